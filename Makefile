@@ -1,0 +1,57 @@
+# Everything a contributor does, by name. `make` alone prints the list.
+
+PYTHON ?= python3
+VENV ?= .venv
+PIP = $(VENV)/bin/python -m pip --disable-pip-version-check -qq
+PYTEST_FLAGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fix validate screenshots clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nSet PYTHON=python3.12 to choose the interpreter, VENV=path to choose the environment.\n'
+
+demo: $(VENV)/.skyline-installed ## install into .venv and profile an example (a few minutes the first time)
+	$(VENV)/bin/skyline profile examples/image_classifier.py
+
+test: $(VENV)/.skyline-dev ## run the test suite
+	$(VENV)/bin/python -m pytest $(PYTEST_FLAGS)
+
+check: $(VENV)/.skyline-dev ## lint, formatting, types, import directions
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
+	$(VENV)/bin/lint-imports
+
+fix: $(VENV)/.skyline-dev ## repair what lint and formatting can repair by themselves
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+validate: $(VENV)/.skyline-dev ## measure speed and accuracy on this machine (long; keep the machine quiet)
+	$(VENV)/bin/python benchmarks/iteration_time.py
+	$(VENV)/bin/python benchmarks/drag_latency.py
+	$(VENV)/bin/python benchmarks/curve_accuracy.py
+
+screenshots: $(VENV)/.skyline-dev ## draw the pictures in docs/images from a fresh profile
+	$(VENV)/bin/python docs/screenshots.py
+
+clean: ## remove caches and build outputs; keeps .venv and saved profiles
+	rm -rf build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +
+
+# A marker file per layer: an environment is filled once, and again when what it is filled from changes.
+$(VENV)/.skyline-installed: pyproject.toml requirements/constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: no $(PYTHON) here; name a Python 3.10 or newer: make demo PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "make: Skyline needs Python 3.10 or newer, $(PYTHON) is $$($(PYTHON) --version 2>&1); try: make demo PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "make: $(PYTHON) could not make a virtual environment (on Debian and Ubuntu: install python3-venv)" >&2; exit 1; }
+	@echo "installing PyTorch into $(VENV) (a large download the first time)"
+	@$(PIP) install -c requirements/constraints.txt torch numpy # PyTorch runs without NumPy, but warns at every start
+	@echo "installing Skyline into $(VENV)"
+	@$(PIP) install -c requirements/constraints.txt -e .
+	@touch $@
+
+$(VENV)/.skyline-dev: $(VENV)/.skyline-installed requirements/dev.txt
+	@echo "installing the development tools into $(VENV)"
+	@$(PIP) install -c requirements/constraints.txt -r requirements/dev.txt
+	@touch $@

@@ -1,0 +1,39 @@
+"""A ratio measured in rounds: its median, its bootstrap interval, and whether the rounds can be trusted."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NULL_TOLERANCE = 0.03
+"""A round whose two timings of the same thing differ by more than this says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Median over rounds, with the 95 % bootstrap interval of that median."""
+
+    value: float
+    low: float
+    high: float
+    rounds: int
+
+    @classmethod
+    def of(cls, samples: Sequence[float], resamples: int = 4000) -> Ratio:
+        """From one sample per round; the resampling is seeded, so that a result file can be made again."""
+        if not samples:
+            raise ValueError("no rounds are left: every one was discarded because the machine drifted")
+        chance = random.Random(0)
+        medians = sorted(statistics.median(chance.choices(samples, k=len(samples))) for _ in range(resamples))
+        low, high = medians[int(0.025 * resamples)], medians[int(0.975 * resamples) - 1]
+        return cls(statistics.median(samples), low, high, len(samples))
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def is_steady(null: float) -> bool:
+    """Whether a round's null ratio, the same thing timed twice, is close enough to one."""
+    return abs(null - 1) <= NULL_TOLERANCE

@@ -1,0 +1,100 @@
+"""Draws the pictures of the documentation: an example is measured, and what the front ends show of it is kept."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from textual.pilot import Pilot
+
+from skyline.analysis.analyse import analyse
+from skyline.report import text
+from skyline.report.build import profile_report, whatif_report
+from skyline.trace import store
+from skyline_tui.app import SkylineApp
+from skyline_tui.client import Server
+from skyline_tui.session import ServerSession
+from skyline_tui.widgets.controls import Controls
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+IMAGES = Path(__file__).resolve().parent / "images"
+WAIT_S = 300.0
+
+DARK = [(40, 44, 52), (224, 108, 117), (152, 195, 121), (229, 192, 123)]
+LIGHT = [(97, 175, 239), (198, 120, 221), (86, 182, 194), (171, 178, 191)]
+THEME = TerminalTheme(
+    (17, 20, 24),
+    (214, 218, 224),
+    [*DARK, *LIGHT],
+    [(92, 99, 112), *DARK[1:], *LIGHT[:3], (230, 230, 230)],
+)
+
+
+async def terminal_ui(script: Path, size: tuple[int, int]) -> str:
+    """The main screen with twice the batch and the best what-if asked for, as SVG; measures the script."""
+    app = SkylineApp(script, lambda post: ServerSession(script, Server(post, {})), live=False)
+    async with app.run_test(size=size) as pilot:
+        await _until(pilot, "the script is measured", lambda: _curve_is_known(app))
+        await pilot.press("space")
+        assert app.profile is not None
+        assert app.profile.batch_size.value is not None
+        app.query_one(Controls).choose(2 * app.profile.batch_size.value)
+        await pilot.pause(1.5)
+        return _without_web_fonts(app.export_screenshot(title="skyline tui"))
+
+
+def command_line(script: Path, width: int) -> str:
+    """What ``skyline profile`` prints for the newest profile of the script, as SVG."""
+    saved = store.latest(script)
+    assert saved is not None
+    analysis = analyse(store.load(saved))
+    console = Console(record=True, width=width, file=StringIO(), force_terminal=True, highlight=False)
+    text.render(profile_report(analysis), whatif_report(analysis, None), console, base=script.parent)
+    return _without_web_fonts(console.export_svg(title=f"skyline profile {script.name}", theme=THEME))
+
+
+def _without_web_fonts(svg: str) -> str:
+    """The same picture in whatever fixed-width font there is: a page of ours fetches nothing from elsewhere."""
+    return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+
+
+def _curve_is_known(app: SkylineApp) -> bool:
+    return app.profile is not None and len(app.profile.curve) > 1
+
+
+async def _until(pilot: Pilot[None], what: str, holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"gave up waiting until {what}")
+        await pilot.pause(0.2)
+
+
+def main() -> int:
+    """Measure one example and write the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--example", default="image_classifier.py", help="which example to show")
+    parser.add_argument("--images", type=Path, default=IMAGES, help="folder for the pictures")
+    options = parser.parse_args()
+    options.images.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder).resolve() / options.example
+        shutil.copy(REPOSITORY / "examples" / options.example, script)
+        (options.images / "tui.svg").write_text(asyncio.run(terminal_ui(script, (124, 40))), encoding="utf-8")
+        (options.images / "profile.svg").write_text(command_line(script, 100), encoding="utf-8")
+    print(f"wrote tui.svg and profile.svg to {options.images}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The Skyline language server: what a training script costs, inside the editor."""

@@ -1,0 +1,116 @@
+"""Between Skyline's places and the protocol's: the only module that knows LSP positions.
+
+Skyline counts lines from 1 and columns in characters; the protocol counts lines from 0 and columns in the
+code units that client and server agreed on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from lsprotocol import types
+from pygls.uris import from_fs_path, to_fs_path
+from pygls.workspace import PositionCodec
+
+from skyline.report.protocol import PreviewEdit
+from skyline.source.edit import TextEdit
+from skyline.source.span import SourceSpan
+from skyline.source.text import SourceText
+
+_UTF16 = PositionCodec(types.PositionEncodingKind.Utf16)
+
+
+def path_of(uri: str) -> str | None:
+    """The file of a URI, links resolved, as profiles name it; None where it is no local file."""
+    path = to_fs_path(uri)
+    return os.path.realpath(path) if path else None
+
+
+def uri_of(path: str) -> str:
+    """The URI of a file."""
+    return from_fs_path(path) or ""
+
+
+def line_number(position: types.Position) -> int:
+    """The line of a position, counted from 1."""
+    return position.line + 1
+
+
+def to_position(codec: PositionCodec, text: SourceText, line: int, column: int) -> types.Position:
+    """A place of ours in the client's units; beyond the end of its line it is the end of the line."""
+    return types.Position(line - 1, codec.client_num_units(text.line(line)[:column]))
+
+
+def to_range(codec: PositionCodec, text: SourceText, span: SourceSpan) -> types.Range:
+    """A span of ours in the client's units."""
+    return types.Range(
+        to_position(codec, text, span.line, span.column),
+        to_position(codec, text, span.end_line, span.end_column),
+    )
+
+
+def line_end(codec: PositionCodec, text: SourceText, line: int) -> types.Position:
+    """Behind the last visible character of a line."""
+    return to_position(codec, text, line, len(text.line(line).rstrip()))
+
+
+def line_range(codec: PositionCodec, text: SourceText, line: int) -> types.Range:
+    """A line without its indentation and what trails it."""
+    content = text.line(line)
+    start = len(content) - len(content.lstrip())
+    return types.Range(to_position(codec, text, line, start), line_end(codec, text, line))
+
+
+def line_start(line: int) -> types.Range:
+    """The empty range at the start of a line: where a lens goes."""
+    return types.Range(types.Position(line - 1, 0), types.Position(line - 1, 0))
+
+
+def to_workspace_edit(
+    codec: PositionCodec,
+    edits: Iterable[TextEdit],
+    texts: Mapping[str, SourceText],
+    documents: Mapping[str, types.OptionalVersionedTextDocumentIdentifier],
+) -> types.WorkspaceEdit:
+    """Edits as one versioned change per document, to be taken or refused as a whole."""
+    by_file: dict[str, list[types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit]] = {}
+    for edit in edits:
+        file = edit.span.file
+        change = types.TextEdit(to_range(codec, texts[file], edit.span), edit.new_text)
+        by_file.setdefault(file, []).append(change)
+    return types.WorkspaceEdit(
+        document_changes=[
+            types.TextDocumentEdit(documents[file], changes) for file, changes in by_file.items()
+        ]
+    )
+
+
+def without_versions(edit: types.WorkspaceEdit) -> types.WorkspaceEdit:
+    """The same edit for a client that does not know versioned document changes."""
+    changes: dict[str, Sequence[types.TextEdit]] = {}
+    for change in edit.document_changes or ():
+        if isinstance(change, types.TextDocumentEdit):
+            plain = [part for part in change.edits if isinstance(part, types.TextEdit)]
+            changes[change.text_document.uri] = plain
+    return types.WorkspaceEdit(changes=changes)
+
+
+def to_preview(
+    edits: Iterable[TextEdit], texts: Mapping[str, SourceText], uris: Mapping[str, str]
+) -> tuple[PreviewEdit, ...]:
+    """Edits as the preview shows them, in UTF-16 whatever the client reads elsewhere."""
+    preview: list[PreviewEdit] = []
+    for edit in edits:
+        place = to_range(_UTF16, texts[edit.span.file], edit.span)
+        preview.append(
+            PreviewEdit(
+                uri=uris[edit.span.file],
+                startLine=place.start.line,
+                startColumn=place.start.character,
+                endLine=place.end.line,
+                endColumn=place.end.character,
+                newText=edit.new_text,
+            )
+        )
+    return tuple(preview)

@@ -1,0 +1,57 @@
+"""A profile written to a file in one of the formats that other programs open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from skyline.errors import UsageError
+from skyline.report import build, html
+from skyline.report.perfetto import chrome_trace
+from skyline.report.speedscope import speedscope
+from skyline_lsp.state import Prepared
+
+Format = Literal["html", "json", "perfetto", "speedscope"]
+
+_SUFFIXES: dict[Format, str] = {
+    "html": ".html",
+    "json": ".json",
+    "perfetto": ".perfetto.json.gz",
+    "speedscope": ".speedscope.json",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What ``skyline.export`` writes; ``path`` is relative to the script, by default named after it."""
+
+    format: Format = "html"
+    path: str | None = None
+
+
+def default_name(script: Path, format: Format) -> str:
+    """What a file of this format is called where nobody said."""
+    return f"{script.stem}.skyline{_SUFFIXES[format]}"
+
+
+def write(prepared: Prepared, format: Format, path: Path) -> None:
+    """Write the profile over whatever was there; raises UsageError where that is not possible."""
+    data = _encode(prepared, format)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror or error}", hint="Name another file."
+        ) from error
+
+
+def _encode(prepared: Prepared, format: Format) -> bytes:
+    if format == "html":
+        return html.render(prepared.report, prepared.whatifs, prepared.profile.sources).encode()
+    if format == "perfetto":
+        return chrome_trace(prepared.profile, prepared.analysis.timeline)
+    if format == "speedscope":
+        return speedscope(prepared.profile)
+    return build.encode(prepared.report)

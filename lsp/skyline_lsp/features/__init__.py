@@ -1,0 +1,1 @@
+"""What an editor sees, one concern per module; each has ``register(server)``."""

@@ -1,0 +1,93 @@
+"""The headline above the training loop, and what the dear functions take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lsprotocol import types
+
+from skyline import units
+from skyline.report import protocol
+from skyline.source.text import SourceText
+from skyline_lsp import convert
+from skyline_lsp.line_map import line_map
+from skyline_lsp.server import SkylineServer
+from skyline_lsp.state import ScriptState
+from skyline_lsp.training_script import training_loop
+
+INVITATION = "▶ Profile this training script with Skyline"
+
+
+def register(server: SkylineServer) -> None:
+    """Answer ``textDocument/codeLens``."""
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    def code_lens(params: types.CodeLensParams) -> list[types.CodeLens]:
+        return lenses(server, params.text_document.uri)
+
+
+def lenses(server: SkylineServer, uri: str) -> list[types.CodeLens]:
+    """All lenses of a document; none where they are switched off."""
+    path = convert.path_of(uri)
+    text = server.texts.shown(path) if path else None
+    if path is None or text is None or not server.settings.code_lens.enable:
+        return []
+    found: list[types.CodeLens] = []
+    for state in server.scripts:
+        line = _loop_line(state, path, text)
+        if line is not None:
+            found += (_lens(line, title, command, state.uri) for title, command in _about(state))
+    own = server.scripts.at(path)
+    if own is None or not (own.prepared or own.job or own.error):
+        line = training_loop(text)
+        # A file that another script's profile covers is a part of that training, not one of its own.
+        if line is not None and server.scripts.covering(path) is None:
+            found.append(_lens(line, INVITATION, protocol.COMMAND_PROFILE, uri))
+    found += _function_lenses(server, path, text)
+    return found
+
+
+def _about(state: ScriptState) -> Iterator[tuple[str, str]]:
+    if state.prepared is not None:
+        yield f"{'~ stale · ' if state.stale else ''}{state.prepared.headline}", protocol.COMMAND_SHOW_REPORT
+    if state.job is not None:
+        stage = state.job.stage
+        words = f"{stage.stage}: {stage.message}" if stage.message else stage.stage
+        yield f"Profiling, {words} ({units.format_share(stage.fraction)}) · cancel", protocol.COMMAND_CANCEL
+        return
+    if state.error is not None:
+        yield f"Profiling failed: {state.error.message.splitlines()[0]} · run again", protocol.COMMAND_PROFILE
+    elif state.stale:
+        yield "▶ Profile again", protocol.COMMAND_PROFILE
+
+
+def _loop_line(state: ScriptState, path: str, text: SourceText) -> int | None:
+    """Where in this file the headline of a script belongs, None where it is another file's."""
+    prepared = state.prepared
+    loop = prepared.report.loop if prepared else None
+    if prepared is not None and loop is not None:
+        if loop.file != path or path not in prepared.sources:
+            return None
+        return line_map(prepared.sources[path].text, text.text).nearest(loop.line)
+    if path != state.path or not (prepared or state.job or state.error):
+        return None
+    return training_loop(text) or 1
+
+
+def _function_lenses(server: SkylineServer, path: str, text: SourceText) -> Iterator[types.CodeLens]:
+    state = server.scripts.covering(path)
+    if state is None or state.prepared is None:
+        return
+    lines = line_map(state.prepared.sources[path].text, text.text)
+    for cost in state.prepared.functions.get(path, ()):
+        line = lines(cost.line)
+        if line is not None and cost.share >= server.settings.code_lens.min_share:
+            mark = "~ " if state.stale else ""
+            title = f"{mark}{units.format_ms(cost.self_ms)} ({units.format_share(cost.share)})"
+            yield _lens(line, title, protocol.COMMAND_SHOW_REPORT, state.uri)
+
+
+def _lens(line: int, title: str, command: str, uri: str) -> types.CodeLens:
+    return types.CodeLens(
+        range=convert.line_start(line), command=types.Command(title=title, command=command, arguments=[uri])
+    )

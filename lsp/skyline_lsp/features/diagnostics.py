@@ -1,0 +1,88 @@
+"""Findings, and what stopped the last run, as diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lsprotocol import types
+from pygls.workspace import PositionCodec
+
+from skyline import units
+from skyline.report.schema import FindingReport
+from skyline.source.text import SourceText
+from skyline_lsp import convert
+from skyline_lsp.line_map import line_map
+from skyline_lsp.state import Scripts, ScriptState
+from skyline_lsp.texts import Texts
+
+SOURCE = "skyline"
+RUN_FAILED = "run-failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFinding:
+    """A finding of a script and the line, counted from 1, that it is about in the current text."""
+
+    state: ScriptState
+    finding: FindingReport
+    text: SourceText
+    line: int
+
+
+def by_file(scripts: Scripts, texts: Texts, codec: PositionCodec) -> dict[str, list[types.Diagnostic]]:
+    """All diagnostics as of now; what was said about a line goes when the line is edited."""
+    found: dict[str, list[types.Diagnostic]] = {}
+    for placed in placed_findings(scripts, texts):
+        found.setdefault(placed.finding.file, []).append(of_finding(placed, codec))
+    for state in scripts:
+        for path, diagnostic in _error(state, texts, codec):
+            found.setdefault(path, []).append(diagnostic)
+    return found
+
+
+def placed_findings(scripts: Scripts, texts: Texts) -> Iterator[PlacedFinding]:
+    """The findings whose line still reads as it did; in a file of several scripts, those of the latest profile."""
+    for state in scripts:
+        prepared = state.prepared
+        for finding in prepared.report.findings if prepared else ():
+            before = prepared.sources.get(finding.file) if prepared else None
+            text = texts.shown(finding.file) if before else None
+            if before is None or text is None or scripts.covering(finding.file) is not state:
+                continue
+            line = line_map(before.text, text.text)(finding.line)
+            if line is not None:
+                yield PlacedFinding(state, finding, text, line)
+
+
+def of_finding(placed: PlacedFinding, codec: PositionCodec) -> types.Diagnostic:
+    """The diagnostic that a finding is published as."""
+    finding = placed.finding
+    cost = f" ({units.format_ms(finding.cost_ms)} per iteration)" if finding.cost_ms > 0 else ""
+    return types.Diagnostic(
+        range=convert.line_range(codec, placed.text, placed.line),
+        message=f"{finding.title}{cost}",
+        severity=types.DiagnosticSeverity.Information,
+        code=finding.code,
+        source=SOURCE,
+        data={"whatif": finding.whatif} if finding.whatif else None,
+    )
+
+
+def _error(state: ScriptState, texts: Texts, codec: PositionCodec) -> Iterator[tuple[str, types.Diagnostic]]:
+    error = state.error
+    text = texts.shown(error.file) if error and error.file and error.line else None
+    if error is None or text is None:
+        return
+    line = line_map(state.attempt.get(error.file, text.text), text.text)(error.line)
+    if line is not None:
+        yield (
+            error.file,
+            types.Diagnostic(
+                range=convert.line_range(codec, text, line),
+                message=error.message,
+                severity=types.DiagnosticSeverity.Error,
+                code=RUN_FAILED,
+                source=SOURCE,
+            ),
+        )

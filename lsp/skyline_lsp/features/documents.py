@@ -1,0 +1,46 @@
+"""Documents as the client opens, edits, saves and closes them."""
+
+from __future__ import annotations
+
+from lsprotocol import types
+
+from skyline_lsp import convert
+from skyline_lsp.server import SkylineServer
+
+
+def register(server: SkylineServer) -> None:
+    """Follow the text of every document."""
+
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    def opened(params: types.DidOpenTextDocumentParams) -> None:
+        document = params.text_document
+        server.texts.opened(document.uri, document.version, document.text)
+        path = convert.path_of(document.uri)
+        if path is None:
+            return
+        if server.is_training_script(path):
+            server.touch(document.uri)
+        server.texts_changed(path)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    def changed(params: types.DidChangeTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        # pygls has applied the changes to its own copy by now.
+        text = server.workspace.get_text_document(uri).source
+        server.texts.changed(uri, params.text_document.version, text)
+        server.texts_changed(convert.path_of(uri) or "")
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    def saved(params: types.DidSaveTextDocumentParams) -> None:
+        server.texts.saved(params.text_document.uri)
+        server.saves.saved(convert.path_of(params.text_document.uri) or "")
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    def closed(params: types.DidCloseTextDocumentParams) -> None:
+        server.texts.closed(params.text_document.uri)
+        server.texts_changed(convert.path_of(params.text_document.uri) or "")
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    def on_disk(params: types.DidChangeWatchedFilesParams) -> None:
+        for change in params.changes:
+            server.saves.saved(convert.path_of(change.uri) or "")

@@ -1,0 +1,91 @@
+"""One profiling on its way: a worker thread that runs the child process and prepares what came back."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from skyline.capture.request import CaptureRequest, Progress
+from skyline.capture.session import capture
+from skyline.errors import Cancelled, SkylineError
+from skyline.trace.profile import Profile
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[Result]):
+    """How a job ended: with a result, with an error the person can act on, or, with neither, cancelled."""
+
+    result: Result | None = None
+    error: SkylineError | None = None
+
+
+class Job(Generic[Result]):
+    """Runs a capture, then ``prepare``, off the event loop; all callbacks come from the worker thread."""
+
+    def __init__(
+        self,
+        request: CaptureRequest,
+        prepare: Callable[[Profile], Result],
+        *,
+        on_partial: Callable[[Profile], None],
+        on_progress: Callable[[Progress], None],
+        on_done: Callable[[Outcome[Result]], None],
+    ) -> None:
+        self.request = request
+        self.stage = Progress("launch", "starting", 0.0)
+        self._prepare = prepare
+        self._on_partial = on_partial
+        self._on_progress = on_progress
+        self._on_done = on_done
+        self._cancel = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"profile {request.script.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._thread.start()
+
+    def cancel(self) -> None:
+        """Ask the run to stop; ``on_done`` follows when its process is gone."""
+        self._cancel.set()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end; False where it did not come in time."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        self._on_done(self._outcome())
+
+    def _outcome(self) -> Outcome[Result]:
+        try:
+            profile = capture(
+                self.request,
+                progress=self._on_progress,
+                output=_log_output,
+                cancel=self._cancel,
+                on_partial=self._on_partial,
+            )
+            if self._cancel.is_set():
+                return Outcome()
+            self._on_progress(Progress("analyse", "working out where the time goes", 0.97))
+            return Outcome(self._prepare(profile))
+        except Cancelled:
+            return Outcome()
+        except SkylineError as error:
+            return Outcome(error=error)
+        except Exception as error:
+            logger.exception("profiling %s failed", self.request.script)
+            hint = "This is a fault in Skyline: please report it with the server's log."
+            return Outcome(error=SkylineError(f"{type(error).__name__}: {error}", hint=hint))
+
+
+def _log_output(text: str) -> None:
+    if text.strip():
+        logger.info("script: %s", text.rstrip())

@@ -1,0 +1,33 @@
+"""The measured costs of a file's lines, at the places where those lines are now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from skyline.report.schema import LineReport, ProfileReport
+from skyline.source.text import SourceText
+from skyline_lsp.line_map import line_map
+from skyline_lsp.state import Scripts
+
+
+@dataclass(frozen=True, slots=True)
+class LineCost:
+    """A row of a profile and the line, counted from 1, that it belongs to in the current text."""
+
+    line: int
+    row: LineReport
+    report: ProfileReport
+    stale: bool
+
+
+def line_costs(scripts: Scripts, path: str, text: SourceText) -> Iterator[LineCost]:
+    """The costs in a file, of the script that was profiled last among those that use it."""
+    state = scripts.covering(path)
+    if state is None or state.prepared is None:
+        return
+    lines = line_map(state.prepared.sources[path].text, text.text)
+    for number, row in state.prepared.lines.get(path, {}).items():
+        line = lines(number)
+        if line is not None:
+            yield LineCost(line, row, state.prepared.report, state.stale)

@@ -1,0 +1,103 @@
+"""Starts the language server: on stdio for an editor, on a loopback port for a debugger."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+
+from skyline.errors import ExitCode
+from skyline_lsp import transport, wire
+from skyline_lsp.features import (
+    code_action,
+    code_lens,
+    commands,
+    configuration,
+    documents,
+    hover,
+    inlay_hint,
+    rewrite,
+    simulate,
+)
+from skyline_lsp.server import SkylineServer
+
+FEATURES = (
+    configuration,
+    documents,
+    code_lens,
+    inlay_hint,
+    hover,
+    code_action,
+    commands,
+    simulate,
+    rewrite,
+)
+
+
+def create_server() -> SkylineServer:
+    """A server that can do everything, not yet connected to anyone."""
+    server = SkylineServer()
+    for feature in FEATURES:
+        feature.register(server)
+    return server
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve one client until it leaves; returns the exit code of the process."""
+    parser = argparse.ArgumentParser(
+        prog="skyline lsp",
+        description="The Skyline language server: what a training script costs, in any editor.",
+    )
+    parser.add_argument(
+        "--stdio", action="store_true", help="speak over standard input and output (the default)"
+    )
+    parser.add_argument(
+        "--tcp", type=int, metavar="PORT", help="serve one client on 127.0.0.1:PORT instead (0: any)"
+    )
+    parser.add_argument("--log-file", metavar="FILE", help="write the log there instead of to standard error")
+    parser.add_argument("-v", "--verbose", action="store_true", help="log every message too")
+    options = parser.parse_args(argv)
+
+    try:
+        _log_to(options.log_file, verbose=options.verbose)
+    except OSError as error:
+        print(f"skyline lsp: cannot write the log: {error}", file=sys.stderr)
+        return ExitCode.USAGE
+
+    # A drag asks for an estimate every few milliseconds while a worker thread may be analysing a profile:
+    # with the default of 5 ms the answer would wait for the interpreter's lock longer than it takes.
+    sys.setswitchinterval(0.0005)
+    # Until a client has introduced itself there is nothing to clean up, and the thread that reads standard
+    # input would hold up a gentler ending.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    server = create_server()
+    if options.tcp is None:
+        transport.serve_stdio(server)
+    else:
+        try:
+            transport.serve_tcp(server, options.tcp)
+        except OSError as error:
+            print(f"skyline lsp: cannot listen on 127.0.0.1:{options.tcp}: {error}", file=sys.stderr)
+            return ExitCode.USAGE
+    # The protocol's own rule: leaving without having been asked to shut down first is an error.
+    return 0 if server.shutdown_requested else 1
+
+
+def _log_to(file: str | None, *, verbose: bool) -> None:
+    handler = logging.FileHandler(file, encoding="utf-8") if file else logging.StreamHandler(sys.stderr)
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        handlers=[handler],
+        force=True,
+    )
+    if not verbose:
+        # pygls logs every message in full, and a traceback for every request that is answered with a reason.
+        logging.getLogger("pygls").setLevel(logging.WARNING)
+        handler.addFilter(lambda record: not wire.is_refusal(record))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

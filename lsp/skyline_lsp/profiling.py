@@ -1,0 +1,219 @@
+"""From "profile this script" to a result that every feature can read; the newest request wins."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from skyline.capture.request import CaptureRequest, Progress
+from skyline.errors import SkylineError
+from skyline.trace import store
+from skyline.trace.profile import Profile
+from skyline_lsp import convert
+from skyline_lsp.job import Job, Outcome
+from skyline_lsp.options import ProfileOptions
+from skyline_lsp.progress import ProgressBar
+from skyline_lsp.state import Prepared, ScriptState, prepare
+
+if TYPE_CHECKING:
+    from skyline_lsp.server import SkylineServer
+
+logger = logging.getLogger(__name__)
+
+_LENS_REFRESH_S = 1.0
+
+Started = Literal["started", "running", "restarted"]
+
+
+@dataclass(slots=True)
+class _Run:
+    """A job with the request that asked for it and, once a newer one came, the one to start after it."""
+
+    request: CaptureRequest
+    texts: dict[str, str]
+    bar: ProgressBar
+    next: CaptureRequest | None = None
+    refreshed_at: float = 0.0
+
+
+@dataclass(slots=True)
+class Profiler:
+    """Starts, follows and ends the runs of all scripts. Everything here happens on the event loop."""
+
+    server: SkylineServer
+    loop: asyncio.AbstractEventLoop
+    _runs: dict[str, _Run] = field(default_factory=dict)
+    _closed: bool = False
+
+    def start(self, state: ScriptState, options: ProfileOptions | None = None) -> Started:
+        """Have a script profiled as it reads now.
+
+        Returns ``started``; ``running`` where the very same is under way already; ``restarted`` where a run
+        of older text is being stopped for it.
+        """
+        state.asked = True
+        state.options = options or state.options
+        request = self._request(state)
+        run = self._runs.get(state.path)
+        if run is None:
+            self._launch(state, request)
+            return "started"
+        newest = run.next or run.request
+        if newest == request and (run.next is not None or run.texts == self._texts(state)):
+            return "running"
+        run.next = request
+        if state.job is not None:
+            state.job.cancel()
+        return "restarted"
+
+    def cancel(self, state: ScriptState) -> bool:
+        """Stop the run of a script and kill its process; False where none is under way."""
+        run = self._runs.get(state.path)
+        if run is None or state.job is None:
+            return False
+        run.next = None
+        state.job.cancel()
+        return True
+
+    def restore(self, state: ScriptState) -> None:
+        """Show the profile that was saved last, by any front end, until there is a newer one."""
+
+        def load() -> Prepared | None:
+            try:
+                path = store.latest(Path(state.path))
+                return prepare(store.load(path)) if path else None
+            except Exception:
+                logger.warning("the saved profile of %s is not usable", state.path, exc_info=True)
+                return None
+
+        def loaded(task: asyncio.Future[Prepared | None]) -> None:
+            prepared = None if task.cancelled() else task.result()
+            if prepared is not None and state.prepared is None and not self._closed:
+                state.accept(prepared)
+                state.stale = state.is_stale(self.server.texts)
+                self.server.profile_changed(state)
+
+        self.loop.run_in_executor(None, load).add_done_callback(loaded)
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Stop everything and wait until the child processes are gone."""
+        self._closed = True
+        jobs = [state.job for state in self.server.scripts if state.job is not None]
+        for job in jobs:
+            job.cancel()
+        for job in jobs:
+            if not job.join(timeout_s):
+                logger.error("profiling %s did not stop in time", job.request.script)
+
+    def _request(self, state: ScriptState) -> CaptureRequest:
+        settings, options = self.server.settings, state.options
+        defaults = CaptureRequest(Path(state.path))
+        return CaptureRequest(
+            script=Path(state.path),
+            arguments=options.args if options.args is not None else settings.profile.args,
+            interpreter=settings.interpreter,
+            working_directory=Path(self._folder(state.path)),
+            device=options.device or defaults.device,
+            steps=options.steps or settings.profile.steps,
+            batch_points=options.batchPoints if options.batchPoints is not None else defaults.batch_points,
+            timeout_s=options.timeoutS or settings.profile.timeout_s,
+            source_overrides=tuple((text.path, text.text) for text in self.server.texts.unsaved()),
+        )
+
+    def _folder(self, path: str) -> str:
+        """Where the script runs: the innermost workspace folder around it, as in editors, else its own."""
+        roots = [convert.path_of(folder.uri) for folder in self.server.workspace.folders.values()]
+        roots.append(self.server.workspace.root_path)
+        around = [root for root in roots if root and Path(root) in Path(path).parents]
+        return max(around, key=len, default=os.path.dirname(path))
+
+    def _texts(self, state: ScriptState) -> dict[str, str]:
+        current = {path: self.server.texts.current(path) for path in state.files()}
+        return {path: text.text for path, text in current.items() if text is not None}
+
+    def _launch(self, state: ScriptState, request: CaptureRequest) -> None:
+        bar = ProgressBar(self.server, f"Profiling {request.script.name}", lambda: self.cancel(state))
+        run = self._runs[state.path] = _Run(request, self._texts(state), bar)
+        state.attempt = dict(run.texts)
+
+        def save_and_prepare(profile: Profile) -> Prepared:
+            try:
+                store.save(profile)
+            except SkylineError as error:
+                self._call(partial(self.server.warn, str(error)))
+            return prepare(profile)
+
+        state.job = Job(
+            request,
+            save_and_prepare,
+            on_partial=lambda profile: self._call(partial(self._measured, state, run, prepare(profile))),
+            on_progress=lambda progress: self._call(lambda: self._progressed(state, run, progress)),
+            on_done=lambda outcome: self._call(lambda: self._finished(state, run, outcome)),
+        )
+        state.job.start()
+        self.server.watch.add(state.files())
+        self.server.refresh()
+
+    def _call(self, action: Callable[[], None]) -> None:
+        """Do something on the event loop from a worker thread; once the loop is gone nobody is listening."""
+        try:
+            self.loop.call_soon_threadsafe(action)
+        except RuntimeError:
+            logger.debug("the server stopped before a run did")
+
+    def _progressed(self, state: ScriptState, run: _Run, progress: Progress) -> None:
+        if self._closed or state.job is None:
+            return
+        state.job.stage = progress
+        run.bar.report(progress)
+        now = self.loop.time()
+        if now - run.refreshed_at >= _LENS_REFRESH_S:
+            run.refreshed_at = now
+            self.server.refresh_lenses()
+
+    def _measured(self, state: ScriptState, run: _Run, prepared: Prepared) -> None:
+        """The script itself is measured: show that while the curve over batch sizes is still being run."""
+        if self._closed or state.job is None or run.next is not None:
+            return
+        state.accept(prepared)
+        state.stale = state.is_stale(self.server.texts)
+        self.server.profile_changed(state)
+
+    def _finished(self, state: ScriptState, run: _Run, outcome: Outcome[Prepared]) -> None:
+        state.job = None
+        del self._runs[state.path]
+        if self._closed:
+            return
+        if run.next is not None:
+            run.bar.end("stopped for a newer version")
+            self._launch(state, run.next)
+        elif outcome.result is not None:
+            state.attempt = {source.path: source.text for source in outcome.result.profile.sources}
+            state.accept(outcome.result)
+            state.stale = state.is_stale(self.server.texts)
+            run.bar.end(outcome.result.headline)
+            self.server.profile_changed(state)
+        elif outcome.error is not None:
+            run.bar.end(f"failed: {outcome.error.message}")
+            self._failed(state, outcome.error)
+        else:
+            run.bar.end("cancelled")
+            self.server.refresh()
+
+    def _failed(self, state: ScriptState, error: SkylineError) -> None:
+        repeated = state.error is not None and str(state.error) == str(error)
+        state.error = error
+        state.stale = state.prepared is not None
+        if error.file:
+            text = self.server.texts.current(error.file)
+            if text is not None:
+                state.attempt.setdefault(error.file, text.text)
+        self.server.profile_changed(state)
+        if not repeated:
+            self.server.warn(str(error))

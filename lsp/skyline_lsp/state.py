@@ -1,0 +1,156 @@
+"""What is known about each script: its latest profile made ready, how fresh it is, what went wrong last."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from skyline.analysis.analyse import Analysis, analyse
+from skyline.analysis.estimate import estimate
+from skyline.errors import SkylineError
+from skyline.report import build
+from skyline.report.headline import headline
+from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
+from skyline.source.text import SourceText
+from skyline.trace.profile import Profile
+from skyline.whatif.estimate import Estimate
+from skyline.whatif.question import Question
+from skyline_lsp.function_cost import FunctionCost, function_costs
+from skyline_lsp.job import Job
+from skyline_lsp.options import ProfileOptions
+from skyline_lsp.texts import Texts
+
+_REMEMBERED_ESTIMATES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A profile with everything computed that a keystroke may ask for."""
+
+    profile: Profile
+    analysis: Analysis
+    report: ProfileReport
+    whatifs: WhatIfReport
+    headline: str
+    lines: dict[str, dict[int, LineReport]]
+    """Rows by file and line, without the unattributed one."""
+    functions: dict[str, tuple[FunctionCost, ...]]
+    """What the lines of each function take together, by file."""
+    sources: dict[str, SourceText]
+    """The files as they were profiled."""
+
+
+def prepare(profile: Profile) -> Prepared:
+    """Analyse a profile and index it; takes a moment, so it belongs on a worker thread."""
+    analysis = analyse(profile)
+    report = build.profile_report(analysis)
+    lines: dict[str, dict[int, LineReport]] = {}
+    for row in report.lines:
+        if row.line:
+            lines.setdefault(row.file, {}).setdefault(row.line, row)
+    sources = {source.path: SourceText.of(source.path, source.text) for source in profile.sources}
+    functions = {
+        path: function_costs(sources[path].text, rows.values())
+        for path, rows in lines.items()
+        if path in sources
+    }
+    return Prepared(
+        profile=profile,
+        analysis=analysis,
+        report=report,
+        whatifs=build.whatif_report(analysis, None),
+        headline=headline(report),
+        lines=lines,
+        functions=functions,
+        sources=sources,
+    )
+
+
+@dataclass(slots=True)
+class ScriptState:
+    """One script. ``asked`` tells that the person has had it run in this session."""
+
+    uri: str
+    path: str
+    prepared: Prepared | None = None
+    error: SkylineError | None = None
+    job: Job | None = None
+    asked: bool = False
+    options: ProfileOptions = field(default_factory=ProfileOptions)
+    stale: bool = False
+    attempt: dict[str, str] = field(default_factory=dict)
+    """The texts that the latest run was made from, whether it succeeded or not."""
+    estimates: OrderedDict[Question, Estimate] = field(default_factory=OrderedDict)
+
+    def accept(self, prepared: Prepared) -> None:
+        """A newer profile takes the place of the one there was."""
+        self.prepared, self.error, self.stale = prepared, None, False
+        self.estimates.clear()
+
+    def files(self) -> set[str]:
+        """Every file whose change makes the profile out of date."""
+        known = set(self.prepared.sources) if self.prepared else set()
+        return known | set(self.attempt) | {self.path}
+
+    def is_stale(self, texts: Texts) -> bool:
+        """Whether any profiled file reads differently by now."""
+        if self.prepared is None:
+            return False
+        return any(_differs(texts, source.path, source.text) for source in self.prepared.sources.values())
+
+    def changed_since_attempt(self, texts: Texts) -> bool:
+        """Whether another run would see other texts than the latest one did."""
+        return not self.attempt or any(_differs(texts, path, text) for path, text in self.attempt.items())
+
+    def estimate(self, question: Question) -> Estimate:
+        """The answer to a question, from memory where it was asked before; needs a profile."""
+        if self.prepared is None:
+            raise SkylineError("There is no profile yet", hint="Run skyline.profile first.")
+        known = self.estimates.get(question)
+        if known is None:
+            known = self.estimates[question] = estimate(self.prepared.analysis, question)
+            if len(self.estimates) > _REMEMBERED_ESTIMATES:
+                self.estimates.popitem(last=False)
+        return known
+
+
+class Scripts:
+    """All scripts of a session by path."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, ScriptState] = {}
+
+    def __iter__(self) -> Iterator[ScriptState]:
+        return iter(self._states.values())
+
+    def at(self, path: str) -> ScriptState | None:
+        """The state of a script, None where nothing was asked of it yet."""
+        return self._states.get(path)
+
+    def ensure(self, uri: str, path: str) -> ScriptState:
+        """The state of a script, made on first use; the client's latest spelling of its URI is kept."""
+        state = self._states.setdefault(path, ScriptState(uri, path))
+        state.uri = uri
+        return state
+
+    def covering(self, path: str) -> ScriptState | None:
+        """Whose profile to show in a file: the newest that has the file among its sources."""
+        known = [state for state in self if state.prepared is not None and path in state.prepared.sources]
+        return max(
+            known, key=lambda state: state.prepared.report.created if state.prepared else "", default=None
+        )
+
+    def concerned_by(self, path: str) -> list[ScriptState]:
+        """The scripts that a change of this file may make out of date."""
+        return [state for state in self if path in state.files()]
+
+
+def same_text(left: str, right: str) -> bool:
+    """Equal but for the newline convention, which a capture may not have kept."""
+    return left == right or left.replace("\r\n", "\n") == right.replace("\r\n", "\n")
+
+
+def _differs(texts: Texts, path: str, text: str) -> bool:
+    current = texts.current(path)
+    return current is None or not same_text(current.text, text)

@@ -1,0 +1,93 @@
+"""Notices when a watched file is saved, by whatever program."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from watchdog.events import (
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
+from watchdog.observers.polling import PollingObserver
+
+if TYPE_CHECKING:
+    from watchdog.events import FileSystemEvent
+    from watchdog.observers.api import BaseObserver
+
+logger = logging.getLogger(__name__)
+
+_SAVES = (FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileClosedEvent)
+
+
+class FileWatch:
+    """Watches the folders of files, since a save may replace the file; ``on_save`` runs on another thread."""
+
+    def __init__(self, on_save: Callable[[str], None]) -> None:
+        self._on_save = on_save
+        self._files: set[str] = set()
+        self._folders: set[str] = set()
+        self._lock = threading.Lock()
+        self._observer: BaseObserver | None = None
+
+    def add(self, paths: Iterable[str]) -> None:
+        """Watch these files too, by real path; folders that are gone are left out."""
+        new = set(paths) - self._files
+        with self._lock:
+            self._files |= new
+        for folder in {os.path.dirname(path) for path in new} - self._folders:
+            if os.path.isdir(folder):
+                self._watch(folder)
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._observer is not None:
+            self._observer.stop()
+            self._observer.join(2)
+            self._observer = None
+
+    def _watch(self, folder: str) -> None:
+        handler = _Handler(self._saved)
+        try:
+            if self._observer is None:
+                self._observer = Observer()
+                self._observer.start()
+            self._observer.schedule(handler, folder)
+        except OSError as error:
+            # The system's limit on watches is the usual cause: looking every second still works.
+            logger.warning("cannot watch %s (%s): polling instead", folder, error)
+            self._poll(handler, folder)
+        self._folders.add(folder)
+
+    def _poll(self, handler: FileSystemEventHandler, folder: str) -> None:
+        self.close()
+        self._observer = PollingObserver()
+        self._observer.start()
+        for known in (*self._folders, folder):
+            self._observer.schedule(handler, known)
+
+    def _saved(self, path: str) -> None:
+        with self._lock:
+            watched = path in self._files
+        if watched:
+            self._on_save(path)
+
+
+class _Handler(FileSystemEventHandler):
+    """Turns the events that a save can consist of into the path that was saved."""
+
+    def __init__(self, saved: Callable[[str], None]) -> None:
+        self._saved = saved
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        if isinstance(event, _SAVES):
+            # Editors that save atomically move a new file into place: there the destination counts.
+            name = os.fsdecode(event.dest_path or event.src_path)
+            self._saved(os.path.join(os.path.realpath(os.path.dirname(name)), os.path.basename(name)))

@@ -1,0 +1,76 @@
+"""A profile made ready for questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from skyline.analysis.curve import CurvePoint, curve_points
+from skyline.analysis.lines import LineCost, line_costs
+from skyline.analysis.rewrites import Rewrites
+from skyline.findings.base import Finding
+from skyline.findings.registry import find
+from skyline.simulate.critical_path import CriticalPath, critical_path
+from skyline.simulate.engine import simulate
+from skyline.simulate.replay import replay_error
+from skyline.simulate.timeline import Timeline
+from skyline.spread import central_range, median
+from skyline.trace.phase import PhaseTimes
+from skyline.trace.profile import Profile
+from skyline.whatif.baseline import Baseline, baseline
+
+_UNSTEADY = 1.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analysis:
+    """Everything that is computed from a profile once, so that each question takes only a simulation.
+
+    ``overhead`` is the recorded iteration time over the bare one. ``rewrites`` remembers which changes can be
+    made in the code.
+    """
+
+    profile: Profile
+    baseline: Baseline
+    timeline: Timeline
+    critical_path: CriticalPath
+    replay_error: float
+    overhead: float
+    lines: tuple[LineCost, ...]
+    findings: tuple[Finding, ...]
+    curve: tuple[CurvePoint, ...]
+    notes: tuple[str, ...]
+    rewrites: Rewrites = field(repr=False)
+
+    @property
+    def phases(self) -> PhaseTimes:
+        """Milliseconds of the iteration, phase by phase."""
+        return self.baseline.phases
+
+
+def analyse(profile: Profile) -> Analysis:
+    """Build and calibrate the graph, simulate it, and work out lines, findings and the curve."""
+    start = baseline(profile)
+    timeline = simulate(start.graph)
+    bare_ms = start.iteration_ms.value
+    return Analysis(
+        profile=profile,
+        baseline=start,
+        timeline=timeline,
+        critical_path=critical_path(timeline),
+        replay_error=replay_error(profile.trace),
+        overhead=median(profile.recorded_ms) / bare_ms if profile.recorded_ms and bare_ms > 0 else 1.0,
+        lines=line_costs(start),
+        findings=find(start),
+        curve=curve_points(start),
+        notes=(*profile.notes, *_notes(profile), *start.curve.notes),
+        rewrites=Rewrites(profile),
+    )
+
+
+def _notes(profile: Profile) -> tuple[str, ...]:
+    steps = profile.times.steps_ms
+    if len(steps) > 1 and (spread := central_range(steps)) > _UNSTEADY:
+        return (
+            f"iterations differ by {spread:.1f} times among themselves: the machine or the work is unsteady",
+        )
+    return ()

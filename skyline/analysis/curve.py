@@ -1,0 +1,45 @@
+"""Time and memory over the batch size, as points to draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.analysis.throughput import throughput_at
+from skyline.interval import Interval
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.batch_size import shown_sizes
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """Time and memory at one batch size."""
+
+    batch_size: int
+    iteration_ms: Interval
+    throughput: Interval
+    peak_bytes: Interval
+    measured: bool
+    extrapolated: bool
+
+
+def curve_points(baseline: Baseline) -> tuple[CurvePoint, ...]:
+    """The sizes worth showing, smallest first; empty where the script's own batch size is not known."""
+    curve = baseline.curve
+    points: list[CurvePoint] = []
+    for size in shown_sizes(baseline):
+        ratio = curve.ratio(size)
+        own = size == curve.base
+        iteration_ms = baseline.iteration_ms if own else ratio.scaled(baseline.iteration_ms.value)
+        throughput = throughput_at(baseline, size, iteration_ms)
+        if throughput is not None:
+            points.append(
+                CurvePoint(
+                    size,
+                    iteration_ms,
+                    throughput,
+                    Interval.exact(float(baseline.memory.total)) if own else curve.peak_bytes(size),
+                    curve.measured(size),
+                    curve.extrapolated(size),
+                )
+            )
+    return tuple(points)

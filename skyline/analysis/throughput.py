@@ -1,0 +1,20 @@
+"""Samples per second."""
+
+from __future__ import annotations
+
+from skyline.interval import Interval
+from skyline.whatif.baseline import Baseline
+
+
+def samples_at(baseline: Baseline, batch_size: int | None) -> float | None:
+    """Samples in one iteration at another batch size (None: the script's own); they grow in proportion."""
+    samples, base = baseline.samples, baseline.profile.batch_size
+    if samples is None or batch_size is None or not base:
+        return samples
+    return samples * batch_size / base
+
+
+def throughput_at(baseline: Baseline, batch_size: int | None, iteration_ms: Interval) -> Interval | None:
+    """Samples per second, None where the number of samples in an iteration could not be seen."""
+    samples = samples_at(baseline, batch_size)
+    return iteration_ms.inverse(samples * 1e3) if samples else None

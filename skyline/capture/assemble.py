@@ -1,0 +1,188 @@
+"""Puts what the child told into a profile."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from skyline.capture.bare import BareRows
+from skyline.capture.events import LoaderSeen, OptimizerSeen, Ready, RunFacts
+from skyline.capture.recording import Recording
+from skyline.capture.request import CaptureRequest
+from skyline.errors import SkylineError
+from skyline.source.knob import Knob, KnobSearch
+from skyline.source.text import SourceText
+from skyline.source.training_loop import find as find_loop
+from skyline.trace.facts import BatchFact, LoaderFact, OptimizerFact
+from skyline.trace.profile import CAPTURE_SCHEMA, BatchPoint, Profile, SourceFile
+from skyline.trace.record import CodeLine
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The script's own run, measured and recorded. ``confirmed`` is the knob whose value the run showed."""
+
+    request: CaptureRequest
+    script: str
+    text: SourceText
+    sources: dict[str, str]
+    directory: str
+    interpreter: str
+    ready: Ready
+    rows: BareRows
+    recording: Recording
+    knobs: KnobSearch
+    confirmed: Knob | None
+    notes: tuple[str, ...]
+    batch_size: int | None = None
+    ended_after: int | None = None
+    """How many iterations the script has in all, where it came to its end while it was timed."""
+
+    def iterations_left(self, batch_size: int) -> int | None:
+        """Iterations of a fresh run after warm-up at a batch size, an epoch being a fixed number of samples."""
+        if self.ended_after is None or not self.batch_size:
+            return None
+        return max(0, self.ended_after * self.batch_size // batch_size - self.ready.warmup - 3)
+
+    @property
+    def facts(self) -> RunFacts:
+        """Optimizers, loaders, leading dimensions and environment at the end of warm-up."""
+        return self.ready.facts
+
+    @property
+    def leading(self) -> tuple[int, ...]:
+        """Everything that the run showed of its batch size."""
+        return self.facts.batch_sizes_seen
+
+    @property
+    def main_loader(self) -> LoaderSeen | None:
+        """The loader that delivered most batches."""
+        return max(self.facts.loaders, key=lambda loader: loader.fetches, default=None)
+
+    @property
+    def dataset_size(self) -> int | None:
+        """Samples in the training set, where a loader knows."""
+        return self.main_loader.dataset_size if self.main_loader else None
+
+    def with_batch(self) -> Run:
+        """With the batch size that the run confirms: candidates whose value it showed come first."""
+        seen = set(self.leading)
+        shown = [knob for knob in self.knobs.candidates if _shows(knob.value, seen)]
+        hidden = [knob for knob in self.knobs.candidates if knob not in shown]
+        loader = self.main_loader
+        batch_size = shown[0].value if shown else (loader.batch_size if loader else None)
+        knobs = replace(self.knobs, candidates=(*shown, *hidden))
+        notes = self.notes
+        if hidden and not shown:
+            names = ", ".join(f"{knob.name} = {knob.value} (line {knob.span.line})" for knob in hidden[:3])
+            notes = (*notes, f"The run showed no batch of the size that the source seems to set: {names}.")
+        return replace(
+            self, knobs=knobs, confirmed=shown[0] if shown else None, batch_size=batch_size, notes=notes
+        )
+
+
+def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
+    """The profile of a run, with the points of its curve (none: not measured)."""
+    recording = run.recording
+    return Profile(
+        schema=CAPTURE_SCHEMA,
+        id=secrets.token_hex(4),
+        created=datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds"),
+        script=run.script,
+        arguments=run.request.arguments,
+        working_directory=run.directory,
+        interpreter=run.interpreter,
+        environment=run.facts.environment,
+        sources=_source_files(run),
+        times=run.rows.times(),
+        warmup_iterations=run.ready.warmup,
+        recorded_ms=recording.recorded_ms,
+        trace=recording.trace,
+        memory=recording.memory,
+        peak_bytes=recording.peak_bytes,
+        batch=_batch(run),
+        knobs=run.knobs,
+        batch_size=run.batch_size,
+        points=points,
+        optimizers=tuple(_optimizer(fact, run) for fact in run.facts.optimizers),
+        loaders=tuple(_loader(fact, run) for fact in run.facts.loaders),
+        loop_line=_loop_line(run),
+        notes=run.notes,
+    )
+
+
+def _shows(value: int, seen: set[int]) -> bool:
+    return value in seen or any(dimension % value == 0 for dimension in seen if value > 1)
+
+
+def _batch(run: Run) -> BatchFact:
+    leading = run.facts.leading[:8]
+    fetches, passes = run.rows.fetches, run.rows.backward_calls
+    if run.main_loader is not None and fetches:
+        micro_batches = max(1, round(fetches))
+    else:
+        # Several optimizers make several backward passes over one batch.
+        micro_batches = max(1, round(passes)) if len(run.facts.optimizers) <= 1 else 1
+    size = run.batch_size
+    return BatchFact(leading, size * micro_batches if size else None, micro_batches)
+
+
+def _optimizer(seen: OptimizerSeen, run: Run) -> OptimizerFact:
+    return OptimizerFact(
+        name=seen.name,
+        steps_per_iteration=max(1, round(seen.steps / max(1, run.ready.warmup))),
+        tensor_count=seen.tensor_count,
+        parameter_count=seen.parameter_count,
+        state_bytes=seen.state_bytes,
+        options=seen.options,
+        step_line=seen.step_line,
+        created_line=seen.created_line,
+    )
+
+
+def _loader(seen: LoaderSeen, run: Run) -> LoaderFact:
+    return LoaderFact(
+        batch_size=seen.batch_size,
+        num_workers=seen.num_workers,
+        dataset_size=seen.dataset_size,
+        fetches_per_iteration=run.rows.fetches if seen is run.main_loader else 0.0,
+        pin_memory=seen.pin_memory,
+        persistent_workers=seen.persistent_workers,
+        created_line=seen.created_line,
+    )
+
+
+def _loop_line(run: Run) -> CodeLine | None:
+    """The header of the loop around the statement that stayed on the stack from iteration to iteration."""
+    statement = run.ready.loop
+    if statement is None:
+        return None
+    line = CodeLine(statement.file, statement.line, statement.function)
+    try:
+        real = str(Path(line.file).resolve())
+        text = (
+            SourceText.of(line.file, run.sources[real]) if real in run.sources else SourceText.read(line.file)
+        )
+        header = find_loop(text, line.line)
+    except SkylineError:
+        header = None
+    return CodeLine(line.file, header.line, line.function) if header else line
+
+
+def _source_files(run: Run) -> tuple[SourceFile, ...]:
+    paths = dict.fromkeys(
+        [str(Path(run.script).resolve()), *(line.file for line in run.recording.trace.lines)]
+    )
+    files: list[SourceFile] = []
+    for path in paths:
+        try:
+            text = run.sources[path] if path in run.sources else SourceText.read(path).text
+        except SkylineError:
+            continue
+        files.append(
+            SourceFile(path, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), text)
+        )
+    return tuple(files)

@@ -1,0 +1,91 @@
+"""Timing iterations without any recording, until their spread is small."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+
+import msgspec
+
+from skyline.capture.child_process import ChildProcess
+from skyline.capture.events import StepRow, Steps
+from skyline.capture.request import CaptureRequest
+from skyline.trace.profile import BareTimes
+
+_SMALL_SPREAD = 0.015
+_TURN_S = 1.0
+_LEAST_STEPS = 3
+
+
+@dataclass(slots=True)
+class BareRows:
+    """Bare iterations in the order they were measured."""
+
+    rows: list[StepRow] = field(default_factory=list[StepRow])
+
+    @property
+    def steps_ms(self) -> list[float]:
+        """Whole iterations."""
+        return [row.step_ms for row in self.rows]
+
+    @property
+    def median_ms(self) -> float:
+        """The typical iteration so far."""
+        return statistics.median(self.steps_ms)
+
+    def times(self) -> BareTimes:
+        """The rows as they are kept in a profile."""
+        rows = self.rows
+        return BareTimes(
+            tuple(row.step_ms for row in rows),
+            tuple(row.data_ms for row in rows),
+            tuple(row.backward_ms for row in rows),
+            tuple(row.optimizer_ms for row in rows),
+        )
+
+    @property
+    def fetches(self) -> float:
+        """Mean number of batches taken from data loaders in an iteration."""
+        return statistics.fmean(row.fetches for row in self.rows)
+
+    @property
+    def backward_calls(self) -> float:
+        """Mean number of backward passes in an iteration."""
+        return statistics.fmean(row.backward_calls for row in self.rows)
+
+
+def run_bare(child: ChildProcess, iterations: int) -> tuple[StepRow, ...]:
+    """Let the child run so many iterations and give its rows."""
+    child.send("run", iterations=iterations)
+    return msgspec.convert(child.receive("steps"), Steps).rows
+
+
+def first_steps(child: ChildProcess, request: CaptureRequest, expected_ms: float) -> BareRows:
+    """The least that a profile needs: ``request.steps`` iterations, fewer where they are slow.
+
+    The first iteration of a turn follows a pause and is dropped.
+    """
+    affordable = int(request.settle_s * 1e3 / max(expected_ms, 0.01))
+    steps = max(min(_LEAST_STEPS, request.steps), min(request.steps, affordable))
+    return BareRows(list(run_bare(child, steps + 1)[1:]))
+
+
+def settle(child: ChildProcess, request: CaptureRequest, into: BareRows) -> None:
+    """Measure further into ``into`` until the median is known well or the time is spent.
+
+    Well known: the middle half of the steps, over the square root of their number, is within 1.5 % of the
+    median.
+    """
+    budget_ms = request.settle_s * 1e3 - sum(into.steps_ms)
+    while _spread(into.steps_ms) > _SMALL_SPREAD and budget_ms > into.median_ms * 2:
+        turn = max(2, int(min(_TURN_S * 1e3, budget_ms) / into.median_ms))
+        rows = run_bare(child, turn + 1)
+        into.rows += rows[1:]
+        budget_ms -= sum(row.step_ms for row in rows)
+
+
+def _spread(steps_ms: list[float]) -> float:
+    if len(steps_ms) < 4:
+        return float("inf")
+    low, middle, high = statistics.quantiles(steps_ms, n=4)
+    return (high - low) / middle / len(steps_ms) ** 0.5 if middle else float("inf")

@@ -1,0 +1,29 @@
+"""Entry point of the capture child: ``python <this file> ADDRESS``; everything else arrives over the channel."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+
+PACKAGE = "_skyline_child"
+
+
+def load_package() -> None:
+    """Make this folder importable under a private name, and take it off ``sys.path``."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.getcwd()) != folder]
+    spec = importlib.util.spec_from_file_location(
+        PACKAGE, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+    )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[PACKAGE] = module
+    spec.loader.exec_module(module)
+
+
+if __name__ == "__main__":
+    load_package()
+    importlib.import_module(PACKAGE + ".run").main(
+        sys.argv[1], bytes.fromhex(os.environ.pop("SKYLINE_CHANNEL_KEY"))
+    )

@@ -1,0 +1,71 @@
+"""The line to the parent process: JSON messages both ways, and the end of us when the parent is gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from multiprocessing.connection import Client
+
+
+class Channel:
+    """Sends events and hands out commands. Lives as long as the process.
+
+    Commands are read by a daemon thread, so that "where are you" is answered while the script computes, and
+    so that a parent that died takes the script and its workers with it.
+    """
+
+    def __init__(self, address, key):
+        self._connection = Client(address, authkey=key)
+        self._commands = queue.Queue()
+        self._send_lock = threading.Lock()
+        self._main_thread = threading.main_thread().ident
+        self._owner = os.getpid()
+        threading.Thread(target=self._listen, name="skyline-channel", daemon=True).start()
+
+    def send(self, event, **fields):
+        """Tell the parent; a forked worker that inherited us stays silent."""
+        if os.getpid() != self._owner:
+            return
+        message = json.dumps({"event": event, **fields}).encode()
+        with self._send_lock:
+            try:
+                self._connection.send_bytes(message)
+            except OSError:
+                end_group()
+
+    def next_command(self):
+        """The parent's next command, waiting for it."""
+        return self._commands.get()
+
+    def _listen(self):
+        while True:
+            try:
+                message = json.loads(self._connection.recv_bytes())
+            except (EOFError, OSError):
+                end_group()
+            if message["do"] == "where":
+                self.send("where", stack=self._stack())
+            elif message["do"] == "stop":
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(0)
+            else:
+                self._commands.put(message)
+
+    def _stack(self):
+        frame = sys._current_frames().get(self._main_thread)
+        rows = traceback.extract_stack(frame) if frame else []
+        return [{"file": row.filename, "line": row.lineno, "function": row.name} for row in rows]
+
+
+def end_group():
+    """End the script and every process it started: the parent put us all in one group."""
+    try:
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    finally:
+        os._exit(1)

@@ -1,0 +1,123 @@
+"""What the run tells about itself beside its timings."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+
+import torch
+
+from . import memory
+
+_OPTIONS = ("fused", "foreach", "capturable", "differentiable")
+_FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "bf16", "sve")
+
+
+def environment(device_kind):
+    """The machine and the software; ``cpu_features`` from the kernel's list where there is one."""
+    return {
+        "device": {"name": _device_name(device_kind), "kind": device_kind},
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "platform": platform.platform(terse=True),
+        "cpu_count": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1,
+        "intraop_threads": torch.get_num_threads(),
+        "memory_capacity_bytes": _capacity(device_kind),
+        "cpu_features": _cpu_features(),
+    }
+
+
+def script_device(optimizers):
+    """``cuda`` or ``cpu``: where the optimizers' parameters live (no optimizer: where CUDA was used)."""
+    for _, optimizer in optimizers:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                return parameter.device.type
+    return "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else "cpu"
+
+
+def facts_of_run(observer, optimizers):
+    """Optimizers, loaders and leading dimensions as they stand now."""
+    return {
+        "optimizers": [_optimizer(seen, optimizer) for seen, optimizer in optimizers],
+        "loaders": [_loader(seen) for seen in observer.loaders.values() if seen.fetches],
+        "leading": observer.leading,
+        "environment": environment(script_device(optimizers)),
+    }
+
+
+def _optimizer(seen, optimizer):
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    with_gradient = [parameter for parameter in parameters if parameter.grad is not None] or parameters
+    group = optimizer.param_groups[0] if optimizer.param_groups else {}
+    return {
+        "name": type(optimizer).__name__,
+        "steps": seen.steps,
+        "tensor_count": len(with_gradient),
+        "parameter_count": sum(parameter.numel() for parameter in with_gradient),
+        "state_bytes": memory.state_bytes(optimizer),
+        "options": {name: group[name] for name in _OPTIONS if name in group},
+        "step_line": seen.step_line,
+        "created_line": seen.created,
+    }
+
+
+def _loader(seen):
+    loader = seen.loader()
+    try:
+        size = len(loader.dataset)
+    except (TypeError, AttributeError, NotImplementedError):
+        size = None
+    return {
+        "batch_size": getattr(loader, "batch_size", None),
+        "num_workers": getattr(loader, "num_workers", 0),
+        "dataset_size": size,
+        "fetches": seen.fetches,
+        "pin_memory": bool(getattr(loader, "pin_memory", False)),
+        "persistent_workers": bool(getattr(loader, "persistent_workers", False)),
+        "created_line": seen.created,
+    }
+
+
+def _device_name(kind):
+    if kind == "cuda":
+        return torch.cuda.get_device_name()
+    for line in _cpuinfo():
+        if line.lower().startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _capacity(kind):
+    if kind == "cuda":
+        return torch.cuda.mem_get_info()[1]
+    if not hasattr(os, "sysconf"):
+        return 0
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    # A container may have less than the machine.
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            with open(path) as limit:
+                total = min(total, int(limit.read()))
+        except (OSError, ValueError):
+            pass
+    return total
+
+
+def _cpu_features():
+    flags = next((line for line in _cpuinfo() if line.lower().startswith(("flags", "features"))), "")
+    present = set(flags.partition(":")[2].split())
+    return [feature for feature in _FEATURES if feature in present]
+
+
+def _cpuinfo():
+    if sys.platform != "linux":
+        return []
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return lines.read().splitlines()
+    except OSError:
+        return []

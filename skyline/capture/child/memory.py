@@ -1,0 +1,85 @@
+"""Live tensor memory, by owner, at an iteration boundary."""
+
+from __future__ import annotations
+
+import gc
+
+import torch
+
+
+def live_tensors(device_kind, optimizers):
+    """Bytes of the distinct storages that live on the script's device, by who owns them.
+
+    Owners are told apart in this order: parameters of the optimizers and modules, their gradients, optimizer
+    state, everything else (buffers, datasets held as tensors, whatever the script keeps).
+    """
+    seen = set()
+    tensors = [thing for thing in gc.get_objects() if _is_tensor(thing)]
+    parameters = [
+        parameter
+        for _, optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    ]
+    parameters += [tensor for tensor in tensors if issubclass(type(tensor), torch.nn.Parameter)]
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    states = [
+        value
+        for _, optimizer in optimizers
+        for state in optimizer.state.values()
+        if isinstance(state, dict)
+        for value in state.values()
+        if _is_tensor(value)
+    ]
+    return {
+        "parameter_bytes": _take(parameters, device_kind, seen),
+        "gradient_bytes": _take(gradients, device_kind, seen),
+        "optimizer_bytes": _take(states, device_kind, seen),
+        "other_bytes": _take(tensors, device_kind, seen),
+    }
+
+
+def peak(live, allocations):
+    """Peak live bytes of the last recorded iteration, whose allocations these are.
+
+    Counted backwards from what is alive at its end: frees of blocks that were taken before recording began
+    are missing from the record, and at the end nothing of that sort is left to be freed.
+    """
+    current = highest = sum(live.values())
+    for allocation in reversed(allocations):
+        current -= allocation["size_bytes"]
+        highest = max(highest, current)
+    return highest
+
+
+def state_bytes(optimizer):
+    """Bytes that an optimizer keeps beside the parameters."""
+    return sum(
+        value.numel() * value.element_size()
+        for state in optimizer.state.values()
+        if isinstance(state, dict)
+        for value in state.values()
+        if _is_tensor(value)
+    )
+
+
+def _is_tensor(thing):
+    # type() and not isinstance(): lazy proxies import and compute when asked for their __class__.
+    return issubclass(type(thing), torch.Tensor)
+
+
+def _take(tensors, device_kind, seen):
+    total = 0
+    for tensor in tensors:
+        try:
+            if tensor.device.type != device_kind or tensor.layout is not torch.strided:
+                continue
+            storage = tensor.untyped_storage()
+            key = storage.data_ptr()
+            size = storage.nbytes()
+        except (RuntimeError, NotImplementedError, AttributeError):
+            continue  # fake, meta, freed or functional tensors own no bytes here
+        if key and key not in seen:
+            seen.add(key)
+            total += size
+    return total

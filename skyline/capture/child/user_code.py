@@ -1,0 +1,67 @@
+"""Which code is the person's own, and where in it a frame stands."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+
+
+def _library_prefixes():
+    paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    paths.update(site.getsitepackages() if hasattr(site, "getsitepackages") else [])
+    paths.add(site.getusersitepackages() if hasattr(site, "getusersitepackages") else None)
+    paths.add(os.path.dirname(os.path.abspath(__file__)))
+    return tuple(os.path.realpath(path) + os.sep for path in paths if path)
+
+
+LIBRARY_PREFIXES = _library_prefixes()
+_KNOWN = {}
+
+
+def is_user_file(path):
+    """Whether a source path is the person's: a real file outside the standard library and site-packages."""
+    known = _KNOWN.get(path)
+    if known is None:
+        real = os.path.realpath(path)
+        known = (
+            not path.startswith("<")
+            and not real.startswith(LIBRARY_PREFIXES)
+            and (os.sep + "site-packages" + os.sep) not in real
+            and (os.sep + "dist-packages" + os.sep) not in real
+            and os.path.isfile(real)
+        )
+        _KNOWN[path] = known
+    return known
+
+
+def user_frames(frame=None):
+    """The person's frames on the stack of ``frame`` (default: the caller), innermost first."""
+    frame = frame or sys._getframe(1)
+    frames = []
+    while frame is not None:
+        if is_user_file(frame.f_code.co_filename):
+            frames.append(frame)
+        frame = frame.f_back
+    return frames
+
+
+def qualified_name(code):
+    """The name of a code object as tracebacks print it."""
+    return getattr(code, "co_qualname", code.co_name)
+
+
+def line_of(frame):
+    """A frame's place as ``{"file", "line", "function"}``."""
+    return {
+        "file": os.path.realpath(frame.f_code.co_filename),
+        "line": frame.f_lineno,
+        "function": qualified_name(frame.f_code),
+    }
+
+
+def innermost_line():
+    """Where the person's code stands now, or None."""
+    frames = user_frames(sys._getframe(1))
+    return line_of(frames[0]) if frames else None

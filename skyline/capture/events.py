@@ -1,0 +1,118 @@
+"""What the child tells, as types: the JSON events of the channel are read into these at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.trace.facts import Environment
+from skyline.trace.record import CodeLine
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One bare iteration: its wall time, the parts told apart, and what was counted in it."""
+
+    step_ms: float
+    data_ms: float
+    backward_ms: float
+    optimizer_ms: float
+    fetches: int
+    backward_calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerSeen:
+    """An optimizer that stepped ``steps`` times until the end of warm-up."""
+
+    name: str
+    steps: int
+    tensor_count: int
+    parameter_count: int
+    state_bytes: int
+    options: dict[str, bool | None]
+    step_line: CodeLine | None
+    created_line: CodeLine | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderSeen:
+    """A data loader that gave ``fetches`` batches until the end of warm-up."""
+
+    batch_size: int | None
+    num_workers: int
+    dataset_size: int | None
+    fetches: int
+    pin_memory: bool
+    persistent_workers: bool
+    created_line: CodeLine | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What the run showed of itself; ``leading`` are leading dimensions of batches and module inputs."""
+
+    optimizers: tuple[OptimizerSeen, ...]
+    loaders: tuple[LoaderSeen, ...]
+    leading: tuple[int, ...]
+    environment: Environment
+
+    @property
+    def batch_sizes_seen(self) -> tuple[int, ...]:
+        """Every number that may be the batch size, each once."""
+        sizes = [loader.batch_size for loader in self.loaders if loader.batch_size]
+        return tuple(dict.fromkeys((*sizes, *self.leading)))
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFrame:
+    """The innermost frame of the person's that lives from iteration to iteration, and the line it stands on."""
+
+    file: str
+    line: int
+    function: str
+    first_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Warm-up is over after ``warmup`` iterations; the script stands at an iteration boundary."""
+
+    warmup: int
+    loop: LoopFrame | None
+    facts: RunFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Bare iterations, in order."""
+
+    rows: tuple[StepRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The script came to its end: how many iterations it had, and what else was seen of training."""
+
+    boundaries: int
+    optimizers: int
+    backward_calls: int
+    fetches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The script raised, or left with a status of its own."""
+
+    message: str
+    traceback: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class StackRow:
+    """One frame of the script's stack."""
+
+    file: str
+    line: int
+    function: str

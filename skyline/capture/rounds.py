@@ -1,0 +1,84 @@
+"""The same script at several batch sizes, measured in turns so that a drifting machine drifts for all."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass, field
+
+from skyline.capture.bare import BareRows, run_bare
+from skyline.capture.child_process import ChildProcess, ScriptEnded
+from skyline.errors import SkylineError
+from skyline.trace.profile import BatchPoint
+
+_TURN_MS = 300.0
+_MOST_PER_TURN = 24
+_MOST_ROUNDS = 8
+_LEAST_ROUNDS = 3
+
+
+@dataclass(slots=True)
+class Contender:
+    """One batch size's run, held between its turns."""
+
+    batch_size: int
+    child: ChildProcess
+    typical_ms: float
+    peak_bytes: int
+    leading: tuple[int, ...]
+    iterations_left: int | None = None
+    """How many the script has left, where that is known."""
+    rows: BareRows = field(default_factory=BareRows)
+    alive: bool = True
+
+    def turn(self, rounds: int) -> float | None:
+        """Run one of so many turns of a few iterations; their median in ms, None once the script has ended."""
+        if not self.alive:
+            return None
+        iterations = max(1, min(_MOST_PER_TURN, round(_TURN_MS / max(self.typical_ms, 0.01))))
+        if self.iterations_left is not None:
+            iterations = max(1, min(iterations, self.iterations_left // rounds - 1))
+        # Another run had the caches in between: the first iteration of a turn warms them again.
+        dropped = 1 if iterations > 1 or self.typical_ms < _TURN_MS * 4 else 0
+        try:
+            rows = run_bare(self.child, iterations + dropped)[dropped:]
+        except (ScriptEnded, SkylineError):
+            self.alive = False
+            return None
+        self.rows.rows += rows
+        return statistics.median(row.step_ms for row in rows)
+
+
+def measure_in_rounds(base: Contender, others: list[Contender], budget_s: float) -> list[BatchPoint]:
+    """Points of the curve: each round gives one ratio to the base, run directly before it.
+
+    Eight rounds, or, when those do not fit the budget, as many as do, but three at least. A contender whose
+    script ended is left out; so is everything once the base has ended.
+    """
+    ratios: dict[int, list[float]] = {contender.batch_size: [] for contender in others}
+    for contender in (base, *others):
+        # They stood still while the others started: the first turn wakes them and is thrown away.
+        contender.turn(_MOST_ROUNDS + 1)
+        contender.rows.rows.clear()
+    deadline = time.monotonic() + budget_s
+    for number in range(_MOST_ROUNDS):
+        if number >= _LEAST_ROUNDS and time.monotonic() > deadline:
+            break
+        reference = base.turn(_MOST_ROUNDS + 1)
+        if reference is None:
+            break
+        for contender in others:
+            median = contender.turn(_MOST_ROUNDS + 1)
+            if median is not None:
+                ratios[contender.batch_size].append(median / reference)
+    return [
+        BatchPoint(
+            batch_size=contender.batch_size,
+            times=contender.rows.times(),
+            ratios=tuple(ratios[contender.batch_size]),
+            peak_bytes=contender.peak_bytes,
+            observed_leading=contender.leading,
+        )
+        for contender in others
+        if len(ratios[contender.batch_size]) >= 2
+    ]

@@ -1,0 +1,290 @@
+"""One profiling from beginning to end: run, warm up, time, record, and the curve over batch sizes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from skyline.capture.assemble import Run, assemble
+from skyline.capture.bare import first_steps, settle
+from skyline.capture.batch_sizes import followed, run_with, sizes_to_measure
+from skyline.capture.child_process import ChildProcess, ScriptEnded
+from skyline.capture.events import Ended, Ready
+from skyline.capture.interpreter import resolve_interpreter
+from skyline.capture.recording import record
+from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
+from skyline.capture.rounds import Contender, measure_in_rounds
+from skyline.errors import CaptureImpossible, ScriptFailed, SkylineError
+from skyline.source.batch_size import find
+from skyline.source.knob import Knob, KnobSearch
+from skyline.source.text import SourceText
+from skyline.trace.profile import BatchPoint, Profile
+
+_LONGEST_POINT_STEP_MS = 6_000.0
+_CURVE_BUDGET_S = 12.0
+_LEAST_ITERATIONS = 4
+_SHARE_OF_FREE_MEMORY = 0.5
+
+
+def capture(
+    request: CaptureRequest,
+    *,
+    progress: ProgressCallback,
+    output: OutputCallback | None = None,
+    cancel: threading.Event | None = None,
+    on_partial: Callable[[Profile], None] | None = None,
+) -> Profile:
+    """Run the script in a child process and measure it; the file on disk is not touched.
+
+    ``on_partial`` receives the profile as soon as the script itself is measured, before the curve over batch
+    sizes, which takes as long again. Raises UsageError (no such file), ScriptFailed, CaptureImpossible,
+    BudgetExceeded and Cancelled; whatever happens, no process is left behind.
+    """
+    session = _Session(request, progress, output, cancel or threading.Event())
+    try:
+        return session.run(on_partial)
+    except ScriptEnded as ended:
+        iterations = ended.ended.boundaries
+        if iterations < _LEAST_ITERATIONS:
+            raise _too_few(ended.ended) from None
+        # It ended before it was recorded: run it again and spend its iterations sparingly.
+        short = replace(request, warmup=1, recorded=1, steps=max(1, iterations - 3), batch_points=0)
+    note = f"The script ended after {iterations} iterations: few could be measured."
+    try:
+        return _Session(short, progress, output, cancel or threading.Event(), notes=[note]).run(on_partial)
+    except ScriptEnded as ended:
+        raise _too_few(ended.ended) from None
+
+
+class _Session:
+    """The state of one profiling; lives for the length of ``capture``."""
+
+    def __init__(
+        self,
+        request: CaptureRequest,
+        progress: ProgressCallback,
+        output: OutputCallback | None,
+        cancel: threading.Event,
+        notes: list[str] | None = None,
+    ) -> None:
+        script = request.script.absolute()
+        overrides = {str(Path(path).resolve()): text for path, text in request.source_overrides}
+        real = str(script.resolve())
+        # The text is read once: a file that is edited meanwhile does not mix into this profile.
+        self._text = (
+            SourceText.of(str(script), overrides[real]) if real in overrides else SourceText.read(script)
+        )
+        self._sources = {**overrides, real: self._text.text}
+        self._request = request
+        self._script = script
+        self._progress = progress
+        self._output = output
+        self._cancel = cancel
+        self._notes = notes or []
+        self._interpreter = resolve_interpreter(script, request.interpreter)
+        self._directory = (request.working_directory or Path.cwd()).resolve()
+
+    def run(self, on_partial: Callable[[Profile], None] | None) -> Profile:
+        knobs = self._find_knobs()
+        with ExitStack() as stack:
+            base = stack.enter_context(self._launch())
+            run = self._measure_base(base, knobs)
+            profile = assemble(run, ())
+            if on_partial is not None:
+                on_partial(profile)
+            if self._request.batch_points <= 0 or run.confirmed is None:
+                return profile
+            if run.ended_after is not None:
+                base = stack.enter_context(self._launch())
+                self._start(base, {}, self._request.arguments)
+                self._await_ready(base, quiet=True)
+            points, notes, knobs = self._curve(stack, base, run)
+            return assemble(replace(run, notes=(*run.notes, *notes), knobs=knobs), points)
+
+    def _find_knobs(self) -> KnobSearch:
+        def read(path: Path) -> SourceText | None:
+            override = self._sources.get(str(path.resolve()))
+            if override is not None:
+                return SourceText.of(str(path), override)
+            try:
+                return SourceText.read(path)
+            except SkylineError:
+                return None
+
+        try:
+            return find(self._text, self._request.arguments, read)
+        except SkylineError:
+            # The script does not even parse: running it will say so in Python's own words.
+            return KnobSearch((), ("the source could not be parsed",))
+
+    def _launch(self) -> ChildProcess:
+        return ChildProcess(
+            self._interpreter,
+            self._directory,
+            device=self._request.device,
+            timeout_s=self._request.timeout_s,
+            memory_limit_bytes=self._request.memory_limit_bytes,
+            output=self._output,
+            cancel=self._cancel,
+        )
+
+    def _start(self, child: ChildProcess, sources: dict[str, str], arguments: tuple[str, ...]) -> None:
+        """Have the child run the script; it will stop at the end of its warm-up."""
+        child.send(
+            "start",
+            script=str(self._script),
+            arguments=list(arguments),
+            sources={**self._sources, **sources},
+            warmup=self._request.warmup,
+            scratch=str(child.scratch),
+        )
+
+    def _await_ready(self, child: ChildProcess, *, quiet: bool = False) -> tuple[Ready, float]:
+        """Wait for the end of warm-up; what the run is then, and its last warm-up step in ms."""
+        step_ms = 0.0
+        while True:
+            event = child.receive("hello", "boundary", "ready")
+            if event["event"] == "ready":
+                return msgspec.convert(event, Ready), step_ms
+            if event["event"] == "hello" and self._request.device == "cuda" and not event["cuda"]:
+                raise CaptureImpossible("PyTorch sees no CUDA device here", hint="Use --device auto or cpu.")
+            if event["event"] == "boundary":
+                step_ms = event["step_ms"] or step_ms
+                if not quiet:
+                    self._say("warm up", f"iteration {event['count']} of {self._request.warmup}", 0.2)
+
+    def _measure_base(self, child: ChildProcess, knobs: KnobSearch) -> Run:
+        request = self._request
+        self._say("launch", f"starting {self._script.name}", 0.05)
+        self._start(child, {}, request.arguments)
+        ready, step_ms = self._await_ready(child)
+        self._say("measure", "timing iterations", 0.3)
+        rows = first_steps(child, request, step_ms)
+        self._say("record", "recording iterations", 0.4)
+        # The first recorded iteration still frees blocks that the recorder never saw allocated.
+        recording = record(child, request.recorded + 1 if request.recorded > 1 else request.recorded)
+        self._say("measure", "timing more iterations", 0.45)
+        ended_after = None
+        try:
+            settle(child, request, rows)
+        except ScriptEnded as ended:
+            # It had enough for a profile; the curve will need a fresh run.
+            ended_after = ended.ended.boundaries
+        run = Run(
+            request=request,
+            script=str(self._script),
+            text=self._text,
+            sources=self._sources,
+            directory=str(self._directory),
+            interpreter=self._interpreter,
+            ready=ready,
+            rows=rows,
+            recording=recording,
+            knobs=knobs,
+            confirmed=None,
+            notes=tuple(self._notes),
+            ended_after=ended_after,
+        )
+        return run.with_batch()
+
+    def _curve(
+        self, stack: ExitStack, base: ChildProcess, run: Run
+    ) -> tuple[tuple[BatchPoint, ...], list[str], KnobSearch]:
+        """Measure the curve with the first candidate knob that the run follows."""
+        notes: list[str] = []
+        candidates = [knob for knob in run.knobs.candidates if knob.value == run.batch_size]
+        for knob in candidates[:2]:
+            others = self._contenders(stack, knob, run, notes)
+            if others is None:
+                notes.append(
+                    f"Changing {knob.name} on line {knob.span.line} did not change the batch of the run."
+                )
+                continue
+            leading = run.leading
+            left = run.iterations_left(knob.value)
+            reference = Contender(
+                knob.value, base, run.rows.median_ms, run.recording.peak_bytes, leading, left
+            )
+            self._say("curve", "measuring in turns", 0.75)
+            points = measure_in_rounds(reference, others, _CURVE_BUDGET_S)
+            own = BatchPoint(knob.value, run.rows.times(), (1.0, 1.0), run.recording.peak_bytes, leading)
+            rest = tuple(other for other in run.knobs.candidates if other != knob)
+            ordered = replace(run.knobs, candidates=(knob, *rest))
+            return tuple(sorted((*points, own), key=lambda point: point.batch_size)), notes, ordered
+        return (), notes, run.knobs
+
+    def _contenders(self, stack: ExitStack, knob: Knob, run: Run, notes: list[str]) -> list[Contender] | None:
+        """Runs at other batch sizes, warmed up and held; None if the run's batch does not follow the knob."""
+        memory = run.recording.memory
+        sizes = sizes_to_measure(
+            knob.value,
+            self._request.batch_points,
+            step_ms=run.rows.median_ms,
+            longest_step_ms=_LONGEST_POINT_STEP_MS,
+            fixed_bytes=memory.total_bytes,
+            peak_bytes=run.recording.peak_bytes,
+            free_bytes=int(
+                psutil.virtual_memory().available * _SHARE_OF_FREE_MEMORY / max(1, self._request.batch_points)
+            ),
+            dataset_size=run.dataset_size,
+        )
+        self._say("curve", f"starting at batch sizes {', '.join(map(str, sizes))}", 0.6)
+        # They import torch side by side but warm up one by one: computing together, with more threads than
+        # cores, they would spend their time waiting for each other.
+        children = [(size, stack.enter_context(self._launch())) for size in sizes]
+        for _, child in children:
+            child.send("prepare")
+        contenders: list[Contender] = []
+        for size, child in children:
+            try:
+                self._start(child, *run_with(knob, size, self._request.arguments, self._sources))
+                ready, step_ms = self._await_ready(child, quiet=True)
+                seen = ready.facts.batch_sizes_seen
+                if not followed(knob, size, run.leading, seen):
+                    for _, other in children:
+                        other.close()
+                    return None
+                recording = record(child, 2, with_stacks=False)
+            except ScriptEnded as ended:
+                child.close()
+                notes.append(
+                    f"Batch size {size} was left out: the script ended after {ended.ended.boundaries} iterations."
+                )
+                continue
+            except ScriptFailed as failure:
+                child.close()
+                notes.append(f"Batch size {size} was left out: {failure.message}.")
+                continue
+            left = run.iterations_left(size)
+            contenders.append(Contender(size, child, step_ms, recording.peak_bytes, seen, left))
+        return contenders
+
+    def _say(self, stage: str, message: str, fraction: float) -> None:
+        self._progress(Progress(stage, message, fraction))
+
+
+def _too_few(ended: Ended) -> CaptureImpossible:
+    """Why a script that ran to its end gave no profile: what was looked for, and what was seen."""
+    count = ended.boundaries
+    if count:
+        return CaptureImpossible(
+            f"The script ran to its end with only {count} training iteration{'s' if count > 1 else ''}; "
+            f"at least {_LEAST_ITERATIONS} are needed",
+            hint="Give it more iterations or more data for the profiling run.",
+        )
+    made, passes, fetches = ended.optimizers, ended.backward_calls, ended.fetches
+    seen = (
+        f"{made} optimizer{'' if made == 1 else 's'} made, none stepped, "
+        f"{passes} backward pass{'' if passes == 1 else 'es'}, {fetches} batches from data loaders"
+    )
+    return CaptureImpossible(
+        "The script ran to its end without a training step",
+        hint="Looked for a torch optimizer's step(), or backward() where there is no optimizer. "
+        f"Saw: {seen}. Is this the script that trains, and do its arguments start training?",
+    )

@@ -1,0 +1,1 @@
+"""The ``skyline`` command: one module per subcommand, each imported only when it runs."""

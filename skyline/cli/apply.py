@@ -1,0 +1,77 @@
+"""``skyline apply``: make the change in the script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from skyline.cli.command_line import parser, split_at_dashes
+from skyline.cli.profiling import add_options
+from skyline.cli.question import parse_question
+from skyline.cli.streams import say, write_data, write_whole
+from skyline.cli.subject import is_script, subject_of
+from skyline.errors import ExitCode, RewriteRefused, UsageError
+from skyline.source.edit import TextEdit
+from skyline.source.text import SourceText
+
+_EXAMPLES = """\
+  skyline apply train.py batch_size=64
+  skyline apply train.py num_workers=2 fused_optimizer --diff"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "apply",
+        "[options] SCRIPT NAME[=VALUE]... [-- ARGS...]",
+        "Rewrite the script. Its latest profile says where and how; it is profiled first where there is none.\n"
+        "All the changes are made, or none.",
+        _EXAMPLES,
+    )
+    add_options(command)
+    command.add_argument("--fresh", action="store_true", help="profile the script again in any case")
+    command.add_argument(
+        "--diff", action="store_true", help="print the change as a unified diff, and write nothing"
+    )
+    command.add_argument("script", metavar="SCRIPT")
+    command.add_argument("names", metavar="NAME[=VALUE]", nargs="+")
+    ours, script_arguments = split_at_dashes(arguments)
+    options = command.parse_intermixed_args(ours)
+    question = parse_question(options.names)
+    if not is_script(Path(options.script)):
+        raise UsageError(
+            f"{options.script} is a saved profile", hint="Name the script that is to be changed."
+        )
+
+    subject = subject_of(options.script, script_arguments, options)
+    from skyline.analysis.analyse import analyse
+    from skyline.rewrite.plan import diff, plan
+
+    planned = plan(analyse(subject.profile), question, SourceText.read)
+    if planned.refused:
+        first, *others = planned.refused
+        hint = "\n".join(f"{refused.name}: {refused.reason}" for refused in others)
+        raise RewriteRefused(
+            f"{first.name} was not applied: {first.reason}", hint=hint or "Nothing was changed."
+        )
+    if not planned.edits:
+        say("skyline: nothing to change: the script already is as asked")
+        return int(ExitCode.OK)
+    if options.diff:
+        write_data("-", diff(planned, SourceText.read).encode("utf-8"))
+        return int(ExitCode.OK)
+    _write(planned.edits)
+    return int(ExitCode.OK)
+
+
+def _write(edits: tuple[TextEdit, ...]) -> None:
+    """Every file is worked out before the first one is written."""
+    texts = [SourceText.read(path) for path in dict.fromkeys(edit.span.file for edit in edits)]
+    changed = [text.apply(edit for edit in edits if edit.span.file == text.path) for text in texts]
+    encoded = [(Path(text.path), text.encode()) for text in changed]
+    for path, data in encoded:
+        write_whole(path, data)
+    for edit in sorted(edits, key=lambda edit: (edit.span.file, edit.span.line)):
+        old, new = edit.old_text.strip(), edit.new_text.strip()
+        words = f"{old} -> {new}" if old else f"added {new}"
+        print(f"{edit.span.file}:{edit.span.line}: {' '.join(words.split())}")

@@ -1,0 +1,52 @@
+"""Command lines that carry a script's own arguments: told apart from ours without touching them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+
+
+def parser(command: str, usage: str, description: str, examples: str = "") -> argparse.ArgumentParser:
+    """An argument parser in the house style: no abbreviated options, examples at the end."""
+    return argparse.ArgumentParser(
+        prog=f"skyline {command}",
+        usage=f"skyline {command} {usage}",
+        description=description,
+        epilog=f"examples:\n{examples}" if examples else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def split_at_script(
+    arguments: Sequence[str], options: Iterable[argparse.Action]
+) -> tuple[list[str], list[str]]:
+    """Our own options, and from the script on everything else, as it was typed.
+
+    The script is the first word that is neither an option nor the value of one; ``--`` before it is
+    allowed. argparse itself would take options of the same name from behind the script.
+    """
+    with_value = {
+        word
+        for option in options
+        if option.nargs != 0
+        for word in option.option_strings
+        if word.startswith("-")
+    }
+    index = 0
+    while index < len(arguments):
+        word = arguments[index]
+        if word == "--":
+            return list(arguments[:index]), list(arguments[index + 1 :])
+        if not word.startswith("-") or word == "-":
+            break
+        index += 2 if word in with_value else 1
+    return list(arguments[:index]), list(arguments[index:])
+
+
+def split_at_dashes(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...] | None]:
+    """Ours before ``--`` and the script's arguments after it; None where there is no ``--``."""
+    if "--" not in arguments:
+        return list(arguments), None
+    index = list(arguments).index("--")
+    return list(arguments[:index]), tuple(arguments[index + 1 :])

@@ -1,0 +1,62 @@
+"""``skyline diff``: whether a change helped, by more than the noise."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from skyline.cli.command_line import parser
+from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.subject import saved_profile
+from skyline.errors import ExitCode
+
+_EXAMPLES = """\
+  skyline diff .skyline/train-A.profile.json.gz .skyline/train-B.profile.json.gz
+  skyline diff baseline.profile.json.gz train.py --fail-over 5%"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "diff",
+        "[options] BEFORE AFTER",
+        "Compare two saved profiles; a script stands for its latest one.",
+        _EXAMPLES,
+    )
+    command.add_argument("before", metavar="BEFORE")
+    command.add_argument("after", metavar="AFTER")
+    command.add_argument(
+        "--json", metavar="FILE", help="write the comparison as JSON ('-': to stdout, alone)"
+    )
+    command.add_argument(
+        "--fail-over",
+        type=_percent,
+        metavar="PERCENT",
+        help="exit with 4 if it is slower by more than this and the noise",
+    )
+    options = command.parse_args(arguments)
+    before, after = saved_profile(options.before), saved_profile(options.after)
+
+    from skyline.analysis.analyse import analyse
+    from skyline.report.build import encode, profile_report
+    from skyline.report.diff import diff
+
+    report = diff(profile_report(analyse(before.profile)), profile_report(analyse(after.profile)))
+    if options.json is not None:
+        write_data(options.json, encode(report) + b"\n")
+    if options.json != "-":
+        from skyline.report.text import render_diff
+
+        render_diff(report, data_console(), base=Path.cwd())
+    if options.fail_over is not None and report.verdict == "slower" and report.change > options.fail_over:
+        say(f"skyline: slower by {report.change:.1%}, more than the {options.fail_over:.1%} that is allowed")
+        return int(ExitCode.BUDGET_EXCEEDED)
+    return int(ExitCode.OK)
+
+
+def _percent(text: str) -> float:
+    value = float(text.strip().removesuffix("%"))
+    if not value >= 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return value / 100

@@ -1,0 +1,216 @@
+"""``skyline doctor``: what works here, what does not, why, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from skyline.cli.command_line import parser
+from skyline.errors import CaptureImpossible, ExitCode
+from skyline.version import __version__
+
+DOCTOR_SCHEMA = "skyline.doctor/1"
+
+Verdict = Literal["ok", "warning", "failed"]
+_MARKS = {"ok": "ok  ", "warning": "note", "failed": "FAIL"}
+
+# Runs under the person's interpreter, so it must do with any Python 3 and no Skyline.
+_PROBE = """
+import json, sys
+facts = {"python": sys.version.split()[0]}
+try:
+    import torch
+    facts["torch"] = torch.__version__
+    facts["threads"] = torch.get_num_threads()
+    facts["cuda_built"] = bool(torch.version.cuda)
+    facts["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    facts["cpu"] = torch.backends.cpu.get_cpu_capability()
+except ImportError as error:
+    facts["error"] = str(error)
+except Exception as error:
+    facts["error"] = type(error).__name__ + ": " + str(error)
+print(json.dumps(facts))
+"""
+_PROBE_TIMEOUT_S = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at; ``remedy`` says what to do where it is not well."""
+
+    name: str
+    verdict: Verdict
+    finding: str
+    remedy: str = ""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; exits with 3 where nothing could be profiled."""
+    command = parser(
+        "doctor",
+        "[options] [SCRIPT]",
+        "Say what works here, what does not, and what to do about it. With SCRIPT, for that script.",
+    )
+    command.add_argument(
+        "script", metavar="SCRIPT", nargs="?", help="the script whose environment is looked at"
+    )
+    command.add_argument("--interpreter", metavar="PYTHON", help="the Python that is to run the scripts")
+    command.add_argument("--json", metavar="FILE", help="write the checks as JSON ('-': to stdout, alone)")
+    options = command.parse_args(arguments)
+    script = Path(options.script) if options.script else Path.cwd() / "train.py"
+    checks = (
+        Check("skyline", "ok", f"{__version__} on Python {platform.python_version()}, {platform.platform()}"),
+        owners(_distributions("skyline")),
+        *_interpreter_checks(script.absolute(), options.interpreter),
+        _processor(),
+        _saving(script.absolute()),
+        _front_ends(),
+    )
+    if options.json is not None:
+        import msgspec
+
+        from skyline.cli.streams import write_data
+
+        document = {"schema": DOCTOR_SCHEMA, "checks": [msgspec.to_builtins(check) for check in checks]}
+        write_data(options.json, msgspec.json.encode(document) + b"\n")
+    if options.json != "-":
+        _print(checks)
+    failed = any(check.verdict == "failed" for check in checks)
+    return int(ExitCode.CAPTURE_IMPOSSIBLE if failed else ExitCode.OK)
+
+
+def owners(distributions: Sequence[str]) -> Check:
+    """Whether another distribution has put its own ``skyline`` where ours is imported from."""
+    others = sorted({name for name in distributions if name.lower() != "skyline-profiler"})
+    if not others:
+        return Check("import name", "ok", "skyline belongs to skyline-profiler alone")
+    return Check(
+        "import name",
+        "failed",
+        f"skyline is also installed by {', '.join(others)}: files of the two are mixed",
+        f"pip uninstall {' '.join(others)}, then reinstall skyline-profiler; or install Skyline with pipx.",
+    )
+
+
+def _distributions(package: str) -> list[str]:
+    from importlib.metadata import packages_distributions
+
+    return list(packages_distributions().get(package, []))
+
+
+def _interpreter_checks(script: Path, asked: str | None) -> tuple[Check, ...]:
+    from skyline.capture.interpreter import resolve_interpreter
+
+    try:
+        interpreter = resolve_interpreter(script, asked)
+    except CaptureImpossible as error:
+        return (Check("interpreter", "failed", error.message, error.hint),)
+    facts = _probe(interpreter)
+    python = Check("interpreter", "ok", f"{interpreter} (Python {facts.get('python', 'unknown')})")
+    if "torch" not in facts or "error" in facts:
+        reason = facts.get("error", "it did not answer")
+        remedy = f"{interpreter} -m pip install torch, or name another interpreter with --interpreter."
+        return python, Check("torch", "failed", f"not usable: {reason}", remedy)
+    torch = Check("torch", "ok", f"{facts['torch']}, {facts['threads']} threads, {facts['cpu']}")
+    return python, torch, _gpu(facts)
+
+
+def _gpu(facts: dict[str, object]) -> Check:
+    gpus = cast(list[str], facts["gpus"])
+    if gpus:
+        return Check("devices", "ok", f"CPU, {', '.join(gpus)}")
+    if facts["cuda_built"]:
+        return Check(
+            "devices",
+            "warning",
+            "CPU only: torch has CUDA but finds no GPU",
+            "Check nvidia-smi if there should be one.",
+        )
+    return Check("devices", "ok", "CPU only: this torch is built without CUDA")
+
+
+def _probe(interpreter: str) -> dict[str, object]:
+    try:
+        done = subprocess.run(
+            [interpreter, "-c", _PROBE],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_TIMEOUT_S,
+            check=False,
+        )
+        return cast(dict[str, object], json.loads(done.stdout.strip().splitlines()[-1]))
+    except subprocess.TimeoutExpired:
+        return {"error": f"importing torch took longer than {_PROBE_TIMEOUT_S} s"}
+    except (OSError, ValueError, IndexError) as error:
+        return {"error": f"it could not be asked: {error}"}
+
+
+def _processor() -> Check:
+    import psutil
+
+    cores = psutil.cpu_count(logical=False) or os.cpu_count() or 1
+    memory = psutil.virtual_memory()
+    features = _features()
+    formats = f"; fast formats: {', '.join(features)}" if features else "; no bfloat16 instructions"
+    return Check(
+        "machine",
+        "ok",
+        f"{cores} cores, {memory.available / 1e9:.1f} of {memory.total / 1e9:.1f} GB free{formats}",
+    )
+
+
+def _features() -> list[str]:
+    """Instruction sets that make lower precision pay on this CPU."""
+    wanted = ("avx512_bf16", "amx_bf16", "amx_int8", "avx512_vnni", "bf16", "i8mm")
+    try:
+        flags = set(Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split())
+    except OSError:
+        return []
+    return [name for name in wanted if name in flags]
+
+
+def _saving(script: Path) -> Check:
+    from skyline.trace.store import FOLDER
+
+    folder = script.parent / FOLDER
+    nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        return Check(
+            "saving",
+            "warning",
+            f"{nearest} cannot be written ({error.strerror or error}): profiles go to your cache folder",
+            "Name a folder with --output-dir if they should go elsewhere.",
+        )
+    return Check("saving", "ok", f"profiles go to {folder}")
+
+
+def _front_ends() -> Check:
+    from importlib.util import find_spec
+
+    parts = {"language server": "skyline_lsp", "terminal interface": "skyline_tui"}
+    missing = [name for name, module in parts.items() if find_spec(module) is None]
+    if missing:
+        return Check("front ends", "failed", f"missing: {', '.join(missing)}", "Reinstall skyline-profiler.")
+    return Check("front ends", "ok", ", ".join(parts))
+
+
+def _print(checks: Sequence[Check]) -> None:
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        print(f"{_MARKS[check.verdict]}  {check.name:<{width}}  {check.finding}")
+        if check.remedy and check.verdict != "ok":
+            print(f"{'':<{width + 8}}{check.remedy}")
+    if any(check.verdict == "failed" for check in checks):
+        print("skyline: not everything works; see FAIL above", file=sys.stderr)

@@ -1,0 +1,66 @@
+"""``skyline export``: a saved profile for other viewers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skyline.cli.command_line import parser
+from skyline.cli.streams import say, write_data
+from skyline.cli.subject import saved_profile
+from skyline.errors import ExitCode
+from skyline.trace.profile import Profile
+from skyline.units import format_bytes
+
+_EXAMPLES = """\
+  skyline export train.py --format perfetto -o train.json.gz     for ui.perfetto.dev
+  skyline export train.py --format speedscope -o train.speedscope.json
+  skyline export train.py --format html -o train.html"""
+
+FORMATS = ("perfetto", "speedscope", "html", "json")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "export",
+        "FILE|SCRIPT --format FORMAT -o OUTPUT",
+        "Write a saved profile in the format of another viewer.",
+        _EXAMPLES,
+    )
+    command.add_argument(
+        "source", metavar="FILE|SCRIPT", help="a saved profile, or a script for its latest one"
+    )
+    command.add_argument(
+        "--format", choices=FORMATS, required=True, help="perfetto is gzipped Chrome trace JSON"
+    )
+    command.add_argument(
+        "-o", "--output", metavar="OUTPUT", required=True, help="file to write ('-': stdout)"
+    )
+    command.add_argument("--force", action="store_true", help="overwrite an existing file")
+    options = command.parse_args(arguments)
+    data = _exported(saved_profile(options.source).profile, options.format)
+    write_data(options.output, data, overwrite=options.force)
+    if options.output != "-":
+        say(f"skyline: wrote {options.output} ({format_bytes(len(data))})")
+    return int(ExitCode.OK)
+
+
+def _exported(profile: Profile, form: str) -> bytes:
+    if form == "speedscope":
+        from skyline.report.speedscope import speedscope
+
+        return speedscope(profile)
+    from skyline.analysis.analyse import analyse
+
+    analysis = analyse(profile)
+    if form == "perfetto":
+        from skyline.report.perfetto import chrome_trace
+
+        return chrome_trace(profile, analysis.timeline)
+    if form == "html":
+        from skyline.report import html
+
+        return html.render(analysis).encode("utf-8")
+    from skyline.report.build import encode, profile_report
+
+    return encode(profile_report(analysis)) + b"\n"

@@ -1,0 +1,12 @@
+"""``skyline lsp``: the language server, on stdio or a loopback port."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; its own options are those of the server."""
+    from skyline_lsp.main import main
+
+    return main(list(arguments))

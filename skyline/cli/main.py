@@ -1,0 +1,132 @@
+"""Chooses the command, and turns whatever goes wrong into a message and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from skyline.errors import Cancelled, ExitCode, ScriptFailed, SkylineError, UsageError
+from skyline.version import __version__
+
+# Each module has a run(arguments) -> int; its summary stands here so that --help imports none of them.
+COMMANDS = {
+    "profile": "run a training script, measure it, and say where its time and memory go",
+    "whatif": "predict what a change would bring",
+    "apply": "make a change in the script",
+    "show": "show a saved profile again",
+    "diff": "compare two saved profiles",
+    "export": "write a profile for another viewer",
+    "tui": "open the terminal interface",
+    "lsp": "run the language server for an editor",
+    "doctor": "say what works here, what does not, and why",
+}
+
+_EXAMPLES = """\
+examples:
+  skyline profile train.py --epochs 1        where does the time go?
+  skyline whatif train.py batch_size=64      what would a larger batch bring?
+  skyline apply train.py num_workers=2       make the change
+  skyline tui train.py                       all of it, interactively
+
+exit codes: 0 fine, 1 the script failed, 2 usage, 3 nothing could be measured,
+4 a limit was exceeded, 130 interrupted"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code of the process."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    _make_printable()
+    try:
+        return _dispatch(arguments)
+    except ScriptFailed as error:
+        _print_script_failure(error)
+        return int(error.exit_code)
+    except Cancelled as error:
+        print(f"skyline: {error.message or 'interrupted'}", file=sys.stderr)
+        return int(ExitCode.INTERRUPTED)
+    except SkylineError as error:
+        _print_problem(error)
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        print("skyline: interrupted", file=sys.stderr)
+        return int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output went away (| head): that is its right, and no error of ours. Python would
+        # still complain when it flushes stdout at exit, unless there is something to flush it to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.OK)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments:
+        print(_help(), file=sys.stderr)
+        return int(ExitCode.USAGE)
+    name = arguments[0]
+    if name in {"-h", "--help", "help"} and len(arguments) == 1:
+        print(_help())
+        return int(ExitCode.OK)
+    if name == "help":
+        return _dispatch([arguments[1], "--help"])
+    if name in {"-V", "--version", "version"}:
+        print(f"skyline {__version__}")
+        return int(ExitCode.OK)
+    if name not in COMMANDS:
+        raise _unknown(name)
+    try:
+        return int(import_module(f"skyline.cli.{name}").run(arguments[1:]))
+    except SystemExit as exit_:
+        # argparse leaves this way: after --help with 0, after a usage error with 2.
+        return exit_.code if isinstance(exit_.code, int) else int(ExitCode.USAGE)
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS)) + 2
+    commands = "\n".join(f"  {name:<{width}}{summary}" for name, summary in COMMANDS.items())
+    return (
+        "usage: skyline COMMAND ...\n\n"
+        "How fast is this PyTorch training script, where does the time go, and what would a change do?\n\n"
+        f"commands:\n{commands}\n\n"
+        "options:\n  -h, --help     this text; skyline COMMAND --help for one command\n"
+        f"  -V, --version  the version\n\n{_EXAMPLES}"
+    )
+
+
+def _unknown(name: str) -> UsageError:
+    from difflib import get_close_matches
+
+    if name.endswith(".py"):
+        return UsageError(f"{name!r} is not a command", hint=f"Did you mean: skyline profile {name}")
+    near = get_close_matches(name, COMMANDS, n=1)
+    hint = f"Did you mean: skyline {near[0]}" if near else f"The commands are: {', '.join(COMMANDS)}."
+    return UsageError(f"{name!r} is not a command", hint=hint)
+
+
+def _print_problem(error: SkylineError) -> None:
+    where = f"{error.file}:{error.line}: " if error.file and error.line else ""
+    print(f"skyline: {where}{error.message}", file=sys.stderr)
+    for line in error.hint.splitlines():
+        print(f"  {line}", file=sys.stderr)
+
+
+def _print_script_failure(error: ScriptFailed) -> None:
+    """The script's own traceback, untouched: it is what the person would have seen without us."""
+    if error.traceback:
+        print(error.traceback.rstrip("\n"), file=sys.stderr)
+        if error.hint:
+            print(f"skyline: {error.hint}", file=sys.stderr)
+    else:
+        _print_problem(error)
+
+
+def _make_printable() -> None:
+    """No output fails because the terminal's encoding lacks a character of the person's source."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

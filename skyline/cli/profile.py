@@ -1,0 +1,56 @@
+"""``skyline profile``: run the script, measure it, print the summary, keep the profile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from skyline.cli.command_line import parser, split_at_script
+from skyline.cli.profiling import add_options, run_capture, save
+from skyline.cli.streams import data_console, write_data
+from skyline.errors import ExitCode
+
+_EXAMPLES = """\
+  skyline profile train.py
+  skyline profile --device cpu --steps 20 train.py --epochs 1 --lr 1e-3
+  skyline profile --json - train.py > profile.json"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "profile",
+        "[options] SCRIPT [ARGS...]",
+        "Run a training script until enough iterations are measured, and say where time and memory go. "
+        "Everything after\nSCRIPT is the script's own. The script is not changed; what it prints goes to stderr.",
+        _EXAMPLES,
+    )
+    own = [
+        *add_options(command),
+        command.add_argument(
+            "--json", metavar="FILE", help="write the profile as JSON ('-': to stdout, alone)"
+        ),
+        command.add_argument(
+            "--output-dir", metavar="DIR", help="save here (default: .skyline beside the script)"
+        ),
+        command.add_argument("--no-save", action="store_true", help="save nothing"),
+    ]
+    command.add_argument("script", metavar="SCRIPT")
+    ours, rest = split_at_script(arguments, own)
+    options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])
+
+    profile = run_capture(Path(options.script), tuple(rest[1:]), options)
+    from skyline.analysis.analyse import analyse
+    from skyline.report.build import encode, profile_report, whatif_report
+
+    analysis = analyse(profile)
+    report = profile_report(analysis)
+    saved = save(profile, options, analysis)
+    if options.json is not None:
+        write_data(options.json, encode(report) + b"\n")
+    if options.json != "-":
+        from skyline.report import text
+
+        places = text.Saved(saved.profile, saved.html) if saved else None
+        text.render(report, whatif_report(analysis, None), data_console(), base=Path.cwd(), saved=places)
+    return int(ExitCode.OK)

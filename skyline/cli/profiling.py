@@ -1,0 +1,239 @@
+"""Running a capture for a person who watches: options, progress, the script's own output, and saving."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from skyline.cli.streams import say, write_whole
+from skyline.errors import Cancelled, UsageError
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from skyline.analysis.analyse import Analysis
+    from skyline.capture.request import OutputCallback, Progress, ProgressCallback
+    from skyline.trace.profile import Profile
+
+
+def add_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """The options of a capture; the same for every command that can start one."""
+    group = parser.add_argument_group("profiling")
+    return [
+        group.add_argument(
+            "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the script may compute"
+        ),
+        group.add_argument("--steps", type=_positive, metavar="N", help="iterations to time at least"),
+        group.add_argument(
+            "--warmup", type=_natural, metavar="N", help="iterations to leave out at the start"
+        ),
+        group.add_argument(
+            "--timeout", type=_seconds, metavar="S", help="longest wait for one iteration, in seconds"
+        ),
+        group.add_argument(
+            "--interpreter",
+            metavar="PYTHON",
+            help="the Python that runs the script (default: its environment's)",
+        ),
+        group.add_argument("-q", "--quiet", action="store_true", help="no progress and no remarks"),
+    ]
+
+
+def check_script(script: Path) -> None:
+    """Raise UsageError, with the nearest name there is, for what cannot be a script."""
+    if script.is_dir():
+        raise UsageError(f"{script} is a directory", hint="Name the training script in it.")
+    if script.exists():
+        return
+    from difflib import get_close_matches
+
+    folder = script.parent
+    names = [path.name for path in folder.glob("*.py")] if folder.is_dir() else []
+    near = get_close_matches(script.name, names, n=1)
+    hint = f"Did you mean {folder / near[0]}?" if near else "Check the path of the script."
+    raise UsageError(f"{script} does not exist", hint=hint)
+
+
+def run_capture(script: Path, arguments: tuple[str, ...], options: argparse.Namespace) -> Profile:
+    """Profile ``script``; what it prints goes to stderr, and so does the progress.
+
+    When the person interrupts after the script itself was measured, that much is kept.
+    """
+    check_script(script)
+    from skyline.capture.request import CaptureRequest
+    from skyline.capture.session import capture
+
+    given = {"steps": options.steps, "warmup": options.warmup, "timeout_s": options.timeout}
+    request = CaptureRequest(
+        script=script,
+        arguments=arguments,
+        interpreter=options.interpreter,
+        device=options.device,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    partial: list[Profile] = []
+    with ExitStack() as stack:
+        stack.enter_context(_terminable())
+        display = stack.enter_context(_Display(quiet=options.quiet))
+        try:
+            return capture(
+                request, progress=display.progress, output=display.output, on_partial=partial.append
+            )
+        except (KeyboardInterrupt, Cancelled):
+            if not partial:
+                raise
+            interrupted = partial[-1]
+    saved = save(interrupted, options)
+    raise Cancelled(
+        f"interrupted; what was measured until then is kept in {saved.profile}" if saved else "interrupted"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFiles:
+    """Where a profile and its page went."""
+
+    profile: Path
+    html: Path | None
+
+
+def save(
+    profile: Profile, options: argparse.Namespace, analysis: Analysis | None = None
+) -> SavedFiles | None:
+    """Save as the options say; with an analysis, write the page beside it. None where saving is switched off."""
+    if getattr(options, "no_save", False):
+        return None
+    from skyline.trace import store
+
+    directory = getattr(options, "output_dir", None)
+    path = store.save(profile, Path(directory) if directory else None)
+    if analysis is None:
+        return SavedFiles(path, None)
+    from skyline.report import html
+
+    page = page_path(path)
+    try:
+        write_whole(page, html.render(analysis).encode("utf-8"))
+    except UsageError as error:
+        say(f"skyline: the page was not written: {error.message}")
+        return SavedFiles(path, None)
+    return SavedFiles(path, page)
+
+
+def page_path(saved: Path) -> Path:
+    """Where the HTML page of a saved profile lies."""
+    from skyline.trace.store import SUFFIX
+
+    return saved.with_name(saved.name.removesuffix(SUFFIX) + ".html")
+
+
+class _Display:
+    """Progress and the script's output on stderr: a live bar on a terminal, one line per stage elsewhere."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._stage = ""
+        self._stream: TextIO = sys.stderr
+        self._live = not quiet and self._stream.isatty()
+        self._lock = threading.Lock()
+        self._rest = ""
+
+    def __enter__(self) -> _Display:
+        if self._live:
+            from rich.console import Console
+            from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as Bar
+
+            columns = (
+                SpinnerColumn(),
+                TextColumn("{task.fields[stage]:<8}", style="bold"),
+                BarColumn(bar_width=24),
+                TextColumn("{task.description}", style="dim"),
+                TimeElapsedColumn(),
+            )
+            self._bar = Bar(*columns, console=Console(stderr=True, highlight=False), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("", total=1.0, stage="launch")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            if self._live and self._rest:
+                self._bar.console.print(self._rest, markup=False, highlight=False, soft_wrap=True)
+                self._rest = ""
+        if self._live:
+            self._bar.stop()
+
+    @property
+    def progress(self) -> ProgressCallback:
+        """Takes each report of progress."""
+        return self._on_progress
+
+    @property
+    def output(self) -> OutputCallback:
+        """Takes what the script prints, in pieces as it comes."""
+        return self._on_output
+
+    def _on_progress(self, progress: Progress) -> None:
+        if self._live:
+            self._bar.update(
+                self._task, completed=progress.fraction, description=progress.message, stage=progress.stage
+            )
+        elif not self._quiet and progress.stage != self._stage:
+            say(f"skyline: {progress.stage}: {progress.message}" if progress.message else progress.stage)
+        self._stage = progress.stage
+
+    def _on_output(self, text: str) -> None:
+        with self._lock:
+            if not self._live:
+                self._stream.write(text)
+                self._stream.flush()
+                return
+            # The live bar owns the last line of the terminal: only whole lines can go above it.
+            whole, newline, self._rest = (self._rest + text).rpartition("\n")
+            if newline:
+                self._bar.console.print(whole, markup=False, highlight=False, soft_wrap=True)
+
+
+class _terminable:
+    """Turns SIGTERM into an orderly stop, so that the script's processes end with us."""
+
+    def __enter__(self) -> None:
+        self._old = None
+        if threading.current_thread() is threading.main_thread():
+            self._old = signal.signal(signal.SIGTERM, self._stop)
+
+    def __exit__(self, *_: object) -> None:
+        if self._old is not None:
+            signal.signal(signal.SIGTERM, self._old)
+
+    @staticmethod
+    def _stop(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return value
+
+
+def _natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return value

@@ -1,0 +1,64 @@
+"""``skyline show``: a saved profile again, as text, JSON or HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from skyline.cli.command_line import parser
+from skyline.cli.profiling import page_path
+from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.subject import changed_sources, saved_profile
+from skyline.errors import ExitCode
+
+_EXAMPLES = """\
+  skyline show                                the latest profile of this folder
+  skyline show train.py --json -              the latest of a script, as JSON
+  skyline show FILE --format html > page.html"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "show",
+        "[options] [FILE|SCRIPT]",
+        "Show a saved profile: a file, the latest one of a script, or the latest one in this folder.",
+        _EXAMPLES,
+    )
+    command.add_argument("source", metavar="FILE|SCRIPT", nargs="?")
+    command.add_argument("--format", choices=("text", "json", "html"), default="text", help="what to print")
+    command.add_argument("--json", metavar="FILE", help="write the profile as JSON ('-': to stdout, alone)")
+    options = command.parse_args(arguments)
+    subject = saved_profile(options.source)
+    changed = changed_sources(subject.profile)
+    if changed:
+        names = ", ".join(Path(path).name for path in changed)
+        say(f"skyline: changed since this profile was made: {names}")
+
+    from skyline.analysis.analyse import analyse
+    from skyline.report.build import encode, profile_report, whatif_report
+
+    analysis = analyse(subject.profile)
+    report = profile_report(analysis)
+    if options.json is not None:
+        write_data(options.json, encode(report) + b"\n")
+    if options.format == "json" and options.json != "-":
+        write_data("-", encode(report) + b"\n")
+    elif options.format == "html":
+        from skyline.report import html
+
+        write_data("-", html.render(analysis).encode("utf-8"))
+    elif options.format == "text" and options.json != "-":
+        from skyline.report import text
+
+        places = text.Saved(subject.path, _page_beside(subject.path))
+        text.render(report, whatif_report(analysis, None), data_console(), base=Path.cwd(), saved=places)
+    return int(ExitCode.OK)
+
+
+def _page_beside(saved: Path | None) -> Path | None:
+    """The HTML page that was written with a profile, if it is still there."""
+    if saved is None:
+        return None
+    page = page_path(saved)
+    return page if page.exists() else None

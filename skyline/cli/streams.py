@@ -1,0 +1,72 @@
+"""Where things are written: data to stdout, what is said about it to stderr, files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyline.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def data_console() -> Console:
+    """The console for reports; without a terminal they are plain text, 100 columns wide unless COLUMNS says."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else 100
+    return Console(file=sys.stdout, highlight=False, width=width)
+
+
+def say(message: str, *, quiet: bool = False) -> None:
+    """A remark for the person, beside the data."""
+    if not quiet:
+        print(message, file=sys.stderr, flush=True)
+
+
+def write_data(target: str, data: bytes, *, overwrite: bool = True) -> None:
+    """Write to the file ``target``, or to stdout for ``-``. Raises UsageError where that is not possible."""
+    if target == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    path = Path(target)
+    if path.exists() and not overwrite:
+        raise UsageError(
+            f"{target} exists already", hint="Choose another name, or overwrite it with --force."
+        )
+    write_whole(path, data)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Replace a file in one step, keeping its permissions and following a link to what it points at."""
+    target = path.resolve()
+    if target.is_dir():
+        raise UsageError(f"{path} is a directory", hint="Name a file in it.")
+    try:
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+        if mode is not None and not os.access(target, os.W_OK):
+            raise PermissionError(13, "Permission denied")
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            os.chmod(name, mode if mode is not None else 0o666 & ~_umask())
+            os.replace(name, target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

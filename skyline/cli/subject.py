@@ -1,0 +1,160 @@
+"""What a command is about: a saved profile, or a script with the latest profile of it."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyline.cli.profiling import check_script, run_capture, save
+from skyline.cli.streams import say
+from skyline.errors import SkylineError, UsageError
+
+if TYPE_CHECKING:
+    from skyline.trace.profile import Profile
+
+_HEAD_BYTES = 1 << 16
+_KINETO_KEYS = (b'"traceEvents"', b'"deviceProperties"', b'"baseTimeNanoseconds"')
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A profile and the file it came from, if it was saved."""
+
+    profile: Profile
+    path: Path | None
+
+
+def saved_profile(name: str | None) -> Subject:
+    """The profile saved in a file, the latest of a script, or, without a name, the latest of this folder."""
+    from skyline.trace import store
+
+    if name is None:
+        return _latest_here()
+    path = Path(name)
+    if not is_script(path):
+        return Subject(store.load(path), path)
+    found = store.latest(path)
+    if found is None:
+        raise UsageError(
+            f"There is no saved profile of {name}", hint=f"Make one with: skyline profile {name}"
+        )
+    return Subject(store.load(found), found)
+
+
+def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse.Namespace) -> Subject:
+    """The profile to answer from: the file itself, or the script's latest where it still holds, else a new one.
+
+    ``arguments`` None means: whatever the script was last profiled with.
+    """
+    path = Path(source)
+    if not is_script(path):
+        if arguments is not None:
+            raise UsageError(
+                f"{source} is a saved profile: it takes no arguments", hint="Name the script to run it again."
+            )
+        return saved_profile(source)
+    if not options.fresh:
+        from skyline.trace import store
+
+        found = store.latest(path)
+        if found is not None:
+            known = _reusable(found, arguments, quiet=options.quiet)
+            if known is not None:
+                return known
+            arguments = arguments if arguments is not None else _arguments_of(found)
+    profile = run_capture(path, arguments or (), options)
+    saved = save(profile, options)
+    return Subject(profile, saved.profile if saved else None)
+
+
+def is_script(path: Path) -> bool:
+    """Whether a path names Python source; raises UsageError where it names nothing we can read."""
+    if path.suffix in {".py", ".pyw"} or not path.exists() or path.is_dir():
+        check_script(path)
+        return True
+    head = _head(path)
+    if head.lstrip()[:1] not in {b"{", b"["}:
+        if path.name.endswith((".json", ".gz")):
+            raise UsageError(f"{path} is damaged or no Skyline profile", hint="Profile the script again.")
+        return True
+    if any(key in head for key in _KINETO_KEYS) and b'"skyline.' not in head[:256]:
+        raise UsageError(
+            f"{path} is a PyTorch profiler trace, which this version of Skyline does not read yet",
+            hint="Profile the script instead: skyline profile SCRIPT",
+        )
+    return False
+
+
+def changed_sources(profile: Profile) -> tuple[str, ...]:
+    """The files of a profile whose text is not what was profiled any more."""
+    from skyline.source.text import SourceText
+
+    changed: list[str] = []
+    for source in profile.sources:
+        try:
+            same = SourceText.read(source.path).text == source.text
+        except SkylineError:
+            same = False
+        if not same:
+            changed.append(source.path)
+    return tuple(changed)
+
+
+def _reusable(path: Path, arguments: tuple[str, ...] | None, *, quiet: bool) -> Subject | None:
+    from skyline.report.basis import when
+    from skyline.trace import store
+
+    try:
+        profile = store.load(path)
+    except SkylineError as error:
+        say(f"skyline: {error.message}; profiling again", quiet=quiet)
+        return None
+    changed = changed_sources(profile)
+    if changed:
+        say(f"skyline: {Path(changed[0]).name} changed since it was profiled; profiling again", quiet=quiet)
+        return None
+    if arguments is not None and arguments != profile.arguments:
+        return None
+    words = " ".join((Path(profile.script).name, *profile.arguments))
+    say(
+        f"skyline: from the profile of {when(profile.created)} ({words}); --fresh profiles again", quiet=quiet
+    )
+    return Subject(profile, path)
+
+
+def _arguments_of(path: Path) -> tuple[str, ...]:
+    from skyline.trace import store
+
+    try:
+        return store.load(path).arguments
+    except SkylineError:
+        return ()
+
+
+def _latest_here() -> Subject:
+    from skyline.trace import store
+
+    found = list((Path.cwd() / store.FOLDER).glob(f"*{store.SUFFIX}"))
+    if not found:
+        raise UsageError(
+            "There is no saved profile in this folder", hint="Make one with: skyline profile SCRIPT"
+        )
+    newest = max(found, key=lambda path: path.stat().st_mtime)
+    return Subject(store.load(newest), newest)
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes of a file, unpacked where it is packed; empty where it is damaged."""
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if packed else path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return b""
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error

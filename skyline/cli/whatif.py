@@ -1,0 +1,56 @@
+"""``skyline whatif``: predict what a change, or several together, would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skyline.cli.command_line import parser, split_at_dashes
+from skyline.cli.profiling import add_options
+from skyline.cli.question import parse_question
+from skyline.cli.streams import data_console, write_data
+from skyline.cli.subject import subject_of
+from skyline.errors import ExitCode
+
+_EXAMPLES = """\
+  skyline whatif train.py                              every what-if, ranked
+  skyline whatif train.py batch_size=64 num_workers=2  these, singly and together
+  skyline whatif train.py amp=bf16 -- --epochs 1       with arguments for the script"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "whatif",
+        "[options] SOURCE [NAME[=VALUE]...] [-- ARGS...]",
+        "Predict what changes would bring. SOURCE is a saved profile or a script; a script is profiled first,\n"
+        "unless its latest profile still fits its source.",
+        _EXAMPLES,
+    )
+    add_options(command)
+    command.add_argument("--fresh", action="store_true", help="profile the script again in any case")
+    command.add_argument("--json", metavar="FILE", help="write the answer as JSON ('-': to stdout, alone)")
+    command.add_argument("source", metavar="SOURCE")
+    command.add_argument("names", metavar="NAME[=VALUE]", nargs="*")
+    ours, script_arguments = split_at_dashes(arguments)
+    options = command.parse_intermixed_args(ours)
+    question = parse_question(options.names) if options.names else None
+
+    subject = subject_of(options.source, script_arguments, options)
+    from skyline.analysis.analyse import analyse
+    from skyline.report.build import encode, profile_report, whatif_report
+
+    analysis = analyse(subject.profile)
+    answer = whatif_report(analysis, question)
+    if options.json is not None:
+        write_data(options.json, encode(answer) + b"\n")
+    if options.json != "-":
+        from skyline.report import text
+        from skyline.report.basis import basis_parts, command_line
+        from skyline.report.headline import headline
+
+        report = profile_report(analysis)
+        lines = (f"{command_line(report)}: {headline(report)}", " · ".join(basis_parts(report)))
+        text.render_whatifs(
+            answer, data_console(), subject=lines, script=options.source, detail=question is not None
+        )
+    return int(ExitCode.OK)

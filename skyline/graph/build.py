@@ -1,0 +1,220 @@
+"""From the records of a trace to tasks that wait for one another."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from skyline.graph.coalesce import coalesce
+from skyline.graph.graph import Cause, Dependency, Graph, Structure
+from skyline.graph.task import Task, TaskKind, work_class
+from skyline.spread import median
+from skyline.trace.record import Record, RecordKind, Trace
+
+_DEVICE_KINDS = frozenset({RecordKind.KERNEL, RecordKind.COPY})
+_WAITS_FOR_ALL = ("DeviceSynchronize",)
+_WAITS_FOR_STREAM = ("StreamSynchronize", "EventSynchronize", "CtxSynchronize")
+_TURNAROUND_LIMIT_US = 10.0
+"""A longer pause between two kernels of a stream means that the stream had nothing to do."""
+
+
+def main_lane(trace: Trace) -> str:
+    """The lane of the script's own thread: the CPU lane on which most time was recorded."""
+    busy: Counter[str] = Counter()
+    for record in trace.records:
+        if record.kind not in _DEVICE_KINDS:
+            busy[record.lane] += record.duration_us  # type: ignore[assignment]
+    return max(busy, key=lambda lane: busy[lane], default="main")
+
+
+def build(trace: Trace) -> Graph:
+    """The graph of all recorded iterations, with recorded times; runs of like CPU tasks are merged.
+
+    Records become tasks in the order of their lanes. Python time becomes the gap of the task before it; where
+    that belongs to another line or phase it becomes a task without work whose gap it is, so that both keep
+    their own cost. GPU work waits for the start of its launch plus one latency for the whole trace, and a
+    stream turns around in one time for the whole trace: the rest of its timing is left to the simulation.
+    """
+    builder = _Builder(main_lane(trace))
+    for record in sorted(trace.records, key=lambda record: (record.start_us, -record.duration_us)):
+        builder.add(record)
+    return coalesce(builder.graph())
+
+
+@dataclass(slots=True)
+class _Builder:
+    """Collects tasks while the records go by in order of their start."""
+
+    main: str
+    tasks: list[Task] = field(default_factory=list[Task])
+    durations: list[float] = field(default_factory=list[float])
+    gaps: list[float] = field(default_factory=list[float])
+    records: list[Record] = field(default_factory=list[Record])
+    last_on_lane: dict[str, int] = field(default_factory=dict[str, int])
+
+    def add(self, record: Record) -> None:
+        before = self.last_on_lane.get(record.lane)
+        if record.kind is RecordKind.PYTHON:
+            if before is not None and _continues(self.tasks[before], record):
+                self.gaps[before] += record.duration_us
+                return
+            duration, gap = 0.0, record.duration_us
+        else:
+            duration, gap = record.duration_us, 0.0
+        self.last_on_lane[record.lane] = len(self.tasks)
+        self.tasks.append(
+            Task(
+                record.name,
+                _KINDS.get(record.kind, TaskKind.CPU),
+                work_class(record.name),
+                record.lane,
+                record.phase,
+                record.iteration,
+                record.line,
+                record.call_line,
+                record.module,
+            )
+        )
+        self.durations.append(duration)
+        self.gaps.append(gap)
+        self.records.append(record)
+
+    def graph(self) -> Graph:
+        """Tasks and dependencies, with the launches told from the synchronising calls."""
+        device = [index for index, record in enumerate(self.records) if record.kind in _DEVICE_KINDS]
+        if not device:
+            return Graph(Structure(tuple(self.tasks)), tuple(self.durations), tuple(self.gaps))
+        dependencies = [*self._launches(device), *self._syncs(device)]
+        self._turn_around(device)
+        return Graph(
+            Structure(tuple(self.tasks), tuple(dependencies)), tuple(self.durations), tuple(self.gaps)
+        )
+
+    def _launches(self, device: Sequence[int]) -> list[Dependency]:
+        calls = {
+            record.correlation: index
+            for index, record in enumerate(self.records)
+            if record.kind is RecordKind.RUNTIME and record.correlation
+        }
+        pairs = [
+            (calls[self.records[k].correlation], k) for k in device if self.records[k].correlation in calls
+        ]
+        # Only a stream that had nothing to do starts a kernel as soon as the launch reaches it.
+        previous_end: dict[str, float] = {}
+        latencies: list[float] = []
+        launched = {kernel: call for call, kernel in pairs}
+        for kernel in device:
+            record = self.records[kernel]
+            call = launched.get(kernel)
+            if call is not None:
+                latency = record.start_us - self.records[call].start_us
+                if previous_end.get(record.lane, 0.0) <= self.records[call].start_us and latency >= 0:
+                    latencies.append(latency)
+                self._retype(call, TaskKind.LAUNCH)
+            previous_end[record.lane] = record.end_us
+        lag = median(latencies) if latencies else 0.0
+        found = [Dependency(call, kernel, Cause.LAUNCH, lag, from_start=True) for call, kernel in pairs]
+        return found + self._backlog([kernel for kernel in device if kernel not in launched])
+
+    def _backlog(self, kernels: Sequence[int]) -> list[Dependency]:
+        """Work launched before the recording began starts when it started, counted from the main thread."""
+        first = next((index for index, task in enumerate(self.tasks) if task.lane == self.main), None)
+        if first is None:
+            return []
+        origin = self.records[first].start_us
+        return [
+            Dependency(
+                first, kernel, Cause.LAUNCH, max(0.0, self.records[kernel].start_us - origin), from_start=True
+            )
+            for kernel in kernels
+            if kernel > first
+        ]
+
+    def _syncs(self, device: Sequence[int]) -> list[Dependency]:
+        ends = sorted((self.records[kernel].end_us, kernel) for kernel in device)
+        end_times = [end for end, _ in ends]
+        copies = {self.records[k].correlation: k for k in device if self.records[k].kind is RecordKind.COPY}
+        found: list[Dependency] = []
+        for index, record in enumerate(self.records):
+            if record.kind is not RecordKind.RUNTIME:
+                continue
+            awaited: list[int] = []
+            if any(mark in record.name for mark in (*_WAITS_FOR_ALL, *_WAITS_FOR_STREAM)):
+                # The stream is not recorded: the call returned because the work that ended last before it was done.
+                done = bisect_right(end_times, record.end_us)
+                awaited = [kernel for _, kernel in ends[max(0, done - 1) : done]]
+            elif (
+                record.correlation in copies
+                and self.records[copies[record.correlation]].start_us < record.end_us
+            ):
+                # A copy from or to pageable memory holds its caller until it is done.
+                copy = copies[record.correlation]
+                if self.records[copy].end_us <= record.end_us:
+                    found += self._blocking_copy(index, copy)
+                    continue
+            for kernel in awaited:
+                if self.records[kernel].start_us < record.end_us:
+                    own = record.end_us - max(record.start_us, self.records[kernel].end_us)
+                    self.durations[index] = max(0.0, min(record.duration_us, own))
+                    found.append(Dependency(kernel, index, Cause.SYNC))
+            if awaited:
+                self._retype(index, TaskKind.SYNC)
+        return found
+
+    def _blocking_copy(self, call: int, copy: int) -> list[Dependency]:
+        """The call keeps only what precedes the copy; what follows on its lane waits for the copy."""
+        self.durations[call] = max(0.0, self.records[copy].start_us - self.records[call].start_us)
+        following = next(
+            (i for i in range(call + 1, len(self.tasks)) if self.tasks[i].lane == self.tasks[call].lane), None
+        )
+        if following is None:
+            return []
+        return [
+            Dependency(copy, following, Cause.SYNC, self.records[call].end_us - self.records[copy].end_us)
+        ]
+
+    def _turn_around(self, device: Sequence[int]) -> None:
+        pauses: list[float] = []
+        previous: dict[str, Record] = {}
+        for kernel in device:
+            record = self.records[kernel]
+            if record.lane in previous:
+                pause = record.start_us - previous[record.lane].end_us
+                if 0 <= pause <= _TURNAROUND_LIMIT_US:
+                    pauses.append(pause)
+            previous[record.lane] = record
+        turnaround = median(pauses) if pauses else 0.0
+        for kernel in device:
+            self.gaps[kernel] = turnaround
+
+    def _retype(self, index: int, kind: TaskKind) -> None:
+        task = self.tasks[index]
+        self.tasks[index] = Task(
+            task.name,
+            kind,
+            task.work,
+            task.lane,
+            task.phase,
+            task.iteration,
+            task.line,
+            task.call_line,
+            task.module,
+        )
+
+
+_KINDS = {
+    RecordKind.DATA: TaskKind.DATA,
+    RecordKind.KERNEL: TaskKind.KERNEL,
+    RecordKind.COPY: TaskKind.COPY,
+}
+
+
+def _continues(task: Task, record: Record) -> bool:
+    return (
+        task.phase is record.phase
+        and task.line == record.line
+        and task.iteration == record.iteration
+        and task.kind is not TaskKind.DATA
+    )

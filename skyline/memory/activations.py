@@ -1,0 +1,57 @@
+"""Which line makes the tensors that backward work waits for."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from skyline.memory.blocks import live_blocks
+from skyline.trace.phase import Phase
+from skyline.trace.record import Trace
+
+
+def activation_bytes(trace: Trace) -> dict[int, int]:
+    """Bytes per line (an index of ``trace.lines``) that forward work keeps until backward work starts.
+
+    With several micro-batches in an iteration it is the largest that any of them keeps, per line. Only
+    iterations with recorded allocations count.
+    """
+    backward = sorted(record.start_us for record in trace.records if record.phase is Phase.BACKWARD)
+    blocks = [block for block in live_blocks(trace.allocations) if block.phase is Phase.FORWARD]
+    times = [allocation.time_us for allocation in trace.allocations]
+    kept: dict[int, Counter[int]] = {}
+    position = 0
+    for block in blocks:
+        while position < len(backward) and backward[position] < block.time_us:
+            position += 1
+        if position == len(backward):
+            break
+        if block.freed is None or times[block.freed] >= backward[position]:
+            kept.setdefault(position, Counter())[block.line] += block.size_bytes
+    largest: dict[int, int] = {}
+    for counter in kept.values():
+        for line, size in counter.items():
+            largest[line] = max(largest.get(line, 0), size)
+    return largest
+
+
+def batch_bytes(trace: Trace) -> int:
+    """Bytes of the batch as it leaves the data loading: taken in that phase and held when it is over."""
+    blocks = [block for block in live_blocks(trace.allocations) if block.phase is Phase.DATA]
+    times = [allocation.time_us for allocation in trace.allocations]
+    fetching = [record for record in trace.records if record.phase is Phase.DATA]
+    most = 0
+    for mark in trace.iterations:
+        ends = [record.end_us for record in fetching if mark.start_us <= record.start_us < mark.end_us]
+        if not ends:
+            continue
+        over = max(ends)
+        most = max(
+            most,
+            sum(
+                block.size_bytes
+                for block in blocks
+                if mark.start_us <= block.time_us <= over
+                and (block.freed is None or times[block.freed] > over)
+            ),
+        )
+    return most

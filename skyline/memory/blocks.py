@@ -1,0 +1,47 @@
+"""Pairs every allocation of a recording with the free that gives its block back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.trace.phase import Phase
+from skyline.trace.record import Allocation
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Memory taken at allocation number ``taken`` and given back at number ``freed`` (None: it outlives them)."""
+
+    size_bytes: int
+    taken: int
+    freed: int | None
+    time_us: float
+    phase: Phase
+    line: int
+
+    def alive_at(self, moment: int) -> bool:
+        """Whether the block is held just before allocation number ``moment`` takes place."""
+        return self.taken < moment and (self.freed is None or self.freed >= moment)
+
+
+def live_blocks(allocations: tuple[Allocation, ...]) -> tuple[Block, ...]:
+    """The blocks that were taken during the recording, in the order in which they were taken."""
+    held: dict[int, int] = {}
+    freed: dict[int, int] = {}
+    for index, allocation in enumerate(allocations):
+        if allocation.size_bytes >= 0:
+            held[allocation.address] = index
+        elif allocation.address in held:
+            freed[held.pop(allocation.address)] = index
+    return tuple(
+        Block(
+            allocation.size_bytes,
+            index,
+            freed.get(index),
+            allocation.time_us,
+            allocation.phase,
+            allocation.line,
+        )
+        for index, allocation in enumerate(allocations)
+        if allocation.size_bytes > 0
+    )

@@ -1,0 +1,105 @@
+"""The peak of live tensor memory in one iteration, and what it is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.memory.blocks import Block, live_blocks
+from skyline.trace.facts import MemoryFact
+from skyline.trace.phase import Phase
+from skyline.trace.profile import Profile
+from skyline.trace.record import Allocation
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBreakdown:
+    """Who owns the bytes at the peak; the parts sum to the peak.
+
+    ``activations`` are what forward and backward work had taken in this iteration and not yet given back,
+    the new gradients of parameters apart.
+    """
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    activations: int
+    other: int
+
+    @property
+    def total(self) -> int:
+        """The peak, in bytes."""
+        return self.parameters + self.gradients + self.optimizer + self.activations + self.other
+
+
+def peak_breakdown(profile: Profile) -> MemoryBreakdown:
+    """The owners at the moment of the peak, by replaying the recorded allocations.
+
+    The peak is the one that the run reported; bytes that the replay cannot explain are ``other``, and where it
+    finds more than there was, the surplus is taken from the activations first.
+    """
+    replayed = replay(profile.memory, profile.trace.allocations)
+    peak = profile.peak_bytes or replayed.total
+    surplus = replayed.total - peak
+    if surplus <= 0:
+        return MemoryBreakdown(
+            replayed.parameters,
+            replayed.gradients,
+            replayed.optimizer,
+            replayed.activations,
+            replayed.other - surplus,
+        )
+    parts = [
+        replayed.activations,
+        replayed.other,
+        replayed.gradients,
+        replayed.optimizer,
+        replayed.parameters,
+    ]
+    for index, size in enumerate(parts):
+        taken = min(size, surplus)
+        parts[index] -= taken
+        surplus -= taken
+    activations, other, gradients, optimizer, parameters = parts
+    return MemoryBreakdown(parameters, gradients, optimizer, activations, other)
+
+
+def replay(end: MemoryFact, allocations: tuple[Allocation, ...]) -> MemoryBreakdown:
+    """The owners at the highest level that the allocations reach before they end at ``end``.
+
+    Counted backwards from what is alive at the end, because frees of blocks that were taken before the
+    recording may be missing from it.
+    """
+    level = highest = end.total_bytes
+    moment = len(allocations)
+    for index in range(len(allocations) - 1, -1, -1):
+        level -= allocations[index].size_bytes
+        if level > highest:
+            highest, moment = level, index
+    blocks = live_blocks(allocations)
+    # A block taken in backward work that outlives the iteration is the gradient of a parameter.
+    kept = [block for block in blocks if block.freed is None and block.phase is Phase.BACKWARD]
+    new_gradients = min(end.gradient_bytes, sum(block.size_bytes for block in kept))
+    later = sum(block.size_bytes for block in kept if block.taken >= moment)
+    old_gradients = min(new_gradients, _freed_from_before(allocations, moment, blocks))
+    gradients = max(0, end.gradient_bytes - min(later, new_gradients) + old_gradients)
+    activations = sum(
+        block.size_bytes
+        for block in blocks
+        if block.phase in (Phase.FORWARD, Phase.BACKWARD) and block.alive_at(moment) and block not in kept
+    )
+    rest = highest - end.parameter_bytes - end.optimizer_bytes
+    gradients = min(gradients, max(0, rest))
+    activations = min(activations, max(0, rest - gradients))
+    other = rest - gradients - activations
+    parameters = end.parameter_bytes + min(0, other)
+    return MemoryBreakdown(parameters, gradients, end.optimizer_bytes, activations, max(0, other))
+
+
+def _freed_from_before(allocations: tuple[Allocation, ...], moment: int, blocks: tuple[Block, ...]) -> int:
+    """Bytes given back from ``moment`` on that were taken before the recording: last iteration's gradients."""
+    matched = {block.freed for block in blocks}
+    return sum(
+        -allocation.size_bytes
+        for index, allocation in enumerate(allocations)
+        if index >= moment and allocation.size_bytes < 0 and index not in matched
+    )

@@ -1,0 +1,128 @@
+"""Time and memory as functions of the batch size, from the sizes that were measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.graph.part import Part, part_shares
+from skyline.interval import Interval
+from skyline.predict.reading import read
+from skyline.spread import central_range, interval_of
+from skyline.trace.profile import BatchPoint, Profile
+
+_UNSTEADY = 1.5
+"""A point whose central samples differ by more than this was disturbed, not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPoint:
+    """One measured batch size: iteration time over that of the base, the share of each part, the peak."""
+
+    batch_size: int
+    ratio: Interval
+    shares: tuple[tuple[Part, float], ...]
+    peak_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCurve:
+    """What is known about other batch sizes. ``base`` is the script's own, None if it could not be found.
+
+    ``reason`` says why nothing is known beyond the base, empty where something is.
+    """
+
+    base: int | None
+    points: tuple[MeasuredPoint, ...]
+    reason: str
+    notes: tuple[str, ...] = ()
+
+    def knows(self, batch_size: int) -> bool:
+        """Whether anything can be said about this size."""
+        return batch_size >= 1 and (batch_size == self.base or len(self.points) >= 2)
+
+    def measured(self, batch_size: int) -> bool:
+        """Whether this very size was run."""
+        return batch_size == self.base or any(point.batch_size == batch_size for point in self.points)
+
+    def extrapolated(self, batch_size: int) -> bool:
+        """Whether this size lies outside the range of those that were run."""
+        return not self.measured(batch_size) and not (
+            self.points[0].batch_size < batch_size < self.points[-1].batch_size
+        )
+
+    def ratio(self, batch_size: int) -> Interval:
+        """Iteration time at this size over that at the base.
+
+        Raises:
+            ValueError: nothing is known about this size.
+        """
+        if batch_size == self.base:
+            return Interval.exact(1.0)
+        if not self.knows(batch_size):
+            raise ValueError(self.reason or f"nothing is known about batch size {batch_size}")
+        return read([(point.batch_size, point.ratio) for point in self.points], batch_size)
+
+    def part_factors(self, batch_size: int) -> dict[Part, float]:
+        """How many times as long each part takes as at the base.
+
+        Weighted with the base's shares they sum to ``ratio``; a part that could not be told apart gets ``ratio``.
+
+        Raises:
+            ValueError: nothing is known about this size.
+        """
+        total = self.ratio(batch_size).value
+        base = next(point for point in self.points if point.batch_size == self.base)
+        # The time of each part, in units of the base iteration, is read off its own curve and made to sum up.
+        parts = {part: self._part_time(part, batch_size) for part, share in base.shares if share > 0}
+        correction = total / (sum(parts.values()) or 1.0)
+        factors = {part: parts[part] * correction / share for part, share in base.shares if share > 0}
+        return {part: factors.get(part, total) for part in Part}
+
+    def peak_bytes(self, batch_size: int) -> Interval:
+        """Peak of live tensor memory at this size: exact where measured, on straight lines elsewhere.
+
+        Beyond the measured sizes the line is that of the two nearest ones.
+
+        Raises:
+            ValueError: nothing is known about this size.
+        """
+        if not self.knows(batch_size):
+            raise ValueError(self.reason or f"nothing is known about batch size {batch_size}")
+        samples = [(point.batch_size, Interval.exact(float(point.peak_bytes))) for point in self.points]
+        if batch_size > samples[-1][0]:
+            samples = samples[-2:]
+        elif batch_size < samples[0][0]:
+            samples = samples[:2]
+        return read(samples, batch_size)
+
+    def _part_time(self, part: Part, batch_size: int) -> float:
+        samples = [
+            (point.batch_size, Interval.exact(point.ratio.value * dict(point.shares).get(part, 0.0)))
+            for point in self.points
+        ]
+        return read(samples, batch_size).value
+
+
+def batch_curve(profile: Profile) -> BatchCurve:
+    """The curve of a profile: its points, each as the median of its round-by-round ratios to the base."""
+    base = profile.batch_size
+    if base is None:
+        return BatchCurve(None, (), "the script's batch size was not found")
+    measured = {point.batch_size: _measured(point) for point in profile.points if point.ratios}
+    shares = tuple(part_shares(profile.times).items())
+    measured[base] = MeasuredPoint(base, Interval.exact(1.0), shares, profile.peak_bytes)
+    points = tuple(measured[size] for size in sorted(measured))
+    notes = tuple(
+        f"batch size {point.batch_size}: its rounds differ by more than {_UNSTEADY:g} times, "
+        "the machine was busy with something else"
+        for point in profile.points
+        if len(point.ratios) > 1 and central_range(point.ratios) > _UNSTEADY
+    )
+    reason = "" if len(points) > 1 else "no other batch size was measured"
+    return BatchCurve(base, points, reason, notes)
+
+
+def _measured(point: BatchPoint) -> MeasuredPoint:
+    return MeasuredPoint(
+        point.batch_size, interval_of(point.ratios), tuple(part_shares(point.times).items()), point.peak_bytes
+    )

@@ -1,0 +1,77 @@
+"""Reading a quantity at a size that was not measured, off the sizes that were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import log2
+
+from skyline.interval import Interval
+from skyline.spread import median
+
+Sample = tuple[int, Interval]
+"""A size and what was measured there."""
+
+_WIDENING = 0.06
+"""Growth of the relative half-width for every doubling beyond the measured sizes, on top of the slope's own."""
+
+
+def read(samples: Sequence[Sample], size: int) -> Interval:
+    """The quantity at ``size``: as measured, on the line between two neighbours, or continued beyond the ends.
+
+    ``samples`` are at least two, in increasing order of their sizes. The quantity is taken not to fall as the
+    size grows, and not to fall faster than in proportion as it shrinks: a fixed cost is never negative.
+    """
+    for known, value in samples:
+        if known == size:
+            return value
+    for left, right in pairwise(samples):
+        if left[0] < size < right[0]:
+            return _between(left, right, size)
+    return _above(samples, size) if size > samples[-1][0] else _below(samples, size)
+
+
+def _between(left: Sample, right: Sample, size: int) -> Interval:
+    share = (size - left[0]) / (right[0] - left[0])
+    a, b = left[1], right[1]
+    return Interval(
+        a.value + share * (b.value - a.value),
+        a.low + share * (b.low - a.low),
+        a.high + share * (b.high - a.high),
+    )
+
+
+def _slopes(edge: Sample, others: Sequence[Sample]) -> Interval:
+    """Growth per unit of size seen from the edge: the median over the other samples, and its extremes.
+
+    All lines pass through the edge, so that what is continued joins what was measured there.
+    """
+    slopes = [(edge[1].value - value.value) / (edge[0] - size) for size, value in others]
+    return Interval(max(0.0, median(slopes)), max(0.0, min(slopes)), max(0.0, *slopes))
+
+
+def _above(samples: Sequence[Sample], size: int) -> Interval:
+    edge_size, edge = samples[-1]
+    slope = _slopes(samples[-1], samples[:-1])
+    distance = size - edge_size
+    value = edge.value + slope.value * distance
+    widening = value * _WIDENING * log2(size / edge_size)
+    return Interval(
+        value,
+        max(min(edge.low, value), edge.low + slope.low * distance - widening),
+        edge.high + slope.high * distance + widening,
+    )
+
+
+def _below(samples: Sequence[Sample], size: int) -> Interval:
+    edge_size, edge = samples[0]
+    slope = _slopes(samples[0], samples[1:])
+    distance = edge_size - size
+    in_proportion = size / edge_size
+    value = min(edge.value, max(edge.value * in_proportion, edge.value - slope.value * distance))
+    widening = value * _WIDENING * log2(edge_size / size)
+    return Interval(
+        value,
+        max(edge.low * in_proportion, min(value, edge.low - slope.high * distance - widening)),
+        min(max(edge.high, value), max(value, edge.high - slope.low * distance + widening)),
+    )

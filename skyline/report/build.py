@@ -1,0 +1,104 @@
+"""From an analysis to the reports that other programs read."""
+
+from __future__ import annotations
+
+import msgspec
+
+from skyline.analysis.analyse import Analysis
+from skyline.analysis.estimate import estimate, rank
+from skyline.analysis.throughput import throughput_at
+from skyline.interval import Interval
+from skyline.report.schema import (
+    PROFILE_SCHEMA,
+    WHATIF_SCHEMA,
+    BaselineReport,
+    BatchSizeReport,
+    KnobReport,
+    LoopReport,
+    MemoryReport,
+    ProfileReport,
+    WhatIfReport,
+)
+from skyline.source.knob import Knob
+from skyline.whatif.question import Question
+
+
+def profile_report(analysis: Analysis) -> ProfileReport:
+    """What a profile says, as ``skyline.profile/1``."""
+    profile, start = analysis.profile, analysis.baseline
+    loop = profile.loop_line
+    unattributed = analysis.lines[-1]
+    return ProfileReport(
+        schema=PROFILE_SCHEMA,
+        id=profile.id,
+        created=profile.created,
+        script=profile.script,
+        arguments=profile.arguments,
+        mode="measured",
+        device=profile.environment.device,
+        intraop_threads=profile.environment.intraop_threads,
+        steps=profile.times.steps_ms,
+        iteration_ms=start.iteration_ms,
+        throughput=throughput_at(start, profile.batch_size, start.iteration_ms),
+        batch_size=_batch_size(analysis),
+        memory=MemoryReport(
+            Interval.exact(float(start.memory.total)),
+            profile.environment.memory_capacity_bytes or None,
+            start.memory,
+        ),
+        phases=start.phases,
+        lines=analysis.lines,
+        unattributed_share=unattributed.share,
+        critical_path=analysis.critical_path,
+        replay_error=analysis.replay_error,
+        overhead=analysis.overhead,
+        findings=analysis.findings,
+        curve=analysis.curve,
+        loop=LoopReport(loop.file, loop.line) if loop else None,
+        notes=analysis.notes,
+    )
+
+
+def whatif_report(analysis: Analysis, question: Question | None = None) -> WhatIfReport:
+    """The answers as ``skyline.whatif/1``: each part of the question singly and all together.
+
+    Without a question every known what-if is answered singly, ranked by its gain.
+    """
+    start = analysis.baseline
+    baseline = BaselineReport(
+        start.iteration_ms,
+        throughput_at(start, analysis.profile.batch_size, start.iteration_ms),
+        Interval.exact(float(start.memory.total)),
+        analysis.replay_error,
+    )
+    if question is None:
+        return WhatIfReport(WHATIF_SCHEMA, baseline, rank(analysis), None)
+    parts = [Question(choices=(choice,)) for choice in question.choices]
+    if question.batch_size is not None:
+        parts.insert(0, Question(batch_size=question.batch_size))
+    singly = tuple(estimate(analysis, part) for part in parts)
+    combined = estimate(analysis, question) if len(parts) > 1 else None
+    return WhatIfReport(WHATIF_SCHEMA, baseline, singly, combined)
+
+
+def encode(report: object) -> bytes:
+    """A report as JSON."""
+    return msgspec.json.encode(report)
+
+
+def _batch_size(analysis: Analysis) -> BatchSizeReport:
+    search = analysis.profile.knobs
+    best = search.best
+    rewritable = best is not None and not search.refusal
+    reason = search.refusal or ("; ".join(search.tried) if best is None else "")
+    return BatchSizeReport(
+        value=analysis.profile.batch_size,
+        knob=_knob(best) if best is not None and rewritable else None,
+        reason=reason or (None if rewritable else "no literal that sets the batch size was found"),
+        candidates=tuple(_knob(knob) for knob in search.candidates),
+    )
+
+
+def _knob(knob: Knob) -> KnobReport:
+    span = knob.span
+    return KnobReport(span.file, span.line, span.column, span.end_column, knob.text, knob.kind.value)

@@ -1,0 +1,204 @@
+"""A line chart over batch sizes, laid out in plain coordinates for an inline SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from skyline import units
+from skyline.interval import Interval
+from skyline.report.basis import point_basis
+from skyline.report.schema import CurvePointReport, ProfileReport
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The size of a chart and the room around its plot."""
+
+    width: int
+    height: int
+    left: int
+    right: int
+    top: int
+    bottom: int
+
+
+BOX = Box(width=540, height=270, left=52, right=16, top=24, bottom=40)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A mark on an axis and what it is called."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One batch size; ``basis`` decides how it is drawn, ``label`` is read out and shown on hover."""
+
+    x: float
+    y: float
+    basis: str
+    label: str
+    now: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Everything that the template draws: paths as SVG path data, the rest as coordinates."""
+
+    title: str
+    unit: str
+    summary: str
+    dots: tuple[Dot, ...]
+    solid: str
+    dashed: str
+    band: str
+    outside: tuple[tuple[float, float], ...]
+    """Start and width of the stretches beyond what was measured."""
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    now_x: float | None
+    limit: Tick | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """One quantity over the curve, in the unit of its axis."""
+
+    title: str
+    scale: units.Scale
+    of: Callable[[CurvePointReport], Interval]
+
+
+def charts(report: ProfileReport) -> tuple[Chart, ...]:
+    """Throughput and peak memory over the batch size; none where fewer than two sizes are known."""
+    points = sorted(report.curve, key=lambda point: point.batch_size)
+    if len(points) < 2:
+        return ()
+    rate = units.rate_scale(point.throughput.value for point in points)
+    size = units.byte_scale(point.peak_bytes.value for point in points)
+    throughput = _Series("Throughput", rate, lambda point: point.throughput)
+    memory = _Series("Peak memory", size, lambda point: point.peak_bytes)
+    capacity = report.memory.capacity_bytes
+    return (
+        _chart(throughput, points, report, None),
+        _chart(memory, points, report, capacity),
+    )
+
+
+def _chart(
+    series: _Series, points: Sequence[CurvePointReport], report: ProfileReport, limit: float | None
+) -> Chart:
+    factor = series.scale.factor
+    highest = max(series.of(point).high for point in points) * factor
+    # A capacity far above everything would flatten the curve: it is named in words then.
+    shows_limit = limit is not None and limit * factor <= highest * 1.6
+    top = max(highest, limit * factor if limit is not None and shows_limit else 0.0)
+    y_values = nice_ticks(top)
+    y_top = max(y_values[-1], top) or 1.0
+
+    def y(value: float) -> float:
+        return round(
+            BOX.height - BOX.bottom - value * factor / y_top * (BOX.height - BOX.top - BOX.bottom), 1
+        )
+
+    x = _x_scale(points)
+    xs = [x(point.batch_size) for point in points]
+    middles = [(at, y(series.of(point).value)) for at, point in zip(xs, points, strict=True)]
+    highs = [f"{at},{y(series.of(point).high)}" for at, point in zip(xs, points, strict=True)]
+    lows = [f"{at},{y(series.of(point).low)}" for at, point in zip(xs, points, strict=True)]
+    now = report.batch_size.value
+    measured = [point.batch_size for point in points if point.measured]
+    return Chart(
+        title=series.title,
+        unit=series.scale.unit,
+        summary=_summary(series, points),
+        dots=tuple(
+            Dot(*middle, point_basis(point), _label(series, point), point.batch_size == now)
+            for middle, point in zip(middles, points, strict=True)
+        ),
+        solid=_segments(middles, points, extrapolated=False),
+        dashed=_segments(middles, points, extrapolated=True),
+        band=f"M{' L'.join(highs)} L{' L'.join(reversed(lows))} Z",
+        outside=_outside(x, measured, points),
+        x_ticks=_x_ticks(points, x),
+        y_ticks=tuple(Tick(y(value / factor), f"{value:g}") for value in y_values),
+        now_x=x(now) if now is not None and points[0].batch_size <= now <= points[-1].batch_size else None,
+        limit=Tick(y(limit), f"device memory {units.format_bytes(limit)}") if limit and shows_limit else None,
+    )
+
+
+def nice_ticks(top: float, count: int = 5) -> list[float]:
+    """From zero up to ``top`` or just beyond, in steps of 1, 2 or 5 times a power of ten."""
+    if top <= 0 or not math.isfinite(top):
+        return [0.0, 1.0]
+    rough = top / count
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * multiple for multiple in (1, 2, 5, 10) if power * multiple >= rough * 0.999)
+    return [round(step * index, 12) for index in range(math.ceil(top / step - 1e-9) + 1)]
+
+
+def _x_scale(points: Sequence[CurvePointReport]) -> Callable[[float], float]:
+    """Doublings get equal room where the sizes span many of them, else sizes are in proportion."""
+    low, high = points[0].batch_size, points[-1].batch_size
+    logarithmic = low > 0 and high / low >= 12
+
+    def position(size: float) -> float:
+        proportion = (size - low) / (high - low)
+        share = math.log(size / low) / math.log(high / low) if logarithmic else proportion
+        return round(BOX.left + 8 + share * (BOX.width - BOX.left - BOX.right - 16), 1)
+
+    return position
+
+
+def _x_ticks(points: Sequence[CurvePointReport], x: Callable[[float], float]) -> tuple[Tick, ...]:
+    """The batch sizes themselves, those that would run into each other left out; measured ones first."""
+    ticks: list[Tick] = []
+    for point in sorted(points, key=lambda point: (not point.measured, point.batch_size)):
+        at = x(point.batch_size)
+        if all(abs(at - tick.at) >= 30 for tick in ticks):
+            ticks.append(Tick(at, str(point.batch_size)))
+    return tuple(ticks)
+
+
+def _outside(
+    x: Callable[[float], float], measured: list[int], points: Sequence[CurvePointReport]
+) -> tuple[tuple[float, float], ...]:
+    left, right = BOX.left, BOX.width - BOX.right
+    if not measured:
+        return ((left, right - left),)
+    stretches: list[tuple[float, float]] = []
+    if points[0].batch_size < measured[0]:
+        stretches.append((left, round(x(measured[0]) - left, 1)))
+    if points[-1].batch_size > measured[-1]:
+        start = x(measured[-1])
+        stretches.append((start, round(right - start, 1)))
+    return tuple(stretches)
+
+
+def _segments(
+    middles: list[tuple[float, float]], points: Sequence[CurvePointReport], *, extrapolated: bool
+) -> str:
+    """Path data of the stretches between neighbours that are, or are not, extrapolated."""
+    path: list[str] = []
+    for index in range(1, len(points)):
+        if (points[index - 1].extrapolated or points[index].extrapolated) is extrapolated:
+            (x0, y0), (x1, y1) = middles[index - 1], middles[index]
+            path.append(f"M{x0},{y0} L{x1},{y1}")
+    return " ".join(path)
+
+
+def _label(series: _Series, point: CurvePointReport) -> str:
+    return f"batch {point.batch_size}: {series.scale.interval(series.of(point))}, {point_basis(point)}"
+
+
+def _summary(series: _Series, points: Sequence[CurvePointReport]) -> str:
+    first, last = points[0], points[-1]
+    return (
+        f"{series.title} from {series.scale.text(series.of(first).value)} at batch size {first.batch_size} "
+        f"to {series.scale.text(series.of(last).value)} at {last.batch_size}"
+    )

@@ -1,0 +1,103 @@
+"""The whole page: the views put into the template, and the data put in beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from skyline import units
+from skyline.report.basis import basis_parts, batch_size_remark, command_line, measured_range
+from skyline.report.headline import headline
+from skyline.report.html.bar import bars
+from skyline.report.html.change import change_rows
+from skyline.report.html.chart import BOX, charts
+from skyline.report.html.cost import cost_table
+from skyline.report.html.listing import anchors, listings
+from skyline.report.place import common_base, place
+from skyline.report.schema import ProfileReport, WhatIfReport
+from skyline.trace.profile import SourceFile
+from skyline.version import __version__
+
+if TYPE_CHECKING:
+    from skyline.analysis.analyse import Analysis
+
+
+def render(
+    subject: Analysis | ProfileReport,
+    whatifs: WhatIfReport | None = None,
+    sources: Sequence[SourceFile] = (),
+) -> str:
+    """The page of a profile as one string of HTML.
+
+    An ``Analysis`` brings its what-ifs and sources along; a ``ProfileReport`` shows what is given with it.
+    """
+    if not isinstance(subject, ProfileReport):
+        from skyline.report.build import profile_report, whatif_report
+
+        report = profile_report(subject)
+        return render(report, whatifs or whatif_report(subject, None), sources or subject.profile.sources)
+    report = subject
+    base = common_base(report.script, tuple(line.file for line in report.lines))
+    listed = listings(report, sources, base)
+    memory = report.memory
+    costs = units.time_scale(finding.cost_ms for finding in report.findings)
+    return _template().render(
+        report=report,
+        title=command_line(report),
+        headline=headline(report),
+        basis=basis_parts(report),
+        iteration=units.format_ms_interval(report.iteration_ms),
+        throughput=units.format_throughput_interval(report.throughput) if report.throughput else "",
+        peak=units.format_bytes(memory.peak_bytes.value),
+        capacity=units.format_bytes(memory.capacity_bytes) if memory.capacity_bytes else "",
+        replay_error=units.format_share(report.replay_error),
+        bars=bars(report),
+        charts=charts(report),
+        box=BOX,
+        measured_range=measured_range(report.curve),
+        knob=_knob(report, base),
+        costs=cost_table(report, base, anchors(report, listed, base)),
+        changes=change_rows(whatifs) if whatifs is not None else (),
+        findings=[
+            (finding, place(finding.file, finding.line, base), costs.text(finding.cost_ms))
+            for finding in report.findings
+        ],
+        listings=listed,
+        data=embedded(report, whatifs),
+        version=__version__,
+    )
+
+
+def embedded(report: ProfileReport, whatifs: WhatIfReport | None) -> Markup:
+    """The JSON of the page, safe inside a ``<script>`` element: no ``<`` is left that could end it."""
+    text = json.dumps(
+        {"profile": msgspec.to_builtins(report), "whatif": msgspec.to_builtins(whatifs)},
+        separators=(",", ":"),
+    )
+    for letter in "<>&":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return Markup(text)
+
+
+def _knob(report: ProfileReport, base: Path) -> str:
+    knob = report.batch_size.knob
+    return batch_size_remark(report, place(knob.file, knob.line, base) if knob is not None else "")
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("skyline.report.html", "template"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html")

@@ -1,0 +1,55 @@
+"""Places in the person's source as they are printed: short, and still possible to open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePath
+
+
+def short_path(file: str, base: Path | None) -> str:
+    """``file`` from ``base`` where it lies below it, else as it is."""
+    if base is not None:
+        try:
+            return PurePath(file).relative_to(base).as_posix()
+        except ValueError:
+            pass
+    return file
+
+
+def common_base(script: str, files: tuple[str, ...]) -> Path:
+    """The folder of the script, or the nearest one above it that also holds the other files.
+
+    Falls back to the script's folder where that would be the root or another drive.
+    """
+    folder = os.path.dirname(script)
+    try:
+        shared = os.path.commonpath([folder, *(os.path.dirname(file) for file in files if file)])
+    except ValueError:
+        return Path(folder)
+    return Path(folder) if len(PurePath(shared).parts) <= 2 else Path(shared)
+
+
+def shown_from(base: Path | None, script: str, files: tuple[str, ...]) -> Path:
+    """``base`` where the script lies below it; else the folder that holds the script and its modules."""
+    if base is not None and PurePath(script).is_relative_to(base):
+        return base
+    return common_base(script, files)
+
+
+def middle(text: str, width: int, ellipsis: str = "…", tail: int | None = None) -> str:
+    """``text`` in at most ``width`` characters: the middle goes first, since names differ at their ends.
+
+    ``tail`` is how many characters to keep at the end (default: half of them).
+    """
+    if len(text) <= width:
+        return text
+    if width <= len(ellipsis):
+        return ellipsis[:width]
+    keep = width - len(ellipsis)
+    tail = (keep + 1) // 2 if tail is None else min(tail, keep)
+    return text[: keep - tail] + ellipsis + text[len(text) - tail :]
+
+
+def place(file: str, line: int, base: Path | None) -> str:
+    """``model.py:88``, as editors and terminals open it."""
+    return f"{short_path(file, base)}:{line}" if line else short_path(file, base)

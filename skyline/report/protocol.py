@@ -1,0 +1,100 @@
+"""What the language server and its clients say to each other beyond the standard protocol.
+
+Field names are camelCase because they are the wire format. A server answers ``skyline/profile`` with a
+``ProfileReport`` and ``skyline/simulate`` with an ``EstimateReport`` (both in ``skyline.report.schema``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+PROFILE_CHANGED = "skyline/profileChanged"
+PROFILE = "skyline/profile"
+WHATIFS = "skyline/whatifs"
+SIMULATE = "skyline/simulate"
+PREVIEW = "skyline/preview"
+APPLY = "skyline/apply"
+REVERT = "skyline/revert"
+
+COMMAND_PROFILE = "skyline.profile"
+COMMAND_CANCEL = "skyline.cancel"
+COMMAND_SHOW_REPORT = "skyline.showReport"
+COMMAND_EXPORT = "skyline.export"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileChanged:
+    """A script has a new profile, or the one it has went stale, or profiling it failed (``error``)."""
+
+    uri: str
+    profileId: str | None
+    headline: str
+    stale: bool
+    error: str | None = None
+    errorLine: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UriParams:
+    """The script that is asked about (``skyline/profile``, ``skyline/whatifs``, ``skyline/revert``)."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionParams:
+    """A batch size (null: as it is) and what-ifs as ``NAME`` or ``NAME=VALUE``."""
+
+    uri: str
+    batchSize: int | None = None
+    whatifs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A part of the question that is not rewritten, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewEdit:
+    """One replacement: line from 0, columns in UTF-16 code units, as in the standard protocol."""
+
+    uri: str
+    startLine: int
+    startColumn: int
+    endLine: int
+    endColumn: int
+    newText: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewResult:
+    """The edits that ``skyline/apply`` would make, as a unified diff too."""
+
+    edits: tuple[PreviewEdit, ...]
+    diff: str
+    refused: tuple[Refusal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """Whether the client took the edit; ``reason`` says why not."""
+
+    applied: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What a command did.
+
+    ``status``: ``started``, ``running`` (the same run is under way), ``restarted`` (newer text), ``cancelled``,
+    ``idle`` (nothing to cancel), ``shown``, or ``written`` with ``path``.
+    """
+
+    status: Literal["started", "running", "restarted", "cancelled", "idle", "shown", "written"]
+    path: str | None = None

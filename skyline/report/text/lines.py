@@ -1,0 +1,106 @@
+"""The dearest lines of the person's source, with what each costs in every phase."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from skyline import units
+from skyline.report.schema import LineReport, ProfileReport
+from skyline.report.text.page import GUTTER, PHASE_STYLES, Column, Page, column_width
+from skyline.trace.phase import Phase
+
+SHOWN = 10
+_PARTS = (
+    ("forward", "forward_ms", Phase.FORWARD),
+    ("backward", "backward_ms", Phase.BACKWARD),
+    ("optimizer", "optimizer_ms", Phase.OPTIMIZER),
+    ("data", "data_ms", Phase.DATA),
+    ("other", "other_ms", Phase.OTHER),
+)
+# Where room is short, a phase with less than this share of the iteration gets no column of its own.
+_NARROW_SHARE = 0.03
+_SHORT = {"forward": "fwd", "backward": "bwd", "optimizer": "optim"}
+
+
+def render_lines(report: ProfileReport, page: Page, shown: int = SHOWN) -> None:
+    """The ``shown`` dearest lines, the others in one row, the unattributed rest, and the sum of all."""
+    lines = [line for line in report.lines if line.file]
+    dear, others = lines[:shown], lines[shown:]
+    rest = [line for line in report.lines if not line.file]
+    page.title("Costliest lines", f"{units.time_scale((report.phases.total,)).unit} per iteration")
+    if not lines:
+        page.paragraph("no line of the script could be billed: no operator ran under a frame of yours")
+        return
+    scale = units.time_scale((report.iteration_ms.value,))
+    wide = page.width >= 100
+    least = 0.0 if wide else _NARROW_SHARE * report.iteration_ms.value
+    parts = [part for part in _PARTS if _shows(getattr(_sum(list(report.lines)), part[1]), scale, least)]
+    titles = [name if wide else _SHORT.get(name, name) for name, _, _ in parts]
+    sums = [*([_sum(others)] if others else []), *([_sum(rest)] if rest else [])]
+    everything = _sum(lines + rest)
+
+    numbers: list[list[Text]] = []
+    for row in [*dear, *sums, everything]:
+        cells = [page.text(scale.number(row.self_ms), _heat(row.share if row.file else 0.0)),
+                 page.text(units.format_share(row.share))]  # fmt: skip
+        for _, field, phase in parts:
+            value = float(getattr(row, field))
+            zero = not _shows(value, scale)
+            cells.append(
+                page.text("-" if zero else scale.number(value), "dim" if zero else PHASE_STYLES[phase])
+            )
+        numbers.append(cells)
+    titles = [scale.unit, "share", *titles]
+    taken = [column_width(title, [cells[i] for cells in numbers]) + GUTTER for i, title in enumerate(titles)]
+    room = page.width - sum(taken) - GUTTER
+    longest = max(len(page.place(line.file, line.line, 999).plain) for line in dear)
+    place_width = min(longest, max(14, int(room * 0.4)))
+    source_width = max(8, room - place_width)
+
+    names: list[tuple[Text, Text]] = [
+        (page.place(line.file, line.line, place_width), page.cut(line.source.strip(), source_width))
+        for line in dear
+    ]
+    if others:
+        label = f"{len(others)} more line{'s' if len(others) > 1 else ''}"
+        names.append((page.text(label, "dim"), Text("")))
+    if rest:
+        names.append(
+            (
+                page.text("unattributed", "dim"),
+                page.cut("no line of yours was responsible", source_width, "dim"),
+            )
+        )
+    names.append((page.text("iteration"), Text("")))
+    columns = (Column("", "left"), Column("", "left"), *(Column(title) for title in titles))
+    rows = [(*name, *cells) for name, cells in zip(names, numbers, strict=True)]
+    page.table(columns, rows, sums=len(sums) + 1)
+
+
+def _shows(value_ms: float, scale: units.Scale, least_ms: float = 0.0) -> bool:
+    return value_ms >= least_ms and bool(scale.number(value_ms).strip("-0."))
+
+
+def _heat(share: float) -> str:
+    if share >= 0.15:
+        return "bold red"
+    return "bold yellow" if share >= 0.05 else "bold" if share > 0 else ""
+
+
+def _sum(lines: list[LineReport]) -> LineReport:
+    return LineReport(
+        file="",
+        line=0,
+        function="",
+        module="",
+        source="",
+        calls=0.0,
+        data_ms=sum(line.data_ms for line in lines),
+        forward_ms=sum(line.forward_ms for line in lines),
+        backward_ms=sum(line.backward_ms for line in lines),
+        optimizer_ms=sum(line.optimizer_ms for line in lines),
+        other_ms=sum(line.other_ms for line in lines),
+        self_ms=sum(line.self_ms for line in lines),
+        share=sum(line.share for line in lines),
+        activation_bytes=sum(line.activation_bytes for line in lines),
+    )

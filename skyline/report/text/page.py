@@ -1,0 +1,152 @@
+"""The sheet that a report is written on: one console with its width, its characters and its colours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from skyline.report.place import middle, place
+from skyline.report.text.glyphs import Glyphs, glyphs_for
+from skyline.trace.phase import Phase
+
+PHASE_STYLES = {
+    Phase.DATA: "yellow",
+    Phase.FORWARD: "blue",
+    Phase.BACKWARD: "magenta",
+    Phase.OPTIMIZER: "green",
+    Phase.COMMUNICATION: "cyan",
+    Phase.OTHER: "bright_black",
+}
+INDENT = 1
+GUTTER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: numbers stand right and are never shortened."""
+
+    title: str
+    justify: Literal["left", "right"] = "right"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Where to write, and the folder from which paths are shown."""
+
+    console: Console
+    glyphs: Glyphs
+    base: Path | None
+
+    @classmethod
+    def on(cls, console: Console, base: Path | None) -> Page:
+        """A page on ``console``, with the characters it can show."""
+        return cls(console, glyphs_for(console), base)
+
+    @property
+    def width(self) -> int:
+        """Cells between the indent and the right edge."""
+        return max(40, self.console.width) - 2 * INDENT
+
+    def text(self, text: str, style: str = "") -> Text:
+        """One piece of text, without any markup read into it."""
+        return Text(self.glyphs.text(text), style=style, no_wrap=True)
+
+    def shortened(self, text: str, width: int, style: str = "") -> Text:
+        """A name in at most ``width`` cells, its middle left out."""
+        text = short = self.glyphs.text(text)
+        letters = width
+        # Some scripts take two cells a letter.
+        while cell_len(short) > width and letters > 0:
+            short = middle(text, letters, self.glyphs.ellipsis)
+            letters -= 1
+        return self.text(short, style)
+
+    def cut(self, text: str, width: int, style: str = "") -> Text:
+        """Source text in at most ``width`` cells, its end left out."""
+        text = self.glyphs.text(text)
+        if cell_len(text) > width:
+            ellipsis = self.glyphs.ellipsis
+            text = set_cell_size(text, max(0, width - len(ellipsis))).rstrip() + ellipsis
+        return self.text(text, style)
+
+    def place(self, file: str, line: int, width: int) -> Text:
+        """``model.py:88``, which terminals that can will open on a click; folders are given up first."""
+        whole = self.glyphs.text(place(file, line, self.base))
+        name = whole.rpartition("/")[2]
+        if len(whole) > width and "/" in whole and len(name) + len(self.glyphs.ellipsis) < width:
+            folder = middle(whole, width, self.glyphs.ellipsis + "/", tail=len(name))
+            # A head of one or two letters names nothing: better none at all.
+            whole = folder if len(folder) - len(name) > 6 else f"{self.glyphs.ellipsis}/{name}"
+        text = self.shortened(whole, width)
+        if self.console.is_terminal and file:
+            text.stylize(f"link file://{file}")
+        return text
+
+    def line(self, *parts: Text) -> None:
+        """One line, indented; longer than the page only where a number would otherwise be lost."""
+        self.console.print(Text(" " * INDENT).append_text(Text.assemble(*parts)), soft_wrap=True)
+
+    def blank(self) -> None:
+        """An empty line."""
+        self.console.print()
+
+    def title(self, title: str, aside: str = "") -> None:
+        """The heading of a section, with what its numbers mean beside it."""
+        heading = Text(" " * INDENT).append(self.glyphs.text(title), style="bold")
+        if not aside:
+            self.console.print(heading, soft_wrap=True)
+        elif len(title) + 3 + len(self.glyphs.text(aside)) <= self.width:
+            self.console.print(
+                heading.append("   ").append(self.glyphs.text(aside), style="dim"), soft_wrap=True
+            )
+        else:
+            self.console.print(heading, soft_wrap=True)
+            self.paragraph(aside, style="dim")
+
+    def paragraph(self, text: str, *, style: str = "", bullet: str = "", indent: int = INDENT) -> None:
+        """Running text, wrapped at the page's width; a bullet hangs before the first line."""
+        lead = Text(" " * indent + (f"{bullet} " if bullet else ""))
+        self.hanging(lead, text, style)
+
+    def hanging(self, lead: Text, text: str, style: str = "") -> None:
+        """Running text behind ``lead``, its further lines set in under the first."""
+        room = max(20, self.console.width - lead.cell_len - INDENT)
+        body = Text(self.glyphs.text(text), style=style)
+        for index, wrapped in enumerate(body.wrap(self.console, room)):
+            wrapped.rstrip()
+            start = lead if index == 0 else Text(" " * lead.cell_len)
+            self.console.print(Text.assemble(start, wrapped), soft_wrap=True)
+
+    def table(self, columns: tuple[Column, ...], rows: list[tuple[Text, ...]], *, sums: int = 0) -> None:
+        """Rows under their titles, columns as wide as what they hold; the last ``sums`` rows set apart."""
+        widths = [
+            column_width(column.title, [row[index] for row in rows]) for index, column in enumerate(columns)
+        ]
+        if any(column.title for column in columns):
+            self._row(columns, widths, tuple(self.text(column.title, "dim") for column in columns))
+        for index, row in enumerate(rows):
+            if sums and index == len(rows) - sums:
+                rule = tuple(Text(self.glyphs.rule * width, style="dim") for width in widths)
+                self._row(columns, widths, rule)
+            self._row(columns, widths, row)
+
+    def _row(self, columns: tuple[Column, ...], widths: list[int], cells: tuple[Text, ...]) -> None:
+        line = Text(" " * INDENT)
+        for index, (column, width, cell) in enumerate(zip(columns, widths, cells, strict=True)):
+            space = Text(" " * (width - cell.cell_len))
+            line.append_text(Text(" " * GUTTER) if index else Text())
+            line.append_text(
+                Text.assemble(space, cell) if column.justify == "right" else Text.assemble(cell, space)
+            )
+        line.rstrip()
+        self.console.print(line, soft_wrap=True)
+
+
+def column_width(title: str, cells: list[Text]) -> int:
+    """The cells that a column needs for its title and everything in it."""
+    return max(len(title), *(cell.cell_len for cell in cells))

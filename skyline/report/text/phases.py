@@ -1,0 +1,68 @@
+"""Where an iteration goes, phase by phase: bars laid end to end, so that they visibly make up the whole."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from skyline import units
+from skyline.report.schema import ProfileReport
+from skyline.report.text.page import PHASE_STYLES, Column, Page
+from skyline.trace.phase import Phase
+
+
+def render_phases(report: ProfileReport, page: Page) -> None:
+    """One row per phase that took time, and their sum."""
+    phases = [phase for phase in Phase if report.phases[phase] > 0]
+    total = report.phases.total
+    if not phases or total <= 0:
+        return
+    scale = units.time_scale((total,))
+    rows: list[tuple[Text, ...]] = []
+    room = page.width - 40
+    start = 0.0
+    shares = apportion([report.phases[phase] / total * 100 for phase in phases], 0)
+    times = apportion([report.phases[phase] * scale.factor for phase in phases], scale.decimals)
+    for phase, share, time in zip(phases, shares, times, strict=True):
+        end = start + report.phases[phase] / total
+        before, after = round(start * room), round(end * room)
+        bar = page.glyphs.full * (after - before) or page.glyphs.sliver
+        rows.append(
+            (
+                page.text(phase.value),
+                page.text(f"{time:.{scale.decimals}f} {scale.unit}"),
+                page.text(f"{share:.0f} %" if share >= 1 else units.format_share(end - start)),
+                Text(" " * min(before, room - 1)).append(bar, style=PHASE_STYLES[phase]),
+            )
+        )
+        start = end
+    rows.append((page.text("iteration"), page.text(scale.text(total)), page.text("100 %"), Text("")))
+    columns = (Column("", "left"), Column(""), Column(""), Column("", "left"))
+    page.table(columns, rows)
+    _render_memory(report, page)
+
+
+def _render_memory(report: ProfileReport, page: Page) -> None:
+    """Who owns the bytes at the peak, in one sentence."""
+    breakdown = report.memory.breakdown
+    owners = {
+        "parameters": breakdown.parameters,
+        "gradients": breakdown.gradients,
+        "optimizer": breakdown.optimizer,
+        "activations": breakdown.activations,
+        "other": breakdown.other,
+    }
+    named = [f"{name} {units.format_bytes(size)}" for name, size in owners.items() if size]
+    if named:
+        page.paragraph(f"peak memory: {', '.join(named)}", style="dim")
+
+
+def apportion(values: list[float], decimals: int) -> list[float]:
+    """Round so that the rounded parts still sum to the rounded whole (largest remainder)."""
+    unit = 10**decimals
+    scaled = [value * unit for value in values]
+    floors = [int(value) for value in scaled]
+    missing = round(sum(scaled)) - sum(floors)
+    by_remainder = sorted(range(len(values)), key=lambda index: floors[index] - scaled[index])
+    for index in by_remainder[: max(0, missing)]:
+        floors[index] += 1
+    return [value / unit for value in floors]

@@ -1,0 +1,90 @@
+"""The whole page, top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from skyline.report.place import shown_from
+from skyline.report.schema import ProfileReport, WhatIfReport
+from skyline.report.text.curve import render_curve
+from skyline.report.text.findings import render_findings
+from skyline.report.text.header import render_header
+from skyline.report.text.lines import render_lines
+from skyline.report.text.page import Page
+from skyline.report.text.phases import render_phases
+from skyline.report.text.whatifs import render_estimates
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Where the profile and its page were written."""
+
+    profile: Path | None = None
+    html: Path | None = None
+
+
+def render(
+    report: ProfileReport,
+    whatifs: WhatIfReport | None,
+    console: Console,
+    *,
+    base: Path | None = None,
+    saved: Saved | None = None,
+) -> None:
+    """Print a profile and what could be changed.
+
+    ``base`` is the folder from which paths are shown, such as the working directory of a person who will
+    click on them; without one, or where the script lies elsewhere, it is the folder of the script.
+    """
+    files = tuple(line.file for line in report.lines)
+    page = Page.on(console, shown_from(base, report.script, files))
+    page.blank()
+    render_header(report, page)
+    page.blank()
+    render_phases(report, page)
+    page.blank()
+    render_lines(report, page)
+    if report.curve or report.batch_size.reason:
+        page.blank()
+        render_curve(report, page)
+    if whatifs is not None:
+        page.blank()
+        render_estimates(whatifs, page)
+    if report.findings:
+        page.blank()
+        render_findings(report, page)
+    if report.notes:
+        page.blank()
+        page.title("Notes")
+        for note in report.notes:
+            page.paragraph(note, bullet=page.glyphs.bullet)
+    if saved is not None and (saved.profile or saved.html):
+        page.blank()
+        if saved.profile:
+            page.line(page.text("saved  ", "dim"), page.place(str(saved.profile), 0, 4096))
+        if saved.html:
+            page.line(page.text("page   ", "dim"), page.place(str(saved.html), 0, 4096))
+    page.blank()
+
+
+def render_whatifs(
+    report: WhatIfReport,
+    console: Console,
+    *,
+    subject: Sequence[str] = (),
+    script: str = "SCRIPT",
+    detail: bool = True,
+) -> None:
+    """Print the answers to some what-ifs; the lines of ``subject`` say what they rest on."""
+    page = Page.on(console, None)
+    page.blank()
+    for line in subject:
+        page.paragraph(line, style="dim")
+    if subject:
+        page.blank()
+    render_estimates(report, page, script=script, detail=detail)
+    page.blank()

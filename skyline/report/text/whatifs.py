@@ -1,0 +1,106 @@
+"""What changes would bring, ranked: signed times with their spread, and a reason where one does not apply."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from skyline import units
+from skyline.report.schema import BaselineReport, EstimateReport, WhatIfReport
+from skyline.report.text.page import GUTTER, Column, Page, column_width
+
+_SEMANTICS = {
+    "exact": "exact: same results",
+    "numerics": "numerics: rounding differs",
+    "convergence": "convergence: training takes another course",
+}
+_STYLES = {"exact": "green", "numerics": "yellow", "convergence": "yellow"}
+
+
+def choice_name(estimate: EstimateReport) -> str:
+    """``amp=bf16``, as it is typed on a command line."""
+    return f"{estimate.name}={estimate.value}" if estimate.value else estimate.name
+
+
+def render_estimates(
+    report: WhatIfReport, page: Page, *, script: str = "SCRIPT", detail: bool = False
+) -> None:
+    """The table of what-ifs; ``detail`` adds what each assumes and whether the code can be rewritten."""
+    applicable = [estimate for estimate in report.estimates if estimate.applicable]
+    refused = [estimate for estimate in report.estimates if not estimate.applicable]
+    page.title("What-ifs", "change per iteration against the script as it stands")
+    if applicable:
+        _render_table(applicable, report, page)
+    elif not refused:
+        page.paragraph("no what-if is known for this script")
+    if detail:
+        for estimate in applicable:
+            _render_detail(estimate, (choice_name(estimate),), script, page)
+        if report.combined is not None and len(report.estimates) > 1:
+            _render_detail(
+                report.combined, tuple(choice_name(estimate) for estimate in applicable), script, page
+            )
+        page.blank()
+    for estimate in refused:
+        page.paragraph(
+            f"{choice_name(estimate)}: {estimate.reason or 'does not apply'}", bullet="!", style="dim"
+        )
+    present = {estimate.semantics for estimate in applicable}
+    if present:
+        page.paragraph(" · ".join(text for name, text in _SEMANTICS.items() if name in present), style="dim")
+
+
+def _render_table(estimates: list[EstimateReport], report: WhatIfReport, page: Page) -> None:
+    shown = [*estimates, *([report.combined] if report.combined and report.combined.applicable else [])]
+    baseline = report.baseline
+    time = units.time_scale(estimate.iteration_ms.value - baseline.iteration_ms.value for estimate in shown)
+    titles = ["", f"{time.unit}", "speed", "peak memory", "results", "basis"]
+    cells = [_numbers(estimate, baseline, time, page) for estimate in shown]
+    taken = [column_width(title, [row[i] for row in cells]) + GUTTER for i, title in enumerate(titles[1:])]
+    room = max(12, page.width - sum(taken))
+    names = [page.shortened(choice_name(estimate), room, "bold") for estimate in estimates]
+    if len(shown) > len(estimates):
+        names.append(page.text("together", "bold"))
+    columns = (Column("", "left"), Column(titles[1]), Column(titles[2]), Column(titles[3]),
+               Column(titles[4], "left"), Column(titles[5], "left"))  # fmt: skip
+    rows = [(name, *row) for name, row in zip(names, cells, strict=True)]
+    page.table(columns, rows, sums=len(shown) - len(estimates))
+
+
+def _numbers(
+    estimate: EstimateReport, baseline: BaselineReport, time: units.Scale, page: Page
+) -> tuple[Text, ...]:
+    signed = time.change_with_spread(estimate.iteration_ms, baseline.iteration_ms.value)
+    better = "green" if estimate.speedup > 1.0005 else "red" if estimate.speedup < 0.9995 else ""
+    basis = "extrapolated" if estimate.extrapolated else estimate.basis
+    return (
+        page.text(signed, better),
+        page.text(units.format_ratio(estimate.speedup), better),
+        page.text(units.format_bytes_delta(estimate.peak_bytes.value - baseline.peak_bytes.value)),
+        page.text(estimate.semantics, _STYLES[estimate.semantics]),
+        page.text(basis, "dim"),
+    )
+
+
+def _render_detail(estimate: EstimateReport, names: tuple[str, ...], script: str, page: Page) -> None:
+    facts = [f"{units.format_ms_interval(estimate.iteration_ms)} per iteration"]
+    if estimate.throughput is not None:
+        facts.append(units.format_throughput_interval(estimate.throughput))
+    facts.append(f"peak {units.format_bytes(estimate.peak_bytes.value)}")
+    page.blank()
+    title = names[0] if len(names) == 1 else "together"
+    page.line(page.text(title, "bold"), page.text(f"   {estimate.title}" if len(names) == 1 else ""))
+    page.paragraph(" · ".join(facts), indent=3)
+    if not estimate.applicable:
+        page.paragraph(estimate.reason or "does not apply", indent=3, style="yellow")
+    for assumption in estimate.assumptions:
+        page.paragraph(f"assumes: {assumption}", indent=3, style="dim")
+    if estimate.extrapolated:
+        page.paragraph("extrapolated: outside the range that was measured", indent=3, style="yellow")
+    page.paragraph(_rewrite(estimate, names, script), indent=3, style="dim")
+
+
+def _rewrite(estimate: EstimateReport, names: tuple[str, ...], script: str) -> str:
+    if estimate.rewrite == "available":
+        return f"rewrite: skyline apply {script} {' '.join(names)}"
+    reason = f" ({estimate.rewrite_reason})" if estimate.rewrite_reason else ""
+    return f"rewrite: {'refused' if estimate.rewrite == 'refused' else 'to be made by hand'}{reason}"

@@ -1,0 +1,1 @@
+"""Changes to the person's code: exact edits, or a refusal with its reason."""

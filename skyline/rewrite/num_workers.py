@@ -1,0 +1,158 @@
+"""Gives the training's DataLoader another number of worker processes."""
+
+from __future__ import annotations
+
+import ast
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.keyword import add_keyword, keyword_of, replace_value
+from skyline.source.arguments import passed
+from skyline.source.batch_names import words
+from skyline.source.batch_uses import is_loader, loader_calls, purpose
+from skyline.source.calls import calls_at
+from skyline.source.command_line import argument_in_force
+from skyline.source.edit import TextEdit
+from skyline.source.knob import KnobKind
+from skyline.source.mapping import holds
+from skyline.source.origin import Frame, Route
+from skyline.source.program import Module
+from skyline.source.resolver import Origin
+from skyline.source.scope import is_main_guard
+from skyline.source.shared_use import reads
+from skyline.source.syntax import text_of
+
+NAME = "num_workers"
+_POSITION = 5
+_WORKER_WORDS = {"worker", "workers", "nworkers", "threads", "processes", "procs", "jobs", "njobs", "cpus"}
+_WORKERS_ONLY = ("prefetch_factor", "persistent_workers", "multiprocessing_context")
+
+
+def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
+    """``num_workers=N`` in the call that made the loader, or at the literal that the call takes it from."""
+    workers = _workers(value)
+    module, call = _loader(context)
+    _guard(context, module, call, workers)
+    frame = Frame(module, module.scope(call))
+    given = passed(call, NAME, _POSITION)
+    if given.value is not None:
+        if isinstance(given.value, ast.Name | ast.Attribute | ast.Subscript):
+            return _behind(context, frame, given.value, workers)
+        return _changed(module, given.value, workers)
+    route = Route(KnobKind.CALL_ARGUMENT, NAME)
+    for mapping in given.mappings:
+        held = holds(context.resolver, mapping, frame, NAME, route)
+        if held is None:
+            message = f"`**{text_of(mapping)}` may already set num_workers"
+            raise RewriteRefused(
+                message, file=module.path, line=call.lineno, hint="Set it where that is made."
+            )
+        if held:
+            item = ast.copy_location(ast.Subscript(mapping, ast.Constant(NAME), ast.Load()), mapping)
+            return _behind(context, frame, item, workers)
+    return add_keyword(module.source, call, f"{NAME}={workers}")
+
+
+def _workers(value: str) -> int:
+    try:
+        workers = int(value)
+    except ValueError:
+        workers = -1
+    if workers < 0:
+        raise RewriteRefused(
+            f"{value!r} is not a number of workers", hint="Give a whole number: num_workers=2."
+        )
+    return workers
+
+
+def _loader(context: RewriteContext) -> tuple[Module, ast.Call]:
+    """The call that made the loader which delivered the batches, or the only one that serves training."""
+    delivered = sorted(context.profile.loaders, key=lambda loader: -loader.fetches_per_iteration)
+    place = next((loader.created_line for loader in delivered if loader.created_line is not None), None)
+    if place is not None:
+        module = context.unchanged(place)
+        calls = calls_at(module, place.line, is_loader)
+        if len(calls) == 1:
+            return module, calls[0]
+        found = "no DataLoader(…) call" if not calls else "more than one DataLoader(…) call"
+        raise RewriteRefused(f"Line {place.line} holds {found}", file=place.file, line=place.line)
+    calls = [pair for pair in loader_calls(context.resolver.program) if is_loader(pair[1].func)]
+    training = [pair for pair in calls if purpose(*pair) is False]
+    chosen = training or [pair for pair in calls if purpose(*pair) is None]
+    if len(chosen) != 1:
+        reason = (
+            "There is no DataLoader(…) call" if not chosen else "Several DataLoaders may be the training's"
+        )
+        raise RewriteRefused(reason, file=context.profile.script)
+    return chosen[0]
+
+
+def _guard(context: RewriteContext, module: Module, call: ast.Call, workers: int) -> None:
+    if workers == 0:
+        for name in _WORKERS_ONLY:
+            given = keyword_of(call, name)
+            if given is not None and not _is_off(given.value):
+                message = f"`{name}` is set, which needs workers"
+                raise RewriteRefused(message, file=module.path, line=call.lineno)
+        return
+    script = context.resolver.program.script
+    guarded = any(isinstance(node, ast.If) and is_main_guard(node) for node in ast.walk(script.tree))
+    if not guarded and _starts_afresh(context):
+        message = 'Workers import the script again here, and it has no `if __name__ == "__main__":`'
+        raise RewriteRefused(message, file=script.path, hint="Put the training under such a line first.")
+
+
+def _is_off(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in (None, False)
+
+
+def _starts_afresh(context: RewriteContext) -> bool:
+    """Whether worker processes are started anew, not forked: not on Linux, and from Python 3.14 nowhere."""
+    environment = context.profile.environment
+    version = tuple(int(part) for part in environment.python.split(".")[:2] if part.isdigit())
+    return not environment.platform.lower().startswith("linux") or version >= (3, 14)
+
+
+def _behind(context: RewriteContext, frame: Frame, node: ast.expr, workers: int) -> tuple[TextEdit, ...]:
+    """The edit of the one literal behind a name; refused where there is not exactly one."""
+    route = Route(KnobKind.CALL_ARGUMENT, NAME)
+    resolver = context.resolver
+    origins = {
+        (origin.module.path, *_start(origin)): origin for origin in resolver.literals(node, frame, route)
+    }
+    literals = [origin for origin in origins.values() if origin.literal is not None]
+    if len(literals) != 1 or literals[0].route.computed:
+        message = f"num_workers is `{text_of(node)}`, which does not lead to one number in the source"
+        raise RewriteRefused(message, file=frame.module.path, line=node.lineno, hint="Change it by hand.")
+    origin = literals[0]
+    option = origin.route.option
+    if option is not None:
+        forced = argument_in_force(resolver.program, resolver.options, option, context.profile.arguments)
+        if forced is not None:
+            entry = context.profile.arguments[forced.index]
+            message = f"The command line sets {option.name} (`{entry}`): change it there to {workers}"
+            raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno)
+    _check_shared(context, origin)
+    return _changed(origin.module, origin.node, workers)
+
+
+def _check_shared(context: RewriteContext, origin: Origin) -> None:
+    """A variable that is named after workers is theirs; another one must not be read for anything else."""
+    for holder in origin.route.holders:
+        if set(words(holder.name)) & _WORKER_WORDS:
+            continue
+        uses = list(reads(context.resolver.program, holder))
+        if len(uses) > 1:
+            lines = ", ".join(str(line) for line in sorted({use.lineno for _, use in uses}))
+            message = f"`{holder.name}` may set more than num_workers: it is read on lines {lines}"
+            raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno)
+
+
+def _start(origin: Origin) -> tuple[int, int]:
+    return origin.node.lineno, origin.node.col_offset
+
+
+def _changed(module: Module, node: ast.expr, workers: int) -> tuple[TextEdit, ...]:
+    if isinstance(node, ast.Constant) and node.value == workers and not isinstance(node.value, bool):
+        return ()
+    return (replace_value(module.source, node, str(workers)),)

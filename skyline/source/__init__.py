@@ -1,0 +1,1 @@
+"""What can be read from the person's source without running it: text positions, knobs, loops, edits."""

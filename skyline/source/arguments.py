@@ -1,0 +1,112 @@
+"""How a call's arguments meet a function's parameters."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from skyline.source.program import Module, Program
+from skyline.source.scope import BindingKind, Scope
+from skyline.source.syntax import Function, last_name
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A call and where it stands. The call may be made up from ``spawn(f, args=(…))``, with f's arguments."""
+
+    module: Module
+    call: ast.Call
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What a call gives for a parameter: an expression, or mappings (``**these``) that may hold it, or neither."""
+
+    value: ast.expr | None = None
+    mappings: tuple[ast.expr, ...] = ()
+
+
+def passed(call: ast.Call, name: str, position: int | None) -> Passed:
+    """The argument for the parameter ``name``, the ``position``-th that can be given without its name."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return Passed(keyword.value)
+    if position is not None and position < len(call.args):
+        before = call.args[: position + 1]
+        if not any(isinstance(argument, ast.Starred) for argument in before):
+            return Passed(call.args[position])
+    return Passed(None, tuple(keyword.value for keyword in call.keywords if keyword.arg is None))
+
+
+def position_of(function: Function | ast.Lambda, parameter: str, *, bound: bool) -> int | None:
+    """Which argument the parameter is when given without its name; ``bound`` methods do not count ``self``."""
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    if parameter not in names:
+        return None
+    return names.index(parameter) - (1 if bound else 0)
+
+
+def is_method(module: Module, function: ast.AST) -> bool:
+    """Whether a function is defined in a class body and takes the instance or class first."""
+    if not isinstance(module.parents.get(function), ast.ClassDef) or not isinstance(function, Function):
+        return False
+    return "staticmethod" not in {last_name(decorator) for decorator in function.decorator_list}
+
+
+def call_sites(program: Program, module: Module, function: Function) -> list[CallSite]:
+    """The calls of a function or method in the program; for ``__init__`` those that construct its class."""
+    owner = module.parents.get(function)
+    sites: list[CallSite] = []
+    if isinstance(owner, ast.ClassDef):
+        names = [owner.name] if function.name == "__init__" else [function.name]
+        for name in names:
+            for where, call in program.calls_of(name):
+                if function.name == "__init__" or isinstance(call.func, ast.Attribute):
+                    sites.append(CallSite(where, call, where.scope(call)))
+        return [site for site in sites if _fits(site.call, function)]
+    for where, call in program.calls_of(function.name):
+        if _means(where, call.func, function):
+            sites.append(CallSite(where, call, where.scope(call)))
+    return [site for site in sites if _fits(site.call, function)] + _started(program, function)
+
+
+def _means(module: Module, callee: ast.expr, function: Function) -> bool:
+    """Whether the name called is this function and not another of the same name, as in ``model.train()``."""
+    base = callee.value if isinstance(callee, ast.Attribute) else callee
+    if not isinstance(base, ast.Name):
+        return False
+    found = module.scope(callee).lookup(base.id)
+    if found is None:
+        return isinstance(callee, ast.Name) and bool(module.top.star_imports)
+    if isinstance(callee, ast.Attribute):
+        return any(binding.kind is BindingKind.IMPORTED for binding in found[1])
+    return any(binding.node is function or binding.kind is BindingKind.IMPORTED for binding in found[1])
+
+
+def _fits(call: ast.Call, function: Function) -> bool:
+    names = {parameter.arg for parameter in (*function.args.posonlyargs, *function.args.args)}
+    names |= {parameter.arg for parameter in function.args.kwonlyargs}
+    keywords = {keyword.arg for keyword in call.keywords if keyword.arg}
+    return function.args.kwarg is not None or keywords <= names
+
+
+def _started(program: Program, function: Function) -> list[CallSite]:
+    """Calls on someone's behalf: ``spawn(f, args=(…))``, ``Process(target=f, args=(…))``, ``partial(f, …)``."""
+    sites: list[CallSite] = []
+    for starter in ("spawn", "Process", "Thread", "partial"):
+        for module, call in program.calls_of(starter):
+            target = passed(call, "fn" if starter == "spawn" else "target", 0).value
+            if target is None or not isinstance(target, ast.Name) or not _means(module, target, function):
+                continue
+            if starter == "partial":
+                arguments, keywords = call.args[1:], call.keywords
+            else:
+                given = passed(call, "args", 1 if starter == "spawn" else None).value
+                arguments = list(given.elts) if isinstance(given, ast.Tuple | ast.List) else []
+                keywords = []
+                if starter == "spawn":
+                    arguments = [ast.Constant(None), *arguments]  # the rank comes first
+            made = ast.copy_location(ast.Call(target, arguments, keywords), call)
+            sites.append(CallSite(module, made, module.scope(call)))
+    return sites

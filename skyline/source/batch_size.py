@@ -1,0 +1,254 @@
+"""Where the batch size of a training script is set, found without running it and without annotations."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from skyline.errors import RewriteRefused
+from skyline.source import command_line
+from skyline.source.batch_names import is_batch_name, is_evaluation
+from skyline.source.batch_uses import BatchUse, Certainty, batch_uses
+from skyline.source.command_line import ArgumentInForce
+from skyline.source.edit import TextEdit
+from skyline.source.knob import Knob, KnobKind, KnobSearch
+from skyline.source.origin import Frame, Holder, HolderKind, Route
+from skyline.source.program import Module, Program, ReadSource
+from skyline.source.resolver import Origin, Resolver
+from skyline.source.scope import BindingKind
+from skyline.source.shared_use import other_use
+from skyline.source.syntax import last_name, span_of
+from skyline.source.text import SourceText
+
+_CANDIDATE_LIMIT = 8
+_TRIED = {
+    Certainty.LOADER: "the batch_size of a DataLoader, BatchSampler or trainer",
+    Certainty.KEYWORD: "a batch_size= keyword in a library's call",
+    Certainty.SHAPE: "a name like batch_size in a tensor's shape, a range or a slice",
+    Certainty.NAMED: "a name like batch_size anywhere",
+    Certainty.DEFINED: "a constant, default, field, entry or option named like batch_size",
+    Certainty.FIRST_DIMENSION: "a name that is the first dimension of a tensor made by torch",
+}
+# Tools that set parameters and fields by name from the command line, without a declaration that could be read.
+_NAME_MAPPERS = {
+    "fire",
+    "tyro",
+    "typer",
+    "simple_parsing",
+    "jsonargparse",
+    "hydra",
+    "HfArgumentParser",
+    "pyrallis",
+}
+
+
+def find(script: SourceText, arguments: tuple[str, ...], read: ReadSource) -> KnobSearch:
+    """The literals that may set the batch size, best first.
+
+    ``arguments`` are the script's own, without its name; ``read`` gives local modules, None for a file that
+    does not exist. Raises UsageError where the script itself is not Python.
+    """
+    program = Program(script, read)
+    resolver = Resolver(program)
+    knobs: dict[tuple[str, int, int], Knob] = {}
+    reasons: dict[tuple[str, int, int], str] = {}
+    tried: list[str] = []
+
+    def take(origin: Origin) -> None:
+        knob = _knob(program, resolver, origin, arguments)
+        key = _place(knob) if knob is not None else ("", 0, 0)
+        if knob is not None and key not in knobs:
+            knobs[key] = knob
+            reasons[key] = _refusal(program, origin)
+
+    for origin in _configured(program, arguments):
+        take(origin)
+    uses = batch_uses(program)
+    for evaluation in (False, True):
+        for certainty in Certainty:
+            mine = [
+                use for use in uses if use.certainty is certainty and (use.evaluation is True) is evaluation
+            ]
+            if (certainty >= Certainty.NAMED or evaluation) and knobs:
+                continue  # what is only named or only evaluated is a last resort
+            if _TRIED[certainty] not in tried:
+                tried.append(_TRIED[certainty])
+            origins = [origin for use in mine for origin in _origins(resolver, use)]
+            for origin in sorted(origins, key=lambda each: each.route.evaluation):
+                take(origin)
+    best = list(knobs)[:_CANDIDATE_LIMIT]
+    return KnobSearch(tuple(knobs[key] for key in best), tuple(tried), reasons[best[0]] if best else "")
+
+
+def with_value(knob: Knob, text: SourceText, value: int) -> TextEdit:
+    """The edit that gives the knob another value, written the way it is written now.
+
+    Raises RewriteRefused where the command line decides, or where the file is not what it was.
+    """
+    if knob.kind is KnobKind.COMMAND_LINE:
+        raise RewriteRefused(f"{knob.name} is set on the command line", file=text.path, line=knob.span.line)
+    if value < 1:
+        raise RewriteRefused(f"A batch size of {value} is not possible", file=text.path, line=knob.span.line)
+    # An editor may name the same file in another way; the edit is for the text at hand.
+    edit = TextEdit(replace(knob.span, file=text.path), knob.text, _written_like(knob.text, value))
+    text.apply((edit,))  # refuses where the file changed
+    return edit
+
+
+def with_argument(knob: Knob, arguments: tuple[str, ...], value: int) -> tuple[str, ...]:
+    """The command line with the entry that is in force changed; raises RewriteRefused for any other knob."""
+    index = knob.argument_index
+    if index is None or not 0 <= index < len(arguments):
+        raise RewriteRefused(
+            f"{knob.name} is not set on this command line", file=knob.span.file, line=knob.span.line
+        )
+    return command_line.with_value(arguments, index, value)
+
+
+def _place(knob: Knob) -> tuple[str, int, int]:
+    # Whatever literals one command-line entry hides, it is one knob.
+    if knob.argument_index is not None:
+        return "", knob.argument_index, 0
+    return knob.span.file, knob.span.line, knob.span.column
+
+
+def _origins(resolver: Resolver, use: BatchUse) -> list[Origin]:
+    frame = Frame(use.module, use.module.scope(_anchor(use)))
+    route = Route(KnobKind.CALL_ARGUMENT, use.name, (use.label,))
+    # A definition stands for itself: its literal is named after what it defines.
+    if use.certainty is Certainty.DEFINED:
+        route = _definition_route(use)
+    origins = [
+        origin
+        for origin in resolver.literals(use.node, frame, route)
+        if origin.literal is None or origin.literal > 0
+    ]
+    # A name that speaks of evaluation on the way (``test_batch_size``) is not the training's.
+    return [
+        replace(origin, route=origin.route.for_evaluation(is_evaluation(origin.route.name)))
+        for origin in origins
+    ]
+
+
+def _anchor(use: BatchUse) -> ast.AST:
+    # A made-up node (an item of **kwargs) has no place of its own; what it was made from has.
+    node: ast.AST = use.node
+    while node not in use.module.parents and isinstance(node, ast.Subscript):
+        node = node.value
+    return node
+
+
+def _definition_route(use: BatchUse) -> Route:
+    parent = use.module.parents.get(use.node)
+    scope = use.module.scope(use.node)
+    route = Route(KnobKind.CONSTANT, use.name)
+    if isinstance(parent, ast.Dict):
+        return route.through(KnobKind.DICT_ENTRY, Holder(HolderKind.ITEM, use.name, use.module))
+    if isinstance(parent, ast.arguments):
+        return replace(route, kind=KnobKind.PARAMETER_DEFAULT)
+    if isinstance(parent, ast.keyword):
+        call = use.module.parents[parent]
+        kind = KnobKind.DICT_ENTRY if isinstance(call, ast.Call) and last_name(call.func) == "dict" else None
+        return replace(route, kind=kind or KnobKind.CALL_ARGUMENT)
+    if isinstance(scope.node, ast.ClassDef):
+        field = isinstance(parent, ast.AnnAssign)
+        kind = KnobKind.DATACLASS_FIELD if field else KnobKind.CONSTANT
+        return route.through(kind, Holder(HolderKind.ATTRIBUTE, use.name, use.module))
+    return route.through(KnobKind.CONSTANT, Holder(HolderKind.NAME, use.name, use.module, scope))
+
+
+def _knob(program: Program, resolver: Resolver, origin: Origin, arguments: tuple[str, ...]) -> Knob | None:
+    route, source = origin.route, origin.module.source
+    span = span_of(source, origin.node)
+    knob = Knob(route.name, origin.literal or 0, route.kind, span, source.at(span), route.trail)
+    forced = _in_force(program, resolver, origin, arguments)
+    if forced is not None:
+        return replace(knob, value=forced.value, kind=KnobKind.COMMAND_LINE, argument_index=forced.index)
+    return knob if origin.literal is not None else None
+
+
+def _in_force(
+    program: Program, resolver: Resolver, origin: Origin, arguments: tuple[str, ...]
+) -> ArgumentInForce | None:
+    route = origin.route
+    if not arguments:
+        return None
+    if route.option is not None:
+        return command_line.argument_in_force(program, resolver.options, route.option, arguments)
+    holder = route.holders[-1] if route.holders else None
+    if holder is None:
+        return None
+    constant = holder.scope is not None and holder.scope.parent is None
+    if constant and _has_configurator(program.script):
+        return command_line.assignment_in_force((holder.name,), _dashed(arguments))
+    if _maps_names(program) and route.kind in (KnobKind.PARAMETER_DEFAULT, KnobKind.DATACLASS_FIELD):
+        return command_line.assignment_in_force((holder.name,), arguments)
+    return None
+
+
+def _dashed(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    # A configurator takes ``--name=value`` alone; other entries keep their place but cannot match.
+    return tuple(argument if re.match(r"--\w+=", argument) else "" for argument in arguments)
+
+
+def _configured(program: Program, arguments: tuple[str, ...]) -> list[Origin]:
+    """Constants of the configuration file on the command line, which ``configurator.py`` runs over the script's."""
+    if not _has_configurator(program.script):
+        return []
+    origins: list[Origin] = []
+    for argument in arguments:
+        path = Path(program.script.path).parent / argument
+        module = program.open(path) if not argument.startswith("--") and argument.endswith(".py") else None
+        for name, bindings in module.top.bindings.items() if module else ():
+            if not is_batch_name(name) or is_evaluation(name) or name not in program.script.top.bindings:
+                continue
+            for binding in bindings:
+                literal = binding.value.value if isinstance(binding.value, ast.Constant) else None
+                if (
+                    module
+                    and binding.value
+                    and isinstance(literal, int)
+                    and binding.kind is BindingKind.ASSIGNED
+                ):
+                    holder = Holder(HolderKind.NAME, name, program.script, program.script.top)
+                    route = Route(KnobKind.CONSTANT, name, (argument,)).through(KnobKind.CONSTANT, holder)
+                    origins.append(Origin(module, binding.value, route, literal))
+    return origins
+
+
+def _has_configurator(script: Module) -> bool:
+    return any(
+        isinstance(node, ast.Call)
+        and last_name(node.func) == "exec"
+        and any(
+            isinstance(each, ast.Constant) and "configurator" in str(each.value) for each in ast.walk(node)
+        )
+        for node in ast.walk(script.tree)
+    )
+
+
+def _maps_names(program: Program) -> bool:
+    for _, node in program.nodes():
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = {alias.name.split(".")[0] for alias in node.names}
+            package = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            if (names | {package.split(".")[0]}) & _NAME_MAPPERS:
+                return True
+    return False
+
+
+def _refusal(program: Program, origin: Origin) -> str:
+    if origin.route.computed:
+        line = origin.node.lineno
+        return f"The batch size is computed (`{origin.route.computed}`), and line {line} is only a part of it"
+    return other_use(program, origin.route.holders)
+
+
+def _written_like(text: str, value: int) -> str:
+    prefix = text[:2].lower()
+    if prefix in ("0x", "0o", "0b"):
+        digits = format(value, {"0x": "x", "0o": "o", "0b": "b"}[prefix])
+        return text[:2] + (digits.upper() if text[2:].isupper() else digits)
+    return f"{value:_}" if "_" in text else str(value)

@@ -1,0 +1,228 @@
+"""The places where a program uses a batch size, the surest first."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from skyline.source.arguments import passed
+from skyline.source.batch_names import batch_rank, is_batch_name, is_evaluation, is_training, words
+from skyline.source.program import Module, Program
+from skyline.source.resolver import evaluation_of
+from skyline.source.scope import default_of, parameters_of
+from skyline.source.syntax import Function, dotted, last_name, text_of
+
+_TRAINER_KEYWORDS = {"per_device_train_batch_size", "train_batch_size", "train_micro_batch_size_per_gpu"}
+_SAMPLERS = {"BatchSampler"}
+_SHAPED = {"rand", "randn", "randint", "zeros", "ones", "empty", "full", "normal"}
+
+
+class Certainty(IntEnum):
+    """How sure it is that a place holds the batch size of the training."""
+
+    LOADER = 0
+    """The batch size of a DataLoader, batch sampler or trainer."""
+    KEYWORD = 1
+    """A keyword of that name in a call of a library."""
+    SHAPE = 2
+    """A name of that meaning in a tensor's shape, a range or a slice."""
+    NAMED = 3
+    """A name of that meaning anywhere else."""
+    DEFINED = 4
+    """A name of that meaning that is only defined."""
+    FIRST_DIMENSION = 5
+    """Any name that is the first dimension of a made-up tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchUse:
+    """An expression that gives a batch size; ``evaluation`` is None where nothing tells what it is for."""
+
+    certainty: Certainty
+    module: Module
+    node: ast.expr
+    name: str
+    label: str
+    evaluation: bool | None
+
+
+def is_loader(callee: ast.expr) -> bool:
+    """Whether a call of this makes a DataLoader, or one of the loaders that are built like it."""
+    name = last_name(callee)
+    return name.endswith(("DataLoader", "NeighborLoader")) and name[:1].isupper()
+
+
+def loader_calls(program: Program) -> Iterator[tuple[Module, ast.Call]]:
+    """Every construction of a loader or batch sampler."""
+    for module, node in program.nodes():
+        if isinstance(node, ast.Call) and (is_loader(node.func) or last_name(node.func) in _SAMPLERS):
+            yield module, node
+
+
+def batch_uses(program: Program) -> list[BatchUse]:
+    """Every use of a batch size in the program, surest first and in textual order, training before evaluation."""
+    uses = [
+        *_loaders(program),
+        *_keywords(program),
+        *_names(program),
+        *_definitions(program),
+        *_defaults(program),
+        *_first_dimensions(program),
+    ]
+    order = {id(module): index for index, module in enumerate(program.modules)}
+    # A made-up node has the place of what it was made from; a name that says more comes before its like.
+    return sorted(
+        uses,
+        key=lambda use: (
+            use.evaluation is True,
+            use.certainty,
+            use.evaluation is None,
+            batch_rank(use.name) or 0,
+            order[id(use.module)],
+            use.node.lineno,
+            use.node.col_offset,
+        ),
+    )
+
+
+def purpose(module: Module, call: ast.Call) -> bool | None:
+    """Whether a loader serves evaluation; where nothing around it says, its dataset's name may."""
+    said = evaluation_of(module, call)
+    given = passed(call, "dataset", 0).value
+    if said is None and given is not None:
+        dataset = text_of(given)
+        if is_training(dataset):
+            return False
+        return True if is_evaluation(dataset) else None
+    return said
+
+
+def _loaders(program: Program) -> Iterator[BatchUse]:
+    for module, call in loader_calls(program):
+        given = passed(call, "batch_size", 1)
+        label, role = text_of(call), purpose(module, call)
+        if given.value is not None:
+            yield BatchUse(Certainty.LOADER, module, given.value, "batch_size", label, role)
+        for mapping in given.mappings:
+            item = ast.copy_location(ast.Subscript(mapping, ast.Constant("batch_size"), ast.Load()), mapping)
+            yield BatchUse(Certainty.LOADER, module, item, "batch_size", label, role)
+
+
+def _keywords(program: Program) -> Iterator[BatchUse]:
+    for module, node in program.nodes():
+        if not isinstance(node, ast.Call) or is_loader(node.func) or last_name(node.func) in _SAMPLERS:
+            continue
+        for keyword in node.keywords:
+            if keyword.arg is None or is_evaluation(keyword.arg) or batch_rank(keyword.arg) not in (0, 1):
+                continue
+            sure = keyword.arg in _TRAINER_KEYWORDS
+            library = not _is_defined_here(program, node)
+            certainty = Certainty.LOADER if sure else Certainty.KEYWORD if library else Certainty.NAMED
+            role = False if sure else evaluation_of(module, node)
+            yield BatchUse(certainty, module, keyword.value, keyword.arg, text_of(node), role)
+
+
+def _is_defined_here(program: Program, call: ast.Call) -> bool:
+    """Whether the program itself defines what is called: its parameter then leads to uses of its own."""
+    name = last_name(call.func)
+    return any(isinstance(node, Function | ast.ClassDef) and node.name == name for _, node in program.nodes())
+
+
+def _names(program: Program) -> Iterator[BatchUse]:
+    for module, node in program.nodes():
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
+                pass
+            case ast.Subscript(slice=ast.Constant(value=str() as name), ctx=ast.Load()):
+                pass
+            case _:
+                continue
+        if not is_batch_name(name) or is_evaluation(name) or (name == "B" and not isinstance(node, ast.Name)):
+            continue
+        certainty = Certainty.SHAPE if _in_shape(module, node) else Certainty.NAMED
+        yield BatchUse(certainty, module, node, name, text_of(node), evaluation_of(module, node))
+
+
+def _in_shape(module: Module, node: ast.AST) -> bool:
+    for around in module.around(node):
+        if isinstance(around, ast.Slice):
+            return True
+        if isinstance(around, ast.Call):
+            return last_name(around.func) in _SHAPED | {"range", "batch", "split", "chunked", "islice"}
+        if isinstance(around, ast.stmt):
+            return False
+    return False
+
+
+def _definitions(program: Program) -> Iterator[BatchUse]:
+    for module, node in program.nodes():
+        pairs: list[tuple[str, ast.expr]] = []
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=value):
+                pairs = [(name, value)]
+            case ast.AnnAssign(
+                target=ast.Name(id=name) | ast.Attribute(attr=name), value=ast.expr() as value
+            ):
+                pairs = [(name, value)]
+            case ast.Dict():
+                pairs = [
+                    (key.value, value)
+                    for key, value in zip(node.keys, node.values, strict=True)
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str)
+                ]
+            case ast.Call():
+                pairs = [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg]
+                if last_name(node.func) in {"add_argument", "option"}:
+                    pairs = _declared_option(node)
+            case _:
+                continue
+        for name, value in pairs:
+            if batch_rank(name) in (0, 1, 2) and not is_evaluation(name):
+                yield BatchUse(Certainty.DEFINED, module, value, name, name, evaluation_of(module, node))
+
+
+def _defaults(program: Program) -> Iterator[BatchUse]:
+    for module, node in program.nodes():
+        for parameter in parameters_of(node) if isinstance(node, Function) else ():
+            default = default_of(node, parameter) if isinstance(node, Function) else None
+            name = parameter.arg
+            if default is not None and batch_rank(name) in (0, 1, 2) and not is_evaluation(name):
+                yield BatchUse(Certainty.DEFINED, module, default, name, name, evaluation_of(module, default))
+
+
+def _declared_option(call: ast.Call) -> list[tuple[str, ast.expr]]:
+    default = passed(call, "default", None).value
+    names = [str(each.value) for each in call.args if isinstance(each, ast.Constant)]
+    if default is None:
+        return []
+    # Reading the option, rather than its default, lets the command line have its say.
+    return [
+        (
+            "_".join(words(name)),
+            ast.copy_location(ast.Attribute(_PARSED, name.lstrip("-").replace("-", "_")), default),
+        )
+        for name in names
+        if name.startswith("--")
+    ]
+
+
+# What any parser gives back: enough for the search to look its options up.
+_PARSED = ast.Call(ast.Attribute(ast.Name("parser", ast.Load()), "parse_args", ast.Load()), [], [])
+
+
+def _first_dimensions(program: Program) -> Iterator[BatchUse]:
+    for module, node in program.nodes():
+        if not isinstance(node, ast.Call) or last_name(node.func) not in _SHAPED or not dotted(node.func):
+            continue
+        if not dotted(node.func).startswith("torch.") or _in_class(module, node):
+            continue
+        sizes = next((a.elts for a in node.args if isinstance(a, ast.Tuple | ast.List)), node.args)
+        if len(sizes) >= 2 and isinstance(sizes[0], ast.Name | ast.Attribute):
+            name = last_name(sizes[0])
+            yield BatchUse(Certainty.FIRST_DIMENSION, module, sizes[0], name, text_of(node), None)
+
+
+def _in_class(module: Module, node: ast.AST) -> bool:
+    return any(isinstance(around, ast.ClassDef) for around in module.around(node))

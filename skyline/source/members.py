@@ -1,0 +1,370 @@
+"""What ``object.name`` and ``object["name"]`` may hold."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+
+from skyline.source.arguments import passed, position_of
+from skyline.source.command_line import later_default
+from skyline.source.knob import KnobKind
+from skyline.source.origin import (
+    ClassFound,
+    Follower,
+    Found,
+    Frame,
+    FunctionFound,
+    Holder,
+    HolderKind,
+    Instance,
+    ModuleFound,
+    Route,
+    Value,
+    same,
+)
+from skyline.source.program import Store
+from skyline.source.scope import BindingKind, own_scope
+from skyline.source.syntax import Function, dotted, last_name, literal_key, text_of
+
+_PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
+_VIEWS = {"vars", "asdict", "astuple", "to_dict", "dict"}
+
+
+def attribute(
+    follower: Follower, found: Found, name: str, route: Route, use: ast.expr | None = None
+) -> list[Found]:
+    """Everything that ``found.name`` may be; ``use`` is the place that asks."""
+    with follower.looking_up(found, name) as first:
+        return _attribute(follower, found, name, route, use) if first else []
+
+
+def item(
+    follower: Follower, found: Found, key: str, route: Route, use: ast.expr | None = None
+) -> list[Found]:
+    """Everything that ``found["key"]`` may be."""
+    with follower.looking_up(found, key) as first:
+        return _item(follower, found, key, route, use) if first else []
+
+
+def _attribute(
+    follower: Follower, found: Found, name: str, route: Route, use: ast.expr | None
+) -> list[Found]:
+    stored = _stored(follower, found, name, route, use, ast.Attribute)
+    if stored.final:
+        return stored.values
+    return stored.values + _declared(follower, found, name, _marked(route, stored)) + stored.maybe
+
+
+def _item(follower: Follower, found: Found, key: str, route: Route, use: ast.expr | None) -> list[Found]:
+    stored = _stored(follower, found, key, route, use, ast.Subscript)
+    if stored.final:
+        return stored.values
+    marked = _marked(route, stored)
+    if isinstance(found, Value):
+        updated = [
+            each
+            for call, frame in updates(follower, found, route)
+            for each in _given(follower, call, frame, key, marked)
+        ]
+        return stored.values + updated + _entries(follower, found, key, marked) + stored.maybe
+    return stored.values + _declared(follower, found, key, marked) + stored.maybe
+
+
+def by_name(follower: Follower, name: str, route: Route) -> list[Found]:
+    """Everything in the program that is called so and could be meant by an object nobody can tell."""
+    found = _option(follower, name, route)
+    for module, node in follower.program.nodes():
+        frame = Frame(module, module.scope(node))
+        match node:
+            case ast.ClassDef():
+                owner = ClassFound(node, module, route)
+                found += _class_attribute(follower, owner, name, route)
+            case ast.Assign(targets=[ast.Attribute(attr=attr)]) if attr == name:
+                held = route.through(KnobKind.CONSTANT, Holder(HolderKind.ATTRIBUTE, name, module))
+                found += follower.follow(node.value, frame, held)
+            case ast.Dict():
+                for key, value in zip(node.keys, node.values, strict=True):
+                    if isinstance(key, ast.Constant) and key.value == name:
+                        held = route.through(KnobKind.DICT_ENTRY, Holder(HolderKind.ITEM, name, module))
+                        found += follower.follow(value, frame, held)
+            case _:
+                pass
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Stores:
+    values: list[Found]
+    """From stores that are carried out whenever the program gets there."""
+    maybe: list[Found]
+    computed: str
+    """The arithmetic of a store that changes what was there before."""
+    final: bool
+
+
+def _stored(
+    follower: Follower,
+    found: Found,
+    name: str,
+    route: Route,
+    use: ast.expr | None,
+    form: type[ast.Attribute] | type[ast.Subscript],
+) -> _Stores:
+    result = _Stores([], [], "", False)
+    for store in reversed(follower.program.stores_of(name)):
+        if not isinstance(store.target, form):
+            continue
+        if isinstance(found, Instance) and dotted(store.owner) == "self":
+            continue  # the class's own methods are read where its declarations are
+        if use is not None and use in set(ast.walk(store.statement)):
+            continue
+        frame = Frame(store.module, store.module.scope(store.target))
+        if not any(same(found, other) for other in follower.follow(store.owner, frame, route)):
+            continue
+        conditional = _conditional(store)
+        changes = isinstance(store.statement, ast.AugAssign) or _mentions(store.value, name)
+        if changes:
+            if not conditional:
+                result = replace(result, computed=result.computed or text_of(store.statement))
+            continue
+        kind = HolderKind.ATTRIBUTE if form is ast.Attribute else HolderKind.ITEM
+        place = KnobKind.CONSTANT if form is ast.Attribute else KnobKind.DICT_ENTRY
+        held = _marked(route.through(place, Holder(kind, name, store.module)), result)
+        values = follower.follow(store.value, frame, held)
+        if conditional:
+            result.maybe.extend(values)
+        else:
+            result.values.extend(values)
+            # The last store that surely happens hides the ones before it.
+            return replace(result, values=result.values + result.maybe, final=True)
+    return result
+
+
+def _marked(route: Route, stored: _Stores) -> Route:
+    return route.computed_by(stored.computed) if stored.computed else route
+
+
+def _conditional(store: Store) -> bool:
+    for around in store.module.around(store.statement):
+        if isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
+            return False
+        if isinstance(around, ast.If | ast.For | ast.While | ast.ExceptHandler):
+            names = {node.id for node in ast.walk(around) if isinstance(node, ast.Name)}
+            if not (isinstance(around, ast.If) and "__name__" in names):
+                return True
+    return False
+
+
+def _mentions(node: ast.expr, name: str) -> bool:
+    return any(
+        (isinstance(child, ast.Attribute) and child.attr == name)
+        or (isinstance(child, ast.Subscript) and literal_key(child) == name)
+        for child in ast.walk(node)
+    )
+
+
+def _declared(follower: Follower, found: Found, name: str, route: Route) -> list[Found]:
+    match found:
+        case ModuleFound():
+            frame = Frame(found.module, found.module.top)
+            return follower.bound(found.module.top, name, frame, route, None)
+        case ClassFound():
+            return _class_attribute(follower, found, name, route)
+        case Instance():
+            return _instance_attribute(follower, found, name, route)
+        case Value(node=ast.Call()) | Value(node=ast.Dict()):
+            return _entries(follower, found, name, route)
+        case _:
+            return []
+
+
+def _entries(follower: Follower, found: Value, key: str, route: Route) -> list[Found]:
+    """Of a dict display, of ``dict(…)``, of a parsed command line, or of any foreign call that was given it."""
+    node, frame = found.node, found.frame
+    entry = route.through(KnobKind.DICT_ENTRY, Holder(HolderKind.ITEM, key, frame.module))
+    if isinstance(node, ast.Dict):
+        for name, value in reversed(list(zip(node.keys, node.values, strict=True))):
+            if isinstance(name, ast.Constant) and name.value == key:
+                return follower.follow(value, frame, entry)
+            if name is None and (inner := _items_of(follower, value, frame, key, route)):
+                return inner
+        return []
+    if not isinstance(node, ast.Call):
+        return []
+    callee = last_name(node.func)
+    if callee in _PARSERS:
+        return _option(follower, key, route)
+    return _given(follower, node, frame, key, route)
+
+
+def updates(follower: Follower, found: Value, route: Route) -> list[tuple[ast.Call, Frame]]:
+    """Every ``mapping.update(…)`` of this very mapping, the last one first."""
+    calls: list[tuple[ast.Call, Frame]] = []
+    for module, call in reversed(follower.program.calls_of("update")):
+        frame = Frame(module, module.scope(call))
+        if not isinstance(call.func, ast.Attribute) or not (call.args or call.keywords):
+            continue
+        if any(same(found, owner) for owner in follower.follow(call.func.value, frame, route)):
+            calls.append((call, frame))
+    return calls
+
+
+def _given(follower: Follower, node: ast.Call, frame: Frame, key: str, route: Route) -> list[Found]:
+    """What a call that takes entries as keywords or mappings is given for one of them."""
+    callee = last_name(node.func)
+    given = passed(node, key, None)
+    if given.value is not None:
+        kind = KnobKind.DICT_ENTRY if callee == "dict" else KnobKind.CALL_ARGUMENT
+        holder = HolderKind.ITEM if callee == "dict" else HolderKind.ATTRIBUTE
+        return follower.follow(given.value, frame, route.through(kind, Holder(holder, key, frame.module)))
+    sources = [*given.mappings, *node.args]
+    if callee in _VIEWS and isinstance(node.func, ast.Attribute):
+        sources.append(node.func.value)
+    for source in sources:
+        if inner := _items_of(follower, source, frame, key, route):
+            return inner
+    return []
+
+
+def _items_of(follower: Follower, node: ast.expr, frame: Frame, key: str, route: Route) -> list[Found]:
+    if isinstance(node, ast.Starred | ast.Constant):
+        return []
+    found: list[Found] = []
+    for source in follower.follow(node, frame, route):
+        found += item(follower, source, key, route)
+    return found
+
+
+def _option(follower: Follower, name: str, route: Route) -> list[Found]:
+    found: list[Found] = []
+    for option in follower.options:
+        if option.destination != name:
+            continue
+        held = route.through(
+            KnobKind.ARGPARSE_DEFAULT, Holder(HolderKind.ATTRIBUTE, name, option.module), option.name
+        )
+        held = replace(held, option=option)
+        module, default = later_default(follower.program, name) or (option.module, option.default)
+        frame = Frame(module, module.scope(default or option.call))
+        # Without a default only the command line can set it; the option's own name then stands for the place.
+        values = follower.follow(default, frame, held) if default is not None else []
+        found += values or [Value(option.call.args[0], frame, held)]
+    return found
+
+
+def _class_attribute(follower: Follower, owner: ClassFound, name: str, route: Route) -> list[Found]:
+    scope = own_scope(owner.module.scopes, owner.node)
+    frame = Frame(owner.module, scope)
+    for binding in reversed(scope.bindings.get(name, [])):
+        if binding.kind is BindingKind.ASSIGNED and binding.value is not None:
+            field = isinstance(binding.node, ast.AnnAssign) or _is_dataclass(owner.node)
+            kind = KnobKind.DATACLASS_FIELD if field else KnobKind.CONSTANT
+            held = route.through(kind, Holder(HolderKind.ATTRIBUTE, name, owner.module))
+            return follower.follow(_field_default(binding.value), frame, held)
+        if isinstance(binding.node, Function):
+            function = FunctionFound(binding.node, owner.module, route)
+            makers = {last_name(decorator) for decorator in binding.node.decorator_list}
+            if makers & {"property", "cached_property"}:
+                return follower.called(function, None, frame, Instance(owner, route))
+            return [function]
+    for base in _bases(follower, owner, route):
+        if inherited := _class_attribute(follower, base, name, route):
+            return inherited
+    return []
+
+
+def _instance_attribute(follower: Follower, found: Instance, name: str, route: Route) -> list[Found]:
+    owner, module = found.of, found.of.module
+    takes_fields = _is_dataclass(owner.node) or not _method(owner.node, "__init__")
+    if takes_fields and found.call is not None and found.frame is not None:
+        given = passed(found.call, name, _field_position(owner.node, name))
+        if given.value is not None:
+            held = route.through(KnobKind.CALL_ARGUMENT, Holder(HolderKind.ATTRIBUTE, name, module))
+            return follower.follow(given.value, found.frame, held)
+        for mapping in given.mappings:
+            if inner := _items_of(follower, mapping, found.frame, name, route):
+                return inner
+    values: list[Found] = []
+    for method in owner.node.body:
+        if isinstance(method, Function):
+            values += _assigned_to_self(follower, found, method, name, route)
+    values = values or _class_attribute(follower, owner, name, route)
+    for base in [] if values else _bases(follower, owner, route):
+        values += _instance_attribute(follower, replace(found, of=base), name, route)
+    if not values and found.call is not None and found.frame is not None:
+        # ``def __init__(self, **kwargs): self.__dict__.update(kwargs)`` and its many spellings.
+        given = passed(found.call, name, None).value
+        if given is not None:
+            held = route.through(KnobKind.CALL_ARGUMENT, Holder(HolderKind.ATTRIBUTE, name, module))
+            return follower.follow(given, found.frame, held)
+    return values
+
+
+def _assigned_to_self(
+    follower: Follower, found: Instance, method: Function, name: str, route: Route
+) -> list[Found]:
+    values: list[Found] = []
+    module = found.of.module
+    for node in ast.walk(method):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if not (
+                isinstance(target, ast.Attribute) and target.attr == name and dotted(target.value) == "self"
+            ):
+                continue
+            if _mentions(node.value, name) and dotted(node.value) != name:
+                continue
+            held = route.through(
+                KnobKind.CONSTANT, Holder(HolderKind.ATTRIBUTE, name, module), f"self.{name}"
+            )
+            values += follower.follow(node.value, method_frame(found, method), held)
+    return values
+
+
+def method_frame(owner: Instance, method: Function) -> Frame:
+    """The inside of a method of a known object; of its constructor the call is known too."""
+    module = owner.of.module
+    call = owner.call if method.name == "__init__" else None
+    caller = owner.frame if call is not None else None
+    return Frame(module, own_scope(module.scopes, method), method, call, caller, owner)
+
+
+def _bases(follower: Follower, owner: ClassFound, route: Route) -> list[ClassFound]:
+    frame = Frame(owner.module, owner.module.scope(owner.node))
+    return [
+        found
+        for base in owner.node.bases
+        for found in follower.follow(base, frame, route)
+        if isinstance(found, ClassFound) and found.node is not owner.node
+    ]
+
+
+def _method(node: ast.ClassDef, name: str) -> Function | None:
+    return next((each for each in node.body if isinstance(each, Function) and each.name == name), None)
+
+
+def _is_dataclass(node: ast.ClassDef) -> bool:
+    makers = {"dataclass", "define", "frozen", "s", "attrs", "pydantic_dataclass", "chz"}
+    names = {last_name(each.func if isinstance(each, ast.Call) else each) for each in node.decorator_list}
+    return bool(names & makers) or bool(
+        {"BaseModel", "BaseSettings", "NamedTuple"} & {last_name(b) for b in node.bases}
+    )
+
+
+def _field_position(node: ast.ClassDef, name: str) -> int | None:
+    if method := _method(node, "__init__"):
+        return position_of(method, name, bound=True)
+    fields = [
+        each.target.id
+        for each in node.body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+    ]
+    return fields.index(name) if name in fields else None
+
+
+def _field_default(value: ast.expr) -> ast.expr:
+    if isinstance(value, ast.Call) and last_name(value.func) in {"field", "Field", "ib", "attrib"}:
+        default = passed(value, "default", 0).value
+        return default if default is not None else value
+    return value

@@ -1,0 +1,298 @@
+"""Who binds which name where: the names of a file, scope by scope."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from skyline.source.syntax import Function
+
+ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+
+
+class BindingKind(Enum):
+    """How a name comes to its value."""
+
+    ASSIGNED = auto()
+    REASSIGNED = auto()
+    """``x += value``"""
+    PARAMETER = auto()
+    LOOP = auto()
+    """``for x in value``"""
+    IMPORTED = auto()
+    DEFINED = auto()
+    """``def x`` or ``class x``"""
+    OPAQUE = auto()
+    """``with … as x``, ``except … as x``, ``del x``"""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One place that gives ``name`` a value.
+
+    ``node`` is the statement, parameter, or definition; ``value`` the expression it takes the value from, of
+    which ``unpack`` picks a part (``a, (b, c) = value`` binds c by ``(1, 1)``). ``conditional`` bindings may
+    not be carried out: they stand under an ``if``, a loop or an exception handler.
+    """
+
+    name: str
+    kind: BindingKind
+    node: ast.AST
+    value: ast.expr | None = None
+    unpack: tuple[int, ...] = ()
+    conditional: bool = False
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names bound directly in a module, class, function or lambda."""
+
+    node: ScopeNode
+    parent: Scope | None
+    bindings: dict[str, list[Binding]] = field(default_factory=dict[str, list[Binding]])
+    star_imports: list[ast.ImportFrom] = field(default_factory=list[ast.ImportFrom])
+    outer_names: set[str] = field(default_factory=set[str])
+    """Names declared ``global`` or ``nonlocal``."""
+
+    def lookup(self, name: str) -> tuple[Scope, list[Binding]] | None:
+        """The scope that ``name`` means here, and all its bindings there; None for builtins and unknowns."""
+        scope: Scope | None = self
+        while scope is not None:
+            # A class body is seen from itself only, never from the functions in it.
+            visible = scope is self or not isinstance(scope.node, ast.ClassDef)
+            if visible and name in scope.bindings and name not in scope.outer_names:
+                return scope, scope.bindings[name]
+            scope = scope.parent
+        return None
+
+    @property
+    def module(self) -> Scope:
+        """The scope of the whole file."""
+        return self if self.parent is None else self.parent.module
+
+    @property
+    def enclosing_class(self) -> ast.ClassDef | None:
+        """The class whose method this is, seen from nested functions too."""
+        scope: Scope | None = self
+        while scope is not None:
+            if isinstance(scope.node, ast.ClassDef):
+                return scope.node
+            scope = scope.parent
+        return None
+
+
+def scopes_of(tree: ast.Module) -> dict[ast.AST, Scope]:
+    """The scope that each node of the tree is evaluated in; a function's own node maps to the one around it."""
+    builder = _Builder(tree)
+    builder.body(tree.body, Scope(tree, None), False)
+    return builder.scopes
+
+
+def own_scope(scopes: dict[ast.AST, Scope], node: Function | ast.Lambda | ast.ClassDef) -> Scope:
+    """The scope inside a function, lambda or class."""
+    body = node.body
+    return scopes[body[0]] if isinstance(body, list) else scopes[body]
+
+
+class _Builder:
+    def __init__(self, tree: ast.Module) -> None:
+        self.scopes: dict[ast.AST, Scope] = {}
+        self.tree = tree
+
+    def body(self, statements: list[ast.stmt], scope: Scope, conditional: bool) -> None:
+        for statement in statements:
+            self.statement(statement, scope, conditional)
+
+    def statement(self, node: ast.stmt, scope: Scope, conditional: bool) -> None:
+        self.scopes[node] = scope
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self.bind(scope, Binding(node.name, BindingKind.DEFINED, node, conditional=conditional))
+                for expression in (*node.decorator_list, *([node.returns] if node.returns else [])):
+                    self.expression(expression, scope, conditional)
+                self.function(node, scope)
+            case ast.ClassDef():
+                self.bind(scope, Binding(node.name, BindingKind.DEFINED, node, conditional=conditional))
+                for expression in (
+                    *node.decorator_list,
+                    *node.bases,
+                    *(word.value for word in node.keywords),
+                ):
+                    self.expression(expression, scope, conditional)
+                self.body(node.body, Scope(node, scope), False)
+            case ast.Assign():
+                self.expression(node.value, scope, conditional)
+                for target in node.targets:
+                    self.target(
+                        target, Binding("", BindingKind.ASSIGNED, node, node.value, (), conditional), scope
+                    )
+            case ast.AnnAssign():
+                self.expression(node.annotation, scope, conditional)
+                if node.value:
+                    self.expression(node.value, scope, conditional)
+                self.target(
+                    node.target, Binding("", BindingKind.ASSIGNED, node, node.value, (), conditional), scope
+                )
+            case ast.AugAssign():
+                self.expression(node.value, scope, conditional)
+                self.target(
+                    node.target, Binding("", BindingKind.REASSIGNED, node, node.value, (), conditional), scope
+                )
+            case ast.For() | ast.AsyncFor():
+                self.expression(node.iter, scope, conditional)
+                self.target(
+                    node.target, Binding("", BindingKind.LOOP, node, node.iter, (), conditional), scope
+                )
+                self.body([*node.body, *node.orelse], scope, True)
+            case ast.While() | ast.If():
+                self.expression(node.test, scope, conditional)
+                # What runs when the file is the program is not conditional for us: it is the program.
+                under = conditional or not is_main_guard(node)
+                self.body(node.body, scope, under)
+                self.body(node.orelse, scope, True)
+            case ast.With() | ast.AsyncWith():
+                for item in node.items:
+                    self.expression(item.context_expr, scope, conditional)
+                    if item.optional_vars:
+                        opaque = Binding("", BindingKind.OPAQUE, node, None, (), conditional)
+                        self.target(item.optional_vars, opaque, scope)
+                self.body(node.body, scope, conditional)
+            case ast.Try():
+                self.body([*node.body, *node.orelse, *node.finalbody], scope, conditional)
+                for handler in node.handlers:
+                    self.scopes[handler] = scope
+                    if handler.type:
+                        self.expression(handler.type, scope, conditional)
+                    if handler.name:
+                        self.bind(scope, Binding(handler.name, BindingKind.OPAQUE, handler, conditional=True))
+                    self.body(handler.body, scope, True)
+            case ast.Import() | ast.ImportFrom():
+                self.imports(node, scope, conditional)
+            case ast.Global() | ast.Nonlocal():
+                scope.outer_names.update(node.names)
+            case _:
+                for child in ast.iter_child_nodes(node):
+                    self.any(child, scope)
+
+    def any(self, node: ast.AST, scope: Scope) -> None:
+        if isinstance(node, ast.stmt):
+            self.statement(node, scope, True)
+        elif isinstance(node, ast.expr):
+            self.expression(node, scope, True)
+        else:
+            self.scopes[node] = scope
+            for child in ast.iter_child_nodes(node):
+                self.any(child, scope)
+
+    def expression(self, node: ast.expr, scope: Scope, conditional: bool) -> None:
+        self.scopes[node] = scope
+        match node:
+            case ast.Lambda():
+                self.function(node, scope)
+                return
+            case ast.NamedExpr():
+                self.target(
+                    node.target, Binding("", BindingKind.ASSIGNED, node, node.value, (), conditional), scope
+                )
+                self.expression(node.value, scope, conditional)
+                return
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                # Python gives a comprehension a scope of its own; what it binds is rarely a name of another use.
+                for generator in node.generators:
+                    self.target(
+                        generator.target, Binding("", BindingKind.LOOP, node, generator.iter, (), True), scope
+                    )
+            case _:
+                pass
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.expression(child, scope, conditional)
+            else:
+                self.any(child, scope)
+
+    def function(self, node: Function | ast.Lambda, outer: Scope) -> None:
+        arguments = node.args
+        for default in (*arguments.defaults, *(value for value in arguments.kw_defaults if value)):
+            self.expression(default, outer, False)
+        inner = Scope(node, outer)
+        for parameter in parameters_of(node):
+            self.scopes[parameter] = inner
+            if parameter.annotation:
+                self.expression(parameter.annotation, outer, False)
+            self.bind(inner, Binding(parameter.arg, BindingKind.PARAMETER, parameter))
+        for parameter in (arguments.vararg, arguments.kwarg):
+            if parameter:
+                self.scopes[parameter] = inner
+                self.bind(inner, Binding(parameter.arg, BindingKind.OPAQUE, parameter))
+        if isinstance(node, ast.Lambda):
+            self.expression(node.body, inner, False)
+        else:
+            self.body(node.body, inner, False)
+
+    def target(self, target: ast.expr, binding: Binding, scope: Scope) -> None:
+        self.scopes[target] = scope
+        match target:
+            case ast.Name():
+                made = Binding(
+                    target.id, binding.kind, binding.node, binding.value, binding.unpack, binding.conditional
+                )
+                self.bind(scope, made)
+            case ast.Tuple() | ast.List():
+                for index, element in enumerate(target.elts):
+                    unpack = (*binding.unpack, index)
+                    part = Binding("", binding.kind, binding.node, binding.value, unpack, binding.conditional)
+                    self.target(element, part, scope)
+            case ast.Starred():
+                opaque = Binding("", BindingKind.OPAQUE, binding.node, None, (), binding.conditional)
+                self.target(target.value, opaque, scope)
+            case _:
+                for child in ast.iter_child_nodes(target):
+                    self.any(child, scope)
+
+    def imports(self, node: ast.Import | ast.ImportFrom, scope: Scope, conditional: bool) -> None:
+        for alias in node.names:
+            self.scopes[alias] = scope
+            if alias.name == "*" and isinstance(node, ast.ImportFrom):
+                scope.star_imports.append(node)
+                continue
+            name = alias.asname or (
+                alias.name if isinstance(node, ast.ImportFrom) else alias.name.split(".")[0]
+            )
+            self.bind(scope, Binding(name, BindingKind.IMPORTED, node, conditional=conditional))
+
+    def bind(self, scope: Scope, binding: Binding) -> None:
+        scope.bindings.setdefault(binding.name, []).append(binding)
+        if binding.name in scope.outer_names and scope.parent:
+            # ``global`` is read before the assignment it governs, so the set is filled by now.
+            scope.module.bindings.setdefault(binding.name, []).append(binding)
+
+
+def parameters_of(function: Function | ast.Lambda) -> list[ast.arg]:
+    """All parameters with a name of their own, in order; not ``*args`` and ``**kwargs``."""
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+
+
+def default_of(function: Function | ast.Lambda, parameter: ast.arg) -> ast.expr | None:
+    """What the parameter is when it is not passed, None where it must be."""
+    positional = [*function.args.posonlyargs, *function.args.args]
+    if parameter in positional:
+        index = positional.index(parameter) - len(positional) + len(function.args.defaults)
+        return function.args.defaults[index] if index >= 0 else None
+    return function.args.kw_defaults[function.args.kwonlyargs.index(parameter)]
+
+
+def is_main_guard(node: ast.If | ast.While) -> bool:
+    """Whether this is ``if __name__ == "__main__"``."""
+    names = {child.id for child in ast.walk(node.test) if isinstance(child, ast.Name)}
+    return isinstance(node, ast.If) and names == {"__name__"}
+
+
+def scopes_in_order(scopes: dict[ast.AST, Scope]) -> Iterator[Scope]:
+    """Every scope that has any statement or expression, once, outermost first."""
+    seen: set[int] = set()
+    for scope in scopes.values():
+        if id(scope) not in seen:
+            seen.add(id(scope))
+            yield scope

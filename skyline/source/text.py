@@ -1,0 +1,205 @@
+"""A source file as text that goes back to the very bytes it came from."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from skyline.errors import RewriteRefused, UsageError
+from skyline.source.edit import TextEdit
+from skyline.source.span import SourceSpan
+
+_BYTE_ORDER_MARK = "\ufeff"
+# Python ends a line at these three only: a form feed, a vertical tab or U+2028 stays inside its line.
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """The decoded text of one file, with all that is needed to write it back byte for byte.
+
+    ``text`` keeps every newline as it is in the file and leaves the byte order mark out. Lines count from 1
+    and columns from 0, in characters, as in ``SourceSpan``; the conversions name the other units.
+    """
+
+    path: str
+    text: str
+    encoding: str = "utf-8"
+    byte_order_mark: bool = False
+    _starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        starts = (0, *(match.end() for match in _LINE_END.finditer(self.text)))
+        object.__setattr__(self, "_starts", starts)
+
+    @classmethod
+    def read(cls, path: str | Path) -> SourceText:
+        """The file at ``path``; raises UsageError where there is none, or none that is text."""
+        try:
+            data = Path(path).read_bytes()
+        except FileNotFoundError:
+            raise UsageError(f"{path} does not exist", hint="Check the path of the script.") from None
+        except IsADirectoryError:
+            raise UsageError(f"{path} is a directory", hint="Name the script inside it.") from None
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise UsageError(f"{path} cannot be read: {reason}") from error
+        return cls.decode(str(path), data)
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> SourceText:
+        """The text of ``data`` by its byte order mark or its encoding cookie, UTF-8 without either."""
+        lines = io.BytesIO(data.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        try:
+            encoding, _ = tokenize.detect_encoding(lines.readline)
+        except SyntaxError as error:
+            hint = "Save the file as UTF-8, or name its encoding in the first line: # -*- coding: … -*-"
+            raise UsageError(f"{path} is not Python source: {error.msg}", hint=hint) from error
+        mark = encoding == "utf-8-sig"
+        encoding = "utf-8" if mark else encoding
+        try:
+            text = (data[3:] if mark else data).decode(encoding)
+            source = cls(path, text, encoding, mark)
+            exact = source.encode() == data
+        except (UnicodeError, LookupError) as error:
+            hint = "Save the file as UTF-8, or name its encoding in the first line: # -*- coding: … -*-"
+            raise UsageError(f"{path} is not text in {encoding}: {error}", hint=hint) from error
+        if not exact:
+            raise UsageError(
+                f"{path} cannot be written back unchanged in {encoding}", hint="Save the file as UTF-8."
+            )
+        return source
+
+    @classmethod
+    def of(cls, path: str, text: str) -> SourceText:
+        """An editor's unsaved text; the encoding it would be saved in is read from its cookie."""
+        mark = text.startswith(_BYTE_ORDER_MARK)
+        text = text.removeprefix(_BYTE_ORDER_MARK)
+        head = "\n".join(_LINE_END.split(text, maxsplit=2)[:2]).encode("utf-8", "replace")
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(head).readline)
+        except SyntaxError:
+            encoding = "utf-8"
+        return cls(path, text, "utf-8" if mark else encoding, mark)
+
+    def encode(self) -> bytes:
+        """The bytes of the file; raises UnicodeEncodeError where the file's encoding lacks a character."""
+        mark = _BYTE_ORDER_MARK if self.byte_order_mark else ""
+        return (mark + self.text).encode(self.encoding)
+
+    def write_bytes(self, path: str | Path | None = None) -> None:
+        """Write the file back (to ``path``: elsewhere); raises UsageError where that is not possible."""
+        target = Path(path if path is not None else self.path)
+        try:
+            data = self.encode()
+        except UnicodeEncodeError as error:
+            reason = f"{error.object[error.start : error.end]!r} does not exist in {self.encoding}"
+            raise UsageError(f"{target} cannot be written: {reason}") from error
+        try:
+            target.write_bytes(data)
+        except OSError as error:
+            raise UsageError(f"{target} cannot be written: {error.strerror or error}") from error
+
+    @property
+    def line_count(self) -> int:
+        """How many lines there are, an empty one after a final newline included."""
+        return len(self._starts)
+
+    def line(self, number: int) -> str:
+        """One line without its newline; empty outside the file."""
+        if not 1 <= number <= self.line_count:
+            return ""
+        end = self._starts[number] if number < self.line_count else len(self.text)
+        return self.text[self._starts[number - 1] : end].rstrip("\r\n")
+
+    def newline_after(self, number: int) -> str:
+        """The newline that ends this line, or for the last one the newline that the file uses."""
+        start = self._starts[min(max(number, 1), self.line_count) - 1]
+        match = _LINE_END.search(self.text, start) or _LINE_END.search(self.text)
+        return match.group() if match else "\n"
+
+    def offset(self, line: int, column: int) -> int:
+        """Position in ``text``; raises ValueError outside the file."""
+        if not (1 <= line <= self.line_count and 0 <= column <= len(self.line(line))):
+            raise ValueError(f"{self.path} has no line {line}, column {column}")
+        return self._starts[line - 1] + column
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of a position in ``text``."""
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1]
+
+    def column_from_utf8(self, line: int, utf8_column: int) -> int:
+        """Characters before the ``utf8_column``-th byte of the line, which is what ``ast`` counts."""
+        text = self.line(line)
+        return utf8_column if text.isascii() else len(_utf8(text)[:utf8_column].decode("utf-8", "ignore"))
+
+    def utf8_column(self, line: int, column: int) -> int:
+        """Bytes before the column of the line."""
+        return len(_utf8(self.line(line)[:column]))
+
+    def column_from_utf16(self, line: int, utf16_column: int) -> int:
+        """Characters before the ``utf16_column``-th code unit, which is what editors count; clipped to the line."""
+        text = self.line(line)
+        units = 0
+        for column, character in enumerate(text):
+            if units >= utf16_column:
+                return column
+            units += 2 if character > "\uffff" else 1
+        return len(text)
+
+    def utf16_column(self, line: int, column: int) -> int:
+        """UTF-16 code units before the column of the line."""
+        return sum(2 if character > "\uffff" else 1 for character in self.line(line)[:column])
+
+    def span(self, start: int, end: int) -> SourceSpan:
+        """The span between two positions in ``text``."""
+        return SourceSpan(self.path, *self.position(start), *self.position(end))
+
+    def at(self, span: SourceSpan) -> str:
+        """The characters of a span, newlines as in the file; raises ValueError outside the file."""
+        return self.text[self.offset(span.line, span.column) : self.offset(span.end_line, span.end_column)]
+
+    def edit(self, span: SourceSpan, new_text: str) -> TextEdit:
+        """The edit that puts ``new_text`` in place of what the span holds now."""
+        return TextEdit(span, self.at(span), new_text)
+
+    def apply(self, edits: Iterable[TextEdit]) -> SourceText:
+        """This text with the edits made, everything else untouched.
+
+        Insertions at one position come out in the order given. Raises RewriteRefused where an edit is for
+        another file, overlaps another one, or no longer finds the text it replaces.
+        """
+        placed = sorted(((*self._range(edit), edit) for edit in edits), key=lambda entry: entry[:2])
+        pieces: list[str] = []
+        done = 0
+        for start, end, edit in placed:
+            if start < done:
+                message = "Two changes would touch the same text"
+                raise RewriteRefused(
+                    message, file=self.path, line=edit.span.line, hint="Make them one by one."
+                )
+            pieces += (self.text[done:start], edit.new_text)
+            done = end
+        return replace(self, text="".join((*pieces, self.text[done:])))
+
+    def _range(self, edit: TextEdit) -> tuple[int, int]:
+        span = edit.span
+        try:
+            start, end = self.offset(span.line, span.column), self.offset(span.end_line, span.end_column)
+        except ValueError:
+            start, end = 0, -1
+        if span.file != self.path or self.text[start : max(end, 0)] != edit.old_text or end < start:
+            message = f"The file changed: {edit.old_text!r} is no longer where it was"
+            raise RewriteRefused(message, file=span.file, line=span.line, hint="Profile it again.")
+        return start, end
+
+
+def _utf8(text: str) -> bytes:
+    # An editor's text may hold lone surrogates; they count as three bytes and must not stop a conversion.
+    return text.encode("utf-8", "surrogatepass")

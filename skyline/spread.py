@@ -1,0 +1,55 @@
+"""How repeated measurements of one quantity scatter, without assuming that they do so normally."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import comb
+
+from skyline.interval import Interval
+
+_TAIL = 0.025
+"""What may lie outside on each side: 95 % of confidence."""
+
+
+def median(samples: Sequence[float]) -> float:
+    """The middle sample; the mean of the two middle ones for an even count.
+
+    Raises:
+        ValueError: there are no samples.
+    """
+    if not samples:
+        raise ValueError("the median of no samples")
+    ordered = sorted(samples)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def interval_of(samples: Sequence[float]) -> Interval:
+    """The median with a 95 % interval made of order statistics: between which samples it surely lies.
+
+    The number of samples below the true median is binomial with p = 1/2, whatever the distribution. Fewer
+    than six samples cannot give 95 %; then the interval is their whole range, the widest they support.
+    """
+    ordered = sorted(samples)
+    outside = _samples_outside(len(ordered))
+    return Interval(median(ordered), ordered[outside], ordered[-1 - outside])
+
+
+def central_range(samples: Sequence[float]) -> float:
+    """Largest over smallest of the middle four fifths: 1 when all agree; stray single samples do not count."""
+    ordered = sorted(samples)
+    cut = len(ordered) // 10
+    low, high = ordered[cut], ordered[-1 - cut]
+    return high / low if low > 0 else float("inf")
+
+
+def _samples_outside(count: int) -> int:
+    """How many samples may be left out at each end while the rest still holds the median at 95 %."""
+    outside, probability = 0, 1 / 2**count
+    while outside < (count - 1) // 2:
+        # One more may go unless it is likely that no more than those lie below the true median.
+        probability += comb(count, outside + 1) / 2**count
+        if probability > _TAIL:
+            break
+        outside += 1
+    return outside

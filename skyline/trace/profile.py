@@ -1,0 +1,84 @@
+"""A profile: a few measured iterations, the sources as they were, and the machine; what is saved and loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.source.knob import KnobSearch
+from skyline.trace.facts import BatchFact, Environment, LoaderFact, MemoryFact, OptimizerFact
+from skyline.trace.record import CodeLine, Trace
+
+CAPTURE_SCHEMA = "skyline.capture/1"
+
+
+@dataclass(frozen=True, slots=True)
+class BareTimes:
+    """Iterations timed without any recording.
+
+    ``steps_ms`` are whole iterations, in order; the other tuples, of the same length, are the parts that can
+    be told apart without a profiler: inside the data loader, inside ``backward()``, inside optimizer steps.
+    What remains of each step is forward work and everything else.
+    """
+
+    steps_ms: tuple[float, ...]
+    data_ms: tuple[float, ...]
+    backward_ms: tuple[float, ...]
+    optimizer_ms: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPoint:
+    """The same script measured at one batch size.
+
+    ``ratios`` are its iteration times over those of the script as it stands, paired round by round so that
+    a machine that slows down slows both; for the script's own batch size they are all 1. ``peak_bytes`` is
+    the peak of live tensor memory.
+    """
+
+    batch_size: int
+    times: BareTimes
+    ratios: tuple[float, ...]
+    peak_bytes: int
+    observed_leading: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of the person's as it was when it was profiled."""
+
+    path: str
+    sha256: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Everything the analysis needs, and nothing that it computes."""
+
+    schema: str
+    id: str
+    created: str
+    """ISO 8601, with the time zone."""
+    script: str
+    arguments: tuple[str, ...]
+    working_directory: str
+    interpreter: str
+    environment: Environment
+    sources: tuple[SourceFile, ...]
+    times: BareTimes
+    warmup_iterations: int
+    recorded_ms: tuple[float, ...]
+    """Wall time of the recorded iterations, for the overhead of recording."""
+    trace: Trace
+    memory: MemoryFact
+    peak_bytes: int
+    batch: BatchFact
+    knobs: KnobSearch
+    batch_size: int | None
+    points: tuple[BatchPoint, ...] = ()
+    optimizers: tuple[OptimizerFact, ...] = ()
+    loaders: tuple[LoaderFact, ...] = ()
+    loop_line: CodeLine | None = None
+    """The line of the ``for`` or ``while`` that drives the training, where it was found."""
+    notes: tuple[str, ...] = ()
+    """What the person should know about this run: a batch size that was left out and why, a short run, …"""

@@ -1,0 +1,191 @@
+"""Numbers as people read them: milliseconds, bytes, rates and shares, always with their unit.
+
+Single numbers carry three to four significant digits. Numbers that stand in one column share a unit and a
+number of decimals (``time_scale``), so that the eye can compare and add them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from skyline.interval import Interval
+
+_BYTE_UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A unit and a precision shared by several numbers; ``factor`` turns the base unit into this one."""
+
+    unit: str
+    factor: float
+    decimals: int
+
+    def number(self, value: float) -> str:
+        """The bare number in this unit, without the unit."""
+        text = f"{value * self.factor:.{self.decimals}f}"
+        return text.removeprefix("-") if not text.strip("-0.") else text
+
+    def signed(self, value: float) -> str:
+        """The bare number with its sign; what rounds to nothing has none."""
+        text = self.number(value)
+        return f"+{text}" if not text.startswith("-") and text.strip("0.") else text
+
+    def text(self, value: float) -> str:
+        """The number and its unit."""
+        return f"{self.number(value)} {self.unit}"
+
+    def half_width(self, interval: Interval) -> str:
+        """The bare number after the plus-minus sign; a spread too small for the decimals keeps one digit."""
+        half = interval.half_width * self.factor
+        text = f"{half:.{self.decimals}f}"
+        return text if half <= 0 or text.strip("0.") else f"{half:.1g}"
+
+    def spread(self, interval: Interval) -> str:
+        """`` ±2.1``, or the range `` (61–340)`` where that is wide and lopsided; empty without a spread."""
+        if interval.half_width <= 0:
+            return ""
+        if _lopsided(interval):
+            return f" ({self.number(interval.low)}–{self.number(interval.high)})"
+        return f" ±{self.half_width(interval)}"
+
+    def interval(self, interval: Interval) -> str:
+        """``182.4 ms ±2.1``; the spread is left out where there is none."""
+        return f"{self.text(interval.value)}{self.spread(interval)}"
+
+    def number_with_spread(self, interval: Interval) -> str:
+        """``182.4 ±2.1``, for columns whose title names the unit."""
+        return f"{self.number(interval.value)}{self.spread(interval)}"
+
+    def change_with_spread(self, after: Interval, before: float) -> str:
+        """``-5.1 ±1.0``: how far an interval lies from a value, signed."""
+        change = self.signed(after.value - before)
+        if _lopsided(after):
+            return f"{change} ({self.signed(after.low - before)} to {self.signed(after.high - before)})"
+        return change + self.spread(after)
+
+
+def time_scale(values_ms: Iterable[float]) -> Scale:
+    """The unit and decimals that suit the largest of some times, given in ms."""
+    largest = max((abs(value) for value in values_ms), default=0.0)
+    if largest >= 10_000:
+        return Scale("s", 1e-3, _decimals(largest * 1e-3))
+    if 0 < largest < 0.1:
+        return Scale("µs", 1e3, _decimals(largest * 1e3))
+    return Scale("ms", 1.0, _decimals(largest))
+
+
+def byte_scale(values: Iterable[float]) -> Scale:
+    """The decimal unit (GB is 10^9) and decimals that suit the largest of some byte counts."""
+    largest = max((abs(value) for value in values), default=0.0)
+    for unit, size in _BYTE_UNITS:
+        # 999.96 MB would print as 1000 MB: move up where rounding would.
+        if largest >= size * 0.9995:
+            return Scale(unit, 1 / size, 0 if largest >= 100 * size else 1)
+    return Scale("B", 1.0, 0)
+
+
+def rate_scale(values: Iterable[float]) -> Scale:
+    """Decimals that suit the largest of some rates, given in samples per second."""
+    largest = max((abs(value) for value in values), default=0.0)
+    return Scale("samples/s", 1.0, 0 if largest >= 100 else _decimals(largest))
+
+
+def format_ms(value_ms: float) -> str:
+    """``182.4 ms``; seconds from 10 s on, µs below 0.1 ms."""
+    return time_scale((value_ms,)).text(value_ms)
+
+
+def format_ms_interval(interval_ms: Interval) -> str:
+    """``182.4 ms ±2.1``."""
+    return time_scale((interval_ms.value,)).interval(interval_ms)
+
+
+def format_ms_delta(value_ms: float) -> str:
+    """``-5.1 ms``: a signed change."""
+    scale = _delta_scale(value_ms)
+    return f"{scale.signed(value_ms)} {scale.unit}"
+
+
+def format_ms_change(after: Interval, before_ms: float) -> str:
+    """``-5.1 ±1.0 ms``: how far an interval lies from a time, signed and with its spread."""
+    scale = _delta_scale(after.value - before_ms, after.half_width)
+    return f"{scale.change_with_spread(after, before_ms)} {scale.unit}"
+
+
+def format_bytes(value: float) -> str:
+    """``1.9 GB``, decimal units."""
+    return byte_scale((value,)).text(value)
+
+
+def format_bytes_delta(value: float) -> str:
+    """``-1.1 GB``: a signed change; ``0 B`` is spelled ``same``."""
+    scale = byte_scale((value,))
+    return "same" if value == 0 else f"{scale.signed(value)} {scale.unit}"
+
+
+def format_bytes_of(value: float, capacity: float | None) -> str:
+    """``1.9 of 24.0 GB``; both units are named where they differ."""
+    if not capacity:
+        return format_bytes(value)
+    ours, theirs = byte_scale((value,)), byte_scale((capacity,))
+    left = ours.number(value) if ours.unit == theirs.unit else ours.text(value)
+    return f"{left} of {theirs.text(capacity)}"
+
+
+def format_throughput(samples_per_second: float) -> str:
+    """``175 samples/s``."""
+    return rate_scale((samples_per_second,)).text(samples_per_second)
+
+
+def format_throughput_interval(interval: Interval) -> str:
+    """``175 samples/s ±2``."""
+    return rate_scale((interval.value,)).interval(interval)
+
+
+def format_share(share: float) -> str:
+    """``22 %``; one decimal below ten per cent and ``<0.1 %`` for what is there but too small to print."""
+    percent = share * 100
+    if 0 < percent < 0.05:
+        return "<0.1 %"
+    return f"{percent:.1f} %" if 0 < percent < 9.95 else f"{percent:.0f} %"
+
+
+def format_share_delta(share: float) -> str:
+    """``-2.8 %``: a signed relative change."""
+    text = f"{share * 100:+.1f}"
+    return f"{text if text.strip('+-0.') else '0.0'} %"
+
+
+def format_ratio(ratio: float) -> str:
+    """``1.1x``: one number over another; two decimals near one, where the difference is."""
+    return f"{ratio:.2f}x" if ratio < 9.995 else f"{ratio:.0f}x"
+
+
+def format_count(count: float) -> str:
+    """``3`` or ``2.5``: calls per iteration."""
+    return f"{count:.0f}" if count >= 100 or count == int(count) else f"{count:.1f}"
+
+
+def _decimals(largest: float) -> int:
+    if largest >= 999.95:
+        return 0
+    if largest >= 9.995:
+        return 1
+    return 2 if largest > 0 else 0
+
+
+def _lopsided(interval: Interval) -> bool:
+    """Whether plus-minus would mislead: a wide interval whose value is far from its middle."""
+    below, above = interval.value - interval.low, interval.high - interval.value
+    wide = interval.half_width > 0.2 * abs(interval.value)
+    return wide and max(below, above) > 1.5 * min(below, above)
+
+
+def _delta_scale(value_ms: float, spread_ms: float = 0.0) -> Scale:
+    """A change is read against the iteration: one decimal of a ms will do unless it is below one."""
+    scale = time_scale((value_ms, spread_ms))
+    if scale.unit == "ms" and scale.decimals > 1 and max(abs(value_ms), spread_ms) >= 1:
+        return Scale(scale.unit, scale.factor, 1)
+    return scale

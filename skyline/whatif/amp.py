@@ -1,0 +1,92 @@
+"""What if matrix products ran in bfloat16."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from skyline.errors import UsageError
+from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.interval import Interval
+from skyline.trace.phase import Phase
+from skyline.whatif.base import Applicability, Basis, Scenario, Semantics, Stage
+from skyline.whatif.baseline import Baseline
+
+_FAST_ON_CPU = ("amx_bf16", "avx512_bf16")
+_HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
+_HEAVY_FACTOR = Interval(0.5, 0.3, 0.85)
+"""Time of a heavy operator or kernel in bfloat16 over that in float32; Daydream takes 1/3 on a 2080 Ti."""
+_OTHER_KERNEL_FACTOR = Interval(0.75, 0.5, 1.0)
+"""Kernels bound by memory move half the bytes, except those that stay in float32 (softmax, norms, losses)."""
+_ACTIVATION_FACTOR = Interval(0.65, 0.5, 0.9)
+
+
+@dataclass(frozen=True, slots=True)
+class Amp:
+    """Scales products, convolutions and attention of the forward and backward pass."""
+
+    name: str = "amp"
+    semantics: Semantics = Semantics.NUMERICS
+    stage: Stage = Stage.COMPUTE
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return "automatic mixed precision with bfloat16"
+
+    def basis(self, baseline: Baseline) -> Basis:
+        """No before-and-after pair has been measured."""
+        return Basis.MODEL_ONLY
+
+    def detect(self, baseline: Baseline) -> Applicability:
+        """Only where the processor computes in bfloat16, and something heavy enough runs."""
+        features = baseline.profile.environment.cpu_features
+        if not baseline.on_gpu and not any(feature in features for feature in _FAST_ON_CPU):
+            return Applicability.no("this CPU emulates bf16, it would be slower")
+        if not baseline.outline.select(_is_heavy):
+            return Applicability.no("no matrix product, convolution or attention was recorded")
+        return Applicability(True, values=("bf16",), default="bf16")
+
+    def transform(self, scenario: Scenario, value: str, baseline: Baseline) -> Scenario:
+        """Scale the work, keep the Python time around it; activations shrink in part."""
+        if value != "bf16":
+            raise UsageError(f"amp={value} is not possible", hint="Only bf16 is: amp=bf16.")
+        graph = scenario.graph
+        heavy = graph.select(_is_heavy)
+        light = graph.select(
+            lambda task: task.kind is TaskKind.KERNEL and _in_model(task) and task.work not in _HEAVY
+        )
+        iterations = max(1, len(graph.iterations))
+        below = above = 0.0
+        for chosen, factor in ((heavy, _HEAVY_FACTOR), (light, _OTHER_KERNEL_FACTOR)):
+            spent_ms = sum(graph.durations[index] for index in chosen) / iterations / 1e3
+            below += spent_ms * (factor.value - factor.low)
+            above += spent_ms * (factor.high - factor.value)
+        changed = scenario.changed(
+            graph.scale(heavy, _HEAVY_FACTOR.value).scale(light, _OTHER_KERNEL_FACTOR.value),
+            below_ms=below,
+            above_ms=above,
+            assumptions=(
+                "matrix products, convolutions and attention take half their time, within a wide range",
+                "casting the weights is not counted",
+            ),
+        )
+        share = baseline.memory.activations / max(1, baseline.memory.total)
+        return replace(changed, peak_bytes=_with_smaller_activations(scenario.peak_bytes, share))
+
+
+def _in_model(task: Task) -> bool:
+    return task.phase in (Phase.FORWARD, Phase.BACKWARD)
+
+
+def _is_heavy(task: Task) -> bool:
+    return task.work in _HEAVY and _in_model(task) and task.kind in (TaskKind.CPU, TaskKind.KERNEL)
+
+
+def _with_smaller_activations(peak: Interval, share: float) -> Interval:
+    return Interval(
+        peak.value * (1 - share * (1 - _ACTIVATION_FACTOR.value)),
+        peak.low * (1 - share * (1 - _ACTIVATION_FACTOR.low)),
+        peak.high * (1 - share * (1 - _ACTIVATION_FACTOR.high)),
+    )
+
+
+WHATIF = Amp()

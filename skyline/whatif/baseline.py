@@ -1,0 +1,126 @@
+"""The script as it stands: what every what-if starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from skyline.graph.build import build, main_lane
+from skyline.graph.calibrate import calibrate, scale_host_to
+from skyline.graph.coalesce import coalesce
+from skyline.graph.graph import Graph
+from skyline.graph.part import Part, part_shares
+from skyline.graph.phases import phase_times
+from skyline.graph.step_cost import StepCost, step_cost
+from skyline.graph.task import Task
+from skyline.graph.threads import parallel_share
+from skyline.interval import Interval
+from skyline.memory.activations import batch_bytes
+from skyline.memory.peak import MemoryBreakdown, peak_breakdown
+from skyline.predict.batch_curve import BatchCurve, batch_curve
+from skyline.simulate.engine import simulate
+from skyline.spread import interval_of
+from skyline.trace.phase import PhaseTimes
+from skyline.trace.profile import Profile
+
+_MOST_HALVINGS = 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Baseline:
+    """A profile's graph with bare times, and what else the what-ifs and findings look at.
+
+    ``lane`` is the script's own thread. ``outline`` is the graph without its lines, small enough to be
+    simulated while a person drags: what-ifs change it. ``simulated_ms`` is what both simulate to; on a CPU
+    it equals the median of ``iteration_ms``.
+    """
+
+    profile: Profile
+    graph: Graph
+    outline: Graph
+    lane: str
+    iteration_ms: Interval
+    simulated_ms: float
+    parts_ms: dict[Part, float]
+    phases: PhaseTimes
+    memory: MemoryBreakdown
+    curve: BatchCurve
+    batch_bytes: int
+    parallel_share: float
+    step: StepCost
+
+    @property
+    def samples(self) -> int | None:
+        """Samples in one iteration, where that could be seen."""
+        return self.profile.batch.samples_per_iteration or self.profile.batch_size
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the script computes on a device of its own."""
+        return self.profile.environment.device.kind != "cpu"
+
+
+def baseline(profile: Profile) -> Baseline:
+    """Build, calibrate and simulate the graph of a profile, once."""
+    lane = main_lane(profile.trace)
+    iteration_ms = interval_of(profile.times.steps_ms)
+    parts_ms = {part: share * iteration_ms.value for part, share in part_shares(profile.times).items()}
+    recorded = build(profile.trace)
+    if len(recorded.structure.lanes) > 1:
+        graph = _fit_host(recorded, lane, iteration_ms.value)
+    else:
+        graph = calibrate(recorded, lane, parts_ms)
+    phases = phase_times(graph, lane)
+    return Baseline(
+        profile,
+        graph,
+        coalesce(graph, _without_line),
+        lane,
+        iteration_ms,
+        simulate(graph).iteration_ms(lane),
+        parts_ms,
+        _summing_to(phases, iteration_ms.value),
+        peak_breakdown(profile),
+        batch_curve(profile),
+        batch_bytes(profile.trace),
+        parallel_share(profile.trace),
+        step_cost(profile.trace),
+    )
+
+
+def _without_line(task: Task) -> Hashable:
+    return (task.kind, task.work, task.iteration, task.phase)
+
+
+def _fit_host(graph: Graph, lane: str, target_ms: float) -> Graph:
+    """Scale the host's work by the factor with which the graph simulates to the bare iteration time.
+
+    Recording slows the host and not the kernels. A step that waits for its GPU does not get shorter however
+    little the host does; then the smallest factor tried stays, and estimates go by ratios to this baseline.
+    """
+    low, high = 0.25, 1.0
+    if simulate(graph).iteration_ms(lane) <= target_ms:
+        high = 4.0
+        low = 1.0
+    for _ in range(_MOST_HALVINGS):
+        middle = (low + high) / 2
+        if simulate(scale_host_to(graph, lane, middle)).iteration_ms(lane) > target_ms:
+            high = middle
+        else:
+            low = middle
+    return scale_host_to(graph, lane, (low + high) / 2)
+
+
+def _summing_to(phases: PhaseTimes, total_ms: float) -> PhaseTimes:
+    """The phases with the rounding, or on a GPU the unmodelled rest, spread in proportion."""
+    if phases.total <= 0:
+        return PhaseTimes(other=total_ms)
+    factor = total_ms / phases.total
+    return PhaseTimes(
+        phases.data * factor,
+        phases.forward * factor,
+        phases.backward * factor,
+        phases.optimizer * factor,
+        phases.communication * factor,
+        phases.other * factor,
+    )

@@ -1,0 +1,108 @@
+"""What if an iteration took more or fewer samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from skyline.graph.part import Part, part_of
+from skyline.memory.fit import Fit, fit
+from skyline.predict.sizes import sizes_to_show
+from skyline.simulate.engine import simulate
+from skyline.whatif.base import Applicability, Basis, Scenario, Semantics, Stage
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.whole_number import whole_number
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSize:
+    """Reads the measured batch curve and scales each part of the iteration by its own factor."""
+
+    name: str = "batch_size"
+    semantics: Semantics = Semantics.CONVERGENCE
+    stage: Stage = Stage.WORKLOAD
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return f"batch size {value}" if value else "another batch size"
+
+    def basis(self, baseline: Baseline) -> Basis:
+        """Other sizes were run on this very machine; on a GPU the method has not been held against one yet."""
+        return Basis.MODEL_ONLY if baseline.on_gpu else Basis.CPU_MEASURED
+
+    def detect(self, baseline: Baseline) -> Applicability:
+        """Applicable where another size was measured; the default is the size with the best throughput."""
+        curve = baseline.curve
+        if curve.base is None or curve.reason:
+            return Applicability.no(curve.reason)
+        sizes = tuple(size for size in shown_sizes(baseline) if size != curve.base)
+        within = [size for size in sizes if not curve.extrapolated(size)] or list(sizes)
+        if not within:
+            return Applicability.no("no other batch size fits into memory")
+        best = max(within, key=lambda size: size / curve.ratio(size).value)
+        return Applicability(True, values=tuple(map(str, sizes)), default=str(best))
+
+    def transform(self, scenario: Scenario, value: str, baseline: Baseline) -> Scenario:
+        """Scale the tasks, so that the iteration takes what the curve says; memory is read off the curve too."""
+        size = whole_number(self.name, value)
+        curve = baseline.curve
+        ratio = curve.ratio(size)
+        factors = curve.part_factors(size)
+        told_apart = {part for part, ms in baseline.parts_ms.items() if ms > 0}
+        scaled = scenario.graph.scale_each(
+            {
+                index: factors[part if (part := part_of(task)) in told_apart else Part.REST]
+                if task.lane == baseline.lane
+                else ratio.value
+                for index, task in enumerate(scenario.graph.tasks)
+            },
+            gaps=True,
+        )
+        # On several lanes the parts overlap; the curve is of whole iterations and has the last word.
+        simulated = simulate(scaled).iteration_ms(baseline.lane)
+        wanted = baseline.simulated_ms * ratio.value
+        if simulated > 0:
+            scaled = scaled.scale(range(len(scaled.tasks)), wanted / simulated, gaps=True)
+        peak = curve.peak_bytes(size)
+        extrapolated = curve.extrapolated(size)
+        assumptions = [_how_known(curve.measured(size), extrapolated)]
+        reason = ""
+        verdict = fit(peak, baseline.profile.environment.memory_capacity_bytes)
+        if verdict is Fit.TOO_LARGE:
+            reason = f"batch size {size} does not fit into memory"
+        elif verdict is Fit.UNSURE:
+            assumptions.append("it may not fit into memory")
+        base_ms = baseline.iteration_ms.value
+        changed = scenario.changed(
+            scaled,
+            below_ms=(ratio.value - ratio.low) * base_ms,
+            above_ms=(ratio.high - ratio.value) * base_ms,
+            assumptions=tuple(assumptions),
+        )
+        return replace(changed, peak_bytes=peak, batch_size=size, extrapolated=extrapolated, reason=reason)
+
+
+def shown_sizes(baseline: Baseline) -> tuple[int, ...]:
+    """The batch sizes to offer: those whose memory is believed to fit, and always the script's own."""
+    curve = baseline.curve
+    if curve.base is None:
+        return ()
+    data_sets = [loader.dataset_size for loader in baseline.profile.loaders if loader.dataset_size]
+    capacity = baseline.profile.environment.memory_capacity_bytes
+    sizes = sizes_to_show(
+        curve.base, (point.batch_size for point in curve.points), min(data_sets, default=None)
+    )
+    return tuple(
+        size
+        for size in sizes
+        if size == curve.base
+        or (curve.knows(size) and fit(curve.peak_bytes(size), capacity) is not Fit.TOO_LARGE)
+    )
+
+
+def _how_known(measured: bool, extrapolated: bool) -> str:
+    if measured:
+        return "measured at this batch size"
+    return "extrapolated beyond the measured batch sizes" if extrapolated else "between measured batch sizes"
+
+
+WHATIF = BatchSize()

@@ -1,0 +1,92 @@
+"""What if the optimizer updated each tensor in one pass over its memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.graph.part import Part
+from skyline.graph.task import TaskKind
+from skyline.trace.facts import OptimizerFact
+from skyline.trace.phase import Phase
+from skyline.whatif.base import Applicability, Basis, Scenario, Semantics, Stage
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.optimizer_cost import Update, fused_ms, update_of
+
+_FUSED_ON_CPU_SINCE = (2, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class FusedOptimizer:
+    """Replaces the operators of the optimizer step by one pass, costed by the bytes it moves."""
+
+    name: str = "fused_optimizer"
+    semantics: Semantics = Semantics.EXACT
+    stage: Stage = Stage.OPTIMIZER
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return "fused optimizer step (fused=True)"
+
+    def basis(self, baseline: Baseline) -> Basis:
+        """The model was held against CPU runs only."""
+        return Basis.MODEL_ONLY if baseline.on_gpu else Basis.CPU_MEASURED
+
+    def detect(self, baseline: Baseline) -> Applicability:
+        """Applicable to an optimizer of PyTorch's own that has a fused form and does not use it."""
+        if not baseline.profile.optimizers:
+            return Applicability.no("no PyTorch optimizer takes the step")
+        if not baseline.on_gpu and _torch_version(baseline) < _FUSED_ON_CPU_SINCE:
+            return Applicability.no(
+                f"PyTorch {baseline.profile.environment.torch} has no fused form on the CPU"
+            )
+        candidates = unfused(baseline)
+        if not candidates:
+            return Applicability.no(_why_none(baseline.profile.optimizers))
+        if baseline.phases.optimizer <= 0:
+            return Applicability.no("the optimizer step takes no measurable time")
+        return Applicability(True)
+
+    def transform(self, scenario: Scenario, value: str, baseline: Baseline) -> Scenario:
+        """Scale the optimizer's tasks to the fused time; the batch size leaves both as they are."""
+        now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
+        predicted = fused_ms(baseline, unfused(baseline))
+        factor = predicted.value / now_ms
+        chosen = scenario.graph.select(
+            lambda task: task.phase is Phase.OPTIMIZER and task.kind is not TaskKind.DATA
+        )
+        return scenario.changed(
+            scenario.graph.scale(chosen, factor, gaps=True),
+            below_ms=predicted.value - predicted.low,
+            above_ms=predicted.high - predicted.value,
+            assumptions=(
+                "the step's time beyond its calls is memory traffic, which shrinks with the bytes moved",
+                "all parameters are float32",
+            ),
+        )
+
+
+def unfused(baseline: Baseline) -> tuple[tuple[OptimizerFact, Update], ...]:
+    """The optimizers that could be fused and are not, with what their update costs now and then."""
+    found: list[tuple[OptimizerFact, Update]] = []
+    for optimizer in baseline.profile.optimizers:
+        update = update_of(optimizer)
+        if update is not None and not optimizer.options.get("fused") and update.saves_traffic:
+            found.append((optimizer, update))
+    return tuple(found)
+
+
+def _why_none(optimizers: tuple[OptimizerFact, ...]) -> str:
+    if all(optimizer.options.get("fused") for optimizer in optimizers):
+        return "the optimizer is fused already"
+    names = ", ".join(
+        sorted({optimizer.name for optimizer in optimizers if not optimizer.options.get("fused")})
+    )
+    return f"{names} has no fused form that moves fewer bytes"
+
+
+def _torch_version(baseline: Baseline) -> tuple[int, ...]:
+    numbers = baseline.profile.environment.torch.split("+")[0].split(".")[:2]
+    return tuple(int(number) if number.isdigit() else 0 for number in numbers)
+
+
+WHATIF = FusedOptimizer()

@@ -1,0 +1,88 @@
+"""What an optimizer step costs: calls per tensor, and bytes per parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.graph.part import Part
+from skyline.interval import Interval
+from skyline.trace.facts import OptimizerFact
+from skyline.whatif.baseline import Baseline
+
+_TRAFFIC_UNCERTAINTY = (0.4, 1.9)
+"""Fused traffic time over the modelled one, low and high: caches help the passes of either form differently."""
+_FIXED_US = 50.0
+"""The fused call itself and the grouping of tensors by device and type, per optimizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Bytes read and written per float32 parameter by one step, operator by operator and fused.
+
+    ``fused_calls`` is what a tensor costs in the fused form, in units of the cheapest operator call: being
+    grouped, and having its step counted where there is one.
+    """
+
+    unfused_bytes: int
+    fused_bytes: int
+    fused_calls: int = 2
+
+    @property
+    def saves_traffic(self) -> bool:
+        """Whether fusing moves fewer bytes; a plain SGD update is a single pass as it is."""
+        return self.fused_bytes < self.unfused_bytes
+
+
+_ADAM = Update(72, 28)
+"""Operators: lerp 12, mul 8, addcmul 12, sqrt 8, div 8, add 8, addcdiv 16. Fused: read p, g, m, v; write p, m, v."""
+_ADAMW = Update(80, 28)
+"""As Adam, and a mul of 8 for the decay."""
+_SGD_MOMENTUM = Update(32, 20, 1)
+"""Operators: mul 8, add 12, add 12. Fused: read p, g, buffer; write p, buffer."""
+_SGD = Update(12, 12, 1)
+_ADAGRAD = Update(48, 20)
+"""Operators: addcmul 12, sqrt 8, add 8, addcdiv 16, and a copy of 4. Fused: read p, g, sum; write p, sum."""
+
+
+def update_of(optimizer: OptimizerFact) -> Update | None:
+    """The costs of one of PyTorch's own optimizers, None for any other."""
+    if optimizer.name == "SGD":
+        return _SGD_MOMENTUM if optimizer.state_bytes >= optimizer.parameter_count else _SGD
+    return {"Adam": _ADAM, "AdamW": _ADAMW, "Adagrad": _ADAGRAD}.get(optimizer.name)
+
+
+def fused_ms(baseline: Baseline, chosen: tuple[tuple[OptimizerFact, Update], ...]) -> Interval:
+    """Time of the optimizer part with the chosen optimizers fused.
+
+    What the recorded operators take beyond the cost of a bare call is memory traffic; it shrinks with the
+    bytes. Python and calls shrink to a call or two per tensor. Both are scaled to the bare optimizer time.
+    """
+    now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
+    traffic_ms = baseline.step.traffic_share * now_ms
+    call_us = baseline.step.call_share * now_ms * 1e3
+    optimizers = baseline.profile.optimizers
+    weights = {id(fact): _moved(fact) for fact in optimizers}
+    whole = sum(weights.values()) or 1
+    share = sum(weights[id(fact)] for fact, _ in chosen) / whole
+    # Of the optimizers that stay as they are, everything stays.
+    fused_traffic = sum(
+        traffic_ms * weights[id(fact)] / whole * update.fused_bytes / update.unfused_bytes
+        for fact, update in chosen
+    )
+    calls_us = sum(
+        fact.steps_per_iteration * (fact.tensor_count * update.fused_calls * call_us + _FIXED_US)
+        for fact, update in chosen
+    )
+    calls_ms = calls_us / 1e3
+    stay_ms = now_ms * (1 - share)
+    low, high = (
+        stay_ms + 0.6 * calls_ms + fused_traffic * _TRAFFIC_UNCERTAINTY[0],
+        stay_ms + 1.5 * calls_ms + fused_traffic * _TRAFFIC_UNCERTAINTY[1],
+    )
+    value = min(now_ms, stay_ms + calls_ms + fused_traffic)
+    return Interval(value, min(value, low), max(value, min(high, 1.1 * now_ms)))
+
+
+def _moved(fact: OptimizerFact) -> int:
+    update = update_of(fact)
+    return max(1, fact.steps_per_iteration) * fact.parameter_count * (update.unfused_bytes if update else 80)

@@ -1,0 +1,36 @@
+"""What a person asks: a batch size, some what-ifs, or both together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One what-if by name with its value as text (``num_workers``, ``2``); empty value: its default."""
+
+    name: str
+    value: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Choice:
+        """From ``NAME`` or ``NAME=VALUE``, as typed on a command line or sent by a client."""
+        name, _, value = text.partition("=")
+        if not name.strip():
+            raise UsageError(
+                f"{text!r} is not a what-if", hint="Write NAME or NAME=VALUE, as in num_workers=2."
+            )
+        return cls(name.strip(), value.strip())
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}" if self.value else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A combination to predict: ``batch_size`` None leaves it as it is."""
+
+    batch_size: int | None = None
+    choices: tuple[Choice, ...] = ()

@@ -1,0 +1,24 @@
+"""What tests of every area share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Measured traces and latencies that are too large for the repository.
+
+    ``SKYLINE_SHARED_DATA`` names the folder; without it, ``shared/data`` beside the checkout is tried.
+    """
+    named = os.environ.get("SKYLINE_SHARED_DATA")
+    folder = Path(named) if named else REPOSITORY.parent / "shared" / "data"
+    if not folder.is_dir():
+        origin = "SKYLINE_SHARED_DATA names it" if named else "set SKYLINE_SHARED_DATA to where it is"
+        pytest.skip(f"no measured data at {folder}: {origin}")
+    return folder

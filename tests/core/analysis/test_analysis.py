@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+from dataclasses import astuple, replace
+
+import msgspec
+import pytest
+
+from skyline.analysis.analyse import analyse
+from skyline.analysis.estimate import applicability, estimate, rank
+from skyline.errors import UsageError
+from skyline.report.build import encode, profile_report, whatif_report
+from skyline.report.schema import ProfileReport, WhatIfReport
+from skyline.trace.facts import BatchFact
+from skyline.trace.phase import Phase
+from skyline.whatif.question import Choice, Question
+
+
+@pytest.fixture
+def analysis(profile):
+    return analyse(profile)
+
+
+def test_lines_sum_to_phases_and_phases_to_the_iteration(analysis):
+    phases = analysis.phases
+    assert phases.total == pytest.approx(analysis.baseline.iteration_ms.value)
+    for phase in (Phase.DATA, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER):
+        assert sum(getattr(row, f"{phase.value}_ms") for row in analysis.lines) == pytest.approx(
+            phases[phase]
+        )
+    assert sum(row.other_ms for row in analysis.lines) == pytest.approx(phases.other + phases.communication)
+    assert sum(row.share for row in analysis.lines) == pytest.approx(1.0)
+
+
+def test_backward_work_is_billed_to_the_forward_line(analysis):
+    forward = next(row for row in analysis.lines if row.line == 5)
+    assert forward.source == "loss = model(batch)"
+    assert (forward.forward_ms, forward.backward_ms) == pytest.approx((2.25, 2.25))
+    assert forward.calls == 1
+    assert forward.activation_bytes == 30_000_000
+    assert forward.module == "Linear"
+
+
+def test_the_rest_comes_last_and_has_no_place(analysis):
+    rest = analysis.lines[-1]
+    assert (rest.file, rest.line) == ("", 0)
+    assert rest.backward_ms == pytest.approx(0.75)
+
+
+def test_work_without_a_line_goes_to_the_loop_line_that_ran(profile):
+    records = tuple(
+        replace(record, call_line=4) if record.phase is Phase.BACKWARD and record.line < 0 else record
+        for record in profile.trace.records
+    )
+    lines = analyse(replace(profile, trace=replace(profile.trace, records=records))).lines
+    assert next(row for row in lines if row.line == 6).backward_ms == pytest.approx(0.75)
+    assert lines[-1].self_ms == pytest.approx(0)
+
+
+def test_an_empty_question_is_the_baseline(analysis):
+    answer = estimate(analysis, Question())
+    assert answer.iteration_ms == analysis.baseline.iteration_ms
+    assert answer.speedup == 1
+
+
+def test_speedup_is_of_samples_not_of_iterations(analysis):
+    answer = estimate(analysis, Question(batch_size=32))
+    assert answer.iteration_ms.value == pytest.approx(18.0)
+    assert answer.speedup == pytest.approx(2 / 1.8)
+    assert answer.throughput.value == pytest.approx(32 / 0.018)
+
+
+def test_the_same_batch_size_by_either_road(analysis):
+    by_field = estimate(analysis, Question(batch_size=24))
+    by_choice = estimate(analysis, Question(choices=(Choice("batch_size", "24"),)))
+    assert by_field == by_choice
+    assert by_field.name == "batch_size"
+
+
+def test_beyond_the_measured_sizes_it_says_so(analysis):
+    answer = estimate(analysis, Question(batch_size=64))
+    assert answer.extrapolated
+    assert "extrapolated beyond the measured batch sizes" in answer.assumptions
+
+
+def test_effects_are_simulated_together_not_multiplied(analysis):
+    parts = (Choice("num_workers", "1"), Choice("fused_optimizer"))
+    both = estimate(analysis, Question(choices=parts))
+    each = [estimate(analysis, Question(choices=(part,))) for part in parts]
+    assert both.iteration_ms.value < min(single.iteration_ms.value for single in each)
+    assert both.name == "combined"
+    assert both.value == "fused_optimizer num_workers=1"
+    assert both.semantics == "exact"
+
+
+def test_the_gravest_semantics_counts(analysis):
+    answer = estimate(analysis, Question(32, (Choice("fused_optimizer"),)))
+    assert answer.semantics == "convergence"
+
+
+def test_what_cannot_be_said_is_named(profile):
+    answer = estimate(analyse(replace(profile, points=())), Question(32, (Choice("fused_optimizer"),)))
+    assert not answer.applicable
+    assert answer.reason == "batch_size: no other batch size was measured"
+
+
+def test_unknown_whatifs_and_values_are_errors(analysis):
+    with pytest.raises(UsageError, match="magic"):
+        estimate(analysis, Question(choices=(Choice("magic"),)))
+    with pytest.raises(UsageError, match="num_workers=x"):
+        estimate(analysis, Question(choices=(Choice("num_workers", "x"),)))
+
+
+def test_rank_puts_gains_first_and_reasons_last(analysis):
+    ranked = rank(analysis)
+    applicable = [answer for answer in ranked if answer.applicable]
+    assert {answer.name for answer in ranked} == {"batch_size", "amp", "fused_optimizer", "num_workers"}
+    assert [answer.speedup for answer in applicable] == sorted((a.speedup for a in applicable), reverse=True)
+    assert ranked[-1].name == "amp"
+    assert ranked[-1].reason
+
+
+def test_applicability_offers_values(analysis):
+    found = applicability(analysis, "num_workers")
+    assert found.values == ("1", "2", "4")
+    assert found.default == "1"
+
+
+def test_unseen_samples_leave_throughput_out(profile):
+    unseen = replace(profile, batch_size=None, batch=BatchFact((), None))
+    report = profile_report(analyse(unseen))
+    assert report.throughput is None
+    assert report.curve == ()
+    assert whatif_report(analyse(unseen)).estimates[0].throughput is None
+
+
+def test_reports_survive_the_wire(analysis):
+    report = profile_report(analysis)
+    assert msgspec.json.decode(encode(report), type=ProfileReport, strict=False) == report
+    answers = whatif_report(analysis, Question(32, (Choice("num_workers", "1"),)))
+    assert msgspec.json.decode(encode(answers), type=WhatIfReport, strict=False) == answers
+    assert len(answers.estimates) == 2
+    assert answers.combined is not None
+
+
+def test_the_report_adds_up(analysis):
+    report = profile_report(analysis)
+    assert report.memory.peak_bytes.value == sum(astuple(report.memory.breakdown))
+    assert report.phases.total == pytest.approx(report.iteration_ms.value)
+    assert report.unattributed_share == pytest.approx(0.075)
+    assert report.batch_size.knob.text == "16"
+    assert report.batch_size.reason is None
+    assert report.overhead == pytest.approx(1.2)
+    assert [point.batch_size for point in report.curve if point.measured] == [8, 16, 32]
+
+
+def test_a_refused_knob_is_no_knob(profile):
+    refused = replace(profile, knobs=replace(profile.knobs, refusal="shared with the evaluation loader"))
+    report = profile_report(analyse(refused)).batch_size
+    assert report.knob is None
+    assert report.reason == "shared with the evaluation loader"
+    assert len(report.candidates) == 1
+
+
+def test_a_gpu_profile_goes_through(gpu_profile):
+    analysis = analyse(gpu_profile)
+    assert analysis.critical_path.gpu_compute > 0.9
+    assert sum(row.self_ms for row in analysis.lines) == pytest.approx(analysis.baseline.iteration_ms.value)
+    answer = estimate(analysis, Question(choices=(Choice("amp"),)))
+    assert answer.iteration_ms.value == pytest.approx(2.013 / 2, rel=0.05)
+    assert answer.basis == "model-only"

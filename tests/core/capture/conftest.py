@@ -1,0 +1,71 @@
+"""Small real training scripts, and a capture that is as short as can be."""
+
+from __future__ import annotations
+
+import textwrap
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skyline.capture.request import CaptureRequest, Progress
+from skyline.capture.session import capture
+from skyline.trace.profile import Profile
+
+PLAIN = """
+import torch
+
+batch_size = 16
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+
+def get_batch():
+    x = torch.randn(batch_size, 64)
+    return x, x.sum(1, keepdim=True)
+
+
+for step in range(100_000):
+    inputs, targets = get_batch()
+    error = model(inputs) - targets
+    loss = (error * error).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that wait for each other on busy cores make tiny iterations a hundred times longer."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[..., Path]:
+    def write(source: str = PLAIN, name: str = "train.py") -> Path:
+        path = tmp_path / name
+        path.write_text(textwrap.dedent(source), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def run() -> Callable[..., Profile]:
+    def short(
+        path: Path,
+        *arguments: str,
+        stages: list[Progress] | None = None,
+        cancel: threading.Event | None = None,
+        output: list[str] | None = None,
+        **options: object,
+    ) -> Profile:
+        settings: dict[str, object] = {"settle_s": 0.3, "batch_points": 0, "timeout_s": 60.0, **options}
+        request = CaptureRequest(path, tuple(arguments), working_directory=path.parent, **settings)  # type: ignore[arg-type]
+        said = stages if stages is not None else []
+        heard = output if output is not None else []
+        return capture(request, progress=said.append, output=heard.append, cancel=cancel)
+
+    return short

@@ -1,0 +1,146 @@
+"""Scripts that cannot be profiled: each says why, and leaves no process behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from skyline.capture.request import Progress
+from skyline.errors import BudgetExceeded, Cancelled, CaptureImpossible, ExitCode, ScriptFailed, UsageError
+from skyline.trace.profile import Profile
+
+pytestmark = pytest.mark.capture
+
+Write = Callable[..., Path]
+Run = Callable[..., Profile]
+
+
+@pytest.fixture(autouse=True)
+def no_process_left_behind() -> Iterator[None]:
+    yield
+    deadline = time.monotonic() + 5
+    while children := psutil.Process().children(recursive=True):
+        assert time.monotonic() < deadline, children
+        time.sleep(0.05)
+
+
+def test_no_such_file(tmp_path: Path, run: Run) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        run(tmp_path / "absent.py")
+
+
+def test_a_syntax_error_is_told_with_its_line(script: Write, run: Run) -> None:
+    with pytest.raises(ScriptFailed) as caught:
+        run(script("import torch\ndef broken(:\n    pass\n"))
+    assert caught.value.line == 2
+    assert "SyntaxError" in caught.value.traceback
+
+
+def test_an_exception_comes_with_the_scripts_own_traceback(script: Write, run: Run) -> None:
+    with pytest.raises(ScriptFailed) as caught:
+        run(
+            script("import torch\ndef loss():\n    return torch.ones(2) @ torch.ones(3)\nloss().backward()\n")
+        )
+    assert caught.value.line == 3
+    assert "in loss" in caught.value.traceback
+    assert "skyline" not in caught.value.traceback
+    assert caught.value.exit_code is ExitCode.SCRIPT_FAILED
+
+
+def test_no_training_step_says_what_was_looked_for_and_seen(script: Write, run: Run) -> None:
+    with pytest.raises(CaptureImpossible) as caught:
+        run(script("import torch\ntorch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)\n"))
+    assert "without a training step" in caught.value.message
+    assert "1 optimizer made, none stepped" in caught.value.hint
+
+
+def test_too_few_iterations(script: Write, run: Run) -> None:
+    with pytest.raises(CaptureImpossible, match="only 2 training iterations"):
+        run(
+            script(
+                """
+                import torch
+                w = torch.nn.Parameter(torch.ones(1))
+                optimizer = torch.optim.SGD([w], lr=0.1)
+                for _ in range(2):
+                    (w * w).sum().backward()
+                    optimizer.step()
+                """
+            )
+        )
+
+
+def test_an_endless_loop_is_ended_and_located(script: Write, run: Run) -> None:
+    path = script("import time\ndef prepare():\n    while True:\n        time.sleep(0.01)\nprepare()\n")
+    with pytest.raises(BudgetExceeded) as caught:
+        run(path, timeout_s=5.0)
+    assert "the script was in prepare" in caught.value.message
+    assert caught.value.line in (3, 4)
+
+
+def test_os_exit_is_told_with_its_status_and_output(script: Write, run: Run) -> None:
+    with pytest.raises(ScriptFailed) as caught:
+        run(script("import os, sys\nprint('last words', flush=True)\nos._exit(7)\n"))
+    assert "status 7" in caught.value.message
+    assert "last words" in caught.value.traceback
+
+
+def test_a_crash_in_native_code_is_told_as_its_signal(script: Write, run: Run) -> None:
+    with pytest.raises(ScriptFailed, match="SIGSEGV"):
+        run(script("import ctypes\nctypes.string_at(0)\n"))
+
+
+def test_a_memory_limit_ends_the_run(script: Write, run: Run) -> None:
+    with pytest.raises(BudgetExceeded, match="over the limit"):
+        run(
+            script("import torch, time\nkept = torch.ones(200_000_000)\ntime.sleep(60)\n"),
+            memory_limit_bytes=600_000_000,
+        )
+
+
+def test_an_interpreter_without_torch(script: Write, run: Run, tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    # -I and -S: the standard library alone, wherever the tests run.
+    import sys
+
+    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+    bare.chmod(0o755)
+    with pytest.raises(CaptureImpossible, match="PyTorch is not installed"):
+        run(script(), interpreter=str(bare))
+
+
+def test_an_interpreter_that_is_not_there(script: Write, run: Run) -> None:
+    with pytest.raises(CaptureImpossible, match="no interpreter"):
+        run(script(), interpreter="/nowhere/python")
+
+
+def test_cancel_ends_the_run_at_once(script: Write, run: Run) -> None:
+    cancel = threading.Event()
+    stages: list[Progress] = []
+    threading.Timer(1.5, cancel.set).start()
+    with pytest.raises(Cancelled):
+        run(script("import time\ntime.sleep(60)\n"), cancel=cancel, stages=stages)
+
+
+def test_a_talkative_script_is_passed_on_and_does_not_stall(script: Write, run: Run) -> None:
+    output: list[str] = []
+    run(
+        script(
+            """
+            import torch
+            w = torch.nn.Parameter(torch.ones(1))
+            optimizer = torch.optim.SGD([w], lr=0.1)
+            for _ in range(100_000):
+                (w * w).sum().backward()
+                optimizer.step()
+                print("x" * 20_000)
+            """
+        ),
+        output=output,
+    )
+    assert sum(map(len, output)) > 100_000

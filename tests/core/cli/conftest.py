@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from skyline.cli.main import main
+from skyline.source.span import SourceSpan
+from skyline.trace import store
+from skyline.trace.profile import Profile, SourceFile
+from skyline.trace.record import CodeLine
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def skyline(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Ran]:
+    """Runs a command in an empty folder, with an empty cache."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*arguments: str) -> Ran:
+        capfd.readouterr()
+        code = main(arguments)
+        out, err = capfd.readouterr()
+        return Ran(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def script(tmp_path: Path, profile: Profile) -> Path:
+    """The script of the hand-made profile, as a file."""
+    path = tmp_path / "train.py"
+    path.write_text(profile.sources[0].text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def saved(script: Path, profile: Profile) -> Path:
+    """The hand-made profile, saved as if it had been made of ``script``."""
+
+    def line(line: CodeLine) -> CodeLine:
+        return replace(line, file=str(script))
+
+    def span(span: SourceSpan) -> SourceSpan:
+        return replace(span, file=str(script))
+
+    knobs = tuple(replace(knob, span=span(knob.span)) for knob in profile.knobs.candidates)
+    optimizers = tuple(
+        replace(
+            o,
+            step_line=o.step_line and line(o.step_line),
+            created_line=o.created_line and line(o.created_line),
+        )
+        for o in profile.optimizers
+    )
+    loaders = tuple(replace(o, created_line=o.created_line and line(o.created_line)) for o in profile.loaders)
+    moved = replace(
+        profile,
+        script=str(script),
+        sources=tuple(replace(source, path=str(script)) for source in profile.sources),
+        trace=replace(profile.trace, lines=tuple(line(one) for one in profile.trace.lines)),
+        knobs=replace(profile.knobs, candidates=knobs),
+        optimizers=optimizers,
+        loaders=loaders,
+        loop_line=line(profile.loop_line) if profile.loop_line else None,
+    )
+    assert isinstance(moved.sources[0], SourceFile)
+    return store.save(moved)

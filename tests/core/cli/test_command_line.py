@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from skyline.cli.command_line import split_at_dashes, split_at_script
+from skyline.cli.main import COMMANDS
+
+
+def options() -> list[argparse.Action]:
+    parser = argparse.ArgumentParser()
+    return [
+        parser.add_argument("--steps"),
+        parser.add_argument("-q", "--quiet", action="store_true"),
+        parser.add_argument("--json"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "ours", "theirs"),
+    [
+        ("train.py", "", "train.py"),
+        ("--steps 3 train.py --steps 9 -q", "--steps 3", "train.py --steps 9 -q"),
+        ("--steps=3 -q train.py --help", "--steps=3 -q", "train.py --help"),
+        ("--json - train.py -- -x", "--json -", "train.py -- -x"),
+        ("-q -- -odd-name.py --steps 1", "-q", "-odd-name.py --steps 1"),
+        ("--help", "--help", ""),
+        ("--steps", "--steps", ""),
+        ("", "", ""),
+    ],
+)
+def test_everything_from_the_script_on_is_the_scripts(words: str, ours: str, theirs: str) -> None:
+    assert split_at_script(words.split(), options()) == (ours.split(), theirs.split())
+
+
+def test_arguments_behind_dashes() -> None:
+    assert split_at_dashes(["train.py", "amp", "--", "--lr", "--", "1"]) == (
+        ["train.py", "amp"],
+        ("--lr", "--", "1"),
+    )
+    assert split_at_dashes(["train.py", "amp"]) == (["train.py", "amp"], None)
+    assert split_at_dashes(["train.py", "--"]) == (["train.py"], ())
+
+
+def test_every_command_has_a_module_and_every_module_a_summary() -> None:
+    from importlib import import_module
+
+    for name in COMMANDS:
+        assert callable(import_module(f"skyline.cli.{name}").run)

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+TRAINING = """\
+import sys
+import torch
+print("arguments", sys.argv[1:])
+model = torch.nn.Linear(32, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batch_size = 8
+for step in range(int(sys.argv[2])):
+    x = torch.randn(batch_size, 32)
+    loss = model(x).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_script_that_is_not_there_names_the_nearest(skyline: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    ran = skyline("profile", "trian.py")
+    assert ran.code == 2
+    assert "trian.py does not exist" in ran.err
+    assert "Did you mean train.py?" in ran.err
+
+
+def test_a_directory_is_no_script(skyline: Run, tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    ran = skyline("profile", "project")
+    assert ran.code == 2
+    assert "project is a directory" in ran.err
+
+
+@pytest.mark.parametrize(
+    "words", [["--steps", "0", "t.py"], ["--timeout", "-1", "t.py"], ["--nonsense", "t.py"], []]
+)
+def test_wrong_options(skyline: Run, words: list[str]) -> None:
+    ran = skyline("profile", *words)
+    assert ran.code == 2
+    assert "usage: skyline profile" in ran.err
+
+
+def test_an_interpreter_without_torch(skyline: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\n")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    ran = skyline("profile", "--interpreter", str(tmp_path / "bare/bin/python"), "train.py")
+    assert ran.code == 3
+    assert "torch" in ran.err.lower()
+    assert "install" in ran.err
+
+
+@pytest.mark.capture
+def test_a_syntax_error_is_shown_with_its_place(skyline: Run, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text("import torch\nfor x in (1, 2:\n    pass\n")
+    ran = skyline("profile", "--interpreter", sys.executable, "train.py")
+    assert ran.code == 1
+    assert "SyntaxError" in ran.err
+    assert "line 2" in ran.err
+    assert "skyline/" not in ran.err
+
+
+@pytest.mark.capture
+def test_a_script_that_raises_shows_its_own_traceback(skyline: Run, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(
+        "import torch\n\ndef train():\n    raise RuntimeError('no data')\n\ntrain()\n"
+    )
+    ran = skyline("profile", "--quiet", "--interpreter", sys.executable, "train.py")
+    assert ran.code == 1
+    assert "RuntimeError: no data" in ran.err
+    assert "line 4" in ran.err
+    assert ran.out == ""
+    assert "skyline/capture" not in ran.err
+
+
+@pytest.mark.capture
+def test_a_script_that_never_trains(skyline: Run, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text("import torch\nprint(torch.zeros(2))\n")
+    ran = skyline("profile", "--quiet", "--interpreter", sys.executable, "train.py")
+    assert ran.code == 3
+    assert ran.out == ""
+    assert ran.err
+
+
+@pytest.mark.capture
+def test_profile_from_end_to_end(skyline: Run, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(TRAINING)
+    ran = skyline(
+        "profile", "--json", "-", "--steps", "4", "--interpreter", sys.executable,
+        "train.py", "--steps", "400", "--", "--json",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    report = json.loads(ran.out)
+    assert report["schema"] == "skyline.profile/1"
+    assert report["arguments"] == ["--steps", "400", "--", "--json"]
+    assert "arguments ['--steps', '400', '--', '--json']" in ran.err
+    assert sum(report["phases"].values()) == pytest.approx(report["iteration_ms"]["value"])
+    assert sum(line["self_ms"] for line in report["lines"]) == pytest.approx(report["iteration_ms"]["value"])
+    saved = list((tmp_path / ".skyline").glob("train-*"))
+    assert sorted(path.suffix for path in saved) == [".gz", ".html"]
+    assert (tmp_path / "train.py").read_text() == TRAINING

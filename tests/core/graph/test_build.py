@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skyline.graph.build import build, main_lane
+from skyline.graph.calibrate import calibrate
+from skyline.graph.graph import Cause
+from skyline.graph.part import Part, part_shares
+from skyline.graph.phases import phase_times
+from skyline.graph.task import TaskKind
+from skyline.graph.threads import parallel_share
+from skyline.simulate.engine import simulate
+from skyline.trace.phase import Phase
+from skyline.trace.profile import BareTimes
+from skyline.trace.record import Record, RecordKind
+
+
+def test_the_main_lane_is_where_the_host_works(profile, recorded_gpu):
+    assert main_lane(profile.trace) == "main"
+    assert main_lane(recorded_gpu(kernel_us=5000)) == "main"
+
+
+def test_no_recorded_time_is_lost(profile):
+    graph = build(profile.trace)
+    assert sum(graph.durations) + sum(graph.gaps) == pytest.approx(3 * 12_000)
+
+
+def test_python_time_is_the_gap_of_the_work_before_it(profile):
+    graph = build(profile.trace)
+    forward = next(i for i, task in enumerate(graph.tasks) if task.name == "aten::linear")
+    assert (graph.durations[forward], graph.gaps[forward]) == (2000, 400)
+
+
+def test_python_time_of_another_line_keeps_its_own_cost(profile):
+    graph = build(profile.trace)
+    printing = [i for i, task in enumerate(graph.tasks) if task.line == 3]
+    assert [(graph.durations[i], graph.gaps[i]) for i in printing] == [(0, 1000)] * 3
+
+
+def test_like_tasks_are_merged_and_counted(profile):
+    graph = build(profile.trace)
+    steps = [i for i, task in enumerate(graph.tasks) if task.name == "aten::mul_"]
+    assert [(graph.tasks[i].count, graph.durations[i], graph.gaps[i]) for i in steps] == [(8, 1600, 400)] * 3
+
+
+def test_calibration_gives_every_part_its_bare_time_in_every_iteration(profile):
+    targets = {part: share * 10.0 for part, share in part_shares(profile.times).items()}
+    graph = calibrate(build(profile.trace), "main", targets)
+    phases = phase_times(graph, "main")
+    assert (phases.data, phases.backward, phases.optimizer) == pytest.approx((2.0, 3.0, 2.0))
+    # What remains, 3 ms, is split as it was recorded: forward 3 ms, printing 1 ms.
+    assert (phases.forward, phases.other) == pytest.approx((2.25, 0.75))
+    assert simulate(graph).iteration_ms("main") == pytest.approx(10.0)
+
+
+def test_a_part_that_was_not_told_apart_shares_the_rest(profile):
+    times = BareTimes((12.0,), (0.0,), (0.0,), (0.0,))
+    graph = calibrate(build(profile.trace), "main", {p: s * 12 for p, s in part_shares(times).items()})
+    assert phase_times(graph, "main").backward == pytest.approx(4.0)
+
+
+def test_bare_time_without_records_becomes_a_task_of_no_line(profile):
+    trace = profile.trace
+    loaderless = type(trace)(
+        trace.iterations,
+        trace.lines,
+        trace.modules,
+        tuple(record for record in trace.records if record.kind.value != "data"),
+    )
+    graph = calibrate(build(loaderless), "main", {p: s * 10 for p, s in part_shares(profile.times).items()})
+    unrecorded = [task for task in graph.tasks if task.name == "unrecorded"]
+    assert len(unrecorded) == 3
+    assert all(task.line == -1 and task.kind is TaskKind.DATA for task in unrecorded)
+    assert phase_times(graph, "main").total == pytest.approx(10.0)
+
+
+def test_part_shares_sum_to_one_even_when_parts_overlap():
+    shares = part_shares(BareTimes((10.0,), (6.0,), (6.0,), (0.0,)))
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert shares[Part.REST] == 0
+
+
+def test_short_operators_do_not_count_as_parallel(profile):
+    assert parallel_share(profile.trace) == pytest.approx((2000 + 600 + 3000 + 1520) / 10_000)
+
+
+def test_kernels_wait_for_the_start_of_their_launch(recorded_gpu):
+    graph = build(recorded_gpu())
+    launches = [d for d in graph.structure.dependencies if d.cause is Cause.LAUNCH]
+    assert len(launches) == 12
+    assert all(d.from_start and d.lag_us == 5 for d in launches)
+    assert {graph.tasks[d.source].kind for d in launches} == {TaskKind.LAUNCH}
+
+
+def test_synchronising_calls_keep_only_their_own_time(recorded_gpu):
+    graph = build(recorded_gpu())
+    syncs = [i for i, task in enumerate(graph.tasks) if task.kind is TaskKind.SYNC]
+    assert [graph.durations[i] for i in syncs] == [8, 8, 8]
+
+
+def test_what_follows_a_blocking_copy_waits_for_it(recorded_gpu):
+    trace = recorded_gpu(iterations=1, kernels=1, kernel_us=100)
+    # A copy to the host: the call of 200 µs returns 2 µs after the copy, which waited for the kernel.
+    call = Record("cudaMemcpyAsync", RecordKind.RUNTIME, Phase.OTHER, "main", 0, 200, 200, correlation=9)
+    copy = Record("Memcpy DtoH", RecordKind.COPY, Phase.OTHER, "stream 7", 0, 390, 8, correlation=9)
+    after = Record("aten::add", RecordKind.OPERATOR, Phase.OTHER, "main", 0, 400, 50)
+    graph = build(replace(trace, records=(*trace.records, call, copy, after)))
+    index = next(i for i, task in enumerate(graph.tasks) if task.name == "aten::add")
+    waits = graph.structure.incoming[index]
+    assert [(graph.tasks[d.source].name, d.cause, d.lag_us) for d in waits] == [
+        ("Memcpy DtoH", Cause.SYNC, 2)
+    ]
+
+
+def test_work_launched_before_the_recording_starts_when_it_started(recorded_gpu):
+    trace = recorded_gpu(iterations=1, kernels=1)
+    orphan = Record("backlog", RecordKind.KERNEL, Phase.OTHER, "stream 8", 0, 30, 8, correlation=77)
+    graph = build(replace(trace, records=(*trace.records, orphan)))
+    index = next(i for i, task in enumerate(graph.tasks) if task.name == "backlog")
+    assert simulate(graph).starts[index] == 30

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skyline.interval import Interval
+from skyline.predict.reading import read
+from skyline.predict.sizes import sizes_to_show
+
+AFFINE = [(8, Interval(12, 11, 13)), (16, Interval(20, 19, 21)), (32, Interval(36, 34, 38))]
+
+
+def test_measured_sizes_are_read_as_measured():
+    assert read(AFFINE, 16) == Interval(20, 19, 21)
+
+
+def test_between_two_sizes_all_ends_are_on_the_line():
+    assert read(AFFINE, 24) == Interval(28, 26.5, 29.5)
+
+
+@pytest.mark.parametrize(("size", "expected"), [(64, 68), (4, 8), (128, 132)])
+def test_an_affine_quantity_is_continued(size, expected):
+    found = read(AFFINE, size)
+    assert found.value == pytest.approx(expected)
+    assert found.low < expected < found.high
+
+
+def test_the_interval_widens_with_the_distance():
+    widths = [read(AFFINE, size).half_width / read(AFFINE, size).value for size in (32, 48, 64, 128, 256)]
+    assert widths == sorted(widths)
+
+
+def test_a_falling_measurement_is_not_continued_downwards():
+    noisy = [(8, Interval(12, 11, 13)), (16, Interval(11, 10, 12))]
+    assert read(noisy, 64).value == 11
+
+
+def test_time_never_shrinks_faster_than_the_batch():
+    steep = [(8, Interval.exact(10)), (16, Interval.exact(100))]
+    assert read(steep, 4).value == 5
+
+
+@given(
+    st.floats(0, 50),
+    st.floats(0.01, 10),
+    st.integers(1, 512),
+    st.lists(st.integers(1, 256), min_size=2, unique=True),
+)
+def test_any_affine_quantity_is_found_again(fixed, each, size, sizes):
+    samples = [(known, Interval.exact(fixed + each * known)) for known in sorted(sizes)]
+    found = read(samples, size)
+    assert found.value == pytest.approx(fixed + each * size, rel=1e-6)
+    assert found.low <= found.value <= found.high
+
+
+def test_sizes_around_a_power_of_two():
+    assert sizes_to_show(16, [12]) == (4, 8, 12, 16, 24, 32, 64, 128)
+
+
+def test_sizes_around_an_odd_size_keep_it_and_stay_within_the_data():
+    assert sizes_to_show(12, [], largest=40) == (3, 4, 6, 8, 12, 16, 18, 24, 32)
+    assert sizes_to_show(1, []) == (1, 2, 4, 8)

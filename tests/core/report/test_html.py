@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from skyline.interval import Interval
+from skyline.report.html import render
+from skyline.report.html.chart import charts, nice_ticks
+from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
+from skyline.trace.profile import SourceFile
+
+VOID = {"meta", "link", "br", "hr", "img", "input", "rect", "line", "path", "circle"}
+
+
+class Page(HTMLParser):
+    """Checks that elements close in order, and collects what the tests ask about."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.words: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        values = dict(attrs)
+        self.ids += [values["id"]] if values.get("id") else []
+        self.links += [value for name in ("href", "src") if (value := values.get(name))]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def sources(report: ProfileReport) -> tuple[SourceFile, ...]:
+    """Files that hold the billed lines at their numbers, with comments between them."""
+    files: dict[str, dict[int, str]] = {}
+    for line in report.lines:
+        if line.file:
+            files.setdefault(line.file, {})[line.line] = line.source
+    return tuple(
+        SourceFile(path, "", "\n".join(lines.get(n, "# nothing") for n in range(1, max(lines) + 5)))
+        for path, lines in files.items()
+    )
+
+
+def embedded(html: str) -> dict[str, dict[str, object]]:
+    found = re.search(r'<script type="application/json" id="skyline-data">(.*?)</script>', html, re.DOTALL)
+    assert found is not None
+    return json.loads(found.group(1))
+
+
+def test_the_page_is_whole_and_needs_nothing_else(
+    profile_report: ProfileReport, whatif_report: WhatIfReport
+) -> None:
+    html = render(profile_report, whatif_report, sources(profile_report))
+    page = Page(html)
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    assert all(link.startswith("#") for link in page.links)
+    assert {link[1:] for link in page.links} <= set(page.ids)
+    assert "http://" not in html
+    assert "https://" not in html
+    assert html.count("<script") == 1
+    for words in ("182.4 ms ±2.1", "175 samples/s ±2", "nano/model.py:88", "fused_optimizer", "unattributed"):
+        assert words in page.text
+    assert "no C++ compiler was found" in page.text
+
+
+def test_it_holds_the_data(profile_report: ProfileReport, whatif_report: WhatIfReport) -> None:
+    data = embedded(render(profile_report, whatif_report))
+    assert data["profile"]["schema"] == "skyline.profile/1"
+    assert data["profile"]["iteration_ms"] == {"value": 182.4, "low": 180.3, "high": 184.5}
+    assert data["whatif"]["schema"] == "skyline.whatif/1"
+
+
+def test_nothing_of_the_persons_can_break_out(profile_report: ProfileReport) -> None:
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)> & {{ 7 * 7 }} \u2028"
+    first = replace(profile_report.lines[0], source=evil, function=evil)
+    report = replace(
+        profile_report,
+        script=f"/home/ada/{evil}.py",
+        lines=(first, *profile_report.lines[1:]),
+        notes=(evil,),
+        arguments=(evil,),
+    )
+    html = render(report, None, [SourceFile(first.file, "", "\n" * 87 + f"x = '{evil}'\n")])
+    page = Page(html)
+    assert page.tags.count("script") == 1
+    assert "img" not in page.tags
+    assert embedded(html)["profile"]["notes"] == [evil]
+
+
+def test_a_profile_with_little_in_it(profile_report: ProfileReport) -> None:
+    batch = replace(profile_report.batch_size, value=None, knob=None, reason="no batch size was found")
+    memory = replace(profile_report.memory, capacity_bytes=None)
+    report = replace(
+        profile_report,
+        lines=(),
+        curve=(),
+        findings=(),
+        notes=(),
+        throughput=None,
+        memory=memory,
+        batch_size=batch,
+    )
+    page = Page(render(report))
+    assert "no batch size was found" in page.text
+    assert "unknown" in page.text
+    assert "no operator ran under a frame of yours" in page.text
+
+
+def test_a_large_profile_stays_below_two_megabytes(profile_report: ProfileReport) -> None:
+    def line(file: int, number: int) -> LineReport:
+        path = f"/home/ada/nano/part{file}.py"
+        return replace(profile_report.lines[0], file=path, line=number, self_ms=0.01)
+
+    lines = tuple(line(file, number) for file in range(20) for number in range(1, 3001, 30))
+    files = [
+        SourceFile(
+            f"/home/ada/nano/part{file}.py", "", "    value = compute(value, 1.0)  # and so on\n" * 3000
+        )
+        for file in range(20)
+    ]
+    html = render(replace(profile_report, lines=lines), None, files)
+    assert len(html.encode()) < 2_000_000
+
+
+def test_charts_tell_measured_from_extrapolated(profile_report: ProfileReport) -> None:
+    throughput, memory = charts(profile_report)
+    assert [dot.basis for dot in throughput.dots].count("measured") == 4
+    assert [dot.now for dot in throughput.dots].index(True) == 3
+    assert throughput.outside[-1][0] == next(dot.x for dot in throughput.dots if "batch 48" in dot.label)
+    assert memory.limit is not None
+    assert memory.limit.label == "device memory 24.0 GB"
+
+
+def test_a_far_capacity_does_not_flatten_the_curve(profile_report: ProfileReport) -> None:
+    memory = replace(profile_report.memory, capacity_bytes=int(1e12))
+    assert charts(replace(profile_report, memory=memory))[1].limit is None
+
+
+def test_one_point_is_no_curve(profile_report: ProfileReport) -> None:
+    assert charts(replace(profile_report, curve=profile_report.curve[:1])) == ()
+
+
+@pytest.mark.parametrize("top", [0.0, 0.013, 1.0, 9.7, 194.0, 25.1, 12_345.0])
+def test_ticks_reach_the_top_in_round_steps(top: float) -> None:
+    ticks = nice_ticks(top)
+    assert ticks[0] == 0
+    assert ticks[-1] >= top
+    assert 2 <= len(ticks) <= 8
+
+
+def test_an_exact_interval_has_no_band(profile_report: ProfileReport) -> None:
+    flat = tuple(replace(p, peak_bytes=Interval.exact(p.peak_bytes.value)) for p in profile_report.curve)
+    band = charts(replace(profile_report, curve=flat))[1].band
+    upper, lower = band[1:-2].split(" L")[:8], band[1:-2].split(" L")[8:]
+    assert upper == list(reversed(lower))

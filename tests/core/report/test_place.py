@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from skyline.report.place import common_base, middle, place, shown_from
+
+
+def test_a_path_is_shown_from_the_folder_above_it() -> None:
+    assert place("/a/b/model.py", 88, Path("/a")) == "b/model.py:88"
+    assert place("/elsewhere/model.py", 88, Path("/a")) == "/elsewhere/model.py:88"
+    assert place("/a/b/model.py", 0, None) == "/a/b/model.py"
+
+
+def test_the_middle_goes_first_and_the_line_number_never() -> None:
+    assert middle("nano/augmentations/noise.py:1204", 18) == "nano/aug…e.py:1204"
+    assert middle("model.py:88", 11) == "model.py:88"
+    assert len(middle("x" * 50, 7)) == 7
+    assert middle("abc", 1) == "…"
+
+
+def test_modules_beside_and_below_the_script_share_its_folder() -> None:
+    assert common_base("/home/ada/nano/train.py", ("/home/ada/nano/nano/model.py",)) == Path("/home/ada/nano")
+
+
+def test_the_root_is_no_base() -> None:
+    assert common_base("/home/ada/train.py", ("/opt/lib/model.py",)) == Path("/home/ada")
+
+
+def test_a_script_elsewhere_is_shown_from_its_own_folder() -> None:
+    script = "/home/ada/nano/train.py"
+    assert shown_from(Path("/home/ada"), script, (script,)) == Path("/home/ada")
+    assert shown_from(Path("/tmp"), script, (script,)) == Path("/home/ada/nano")
+    assert shown_from(None, script, (script,)) == Path("/home/ada/nano")

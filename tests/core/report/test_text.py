@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import io
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from skyline.report import text
+from skyline.report.diff import diff
+from skyline.report.schema import ProfileReport, WhatIfReport
+from skyline.report.text.curve import thinned
+from skyline.report.text.phases import apportion
+
+GOLDEN = Path(__file__).parent / "golden"
+SAVED = text.Saved(
+    Path("/home/ada/nano/.skyline/train-1.profile.json.gz"), Path("/home/ada/nano/.skyline/train-1.html")
+)
+
+
+class Sheet(io.StringIO):
+    """A file that says which encoding it is in, as a redirected stdout does."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__()
+        self._encoding = encoding
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._encoding
+
+
+def console(width: int, encoding: str = "utf-8") -> Console:
+    return Console(file=Sheet(encoding), width=width, highlight=False)
+
+
+def printed(console: Console) -> str:
+    assert isinstance(console.file, Sheet)
+    return console.file.getvalue()
+
+
+def check(name: str, found: str) -> None:
+    """Compare with the golden file; SKYLINE_UPDATE_GOLDEN=1 writes it anew."""
+    path = GOLDEN / name
+    if os.environ.get("SKYLINE_UPDATE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(found, encoding="utf-8")
+    assert found == path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_summary(width: int, profile_report: ProfileReport, whatif_report: WhatIfReport) -> None:
+    page = console(width)
+    text.render(profile_report, whatif_report, page, saved=SAVED)
+    found = printed(page)
+    assert max(len(line) for line in found.splitlines()) <= width
+    check(f"summary-{width}.txt", found)
+
+
+def test_summary_in_plain_characters(profile_report: ProfileReport, whatif_report: WhatIfReport) -> None:
+    page = console(80, "ascii")
+    text.render(profile_report, whatif_report, page, saved=SAVED)
+    assert printed(page).isascii()
+    check("summary-ascii.txt", printed(page))
+
+
+def test_a_dumb_terminal_gets_plain_characters(
+    profile_report: ProfileReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    page = console(80)
+    text.render(profile_report, None, page)
+    assert printed(page).isascii()
+
+
+def test_no_colour_means_no_escape_codes(
+    profile_report: ProfileReport, whatif_report: WhatIfReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    page = Console(file=Sheet("utf-8"), width=100, highlight=False, force_terminal=True)
+    text.render(profile_report, whatif_report, page)
+    # Bold and dim remain; colour does not.
+    codes = set(re.findall(r"\x1b\[([0-9;]*)m", printed(page)))
+    assert not any(re.search(r"(^|;)(3[0-7]|9[0-7])", code) for code in codes)
+
+
+def test_numbers_are_never_cut(profile_report: ProfileReport, whatif_report: WhatIfReport) -> None:
+    page = console(44)
+    text.render(profile_report, whatif_report, page)
+    found = printed(page)
+    for number in ("182.4", "41.0", "26.8", "661.0 ±61.0", "+157.6 ±9.0"):
+        assert number in found
+
+
+def test_source_is_not_read_as_markup(profile_report: ProfileReport) -> None:
+    first = replace(profile_report.lines[0], source="x[bold] = y[/red]")
+    page = console(120)
+    text.render(replace(profile_report, lines=(first, *profile_report.lines[1:])), None, page)
+    assert "x[bold] = y[/red]" in printed(page)
+
+
+def test_wide_characters_keep_the_columns(profile_report: ProfileReport) -> None:
+    first = replace(
+        profile_report.lines[0], source="损失 = 模型(数据).mean()  # 这一行是中文的注释注释注释注释注释注释"
+    )
+    page = console(100)
+    text.render(replace(profile_report, lines=(first, *profile_report.lines[1:])), None, page)
+    from rich.cells import cell_len
+
+    assert max(cell_len(line) for line in printed(page).splitlines()) <= 100
+
+
+def test_a_report_without_lines_or_curve_says_why(profile_report: ProfileReport) -> None:
+    reason = "no DataLoader and no literal batch size was found"
+    batch = replace(profile_report.batch_size, value=None, knob=None, reason=reason)
+    page = console(100)
+    text.render(replace(profile_report, lines=(), curve=(), batch_size=batch, throughput=None), None, page)
+    found = " ".join(printed(page).split())
+    assert reason in found
+    assert "no line of the script could be billed" in found
+    assert "samples/s unknown" in found
+
+
+def test_asked_whatifs(whatif_report: WhatIfReport) -> None:
+    page = console(80)
+    text.render_whatifs(whatif_report, page, subject=("train.py, measured",), script="train.py")
+    check("whatifs-80.txt", printed(page))
+
+
+def test_comparison(profile_report: ProfileReport, faster_report: ProfileReport) -> None:
+    page = console(100)
+    text.render_diff(diff(profile_report, faster_report), page)
+    check("diff-100.txt", printed(page))
+
+
+def test_rounded_parts_still_sum() -> None:
+    assert sum(apportion([33.333, 33.333, 33.334], 0)) == 100
+    assert apportion([0.26, 0.26, 0.48], 1) == [0.3, 0.2, 0.5]
+
+
+def test_thinning_keeps_what_was_measured(profile_report: ProfileReport) -> None:
+    kept = thinned(profile_report.curve, 32, 6)
+    assert {8, 16, 32, 48} <= {point.batch_size for point in kept}
+    assert len(kept) <= 6

@@ -1,0 +1,75 @@
+"""The batch size is rewritten at its literal, or refused with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from skyline.source.text import SourceText
+
+
+def test_only_the_literal_changes(workshop) -> None:
+    shop = workshop("B = 16  # é\r\nloader = DataLoader(d, batch_size=B)\r\n")
+    assert shop.edited(batch_size=64) == "B = 64  # é\r\nloader = DataLoader(d, batch_size=B)\r\n"
+
+
+def test_the_size_it_has_needs_no_edit(workshop) -> None:
+    planned = workshop("B = 16\nloader = DataLoader(d, batch_size=B)\n").plan(batch_size=16)
+    assert (planned.edits, planned.refused) == ((), ())
+
+
+def test_a_literal_in_another_file(workshop) -> None:
+    shop = workshop(
+        "from config import B\nloader = DataLoader(d, batch_size=B)\n", others={"config.py": "B = 16\n"}
+    )
+    (edit,) = shop.plan(batch_size=64).edits
+    assert (edit.span.file, edit.new_text) == ("/project/config.py", "64")
+
+
+def test_the_command_line_is_named(workshop) -> None:
+    source = (
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('-b', '--batch-size', type=int, default=8)\n"
+        "a = p.parse_args()\nloader = DataLoader(d, batch_size=a.batch_size)\n"
+    )
+    reason = workshop(source, arguments=("--batch-size", "16")).reason(batch_size=64)
+    assert "`--batch-size 16`" in reason
+    assert "64" in reason
+    assert "`-b16`" in workshop(source, arguments=("-b16",)).reason(batch_size=64)
+
+
+def test_computed_and_shared_are_refused(workshop) -> None:
+    shop = workshop("B = 4 * n\nloader = DataLoader(d, batch_size=B)\n")
+    assert "4 * n" in shop.reason(batch_size=64)
+    shop = workshop("N = 16\nloader = DataLoader(d, batch_size=N)\nm = torch.nn.Linear(N, 1)\n")
+    assert "Linear" in shop.reason(batch_size=64)
+
+
+def test_nothing_to_write_says_what_was_looked_for(workshop) -> None:
+    assert "DataLoader" in workshop("x = 1\n").reason(batch_size=64)
+
+
+def test_a_file_that_changed_is_refused(workshop) -> None:
+    shop = workshop("B = 16\nloader = DataLoader(d, batch_size=B)\n")
+    later = replace(shop, files={**shop.files, "/project/train.py": "import x\nB = 16\n"})
+    assert "changed" in later.reason(batch_size=64)
+    gone = replace(shop, files={})
+    assert "does not exist" in gone.reason(batch_size=64)
+
+
+def test_an_edit_is_for_the_text_at_hand(workshop) -> None:
+    shop = workshop("B = 16\nloader = DataLoader(d, batch_size=B)\n")
+    assert shop.profile.knobs.best is not None
+    other = SourceText.of("/elsewhere/train.py", "B = 16\n")
+
+    class Elsewhere:
+        profile = shop.profile
+        baseline = None
+
+    from skyline.rewrite.plan import plan
+    from skyline.whatif.question import Question
+
+    (edit,) = plan(Elsewhere(), Question(32), lambda path: other).edits
+    assert other.apply((edit,)).text == "B = 32\n"
+
+
+def test_impossible_sizes_are_refused(workshop) -> None:
+    assert workshop("B = 16\nloader = DataLoader(d, B)\n").reason(batch_size=0)

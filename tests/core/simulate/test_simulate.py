@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skyline.graph.graph import Cause, Dependency, Graph, Structure
+from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.simulate.critical_path import critical_path, critical_tasks
+from skyline.simulate.engine import simulate
+from skyline.simulate.replay import replay_error
+from skyline.trace.phase import Phase
+
+
+def test_a_lane_runs_one_task_after_another_with_gaps_between(chain):
+    timeline = simulate(chain(("main", 10), ("main", 5), gaps={0: 3, 1: 2}))
+    assert timeline.starts == (0, 13)
+    assert timeline.makespan_us == 20
+
+
+def test_a_diamond_solved_by_hand(chain):
+    # a(3) -> b(4) on lane y, a -> c(2) on lane x after a, d(1) on x waits for both.
+    graph = chain(
+        ("x", 3),
+        ("y", 4),
+        ("x", 2),
+        ("x", 1),
+        waits=(Dependency(0, 1, Cause.LAUNCH), Dependency(1, 3, Cause.SYNC)),
+    )
+    timeline = simulate(graph)
+    assert timeline.starts == (0, 3, 3, 7)
+    assert timeline.makespan_us == 8
+    assert critical_tasks(timeline) == (0, 1, 3)
+
+
+def test_a_launch_is_counted_from_its_start(chain):
+    graph = chain(("main", 10), ("gpu", 2), waits=(Dependency(0, 1, Cause.LAUNCH, 4.0, from_start=True),))
+    assert simulate(graph).starts == (0, 4)
+
+
+def test_an_empty_graph_takes_no_time():
+    timeline = simulate(Graph(Structure(()), (), ()))
+    assert timeline.makespan_us == 0
+    assert critical_path(timeline).idle == 1
+
+
+def test_utilisation_is_busy_time_over_the_makespan(chain):
+    timeline = simulate(chain(("main", 10), ("gpu", 5)))
+    assert timeline.utilisation() == {"main": 1.0, "gpu": 0.5}
+
+
+def test_a_gpu_bound_step_follows_its_kernels_and_a_host_bound_one_does_not(recorded_gpu):
+    from skyline.graph.build import build
+
+    bound = build(recorded_gpu(kernel_us=500))
+    free = build(recorded_gpu(kernel_us=1))
+    for graph, expected in ((bound, 0.5), (free, 1.0)):
+        halved = graph.scale(graph.select(lambda task: task.kind is TaskKind.KERNEL), 0.5)
+        ratio = simulate(halved).iteration_ms("main") / simulate(graph).iteration_ms("main")
+        assert ratio == pytest.approx(expected, abs=0.02)
+
+
+def test_replay_of_what_was_recorded(profile, recorded_gpu):
+    assert replay_error(profile.trace) == pytest.approx(0, abs=1e-9)
+    assert replay_error(recorded_gpu()) < 0.01
+
+
+def test_the_critical_path_of_a_gpu_bound_step_is_the_gpu(recorded_gpu):
+    from skyline.graph.build import build
+
+    shares = critical_path(simulate(build(recorded_gpu(kernel_us=5000))))
+    assert shares.gpu_compute > 0.95
+
+
+def test_the_critical_path_of_a_cpu_step_is_loading_and_computing(profile):
+    from skyline.graph.build import build
+
+    shares = critical_path(simulate(build(profile.trace)))
+    assert (shares.data, shares.cpu) == pytest.approx((2 / 12, 10 / 12))
+
+
+@st.composite
+def graphs(draw):
+    count = draw(st.integers(1, 12))
+    lanes = [draw(st.sampled_from("abc")) for _ in range(count)]
+    tasks = tuple(
+        Task(f"t{i}", draw(st.sampled_from(list(TaskKind))), WorkClass.OTHER, lane, Phase.FORWARD, 0)
+        for i, lane in enumerate(lanes)
+    )
+    durations = tuple(draw(st.integers(0, 20)) * 1.0 for _ in range(count))
+    gaps = tuple(draw(st.integers(0, 5)) * 1.0 for _ in range(count))
+    pairs = draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), max_size=10))
+    waits = tuple(
+        Dependency(
+            a, b, draw(st.sampled_from(list(Cause))), draw(st.integers(0, 3)) * 1.0, draw(st.booleans())
+        )
+        for a, b in pairs
+        if a < b
+    )
+    return Graph(Structure(tasks, waits), durations, gaps)
+
+
+@given(graphs())
+def test_bounds_of_the_makespan(graph):
+    timeline = simulate(graph)
+    for lane in graph.structure.lanes:
+        chosen = graph.select(lambda task, lane=lane: task.lane == lane)
+        assert timeline.makespan_us >= sum(graph.durations[i] + graph.gaps[i] for i in chosen) - 1e-9
+    for dependency in graph.structure.dependencies:
+        since = timeline.starts if dependency.from_start else timeline.ends
+        assert timeline.starts[dependency.target] >= since[dependency.source] + dependency.lag_us - 1e-9
+
+
+@given(graphs())
+def test_the_critical_path_explains_the_whole_makespan(graph):
+    timeline = simulate(graph)
+    chain = critical_tasks(timeline)
+    assert timeline.starts[chain[0]] == 0
+    assert sum(astuple(critical_path(timeline))) == pytest.approx(1.0)
+
+
+@given(graphs(), st.data())
+def test_less_work_never_takes_longer(graph, data):
+    index = data.draw(st.integers(0, len(graph.tasks) - 1))
+    shorter = graph.scale([index], data.draw(st.floats(0, 1)), gaps=True)
+    assert simulate(shorter).makespan_us <= simulate(graph).makespan_us + 1e-9

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import pytest_lsp
+from lsprotocol import types
+from pygls.protocol import default_converter
+from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, JsonRPCResponseMessage
+from pygls.uris import to_fs_path
+from pygls.workspace import PositionCodec, TextDocument
+
+from skyline.report import protocol
+
+WAIT_S = 60
+
+MODEL = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(64, 256)
+        self.second = nn.Linear(256, 4)
+
+    def forward(self, x):
+        hidden = torch.relu(self.first(x))
+        return self.second(hidden)
+"""
+
+TRAIN = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from model import Net
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+data = TensorDataset(torch.randn(4096, 64), torch.randint(0, 4, (4096,)))
+loader = DataLoader(data, batch_size=32, shuffle=True)
+net = Net()
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+for epoch in range(100):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+class Editor:
+    """A client that behaves as an editor does: it holds documents, takes edits and tells of them."""
+
+    def __init__(self) -> None:
+        self.client = pytest_lsp.LanguageClient(converter_factory=_plain_results)
+        pytest_lsp.client.register_lsp_features(self.client)
+        self.documents: dict[str, TextDocument] = {}
+        self.changes: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.labels: list[str | None] = []
+        self.refreshed = {"lens": 0, "hint": 0}
+
+        @self.client.feature(protocol.PROFILE_CHANGED)
+        def profile_changed(params: dict[str, Any]) -> None:
+            self.changes.put_nowait(params)
+
+        @self.client.feature(types.WORKSPACE_APPLY_EDIT)
+        def apply_edit(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
+            self.labels.append(params.label)
+            return self._apply(params.edit)
+
+        @self.client.feature(types.WORKSPACE_CODE_LENS_REFRESH)
+        def refresh_lenses(params: None) -> None:
+            self.refreshed["lens"] += 1
+
+        @self.client.feature(types.WORKSPACE_INLAY_HINT_REFRESH)
+        def refresh_hints(params: None) -> None:
+            self.refreshed["hint"] += 1
+
+    async def start(self, root: Path, settings: dict[str, Any] | None = None) -> types.InitializeResult:
+        self.client.set_configuration({"skyline": settings or {}})
+        await self.client.start_io(sys.executable, "-m", "skyline_lsp")
+        return await self.client.initialize_session(
+            types.InitializeParams(
+                capabilities=_capabilities(),
+                workspace_folders=[types.WorkspaceFolder(uri=root.as_uri(), name=root.name)],
+            )
+        )
+
+    @property
+    def process(self) -> psutil.Process:
+        assert self.client._server is not None
+        return psutil.Process(self.client._server.pid)
+
+    def open(self, path: Path, text: str | None = None) -> str:
+        uri = path.as_uri()
+        text = path.read_bytes().decode() if text is None else text
+        self.documents[uri] = TextDocument(
+            uri, text, version=1, sync_kind=types.TextDocumentSyncKind.Full, position_codec=PositionCodec()
+        )
+        item = types.TextDocumentItem(uri=uri, language_id="python", version=1, text=text)
+        self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+        return uri
+
+    def change(self, uri: str, text: str) -> None:
+        document = self.documents[uri]
+        version = (document.version or 0) + 1
+        self.documents[uri] = TextDocument(uri, text, version=version, position_codec=PositionCodec())
+        self.client.text_document_did_change(
+            types.DidChangeTextDocumentParams(
+                types.VersionedTextDocumentIdentifier(uri=uri, version=version),
+                [types.TextDocumentContentChangeWholeDocument(text)],
+            )
+        )
+
+    def text(self, uri: str) -> str:
+        return self.documents[uri].source
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        return await asyncio.wait_for(self.client.protocol.send_request_async(method, params), WAIT_S)
+
+    async def run(self, command: str, *arguments: Any) -> Any:
+        params = types.ExecuteCommandParams(command=command, arguments=list(arguments))
+        return await asyncio.wait_for(self.client.workspace_execute_command_async(params), WAIT_S)
+
+    async def next_change(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The next profileChanged that fits; those that do not are dropped."""
+
+        async def search() -> dict[str, Any]:
+            while not wanted(change := await self.changes.get()):
+                pass
+            return change
+
+        return await asyncio.wait_for(search(), WAIT_S)
+
+    async def lenses(self, uri: str) -> list[str]:
+        """Titles of the lenses, in the order of their lines."""
+        params = types.CodeLensParams(types.TextDocumentIdentifier(uri))
+        found = await self.client.text_document_code_lens_async(params) or []
+        return [
+            lens.command.title
+            for lens in sorted(found, key=lambda lens: lens.range.start.line)
+            if lens.command
+        ]
+
+    async def hints(self, uri: str) -> dict[int, str]:
+        """Labels by line, counted from 0."""
+        everything = types.Range(types.Position(0, 0), types.Position(10_000, 0))
+        params = types.InlayHintParams(types.TextDocumentIdentifier(uri), everything)
+        found = await self.client.text_document_inlay_hint_async(params) or []
+        return {hint.position.line: str(hint.label) for hint in found}
+
+    async def hover(self, uri: str, line: int) -> str:
+        params = types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(line, 4))
+        found = await self.client.text_document_hover_async(params)
+        return found.contents.value if found and isinstance(found.contents, types.MarkupContent) else ""
+
+    async def fixes(self, uri: str, line: int) -> list[types.CodeAction]:
+        place = types.Range(types.Position(line, 0), types.Position(line, 0))
+        params = types.CodeActionParams(types.TextDocumentIdentifier(uri), place, types.CodeActionContext([]))
+        found = await self.client.text_document_code_action_async(params) or []
+        return [action for action in found if isinstance(action, types.CodeAction)]
+
+    def progress(self) -> list[list[Any]]:
+        """What each progress bar showed, in order."""
+        return [list(values) for values in self.client.progress_reports.values()]
+
+    def idle(self) -> bool:
+        """Whether there was a progress bar, and none is left."""
+        return bool(bars := self.progress()) and all(bar and bar[-1].kind == "end" for bar in bars)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async def poll() -> None:
+            while not condition():
+                await asyncio.sleep(0.02)
+
+        await asyncio.wait_for(poll(), WAIT_S)
+
+    async def close(self) -> None:
+        if self.client._server is not None and self.client._server.returncode is None:
+            # The server may be about to die of what the test did to it.
+            with contextlib.suppress(RuntimeError):
+                await asyncio.wait_for(self.client.shutdown_session(), WAIT_S)
+        await self.client.stop()
+
+    def _apply(self, edit: types.WorkspaceEdit) -> types.ApplyWorkspaceEditResult:
+        for change in edit.document_changes or ():
+            assert isinstance(change, types.TextDocumentEdit)
+            uri, version = change.text_document.uri, change.text_document.version
+            document = self.documents.get(uri)
+            on_disk = Path(to_fs_path(uri) or "")
+            if document is None:
+                assert version is None, "only open documents have one"
+                document = TextDocument(uri, on_disk.read_bytes().decode(), position_codec=PositionCodec())
+            elif version != document.version:
+                return types.ApplyWorkspaceEditResult(False, failure_reason="the document changed meanwhile")
+            text = document.source
+            places = [part for part in change.edits if isinstance(part, types.TextEdit)]
+            for part in sorted(places, key=lambda part: (part.range.start.line, part.range.start.character))[
+                ::-1
+            ]:
+                start = document.offset_at_position(part.range.start)
+                end = document.offset_at_position(part.range.end)
+                text = text[:start] + part.new_text + text[end:]
+            if uri in self.documents:
+                self.change(uri, text)
+            else:
+                on_disk.write_bytes(text.encode())
+        return types.ApplyWorkspaceEditResult(True)
+
+
+def _plain_results() -> Any:
+    converter = default_converter()
+    for message in (JsonRPCRequestMessage, JsonRPCResponseMessage, JsonRPCNotification):
+        converter.register_structure_hook(message, lambda data, kind: kind(**data))
+    return converter
+
+
+def _capabilities() -> types.ClientCapabilities:
+    return types.ClientCapabilities(
+        general=types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf16]),
+        window=types.WindowClientCapabilities(
+            work_done_progress=True, show_document=types.ShowDocumentClientCapabilities(support=True)
+        ),
+        workspace=types.WorkspaceClientCapabilities(
+            apply_edit=True,
+            configuration=True,
+            workspace_edit=types.WorkspaceEditClientCapabilities(document_changes=True),
+            code_lens=types.CodeLensWorkspaceClientCapabilities(refresh_support=True),
+            inlay_hint=types.InlayHintWorkspaceClientCapabilities(refresh_support=True),
+        ),
+    )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a small training script in two files."""
+    root = tmp_path.resolve()
+    (root / "train.py").write_text(TRAIN)
+    (root / "model.py").write_text(MODEL)
+    return root
+
+
+StartEditor = Callable[..., Awaitable[Editor]]
+
+
+@pytest.fixture
+async def start_editor(project: Path) -> AsyncIterator[StartEditor]:
+    """Starts editors on the project; each has a server process of its own, ended with the test."""
+    editors: list[Editor] = []
+
+    async def start(settings: dict[str, Any] | None = None) -> Editor:
+        editor = Editor()
+        editors.append(editor)
+        await editor.start(project, settings)
+        return editor
+
+    yield start
+    for editor in editors:
+        await editor.close()
+
+
+@pytest.fixture
+async def editor(start_editor: StartEditor) -> Editor:
+    return await start_editor()

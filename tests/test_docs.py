@@ -1,0 +1,102 @@
+"""The documentation says what the code says: links lead somewhere, messages are quoted right, lists are complete."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from skyline.findings.registry import rules
+from skyline.whatif.registry import whatifs
+from skyline_lsp.settings import Settings, camel
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PAGES = sorted(
+    [
+        *REPOSITORY.glob("*.md"),
+        *(REPOSITORY / "docs").rglob("*.md"),
+        REPOSITORY / "examples" / "README.md",
+        REPOSITORY / "benchmarks" / "README.md",
+    ]
+)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    broken: list[str] = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        path = (page.parent / file).resolve() if file else page
+        if not path.exists() or (anchor and anchor not in anchors(path)):
+            broken.append(target)
+    assert not broken
+
+
+def settings(kind: type[object], prefix: str = "") -> Iterator[str]:
+    default = kind()
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        value = getattr(default, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from settings(type(value), f"{prefix}{camel(field.name)}.")
+        else:
+            yield prefix + camel(field.name)
+
+
+def test_every_setting_is_documented_and_no_other() -> None:
+    page = (REPOSITORY / "docs" / "language-server.md").read_text(encoding="utf-8")
+    section = page.partition("## Settings")[2].partition("## ")[0]
+    assert re.findall(r"^\| `([\w.]+)` \|", section, flags=re.MULTILINE) == list(settings(Settings))
+
+
+def test_every_rule_has_a_page_and_every_page_a_rule() -> None:
+    pages = {path.stem for path in (REPOSITORY / "docs" / "rules").glob("*.md")}
+    assert pages == {rule.code for rule in rules()}
+
+
+def test_every_what_if_is_documented() -> None:
+    page = (REPOSITORY / "docs" / "what-ifs.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+)(?:=\w+)?` \|", page, flags=re.MULTILINE)
+    assert set(listed) == set(whatifs())
+
+
+@cache
+def strings_of_the_code() -> str:
+    """Every string in the sources, the changing parts of f-strings as an ellipsis, one a line."""
+    found: list[str] = []
+    for package in ("skyline", "lsp/skyline_lsp", "tui/skyline_tui"):
+        for path in (REPOSITORY / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_bytes())):
+                if isinstance(node, ast.JoinedStr):
+                    parts = [part.value if isinstance(part, ast.Constant) else "…" for part in node.values]
+                    found.append("".join(map(str, parts)))
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    found.append(node.value)
+    return "\n".join(found)
+
+
+def quoted_messages() -> list[str]:
+    page = (REPOSITORY / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    return re.findall(r"^### (.+)$", page, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("message", quoted_messages())
+def test_messages_are_quoted_as_they_are(message: str) -> None:
+    pattern = r"[^\n]*".join(re.escape(part) for part in message.split("…"))
+    assert re.search(pattern, strings_of_the_code())

@@ -1,0 +1,331 @@
+"""A session that answers from a small model of a script, for tests of the screen alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from skyline.errors import UsageError
+from skyline.interval import Interval
+from skyline.report.protocol import ApplyResult, PreviewResult, ProfileChanged, QuestionParams, Refusal
+from skyline.report.schema import (
+    PROFILE_SCHEMA,
+    WHATIF_SCHEMA,
+    BaselineReport,
+    BatchSizeReport,
+    CriticalPathReport,
+    CurvePointReport,
+    EstimateReport,
+    KnobReport,
+    LineReport,
+    LoopReport,
+    MemoryBreakdown,
+    MemoryReport,
+    ProfileReport,
+    WhatIfReport,
+)
+from skyline.trace.facts import Device
+from skyline.trace.phase import PhaseTimes
+from skyline_tui import messages
+from skyline_tui.app import SkylineApp
+
+SCRIPT = """\
+import torch
+from model import Model
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters())
+loader = torch.utils.data.DataLoader(data, batch_size=32)
+
+for x, y in loader:
+    loss = model(x, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+SIZES = (8, 16, 32, 64, 96, 128, 192)
+
+
+def around(value: float, share: float = 0.02) -> Interval:
+    return Interval(value, value * (1 - share), value * (1 + share))
+
+
+def iteration_ms(batch_size: int) -> float:
+    return 30.0 + 4.75 * batch_size
+
+
+def peak_bytes(batch_size: int) -> float:
+    return 0.4e9 + 47e6 * batch_size
+
+
+def point(batch_size: int) -> CurvePointReport:
+    time = around(iteration_ms(batch_size))
+    return CurvePointReport(
+        batch_size,
+        time,
+        time.inverse(1000.0 * batch_size),
+        Interval.exact(peak_bytes(batch_size)),
+        measured=batch_size in (16, 32, 96),
+        extrapolated=batch_size < 16 or batch_size > 96,
+    )
+
+
+def make_profile(script: Path, batch_size: int = 32, number: int = 1) -> ProfileReport:
+    here = point(batch_size)
+    total = here.iteration_ms.value
+    phases = PhaseTimes(
+        data=total * 0.12,
+        forward=total * 0.31,
+        backward=total * 0.49,
+        optimizer=total * 0.06,
+        other=total * 0.02,
+    )
+    file, model = str(script), str(script.parent / "model.py")
+    rows = (
+        (model, 88, "attention", "att = q @ k.transpose(-2, -1) * (1.0 / math.sqrt(k.size(-1)))", 0.225),
+        (model, 90, "attention", "att = softmax(att, dim=-1)", 0.129),
+        (file, 8, "<module>", "for x, y in loader:", 0.12),
+        (model, 56, "forward", "x = self.mlp(x)", 0.1),
+        (file, 12, "<module>", "optimizer.step()", 0.06),
+    )
+    lines = [_line(*row[:4], share=row[4], total=total) for row in rows]
+    rest = 1.0 - sum(row[4] for row in rows)
+    lines.append(_line("", 0, "", "", share=rest, total=total))
+    line = next(
+        number for number, text in enumerate(script.read_text().splitlines(), 1) if "batch_size" in text
+    )
+    knob = KnobReport(file, line, 58, 60, f"batch_size={batch_size}", "loader")
+    return ProfileReport(
+        schema=PROFILE_SCHEMA,
+        id=f"profile-{number}",
+        created="2026-11-21T14:02:00+00:00",
+        script=file,
+        arguments=(),
+        mode="measured",
+        device=Device("cpu", "cpu"),
+        intraop_threads=2,
+        steps=(total,) * 8,
+        iteration_ms=here.iteration_ms,
+        throughput=here.throughput,
+        batch_size=BatchSizeReport(batch_size, knob, None),
+        memory=MemoryReport(
+            here.peak_bytes, 24_000_000_000, MemoryBreakdown(200_000_000, 200_000_000, 0, 0, 0)
+        ),
+        phases=phases,
+        lines=tuple(lines),
+        unattributed_share=rest,
+        critical_path=CriticalPathReport(1.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        replay_error=0.004,
+        overhead=1.1,
+        findings=(),
+        curve=tuple(point(size) for size in sorted({*SIZES, batch_size})),
+        loop=LoopReport(file, 8),
+        notes=(),
+    )
+
+
+def _line(file: str, line: int, function: str, source: str, *, share: float, total: float) -> LineReport:
+    time = share * total
+    return LineReport(
+        file,
+        line,
+        function,
+        "",
+        source,
+        1.0,
+        0.0,
+        time * 0.4,
+        time * 0.6,
+        0.0,
+        0.0,
+        time,
+        share,
+        int(share * 1e9),
+    )
+
+
+WHATIFS = (
+    ("fused_optimizer", "", 0.972, 1.0, "exact", None),
+    ("checkpointing", "", 1.12, 0.45, "exact", None),
+    ("num_workers", "2", 0.895, 1.0, "exact", None),
+    ("num_workers", "4", 0.893, 1.0, "exact", None),
+    ("amp", "bf16", 1.33, 0.8, "numerics", None),
+    ("compile", "", 1.0, 1.0, "numerics", "needs a C++ compiler, and none was found on this machine"),
+)
+
+
+@dataclass
+class FakeSession:
+    """Answers like the server; the file on disk is really rewritten, so that reverting can be seen."""
+
+    script: Path
+    post: messages.Post
+    batch_size: int = 32
+    profiles: int = 0
+    questions: list[QuestionParams] = field(default_factory=list)
+    applied: list[QuestionParams] = field(default_factory=list)
+    refuse: str = ""
+    alter: Callable[[ProfileReport], ProfileReport] = lambda profile: profile
+    stopped: bool = False
+    before: list[bytes] = field(default_factory=list)
+
+    @property
+    def uri(self) -> str:
+        return self.script.as_uri()
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        self.stopped = True
+
+    async def profile(self) -> None:
+        self.profiles += 1
+        self.post(messages.Progressed("Profiling train.py", "measure: 2 of 8", 0.38))
+        self.post(messages.ProgressEnded(""))
+        self.say(profileId=f"profile-{self.profiles}")
+
+    def say(self, **changes: object) -> None:
+        fields = {"uri": self.uri, "profileId": None, "headline": "", "stale": False}
+        self.post(messages.ProfileMoved(ProfileChanged(**{**fields, **changes})))
+
+    async def cancel(self) -> None:
+        self.post(messages.ProgressEnded("cancelled"))
+
+    async def latest(self) -> ProfileReport | None:
+        return (
+            self.alter(make_profile(self.script, self.batch_size, self.profiles)) if self.profiles else None
+        )
+
+    def estimate(self, question: QuestionParams) -> EstimateReport:
+        size = question.batchSize or self.batch_size
+        time, memory = iteration_ms(size), peak_bytes(size)
+        for name, value, time_factor, memory_factor, _, _ in WHATIFS:
+            if (f"{name}={value}" if value else name) in question.whatifs:
+                time, memory = time * time_factor, memory * memory_factor
+        name = question.whatifs[0] if question.whatifs else "batch_size"
+        return self._report(name.partition("=")[0], name.partition("=")[2], size, time, memory, "exact", None)
+
+    def _report(
+        self, name: str, value: str, size: int, time: float, memory: float, semantics: str, reason: str | None
+    ) -> EstimateReport:
+        spread = around(time, 0.03)
+        return EstimateReport(
+            name=name,
+            value=value,
+            title=f"Use {name}",
+            iteration_ms=spread,
+            throughput=spread.inverse(1000.0 * size),
+            peak_bytes=Interval.exact(memory),
+            speedup=iteration_ms(self.batch_size) / time,
+            applicable=reason is None,
+            reason=reason,
+            semantics=semantics,
+            basis="cpu-measured",
+            assumptions=("the loader keeps up",),
+            rewrite="available",
+            rewrite_reason=None,
+            batch_size=size,
+            extrapolated=size > 96,
+        )
+
+    async def whatifs(self) -> WhatIfReport | None:
+        time, memory = iteration_ms(self.batch_size), peak_bytes(self.batch_size)
+        now = point(self.batch_size)
+        return WhatIfReport(
+            WHATIF_SCHEMA,
+            BaselineReport(now.iteration_ms, now.throughput, now.peak_bytes, 0.004),
+            tuple(
+                self._report(name, value, self.batch_size, time * faster, memory * smaller, semantics, reason)
+                for name, value, faster, smaller, semantics, reason in WHATIFS
+            ),
+            None,
+        )
+
+    async def simulate(self, question: QuestionParams) -> EstimateReport:
+        self.questions.append(question)
+        if self.refuse:
+            raise UsageError(self.refuse)
+        return self.estimate(question)
+
+    async def preview(self, question: QuestionParams) -> PreviewResult:
+        change = f"-batch_size={self.batch_size}\n+batch_size={question.batchSize}\n"
+        diff = f"--- train.py\n+++ train.py\n@@ -6 +6 @@\n{change}"
+        return PreviewResult((), diff, (Refusal("amp=bf16", "there is no model.forward to wrap"),))
+
+    async def apply(self, question: QuestionParams) -> ApplyResult:
+        if self.refuse:
+            return ApplyResult(False, self.refuse)
+        self.applied.append(question)
+        self.before.append(self.script.read_bytes())
+        if question.batchSize:
+            old, new = f"batch_size={self.batch_size}".encode(), f"batch_size={question.batchSize}".encode()
+            self.script.write_bytes(self.script.read_bytes().replace(old, new))
+            self.batch_size = question.batchSize
+        self.post(messages.FilesWritten((self.script,)))
+        await self.profile()
+        return ApplyResult(True)
+
+    async def revert(self) -> ApplyResult:
+        if not self.before:
+            return ApplyResult(False, "nothing was applied in this session")
+        self.script.write_bytes(self.before.pop())
+        self.batch_size = 32
+        await self.profile()
+        return ApplyResult(True)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    (tmp_path / "model.py").write_text("import math\n" * 120)
+    return path
+
+
+@pytest.fixture
+def profile_of_script(script: Path) -> ProfileReport:
+    return make_profile(script)
+
+
+@dataclass
+class Desk:
+    """The app under test and the session behind it."""
+
+    app: SkylineApp
+    session: FakeSession
+
+    @property
+    def text(self) -> str:
+        """What is on the screen, line by line."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+
+    @property
+    def toasts(self) -> str:
+        """What was said in passing."""
+        return "\n".join(notice.message for notice in self.app._notifications)
+
+
+@pytest.fixture
+def desk(script: Path) -> Callable[..., Desk]:
+    def make(*, live: bool = True, **changes: object) -> Desk:
+        made: list[FakeSession] = []
+
+        def connect(post: messages.Post) -> FakeSession:
+            made.append(FakeSession(script, post, **changes))
+            return made[-1]
+
+        app = SkylineApp(script, connect, live=live)
+        return Desk(app, made[0])
+
+    return make
+
+
+@pytest.fixture
+def without_curve() -> Callable[[ProfileReport], ProfileReport]:
+    return lambda profile: replace(profile, curve=profile.curve[:1])

@@ -1,0 +1,202 @@
+"""Moving a bar: by mouse, by keys, by a typed number, and what comes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from skyline_tui.widgets.controls import Controls
+from skyline_tui.widgets.drag_bar import DragBar
+from skyline_tui.widgets.workbench import Workbench
+
+SIZE = (120, 40)
+
+
+async def drag(pilot, bar: str, start: int, *stops: int) -> None:
+    await pilot.mouse_down(bar, offset=(start, 0))
+    for stop in stops:
+        await pilot.hover(bar, offset=(stop, 0))
+    await pilot.mouse_up(bar, offset=(stops[-1] if stops else start, 0))
+    await pilot.pause()
+
+
+async def test_a_drag_asks_on_the_way_and_writes_at_the_end(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        before = made.session.script.read_bytes()
+        await pilot.mouse_down("#memory-bar", offset=(8, 0))
+        await pilot.hover("#memory-bar", offset=(20, 0))
+        await pilot.pause()
+        assert made.session.questions, "the server is asked during the drag"
+        assert made.session.script.read_bytes() == before, "and nothing is written before the release"
+        memory, rate = (
+            made.app.query_one("#memory-bar", DragBar),
+            made.app.query_one("#throughput-bar", DragBar),
+        )
+        assert memory.then == pytest.approx(memory.fraction_at(20))
+        assert rate.then is not None
+        assert rate.now is not None
+        assert rate.then > rate.now, "the other bar moves too"
+        await pilot.mouse_up("#memory-bar", offset=(20, 0))
+        await pilot.pause()
+        chosen = made.session.applied[-1].batchSize
+        assert chosen is not None
+        assert chosen > 64
+        assert f"batch_size={chosen}".encode() in made.session.script.read_bytes()
+
+
+async def test_after_a_release_the_measurement_takes_the_place_of_the_prediction(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await drag(pilot, "#memory-bar", 8, 12, 16)
+        await pilot.pause()
+        controls = made.app.query_one(Controls)
+        assert (controls.current, controls.wanted) == (made.session.batch_size, None)
+        assert "applied: predicted" in made.text
+        assert "0.0 % off" in made.text or "0 % off" in made.text
+
+
+async def test_dragging_throughput_to_its_end_finds_the_best_batch_size(desk) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        end = made.app.query_one("#throughput-bar").size.width - 1
+        await drag(pilot, "#throughput-bar", 10, end)
+        assert made.app.query_one(Controls).wanted == 192
+
+
+async def test_the_pointer_may_leave_the_bar_while_it_holds_it(desk) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.mouse_down("#memory-bar", offset=(8, 0))
+        await pilot.hover("#whatifs", offset=(30, 5))
+        await pilot.pause()
+        assert made.app.query_one(Controls).held
+        assert made.app.query_one(Controls).wanted is not None
+        await pilot.mouse_up("#whatifs", offset=(30, 5))
+        await pilot.pause()
+        assert not made.app.query_one(Controls).held
+
+
+async def test_staged_nothing_is_written_before_apply(desk) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        before = made.session.script.read_bytes()
+        await drag(pilot, "#memory-bar", 8, 14)
+        assert "staged ○" in made.text
+        assert made.session.script.read_bytes() == before
+        await pilot.press("a")
+        await pilot.pause()
+        assert made.session.script.read_bytes() != before
+        await pilot.press("u")
+        await pilot.pause()
+        assert made.session.script.read_bytes() == before
+
+
+async def test_m_changes_between_live_and_staged(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert "live ●" in made.text
+        await pilot.press("m")
+        await pilot.pause()
+        assert "staged ○" in made.text
+
+
+async def test_keys_move_by_one_and_by_ten_and_enter_takes_it(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("]", "]", "}", "[")
+        assert made.app.query_one(Controls).wanted == 43
+        assert not made.session.applied
+        await pilot.press("enter")
+        await pilot.pause()
+        assert [question.batchSize for question in made.session.applied] == [43]
+
+
+async def test_keys_settle_by_themselves(desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skyline_tui.widgets.controls.SETTLE_S", 0.05)
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("]")
+        await pilot.pause(0.3)
+        assert [question.batchSize for question in made.session.applied] == [33]
+
+
+async def test_there_is_no_batch_size_below_one(desk) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press(*"{{{{{{")
+        assert made.app.query_one(Controls).wanted == 1
+
+
+async def test_a_digit_begins_a_number_that_may_lie_beyond_the_bars(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press(*"512", "enter")
+        await pilot.pause()
+        assert [question.batchSize for question in made.session.applied] == [512]
+
+
+async def test_what_is_no_batch_size_is_not_taken(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("b", "0", "enter")
+        await pilot.pause()
+        assert "whole number" in made.toasts
+        await pilot.press("escape")
+        assert not made.session.applied
+
+
+async def test_escape_goes_back_to_the_script_as_it_is(desk) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("}", "space")
+        assert not made.app.query_one(Workbench).asks_nothing
+        await pilot.press("escape")
+        assert made.app.query_one(Workbench).asks_nothing
+        assert "176 samples/s" in made.text
+
+
+async def test_a_refused_rewrite_says_why_and_keeps_the_question(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        made.session.refuse = "the batch size comes from a configuration file"
+        await pilot.press("}", "enter")
+        await pilot.pause()
+        assert "the batch size comes from a configuration file" in made.toasts
+        assert made.app.query_one(Controls).wanted == 42
+
+
+async def test_a_curve_with_one_point_says_why_there_is_nothing_to_drag(desk, without_curve) -> None:
+    made = desk(alter=without_curve)
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert "nothing to drag along: 1 point on the curve" in made.text
+        await drag(pilot, "#memory-bar", 8, 14)
+        await pilot.press("]")
+        assert made.app.query_one(Controls).wanted is None
+        assert "nothing to drag along" in made.toasts
+
+
+async def test_a_question_survives_a_new_profile_of_another_edit(desk) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("}")
+        await pilot.press("r")
+        await pilot.pause()
+        assert made.app.profile is not None
+        assert made.app.profile.id == "profile-2"
+        assert made.app.query_one(Controls).wanted == 42
+        assert "32 → 42" in made.text

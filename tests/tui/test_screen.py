@@ -1,0 +1,243 @@
+"""What-ifs, lines, errors, staleness, the sheets on top."""
+
+from __future__ import annotations
+
+import pytest
+from textual.widgets import Input
+
+from skyline_tui import messages
+from skyline_tui.messages import Severity
+from skyline_tui.screens.diff import Diff
+from skyline_tui.screens.explain import Explain
+from skyline_tui.screens.help import Help
+from skyline_tui.widgets.source import Source
+from skyline_tui.widgets.whatifs import WhatIfs
+
+SIZE = (120, 40)
+
+
+async def test_checked_whatifs_are_asked_together(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("space", "down", "space")
+        await pilot.pause()
+        assert made.session.questions[-1].whatifs == ("fused_optimizer", "checkpointing")
+        assert "together (2): 198.1 ms" in made.text
+        assert "[x] fused_optimizer" in made.text
+        assert not made.session.applied, "what-ifs wait for an explicit apply, also in live mode"
+
+
+async def test_a_click_checks(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.click("#whatifs", offset=(5, 3))
+        assert made.app.query_one(WhatIfs).checked == ("num_workers=2",)
+
+
+async def test_two_values_of_one_whatif_exclude_each_other(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("down", "down", "space", "down", "space")
+        assert made.app.query_one(WhatIfs).checked == ("num_workers=4",)
+
+
+async def test_one_that_does_not_apply_says_why_and_stays_unchecked(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("end", "space")
+        assert made.app.query_one(WhatIfs).checked == ()
+        assert "needs a C++ compiler, and none was found on this machine" in made.toasts
+
+
+async def test_enter_explains(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("down", "enter")
+        await pilot.pause()
+        assert isinstance(made.app.screen, Explain)
+        for part in ("the loader keeps up", "cpu-measured", "exact: the same numbers", "replay error 0.4 %"):
+            assert part in made.text, part
+        await pilot.press("escape")
+        assert not isinstance(made.app.screen, Explain)
+
+
+async def test_applied_whatifs_are_unchecked_again(desk) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("space", "a")
+        await pilot.pause()
+        assert made.session.applied[-1].whatifs == ("fused_optimizer",)
+        assert made.app.query_one(WhatIfs).checked == ()
+
+
+async def test_the_diff_shows_what_would_be_written_and_what_not(desk) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("}", "d")
+        await pilot.pause()
+        assert isinstance(made.app.screen, Diff)
+        assert "+batch_size=42" in made.text
+        assert "! amp=bf16 is not rewritten: there is no model.forward to wrap" in made.text
+
+
+@pytest.mark.parametrize("key", ["a", "d"])
+async def test_with_nothing_asked_there_is_nothing_to_write(desk, key: str) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press(key)
+        assert "Nothing is asked" in made.toasts
+
+
+async def test_undo_without_an_apply_says_so(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("u")
+        await pilot.pause()
+        assert "nothing was applied" in made.toasts
+
+
+async def test_enter_on_a_line_shows_it_in_its_file(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("l", "down", "down", "enter")
+        await pilot.pause()
+        source = made.app.query_one(Source)
+        assert source.place == (str(made.session.script), 8)
+        assert "▶   8 for x, y in loader:" in made.text
+        assert "21.8 ms" in made.text
+
+
+async def test_lines_sort_by_time_memory_and_place(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        orders = []
+        for _ in range(4):
+            orders.append(next(word for word in ("by time", "by memory", "by place") if word in made.text))
+            await pilot.press("s")
+            await pilot.pause()
+        assert orders == ["by time", "by memory", "by place", "by time"]
+
+
+async def test_a_stale_profile_is_marked_in_words(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        made.session.say(profileId="profile-1", stale=True)
+        await pilot.pause()
+        assert "1.10x stale" in made.text
+        assert "182.0 ms" in made.text
+        made.session.say(profileId="profile-1", stale=False)
+        await pilot.pause()
+        assert "stale" not in made.text
+
+
+async def test_an_error_shows_its_line_and_its_end_and_the_numbers_stay(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        trace = (
+            "The script failed\n"
+            + "\n".join(f"  frame {number}" for number in range(30))
+            + "\nValueError: bad shape"
+        )
+        made.session.say(profileId="profile-1", stale=True, error=trace, errorLine=11)
+        await pilot.pause()
+        for part in ("train.py:11", "The script failed", "ValueError: bad shape", "182.0 ms", "from before"):
+            assert part in made.text, part
+        assert "frame 3\n" not in made.text
+        made.session.say(profileId="profile-1")
+        await pilot.pause()
+        assert "ValueError" not in made.text
+
+
+async def test_what_the_trouble_panel_says_is_not_said_twice(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        made.session.say(error="no training step was found")
+        await pilot.pause()
+        made.session.post(messages.ServerSaid("no training step was found", Severity.WARNING))
+        made.session.post(messages.ServerSaid("something else", Severity.WARNING))
+        await pilot.pause()
+        assert "something else" in made.toasts
+        assert "no training step" not in made.toasts
+
+
+async def test_news_of_another_script_changes_nothing(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        made.session.say(uri="file:///elsewhere/train.py", error="not ours", stale=True)
+        await pilot.pause()
+        assert "not ours" not in made.text
+        assert "stale" not in made.text
+
+
+async def test_progress_has_its_line_until_it_ends(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        made.session.post(messages.Progressed("Profiling train.py", "measure: 3 of 8", 0.4))
+        await pilot.pause()
+        assert "40 %  Profiling train.py  measure: 3 of 8" in made.text
+        assert "c cancels" in made.text
+        await pilot.press("c")
+        await pilot.pause()
+        assert "c cancels" not in made.text
+        assert "cancelled" in made.toasts
+
+
+async def test_a_lost_server_is_explained_and_measuring_starts_another(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        made.session.post(messages.ServerLost(3, "MemoryError: out of it"))
+        await pilot.pause()
+        assert "exit code 3" in made.text
+        assert "MemoryError: out of it" in made.text
+        await pilot.press("r")
+        await pilot.pause()
+        assert made.session.stopped
+        assert "MemoryError" not in made.text
+
+
+async def test_help_names_the_keys(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        await pilot.press("?")
+        await pilot.pause()
+        assert isinstance(made.app.screen, Help)
+        assert "type a batch size" in made.text
+        await pilot.press("escape")
+
+
+async def test_the_palette_offers_what_the_keys_do(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("ctrl+p")
+        await pilot.pause()
+        made.app.screen.query_one(Input).value = "Sort lines"
+        await pilot.pause(0.3)
+        await pilot.press("down", "enter")
+        await pilot.pause()
+        assert "by memory" in made.text
+
+
+async def test_leaving_stops_the_session(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.press("q")
+    assert made.session.stopped

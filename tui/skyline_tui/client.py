@@ -1,0 +1,273 @@
+"""The language server as a child process, and the conversation with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from cattrs import Converter
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.lsp.client import LanguageClient
+from pygls.protocol import (
+    JsonRPCNotification,
+    JsonRPCRequestMessage,
+    JsonRPCResponseMessage,
+    default_converter,
+)
+
+from skyline.errors import SkylineError
+from skyline.report import protocol
+from skyline.version import __version__
+from skyline_tui.launch import server_command
+from skyline_tui.messages import (
+    FilesWritten,
+    Post,
+    ProfileMoved,
+    Progressed,
+    ProgressEnded,
+    ServerLost,
+    ServerSaid,
+    Severity,
+)
+from skyline_tui.workspace_edit import write_workspace_edit
+
+T = TypeVar("T")
+LOG_LINES = 40
+STOP_AFTER_S = 3.0
+
+_SEVERITIES = {
+    types.MessageType.Error: Severity.ERROR,
+    types.MessageType.Warning: Severity.WARNING,
+    types.MessageType.Info: Severity.INFORMATION,
+}
+
+
+class ServerRefused(SkylineError):
+    """The server answered a request with an error, or ended before it could answer."""
+
+
+class _Protocol(LanguageClient):
+    """The library's client, told to say when the process ends."""
+
+    on_exit: Callable[[int | None], None] | None = None
+
+    async def server_exit(self, server: asyncio.subprocess.Process) -> None:
+        if self.on_exit is not None:
+            self.on_exit(server.returncode)
+
+
+class Server:
+    """One running ``skyline lsp``: started, asked, stopped.
+
+    ``post`` receives everything the server says by itself, as messages. ``settings`` is what the server gets
+    when it asks for the ``skyline`` section of the configuration.
+    """
+
+    def __init__(self, post: Post, settings: Mapping[str, object]) -> None:
+        self._post = post
+        self._settings = settings
+        self._log: deque[str] = deque(maxlen=LOG_LINES)
+        self._titles: dict[int | str, str] = {}
+        self._stopping = False
+        self._log_task: asyncio.Task[None] | None = None
+        self._client = _Protocol("skyline-tui", __version__, converter_factory=_converter)
+        self._client.on_exit = self._exited
+        self._listen()
+
+    async def start(self, root: Path) -> None:
+        """Start the process and introduce ourselves; raises ServerRefused where that fails."""
+        # Its own session: a Ctrl+C meant for the editor that `o` opens must not end the server.
+        session = {"start_new_session": True} if sys.platform != "win32" else {}
+        await self._client.start_io(*server_command(), **session)
+        process = self._client._server
+        if process is not None and process.stderr is not None:
+            self._log_task = asyncio.create_task(self._read_log(process.stderr))
+        folder = types.WorkspaceFolder(uri=root.as_uri(), name=root.name)
+        params = types.InitializeParams(
+            capabilities=_capabilities(),
+            process_id=os.getpid(),
+            client_info=types.ClientInfo("skyline-tui", __version__),
+            root_uri=folder.uri,
+            workspace_folders=[folder],
+            initialization_options=dict(self._settings),
+        )
+        await self._answer(self._client.initialize_async(params))
+        self._client.initialized(types.InitializedParams())
+
+    async def request(self, method: str, params: object, result: type[T]) -> T:
+        """Ask, and decode the answer; raises ServerRefused with the server's reason."""
+        answer = await self.request_if_any(method, params, result)
+        if answer is None:
+            raise ServerRefused(f"The server has no answer to {method}", hint="Measure the script first.")
+        return answer
+
+    async def request_if_any(self, method: str, params: object, result: type[T]) -> T | None:
+        """Ask for what there may not be."""
+        raw = await self._answer(
+            self._client.protocol.send_request_async(method, msgspec.to_builtins(params))
+        )
+        try:
+            return None if raw is None else msgspec.convert(raw, result)
+        except msgspec.ValidationError as error:
+            hint = "The server and the terminal UI are of different versions: restart, or reinstall both."
+            raise ServerRefused(f"The answer to {method} cannot be read: {error}", hint=hint) from error
+
+    async def execute(self, command: str, uri: str) -> None:
+        """Run one of the server's commands on a script."""
+        params = types.ExecuteCommandParams(command=command, arguments=[uri])
+        await self._answer(self._client.workspace_execute_command_async(params))
+
+    def notify_watched(self, uris: tuple[str, ...]) -> None:
+        """Tell the server that files on disk changed."""
+        changes = [types.FileEvent(uri=uri, type=types.FileChangeType.Changed) for uri in uris]
+        self._client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams(changes=changes))
+
+    async def stop(self) -> None:
+        """End the server: politely first, then by force. Does nothing where it is not running."""
+        process = self._client._server
+        if self._stopping or process is None:
+            return
+        self._stopping = True
+        with contextlib.suppress(asyncio.TimeoutError, ServerRefused, OSError):
+            await asyncio.wait_for(self._answer(self._client.shutdown_async(None)), STOP_AFTER_S)
+            self._client.exit(None)
+        with contextlib.suppress(ProcessLookupError):
+            try:
+                await asyncio.wait_for(process.wait(), STOP_AFTER_S)
+            except asyncio.TimeoutError:
+                process.terminate()
+                try:
+                    await asyncio.wait_for(process.wait(), STOP_AFTER_S)
+                except asyncio.TimeoutError:
+                    process.kill()
+        await self._client.stop()
+        if self._log_task is not None:
+            await self._log_task
+
+    async def _answer(self, pending: Any) -> Any:
+        try:
+            return await pending
+        except JsonRpcException as error:
+            raise ServerRefused(str(error.message or error)) from error
+        except (RuntimeError, OSError) as error:
+            # What the library raises for every open request when the process ends.
+            raise ServerRefused(str(error), hint="\n".join(self._log)) from error
+
+    async def _read_log(self, stream: asyncio.StreamReader) -> None:
+        # An unread pipe fills up and stops the server; its last lines are what explains a crash.
+        while line := await stream.readline():
+            self._log.append(line.decode("utf-8", "replace").rstrip())
+
+    def _exited(self, exit_code: int | None) -> None:
+        if not self._stopping:
+            self._post(ServerLost(exit_code, "\n".join(self._log)))
+
+    def _listen(self) -> None:
+        feature = self._client.feature
+
+        # Without annotations: the library takes a parameter of a wide type for the client itself.
+        @feature(protocol.PROFILE_CHANGED)
+        def profile_changed(params) -> None:
+            self._post(ProfileMoved(msgspec.convert(params, protocol.ProfileChanged)))
+
+        @feature(types.WORKSPACE_APPLY_EDIT)
+        def apply_edit(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
+            try:
+                paths = write_workspace_edit(params.edit)
+            except SkylineError as error:
+                return types.ApplyWorkspaceEditResult(applied=False, failure_reason=str(error))
+            self._post(FilesWritten(paths))
+            return types.ApplyWorkspaceEditResult(applied=True)
+
+        @feature(types.WORKSPACE_CONFIGURATION)
+        def configuration(params: types.ConfigurationParams) -> list[object]:
+            return [_section(self._settings, item.section or "") for item in params.items]
+
+        @feature(types.WINDOW_WORK_DONE_PROGRESS_CREATE)
+        def create_progress(params: types.WorkDoneProgressCreateParams) -> None:
+            self._titles[params.token] = ""
+
+        @feature(types.PROGRESS)
+        def progress(params: types.ProgressParams) -> None:
+            self._progressed(params)
+
+        @feature(types.WINDOW_SHOW_MESSAGE)
+        def show_message(params: types.ShowMessageParams) -> None:
+            self._post(ServerSaid(params.message, _SEVERITIES.get(params.type, Severity.INFORMATION)))
+
+        @feature(types.WINDOW_LOG_MESSAGE)
+        def log_message(params: types.LogMessageParams) -> None:
+            self._log.append(params.message)
+
+        for method in (types.CLIENT_REGISTER_CAPABILITY, types.CLIENT_UNREGISTER_CAPABILITY):
+            feature(method)(_nothing)
+        for method in (
+            types.WORKSPACE_CODE_LENS_REFRESH,
+            types.WORKSPACE_INLAY_HINT_REFRESH,
+            types.WORKSPACE_DIAGNOSTIC_REFRESH,
+            types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS,
+        ):
+            feature(method)(_nothing)
+
+    def _progressed(self, params: types.ProgressParams) -> None:
+        raw = params.value if isinstance(params.value, Mapping) else msgspec.to_builtins(params.value)
+        value = msgspec.convert(raw, _ProgressValue)
+        if value.kind == "begin":
+            self._titles[params.token] = value.title
+        if value.kind == "end":
+            self._titles.pop(params.token, None)
+            self._post(ProgressEnded(value.message or ""))
+            return
+        fraction = None if value.percentage is None else value.percentage / 100
+        self._post(Progressed(self._titles.get(params.token, ""), value.message or "", fraction))
+
+
+class _ProgressValue(msgspec.Struct):
+    kind: str
+    title: str = ""
+    message: str | None = None
+    percentage: float | None = None
+
+
+def _nothing(params) -> None:
+    """Taken note of: there is nothing on this screen that it would change."""
+
+
+def _section(settings: Mapping[str, object], section: str) -> object:
+    """The part of the settings that ``section`` names, as in ``skyline.profile``."""
+    value: object = {"skyline": settings}
+    for name in section.split(".") if section else ():
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _converter() -> Converter:
+    """The library's converter, but with custom methods left as plain JSON for msgspec to decode."""
+    converter = default_converter()
+    for message in (JsonRPCRequestMessage, JsonRPCResponseMessage, JsonRPCNotification):
+        converter.register_structure_hook(message, lambda data, kind: kind(**data))
+    return converter
+
+
+def _capabilities() -> types.ClientCapabilities:
+    return types.ClientCapabilities(
+        general=types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf16]),
+        window=types.WindowClientCapabilities(work_done_progress=True),
+        workspace=types.WorkspaceClientCapabilities(
+            apply_edit=True,
+            configuration=True,
+            workspace_folders=True,
+            workspace_edit=types.WorkspaceEditClientCapabilities(
+                document_changes=True, failure_handling=types.FailureHandlingKind.Transactional
+            ),
+            execute_command=types.ExecuteCommandClientCapabilities(),
+        ),
+    )

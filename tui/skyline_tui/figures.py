@@ -1,0 +1,102 @@
+"""Numbers and names as the screen writes them: a change from now to then, rows that fold, marks without colour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from textual.content import Content
+
+from skyline import units
+from skyline.interval import Interval
+from skyline.report.schema import BaselineReport, EstimateReport
+
+ScaleOf = Callable[[Sequence[float]], units.Scale]
+
+ARROW = "→"
+MUTED = "$foreground 60%"
+BAR = "▇"
+
+
+def throughput_change(now: Interval | None, then: Interval | None, width: int = 99) -> str:
+    """``175 → 231 samples/s ±9``; one number where nothing is asked. Shorter forms where it must be."""
+    return _change(now, then, units.rate_scale, width)
+
+
+def time_change(now: Interval | None, then: Interval | None, width: int = 99) -> str:
+    """``182.4 → 301.5 ms ±9.0``."""
+    return _change(now, then, units.time_scale, width)
+
+
+def memory_change(now: Interval | None, then: Interval | None, width: int = 99) -> str:
+    """``1.9 → 3.4 GB ±0.1``."""
+    return _change(now, then, units.byte_scale, width)
+
+
+def _change(now: Interval | None, then: Interval | None, scale_of: ScaleOf, width: int) -> str:
+    known = [interval for interval in (now, then) if interval is not None]
+    if not known:
+        return "unknown"
+    scale = scale_of([interval.value for interval in known])
+    last = known[-1]
+    before = ""
+    if len(known) == 2 and now is not None:
+        same = scale.number(now.value) == scale.number(last.value)
+        before = "as now: " if same else f"{scale.number(now.value)} {ARROW} "
+    full = before + scale.interval(last)
+    return fitting(width, full, full.replace(" samples/s", "/s"), before + scale.text(last.value))
+
+
+def fitting(width: int, *texts: str) -> str:
+    """The first text that fits; the last one where none does."""
+    return next((text for text in texts if len(text) <= width), texts[-1])
+
+
+def saved_time(estimate: EstimateReport, baseline: BaselineReport, width: int = 99) -> str:
+    """``-5.1 ±1.0 ms``: what a what-if takes off an iteration, or adds to it."""
+    after, before = estimate.iteration_ms, baseline.iteration_ms.value
+    change = after.value - before
+    scale = units.time_scale([change, after.half_width])
+    short = f"{scale.signed(change)} ±{scale.half_width(after)} {scale.unit}"
+    return fitting(width, units.format_ms_change(after, before), short)
+
+
+def saved_memory(estimate: EstimateReport, baseline: BaselineReport) -> str:
+    """``-1.1 GB``; empty where the peak moves by less than a hundredth."""
+    change = estimate.peak_bytes.value - baseline.peak_bytes.value
+    return units.format_bytes_delta(change) if abs(change) >= baseline.peak_bytes.value / 100 else ""
+
+
+def spec(estimate: EstimateReport) -> str:
+    """``num_workers=2`` or ``fused_optimizer``: how a what-if is asked for."""
+    return f"{estimate.name}={estimate.value}" if estimate.value else estimate.name
+
+
+def tail(text: str, width: int) -> str:
+    """``text`` in at most ``width`` characters, its end cut off: code is known by how it begins."""
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def flow(parts: Sequence[Content], width: int, gap: int = 3, separator: str = "") -> Content:
+    """Parts side by side while they fit, whole parts on the next line where not: numbers are never cut.
+
+    Blanks of ``gap`` stand between them, or the separator.
+    """
+    between = separator or " " * gap
+    lines: list[list[Content]] = [[]]
+    used = 0
+    for part in parts:
+        needed = part.cell_length + (len(between) if lines[-1] else 0)
+        if lines[-1] and used + needed > width:
+            lines.append([])
+            used, needed = 0, part.cell_length
+        lines[-1].append(part)
+        used += needed
+    return Content("\n").join(Content.styled(between, MUTED).join(line) for line in lines)
+
+
+def spread(left: Content, right: Content, width: int) -> Content:
+    """One part at each end of a line; the right one goes below where they do not fit."""
+    room = width - left.cell_length - right.cell_length
+    if room < 1:
+        return Content("\n").join([left, right])
+    return left + Content(" " * room) + right

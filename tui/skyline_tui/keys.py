@@ -1,0 +1,82 @@
+"""The keys of the main screen. Every one has an id, so that a keymap can give it another key."""
+
+from __future__ import annotations
+
+from textual.binding import Binding
+
+KEYS = (
+    Binding("left_square_bracket", "step(-1)", "Batch −1", key_display="[", show=False, id="batch.less"),
+    Binding("right_square_bracket", "step(1)", "Batch +1", key_display="]", show=False, id="batch.more"),
+    Binding(
+        "left_curly_bracket", "step(-10)", "Batch −10", key_display="{", show=False, id="batch.much-less"
+    ),
+    Binding(
+        "right_curly_bracket", "step(10)", "Batch +10", key_display="}", show=False, id="batch.much-more"
+    ),
+    Binding(
+        "b",
+        "type_batch_size",
+        "Batch",
+        show=False,
+        id="batch.type",
+        tooltip="Type a batch size; digits do too",
+    ),
+    Binding("enter", "settle", "Take it", show=False, priority=True, id="batch.settle"),
+    Binding("a", "apply", "Apply", id="apply", tooltip="Write what is asked into the code"),
+    Binding("u", "undo", "Undo", id="undo", tooltip="Take the last apply back, byte for byte"),
+    Binding("d", "diff", "Diff", id="diff", tooltip="Show what apply would write"),
+    Binding(
+        "m",
+        "mode",
+        "Live/staged",
+        id="mode",
+        tooltip="Live: a release rewrites the file. Staged: only apply does",
+    ),
+    Binding("r", "profile", "Measure", id="profile", tooltip="Measure the script again"),
+    Binding("question_mark", "help", "Help", key_display="?", id="help"),
+    Binding("q", "quit", "Quit", id="quit"),
+    Binding("c", "cancel", "Cancel measuring", show=False, id="cancel"),
+    Binding("escape", "back", "Back", show=False, id="back"),
+    Binding("s", "sort", "Sort lines", show=False, id="sort"),
+    Binding("o", "edit", "Open in $EDITOR", show=False, id="edit"),
+    Binding("w", "panel('whatifs')", "What-ifs", show=False, id="panel.whatifs"),
+    Binding("l", "panel('lines')", "Lines", show=False, id="panel.lines"),
+    Binding("g", "panel('curve')", "Batch sizes", show=False, id="panel.curve"),
+    Binding("p", "panel('source')", "Source", show=False, id="panel.source"),
+)
+
+IN_PALETTE = ("batch.type", "apply", "undo", "diff", "mode", "profile", "cancel", "sort", "edit")
+"""Bindings that the command palette offers as well; the others are of no use without their key."""
+
+HELP = """\
+[b]Move a bar[/b]
+  drag             the other bar and the numbers follow at once
+  \\[ ]              batch size −1, +1       { }  −10, +10
+  b, or digits     type a batch size
+  Enter            take it at once; keys settle by themselves after a moment
+  Esc              back to the script as it is
+
+[b]Change the code[/b]
+  m                live ●: letting go rewrites the file · staged ○: only apply does
+  a                apply the batch size and the checked what-ifs
+  u                undo the last apply, byte for byte
+  d                show what apply would write
+  o                open the line in $EDITOR; saving measures again
+
+[b]Look[/b]
+  w l g p          what-ifs, lines, batch sizes, source
+  Space            check a what-if: the checked ones are asked together
+  Enter            explain a what-if · open a line · go to a batch size
+  s                sort the lines by time, memory, place
+
+[b]Measure[/b]
+  r                measure again          c, Esc  cancel
+
+[b]Signs[/b]
+  █ now   ▓ would be added   ░ would go   ┃ where you are
+  ± half the range the value is believed to lie in
+  exact            the same numbers come out of training
+  numerics         results differ by rounding
+  convergence      training may go another way: tune it anew
+  !                extrapolated, or does not apply: the reason is beside it
+"""

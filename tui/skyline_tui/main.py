@@ -1,0 +1,62 @@
+"""Starts the terminal UI on a training script."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from skyline.errors import ExitCode
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until the person leaves; returns the exit code of the process."""
+    parser = argparse.ArgumentParser(
+        prog="skyline tui",
+        description="See where a training script's time and memory go, drag its throughput or its memory, "
+        "and have the code rewritten to match.",
+        epilog="Example: skyline tui train.py -- --epochs 1",
+    )
+    parser.add_argument(
+        "script", nargs="?", metavar="SCRIPT", help="the training script; asked for where left out"
+    )
+    parser.add_argument("arguments", nargs="*", metavar="ARGS", help="arguments for the script, after --")
+    parser.add_argument("--interpreter", metavar="PYTHON", help="the Python that runs the script")
+    parser.add_argument(
+        "--staged", action="store_true", help="rewrite the file on apply only, not on every release"
+    )
+    options = parser.parse_args(argv)
+
+    if options.script is not None and not Path(options.script).is_file():
+        print(f"skyline tui: {options.script} is not a file. Name the script that trains.", file=sys.stderr)
+        return ExitCode.USAGE
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        hint = "Use `skyline profile` for output that can be piped."
+        print(f"skyline tui: this needs a terminal. {hint}", file=sys.stderr)
+        return ExitCode.USAGE
+
+    from skyline_tui.app import SkylineApp
+    from skyline_tui.client import Server
+    from skyline_tui.messages import Post
+    from skyline_tui.pick import pick_script
+    from skyline_tui.session import ServerSession
+
+    script = Path(options.script) if options.script else pick_script(Path.cwd())
+    if script is None:
+        return ExitCode.OK
+    script = script.resolve()
+    settings: dict[str, object] = {"profile": {"args": options.arguments}}
+    if options.interpreter:
+        settings["interpreter"] = options.interpreter
+
+    def connect(post: Post) -> ServerSession:
+        return ServerSession(script, Server(post, settings))
+
+    app = SkylineApp(script, connect, live=not options.staged)
+    app.run()
+    return app.return_code or ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""What the conversation with the server posts to the screen. Nothing but these crosses over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from textual.message import Message
+
+from skyline.report.protocol import ApplyResult, PreviewResult, ProfileChanged, QuestionParams
+from skyline.report.schema import EstimateReport, ProfileReport, WhatIfReport
+
+Post = Callable[[Message], object]
+
+
+class Severity(str, Enum):
+    """How loudly a message is shown; the values are Textual's."""
+
+    INFORMATION = "information"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass
+class ProfileMoved(Message):
+    """The server says that a script has a new profile, that it went stale, or why there is none."""
+
+    change: ProfileChanged
+
+
+@dataclass
+class ProfileArrived(Message):
+    """A profile was fetched, with every what-if asked singly (None where the server has none)."""
+
+    profile: ProfileReport
+    whatifs: WhatIfReport | None
+
+
+@dataclass
+class EstimateArrived(Message):
+    """The answer to a question, which may no longer be the question on the screen."""
+
+    question: QuestionParams
+    estimate: EstimateReport
+
+
+@dataclass
+class QuestionFailed(Message):
+    """A question the server would not answer, and why."""
+
+    question: QuestionParams
+    reason: str
+
+
+@dataclass
+class Progressed(Message):
+    """How far a piece of work is; ``fraction`` is None where nobody knows."""
+
+    title: str
+    text: str
+    fraction: float | None
+
+
+@dataclass
+class ProgressEnded(Message):
+    """The piece of work is over; ``text`` may say how it went."""
+
+    text: str
+
+
+@dataclass
+class FilesWritten(Message):
+    """The server's edit was written to these files."""
+
+    paths: tuple[Path, ...]
+
+
+@dataclass
+class ServerSaid(Message):
+    """Something the server wants read."""
+
+    text: str
+    severity: Severity
+
+
+@dataclass
+class ServerLost(Message):
+    """The server process ended by itself; ``log`` is the tail of what it wrote."""
+
+    exit_code: int | None
+    log: str
+
+
+@dataclass
+class Previewed(Message):
+    """The edits that would be made."""
+
+    preview: PreviewResult
+
+
+@dataclass
+class Applied(Message):
+    """Whether the change was written, with what the server then expected of it."""
+
+    question: QuestionParams
+    result: ApplyResult
+    expected: EstimateReport | None
+
+
+@dataclass
+class Reverted(Message):
+    """Whether the last change was taken back."""
+
+    result: ApplyResult

@@ -1,0 +1,67 @@
+"""Asks which script to open, where the command line does not say."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import Footer, OptionList, Static
+from textual.widgets.option_list import Option
+
+READ_BYTES = 200_000
+
+
+def training_scripts(folder: Path) -> list[Path]:
+    """Python files in the folder and the ones right below it that use torch and go backward."""
+    found: list[Path] = []
+    for path in (*sorted(folder.glob("*.py")), *sorted(folder.glob("*/*.py"))):
+        try:
+            with path.open("rb") as file:
+                text = file.read(READ_BYTES)
+        except OSError:
+            continue
+        if b"torch" in text and b".backward(" in text:
+            found.append(path)
+    return found
+
+
+def pick_script(folder: Path) -> Path | None:
+    """The only candidate, or the one the person picks; None where there is none, or they leave."""
+    found = training_scripts(folder)
+    if not found:
+        print(
+            f"skyline tui: no training script in {folder}. Name one: skyline tui SCRIPT",
+            file=sys.stderr,
+        )
+        return None
+    return found[0] if len(found) == 1 else PickApp(folder, found).run()
+
+
+class PickApp(App[Path]):
+    """A list of scripts; Enter takes one."""
+
+    CSS = """
+    Static { padding: 1 2; }
+    OptionList { margin: 0 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape", "quit", "Quit", id="quit")]
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, folder: Path, scripts: list[Path]) -> None:
+        super().__init__()
+        self._folder = folder
+        self._scripts = scripts
+
+    def compose(self) -> ComposeResult:
+        """The question and the list."""
+        yield Static(Content.assemble(("Skyline", "bold"), "   which script trains?"))
+        yield OptionList(*(Option(Content(str(path.relative_to(self._folder)))) for path in self._scripts))
+        yield Footer()
+
+    def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
+        """This one."""
+        self.exit(self._scripts[message.option_index])

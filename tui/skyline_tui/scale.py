@@ -1,0 +1,197 @@
+"""Where a place on a bar lies in batch sizes, and back: the curve of the profile read both ways.
+
+Between two points of the curve the iteration time, the samples of an iteration and the memory are taken as
+straight lines in the batch size. Throughput is then samples over time, which within one piece rises or falls
+all the way: that makes the search below a bisection.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from skyline.report.schema import CurvePointReport, ProfileReport
+
+CAPACITY_IS_FAR = 3.0
+"""A capacity more than this many times the largest point's memory would squeeze the bar into a corner."""
+
+FLAT = 0.2
+"""A curve that moves less than this share of a bar that begins at zero gets one that begins at its lowest point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What the two ends of a bar stand for."""
+
+    bottom: float
+    top: float
+    top_is_capacity: bool = False
+
+    @property
+    def cut(self) -> bool:
+        """Whether the bar does not begin at zero."""
+        return self.bottom > 0
+
+    @property
+    def constant(self) -> bool:
+        """Whether there is nothing to move along: the value is the same at every batch size."""
+        return self.top - self.bottom <= self.top * 1e-6
+
+    def fraction(self, value: float) -> float:
+        """Where on the bar a value lies; outside of it, the nearer end."""
+        if self.constant:
+            return 1.0
+        return min(max((value - self.bottom) / (self.top - self.bottom), 0.0), 1.0)
+
+    def value(self, fraction: float) -> float:
+        """The value at a place on the bar."""
+        return self.bottom + fraction * (self.top - self.bottom)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Time (ms), samples and memory (bytes) of one iteration at one batch size."""
+
+    batch_size: int
+    iteration_ms: float
+    samples: float
+    memory_bytes: float
+    extrapolated: bool = False
+
+    @property
+    def throughput(self) -> float:
+        """Samples per second."""
+        return self.samples / self.iteration_ms * 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The curve as the bars show it: at least two places, by rising batch size."""
+
+    places: tuple[Place, ...]
+    throughput: Axis
+    """In samples per second, up to the best on the curve."""
+    memory: Axis
+    """In bytes, up to the capacity of the device where that is near, else to the largest point."""
+
+    @property
+    def smallest(self) -> int:
+        """The batch size at the left end."""
+        return self.places[0].batch_size
+
+    @property
+    def largest(self) -> int:
+        """The batch size at the right end."""
+        return self.places[-1].batch_size
+
+    @property
+    def trusted_up_to(self) -> int | None:
+        """The largest batch size before the curve is extrapolated; None where it never is or always is."""
+        inside = [place.batch_size for place in self.places if not place.extrapolated]
+        return inside[-1] if inside and len(inside) < len(self.places) else None
+
+    def at(self, batch_size: int) -> Place:
+        """The curve at a batch size; outside its range, its nearer end."""
+        sizes = [place.batch_size for place in self.places]
+        if batch_size <= sizes[0]:
+            return self.places[0]
+        if batch_size >= sizes[-1]:
+            return self.places[-1]
+        index = bisect_right(sizes, batch_size) - 1
+        return _between(self.places[index], self.places[index + 1], batch_size)
+
+    def batch_size_for_throughput(self, samples_per_s: float) -> int:
+        """The smallest batch size that reaches this throughput, or the one with the best where none does."""
+        if self.places[0].throughput >= samples_per_s:
+            return self.smallest
+        for left, right in zip(self.places, self.places[1:], strict=False):
+            if right.throughput >= samples_per_s:
+                return _nearest(left, right, samples_per_s, lambda place: place.throughput)
+        return max(self.places, key=lambda place: place.throughput).batch_size
+
+    def batch_size_for_memory(self, size_bytes: float) -> int:
+        """The batch size whose memory comes nearest to this; the ends where it lies outside the curve."""
+        if self.places[0].memory_bytes >= size_bytes:
+            return self.smallest
+        for left, right in zip(self.places, self.places[1:], strict=False):
+            if right.memory_bytes >= size_bytes:
+                return _nearest(left, right, size_bytes, lambda place: place.memory_bytes)
+        return self.largest
+
+    def under(self, time_factor: float, memory_factor: float) -> Scale:
+        """The same curve under what-ifs, which are taken to change time and memory alike at every size.
+
+        The ends of the bars stay, or they would move under the pointer.
+        """
+        places = tuple(
+            replace(
+                place,
+                iteration_ms=place.iteration_ms * time_factor,
+                memory_bytes=place.memory_bytes * memory_factor,
+            )
+            for place in self.places
+        )
+        return replace(self, places=places)
+
+
+def scale_of(profile: ProfileReport) -> Scale | None:
+    """The scale of a profile's curve, or None where it has fewer than two points."""
+    places = tuple(_places(profile.curve))
+    if len(places) < 2:
+        return None
+    largest = max(place.memory_bytes for place in places)
+    capacity = profile.memory.capacity_bytes
+    near = capacity if capacity is not None and largest <= capacity <= largest * CAPACITY_IS_FAR else None
+    return Scale(
+        places,
+        throughput=_axis([place.throughput for place in places]),
+        memory=_axis([place.memory_bytes for place in places], near),
+    )
+
+
+def _axis(values: Sequence[float], capacity: int | None = None) -> Axis:
+    low, high = min(values), max(values)
+    top = float(capacity or high)
+    if high - low < FLAT * top:
+        return Axis(low, high)
+    return Axis(0.0, top, top_is_capacity=capacity is not None)
+
+
+def _places(points: Iterable[CurvePointReport]) -> list[Place]:
+    by_size = {point.batch_size: point for point in points if point.iteration_ms.value > 0}
+    return [
+        Place(
+            size,
+            point.iteration_ms.value,
+            point.throughput.value * point.iteration_ms.value / 1000.0,
+            point.peak_bytes.value,
+            point.extrapolated,
+        )
+        for size, point in sorted(by_size.items())
+    ]
+
+
+def _between(left: Place, right: Place, batch_size: int) -> Place:
+    share = (batch_size - left.batch_size) / (right.batch_size - left.batch_size)
+    return Place(
+        batch_size,
+        left.iteration_ms + share * (right.iteration_ms - left.iteration_ms),
+        left.samples + share * (right.samples - left.samples),
+        left.memory_bytes + share * (right.memory_bytes - left.memory_bytes),
+        right.extrapolated,
+    )
+
+
+def _nearest(left: Place, right: Place, target: float, read: Callable[[Place], float]) -> int:
+    """The whole batch size in one rising piece of the curve that comes nearest to the target."""
+    below, above = left.batch_size, right.batch_size
+    while above - below > 1:
+        middle = (below + above) // 2
+        if read(_between(left, right, middle)) < target:
+            below = middle
+        else:
+            above = middle
+    gap_below = target - read(_between(left, right, below))
+    gap_above = read(_between(left, right, above)) - target
+    return below if gap_below < gap_above else above

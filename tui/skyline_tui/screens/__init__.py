@@ -1,0 +1,1 @@
+"""What opens on top of the main screen: help, explanations, the diff, an input."""

@@ -1,0 +1,78 @@
+"""Why a what-if would bring what it would bring."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from skyline import units
+from skyline.report.schema import BaselineReport, EstimateReport
+from skyline_tui.figures import (
+    MUTED,
+    memory_change,
+    saved_memory,
+    saved_time,
+    spec,
+    throughput_change,
+    time_change,
+)
+from skyline_tui.screens.sheet import Sheet
+
+BASIS = {
+    "cpu-measured": "the simulation was checked against measured runs on CPUs",
+    "gpu-trace-pair": "the simulation was checked against pairs of GPU traces",
+    "model-only": "a model alone: nothing of this kind was measured to check it against",
+}
+SEMANTICS = {
+    "exact": "the same numbers come out of training",
+    "numerics": "results differ by rounding",
+    "convergence": "training may go another way: tune the learning rate anew",
+}
+
+
+class Explain(Sheet):
+    """Numbers, what they rest on, what they assume, and whether the code can be rewritten."""
+
+    def __init__(self, estimate: EstimateReport, baseline: BaselineReport) -> None:
+        super().__init__(spec(estimate), Content("\n").join(_lines(estimate, baseline)))
+
+
+def _lines(estimate: EstimateReport, baseline: BaselineReport) -> list[Content]:
+    lines = [Content.styled(estimate.title, "bold"), Content("")]
+    if estimate.applicable:
+        change = saved_memory(estimate, baseline)
+        lines += [
+            _row(
+                "iteration",
+                f"{time_change(baseline.iteration_ms, estimate.iteration_ms)}   {saved_time(estimate, baseline)}",
+            ),
+            _row("throughput", throughput_change(baseline.throughput, estimate.throughput)),
+            _row("peak memory", f"{memory_change(baseline.peak_bytes, estimate.peak_bytes)}   {change}"),
+            _row("speedup", units.format_ratio(estimate.speedup)),
+        ]
+    else:
+        lines.append(_row("! not here", estimate.reason or "no reason was given"))
+    lines += [_row("semantics", f"{estimate.semantics}: {SEMANTICS[estimate.semantics]}")]
+    lines += [_row("basis", f"{estimate.basis}: {BASIS[estimate.basis]}")]
+    lines += [
+        _row(
+            "replay error",
+            f"{units.format_share(baseline.replay_error)} when the script as it is was simulated",
+        )
+    ]
+    if estimate.extrapolated:
+        lines.append(_row("! range", "extrapolated: outside of what was measured"))
+    rewrite = {
+        "available": "a applies it to the code",
+        "refused": "refused",
+        "none": "this has to be done by hand",
+    }
+    why = f": {estimate.rewrite_reason}" if estimate.rewrite_reason else ""
+    lines.append(_row("rewrite", rewrite[estimate.rewrite] + why))
+    if estimate.assumptions:
+        lines += [Content(""), Content.styled("It assumes", "bold")]
+        lines += [Content(f"· {assumption}") for assumption in estimate.assumptions]
+    return lines
+
+
+def _row(name: str, value: str) -> Content:
+    return Content.assemble((f"{name:<13}", MUTED), value)

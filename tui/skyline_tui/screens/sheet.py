@@ -1,0 +1,48 @@
+"""A page of text over the main screen."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+
+class Sheet(ModalScreen[None]):
+    """Scrolls where it is too long; goes away on Esc, on q and on a click beside it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,enter", "dismiss", "Close", id="sheet.close"),
+        Binding("j", "scroll(1)", "Down", show=False, id="sheet.down"),
+        Binding("k", "scroll(-1)", "Up", show=False, id="sheet.up"),
+    ]
+
+    def __init__(self, title: str, content: Content) -> None:
+        super().__init__()
+        self._title = title
+        self._content = content
+
+    def compose(self) -> ComposeResult:
+        """A frame with the text in it."""
+        with VerticalScroll(classes="sheet") as frame:
+            frame.border_title = self._title
+            frame.border_subtitle = "Esc closes"
+            yield Static(self._content)
+
+    def on_mount(self) -> None:
+        """The arrow keys scroll."""
+        self.query_one(VerticalScroll).focus()
+
+    def on_click(self, event: object) -> None:
+        """A click beside the page closes it."""
+        widget = getattr(event, "widget", None)
+        if widget is self:
+            self.dismiss()
+
+    def action_scroll(self, lines: int) -> None:
+        """Move by lines."""
+        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)

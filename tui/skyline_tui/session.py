@@ -1,0 +1,115 @@
+"""One script and the server that knows about it: the questions the screen asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from skyline.report import protocol
+from skyline.report.protocol import ApplyResult, PreviewResult, QuestionParams, UriParams
+from skyline.report.schema import EstimateReport, ProfileReport, WhatIfReport
+from skyline_tui.client import Server
+
+
+class Session(Protocol):
+    """What the screen needs of a script; everything raises SkylineError with a reason to show."""
+
+    script: Path
+    uri: str
+
+    async def start(self) -> None:
+        """Get ready to answer."""
+        ...
+
+    async def stop(self) -> None:
+        """Let go of everything."""
+        ...
+
+    async def profile(self) -> None:
+        """Measure the script; what comes of it is posted."""
+        ...
+
+    async def cancel(self) -> None:
+        """Stop measuring."""
+        ...
+
+    async def latest(self) -> ProfileReport | None:
+        """The newest profile there is."""
+        ...
+
+    async def whatifs(self) -> WhatIfReport | None:
+        """Every what-if asked singly."""
+        ...
+
+    async def simulate(self, question: QuestionParams) -> EstimateReport:
+        """What would come of this change."""
+        ...
+
+    async def preview(self, question: QuestionParams) -> PreviewResult:
+        """The edits that would make the change."""
+        ...
+
+    async def apply(self, question: QuestionParams) -> ApplyResult:
+        """Make the change in the files."""
+        ...
+
+    async def revert(self) -> ApplyResult:
+        """Take the last change back."""
+        ...
+
+
+class ServerSession:
+    """A script, asked about over the language-server protocol."""
+
+    def __init__(self, script: Path, server: Server) -> None:
+        self.script = script
+        self.uri = script.as_uri()
+        self._server = server
+
+    async def start(self) -> None:
+        """Start the server, at the root of the project that the script is in."""
+        await self._server.start(project_root(self.script))
+
+    async def stop(self) -> None:
+        """End the server."""
+        await self._server.stop()
+
+    async def profile(self) -> None:
+        """Have the script measured."""
+        await self._server.execute(protocol.COMMAND_PROFILE, self.uri)
+
+    async def cancel(self) -> None:
+        """Have the measuring stopped."""
+        await self._server.execute(protocol.COMMAND_CANCEL, self.uri)
+
+    async def latest(self) -> ProfileReport | None:
+        """The newest profile the server has."""
+        return await self._server.request_if_any(protocol.PROFILE, UriParams(self.uri), ProfileReport)
+
+    async def whatifs(self) -> WhatIfReport | None:
+        """Every what-if asked singly, in the server's order."""
+        return await self._server.request_if_any(protocol.WHATIFS, UriParams(self.uri), WhatIfReport)
+
+    async def simulate(self, question: QuestionParams) -> EstimateReport:
+        """The combined estimate."""
+        return await self._server.request(protocol.SIMULATE, question, EstimateReport)
+
+    async def preview(self, question: QuestionParams) -> PreviewResult:
+        """The edits and their diff."""
+        return await self._server.request(protocol.PREVIEW, question, PreviewResult)
+
+    async def apply(self, question: QuestionParams) -> ApplyResult:
+        """The edits, made: they come back as an edit of the workspace, which the client writes."""
+        return await self._server.request(protocol.APPLY, question, ApplyResult)
+
+    async def revert(self) -> ApplyResult:
+        """The edits of the last apply, unmade."""
+        return await self._server.request(protocol.REVERT, UriParams(self.uri), ApplyResult)
+
+
+def project_root(script: Path) -> Path:
+    """The nearest folder above the script with a pyproject.toml or a .git, else the script's own."""
+    for folder in script.parents:
+        if (folder / "pyproject.toml").exists() or (folder / ".git").exists():
+            return folder
+    return script.parent

@@ -1,0 +1,45 @@
+"""The line that sums up: what the question on the screen brings together, or how the last promise was kept."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from skyline import units
+from skyline.report.protocol import QuestionParams
+from skyline.report.schema import EstimateReport, ProfileReport
+from skyline_tui.figures import MUTED
+
+NOTHING_ASKED = "drag a bar, or check a what-if with space"
+
+
+def together(estimate: EstimateReport | None, question: QuestionParams) -> Content:
+    """``together: 177.3 ms ±2.4 · 181 samples/s · 1.9 GB``."""
+    if estimate is None:
+        return Content.styled(NOTHING_ASKED, MUTED)
+    names = [f"batch {question.batchSize}"] if question.batchSize is not None else []
+    names += question.whatifs
+    what = names[0] if len(names) == 1 else f"together ({len(names)})"
+    if not estimate.applicable:
+        return Content.assemble(
+            (f"{what}: ", "bold"), ("! " + (estimate.reason or "does not apply here"), "$text-warning")
+        )
+    parts = [units.format_ms_interval(estimate.iteration_ms)]
+    if estimate.throughput is not None:
+        parts.append(units.format_throughput_interval(estimate.throughput))
+    parts.append(units.format_bytes(estimate.peak_bytes.value))
+    parts.append(f"{units.format_ratio(estimate.speedup)} speed")
+    mark = " · !\u00a0extrapolated" if estimate.extrapolated else ""
+    return Content.assemble((f"{what}: ", "bold"), " · ".join(parts), (mark, "bold $text-warning"))
+
+
+def kept_promise(expected: EstimateReport, profile: ProfileReport) -> Content:
+    """What was predicted for the change that was just applied, beside what was then measured."""
+    predicted, measured = expected.iteration_ms, profile.iteration_ms
+    off = abs(predicted.value / measured.value - 1)
+    overlap = predicted.low <= measured.high and measured.low <= predicted.high
+    verdict = "within the ranges" if overlap else "outside the ranges"
+    return Content.assemble(
+        ("applied: ", "bold"),
+        f"predicted {units.format_ms_interval(predicted)}, measured {units.format_ms_interval(measured)}: ",
+        (f"{units.format_share(off)} off, {verdict}", "$text-success" if overlap else "$text-warning"),
+    )

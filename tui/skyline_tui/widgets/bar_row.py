@@ -1,0 +1,47 @@
+"""A bar with its name and its figures."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.widgets import Label, Static
+
+from skyline_tui.scale import Axis
+from skyline_tui.widgets.drag_bar import DragBar
+
+
+class BarRow(Horizontal):
+    """Puts values on a bar by its axis, except where the pointer holds it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id=f"{name.lower()}-row", classes="bar-row")
+        self._label = name
+        self.bar = DragBar(f"{name.lower()}-bar")
+        self._figures = Static(id=f"{name.lower()}-figures", classes="bar-figures")
+
+    def compose(self) -> ComposeResult:
+        """Name, bar, figures."""
+        yield Label(self._label, classes="bar-name")
+        yield self.bar
+        yield self._figures
+
+    @property
+    def room(self) -> int:
+        """Cells for the figures."""
+        return self._figures.content_size.width
+
+    def figures(self, content: Content) -> None:
+        """What the bar shows, in numbers."""
+        self._figures.update(content)
+
+    def block(self, why_not: str) -> None:
+        """There is nothing to drag along, or, with an empty reason, there is."""
+        self.bar.why_not = why_not
+
+    def show(self, axis: Axis, now: float | None, then: float | None) -> None:
+        """Now and then, in the unit of the axis."""
+        self.bar.cut = axis.cut
+        self.bar.now = 0.0 if now is None else axis.fraction(now)
+        if not self.bar.held:
+            self.bar.then = None if then is None else axis.fraction(then)

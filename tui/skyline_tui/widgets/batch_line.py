@@ -1,0 +1,49 @@
+"""The batch size that both bars stand for, and where it is set."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from textual.content import Content
+from textual.widgets import Static
+
+from skyline.report.schema import EstimateReport, ProfileReport
+from skyline_tui.figures import ARROW, MUTED, flow, time_change
+from skyline_tui.scale import Scale
+
+
+class BatchLine(Static):
+    """Batch size, iteration time, how far to trust it, and the place in the code."""
+
+    def __init__(self) -> None:
+        super().__init__(id="batch-line")
+
+    def show(
+        self, profile: ProfileReport, scale: Scale | None, asked: int | None, estimate: EstimateReport | None
+    ) -> None:
+        """Folds by the width there is."""
+        parts = _parts(profile, scale, asked, estimate)
+        self.update(flow(parts, self.content_size.width or self.app.size.width - 2))
+
+
+def _parts(
+    profile: ProfileReport, scale: Scale | None, asked: int | None, estimate: EstimateReport | None
+) -> list[Content]:
+    batch_size = profile.batch_size
+    if batch_size.value is None:
+        return []
+    moved = asked is not None and asked != batch_size.value
+    sizes = f"{batch_size.value} {ARROW} {asked}" if moved else str(batch_size.value)
+    parts = [Content.assemble("Batch size ", (sizes, "bold"))]
+    if estimate is not None:
+        parts.append(Content(time_change(profile.iteration_ms, estimate.iteration_ms)))
+        if estimate.extrapolated:
+            limit = scale.trusted_up_to if scale else None
+            beyond = f" beyond {limit}" if limit is not None and asked is not None and asked > limit else ""
+            parts.append(Content.styled(f"! extrapolated{beyond}", "bold $text-warning"))
+    if batch_size.knob is not None:
+        knob = batch_size.knob
+        parts.append(Content.styled(f"set in {PurePath(knob.file).name}:{knob.line}", MUTED))
+    elif batch_size.reason:
+        parts.append(Content.styled(f"! cannot be rewritten: {batch_size.reason}", "$text-warning"))
+    return parts

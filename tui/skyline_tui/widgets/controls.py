@@ -1,0 +1,255 @@
+"""The two bars and the batch size between them: move one, the other follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.timer import Timer
+
+from skyline import units
+from skyline.report.protocol import QuestionParams
+from skyline.report.schema import EstimateReport, ProfileReport
+from skyline_tui.figures import MUTED, fitting, memory_change, throughput_change
+from skyline_tui.scale import Scale, scale_of
+from skyline_tui.widgets.bar_row import BarRow
+from skyline_tui.widgets.batch_line import BatchLine
+from skyline_tui.widgets.drag_bar import DragBar
+
+SETTLE_S = 0.7
+"""Keys have no release: this long without one counts as it."""
+
+
+class Controls(Vertical):
+    """Turns drags, keys and typed numbers into a batch size, and shows what the server expects of it."""
+
+    @dataclass
+    class Moved(Message):
+        """The person is at this batch size, and may go on."""
+
+        batch_size: int
+
+    @dataclass
+    class Settled(Message):
+        """The person let go: this is the batch size they want."""
+
+        batch_size: int
+
+    measuring: reactive[bool] = reactive(False)
+    """Whether a measurement is on its way: the curve comes last."""
+
+    def __init__(self) -> None:
+        super().__init__(id="controls")
+        self.asked: int | None = None
+        self._spent = False
+        self._profile: ProfileReport | None = None
+        self._estimate: EstimateReport | None = None
+        self._plain: Scale | None = None
+        self._scale: Scale | None = None
+        self._settling: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """A row for each bar, and one for what they have in common."""
+        yield BarRow("Throughput")
+        yield BarRow("Memory")
+        yield BatchLine()
+
+    @property
+    def current(self) -> int | None:
+        """The batch size in the file."""
+        return self._profile.batch_size.value if self._profile else None
+
+    @property
+    def wanted(self) -> int | None:
+        """The batch size the bars are at; None where that is the one in the file."""
+        return self.asked if self.asked != self.current else None
+
+    @property
+    def held(self) -> bool:
+        """Whether the pointer has hold of a bar."""
+        return any(bar.held for bar in self.query(DragBar))
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether keys moved the bars and nothing came of it yet."""
+        return self._settling is not None
+
+    @property
+    def why_not(self) -> str:
+        """Why there is nothing to drag along; empty where there is."""
+        profile = self._profile
+        if profile is None:
+            return ""
+        if profile.batch_size.value is None:
+            return (
+                f"no batch size to move: {profile.batch_size.reason or 'it could not be found in the script'}"
+            )
+        if self._plain is None and self.measuring:
+            return "other batch sizes are being measured"
+        if self._plain is None:
+            number = len(profile.curve)
+            why = profile.batch_size.reason or "no other batch size could be run"
+            return f"nothing to drag along: {number or 'no'} point{'s' * (number != 1)} on the curve ({why})"
+        return ""
+
+    def show(self, profile: ProfileReport) -> None:
+        """A new profile. What was applied is answered by it; what is still only asked stays."""
+        self._profile = profile
+        # While the curve of changed code is being measured, the one from before still leads the pointer; the
+        # numbers come from the server, which says that they are extrapolated.
+        self._plain = scale_of(profile) or (self._plain if self.measuring else None)
+        if self.wanted is None or self._spent:
+            self.drop()
+        else:
+            self._estimate, self._scale = None, self._plain
+            self._draw()
+
+    def spent(self) -> None:
+        """What was asked is written into the code: the next profile takes its place."""
+        self._spent = True
+
+    def show_estimate(self, question: QuestionParams, estimate: EstimateReport) -> None:
+        """The server's answer to the question on the screen."""
+        self._estimate = estimate
+        if not self.held and self._plain is not None:
+            self._scale = _scale_under(self._plain, question, estimate, self.current)
+        self._draw()
+
+    def drop(self) -> None:
+        """Forget what was asked: back to the script as it is."""
+        self._stop_settling()
+        for bar in self.query(DragBar):
+            if bar.held:
+                bar.let_go()
+        self.asked, self._spent = None, False
+        self._estimate, self._scale = None, self._plain
+        self._draw()
+
+    def clear_estimate(self) -> None:
+        """Nothing is asked any more."""
+        self._estimate, self._scale = None, self._plain
+        self._draw()
+
+    def step(self, change: int) -> None:
+        """Move by whole samples, as keys do."""
+        if self.current is None or self.why_not:
+            self._say_why_not()
+            return
+        self._move(max((self.asked or self.current) + change, 1))
+        self._stop_settling()
+        self._settling = self.set_timer(SETTLE_S, self.settle)
+
+    def choose(self, batch_size: int) -> None:
+        """Go to a batch size that was typed, which may lie outside of the bars."""
+        if self.current is None:
+            self._say_why_not()
+            return
+        self._move(batch_size)
+        self.settle()
+
+    def settle(self) -> None:
+        """Take what the bars show as meant."""
+        self._stop_settling()
+        if self.asked is not None:
+            self.post_message(self.Settled(self.asked))
+
+    def watch_measuring(self) -> None:
+        """The reason in the place of the bars depends on it."""
+        self._draw()
+
+    def on_drag_bar_dragged(self, message: DragBar.Dragged) -> None:
+        """The pointer moved: read the curve at its place."""
+        message.stop()
+        self._stop_settling()
+        message.bar.then = message.fraction
+        self._move(self._batch_size_at(message.bar, message.fraction))
+
+    def on_drag_bar_released(self, message: DragBar.Released) -> None:
+        """The pointer let go: what it was at is meant."""
+        message.stop()
+        self._move(self._batch_size_at(message.bar, message.fraction))
+        self.settle()
+
+    def _batch_size_at(self, bar: DragBar, fraction: float) -> int:
+        scale = self._scale
+        if scale is None:
+            return self.current or 1
+        if bar.id == "throughput-bar":
+            return scale.batch_size_for_throughput(scale.throughput.value(fraction))
+        return scale.batch_size_for_memory(scale.memory.value(fraction))
+
+    def _move(self, batch_size: int) -> None:
+        if batch_size == self.asked:
+            self._draw()
+            return
+        self.asked, self._spent = batch_size, False
+        self._draw()
+        self.post_message(self.Moved(batch_size))
+
+    def _stop_settling(self) -> None:
+        if self._settling is not None:
+            self._settling.stop()
+            self._settling = None
+
+    def _say_why_not(self) -> None:
+        self.notify(self.why_not or "There is no profile yet.", severity="warning")
+
+    def on_resize(self) -> None:
+        """Figures and batch line are written for the width."""
+        self._draw()
+
+    def _draw(self) -> None:
+        profile, scale, estimate = self._profile, self._scale, self._estimate
+        if profile is None or not self.is_mounted:
+            return
+        rate, memory = self.query_one("#throughput-row", BarRow), self.query_one("#memory-row", BarRow)
+        rate.block(self.why_not)
+        memory.block(self.why_not)
+        if scale is not None:
+            # The curve answers at once; the server's estimate, which knows the what-ifs, takes its place.
+            at = scale.at(self.asked) if self.asked is not None else None
+            rate_then, memory_then = (at.throughput, at.memory_bytes) if at else (None, None)
+            if estimate is not None and (self.asked is None or estimate.batch_size == self.asked):
+                rate_then = estimate.throughput.value if estimate.throughput else rate_then
+                memory_then = estimate.peak_bytes.value
+            rate.show(scale.throughput, profile.throughput.value if profile.throughput else None, rate_then)
+            memory.show(scale.memory, profile.memory.peak_bytes.value, memory_then)
+            if scale.memory.constant:
+                memory.block("the same at every batch size that was measured")
+        asked = estimate.throughput if estimate else None
+        rate.figures(Content(throughput_change(profile.throughput, asked, rate.room)))
+        memory.figures(self._memory_figures(profile, memory.room))
+        self.query_one(BatchLine).show(profile, scale, self.asked, estimate)
+
+    def _memory_figures(self, profile: ProfileReport, width: int) -> Content:
+        """The change, and what the bar's ends stand for where there is room to say it."""
+        then = self._estimate.peak_bytes if self._estimate else None
+        change = memory_change(profile.memory.peak_bytes, then, width)
+        if self._plain is None:
+            return Content(change)
+        axis = self._plain.memory
+        top = units.format_bytes(axis.top)
+        if axis.top_is_capacity:
+            ends = fitting(width - len(change), f" of {top}", "")
+        elif axis.cut:
+            bottom = units.byte_scale([axis.top]).number(axis.bottom)
+            ends = fitting(width - len(change), f"  bar {bottom}–{top}", "")
+        else:
+            ends = fitting(width - len(change), f"  bar to {top}", "")
+        return Content.assemble(change, (ends, f"not bold {MUTED}"))
+
+
+def _scale_under(
+    plain: Scale, question: QuestionParams, estimate: EstimateReport, current: int | None
+) -> Scale:
+    """The curve with the effect of the what-ifs, so that the pointer reads it as the server answers it."""
+    if not question.whatifs:
+        return plain
+    at = plain.at(question.batchSize or current or plain.smallest)
+    return plain.under(
+        estimate.iteration_ms.value / at.iteration_ms, estimate.peak_bytes.value / at.memory_bytes
+    )

@@ -1,0 +1,116 @@
+"""A bar that shows a value and is dragged to another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+
+LEFT_END, CUT_END, RIGHT_END = "▕", "…", "▏"
+NOW, GAIN, LOSS, EMPTY, HANDLE = "█", "▓", "░", "┄", "┃"
+
+
+class DragBar(Widget):
+    """Where the script is now and where it would be, as fractions of the bar; the pointer moves the second.
+
+    Now is solid; what a change adds is shaded dark, what it takes away light; so the bar reads without colour.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "bar--now",
+        "bar--gain",
+        "bar--loss",
+        "bar--empty",
+        "bar--handle",
+    }
+
+    now: reactive[float | None] = reactive(None)
+    then: reactive[float | None] = reactive(None)
+    cut: reactive[bool] = reactive(False)
+    """Whether the bar begins above zero, which its left end then shows."""
+    why_not: reactive[str] = reactive("")
+    """What stands in the place of the bar where there is nothing to drag along."""
+
+    @dataclass
+    class Dragged(Message):
+        """The pointer holds the bar at ``fraction``."""
+
+        bar: DragBar
+        fraction: float
+
+    @dataclass
+    class Released(Message):
+        """The pointer let go of the bar at ``fraction``."""
+
+        bar: DragBar
+        fraction: float
+
+    def __init__(self, bar_id: str) -> None:
+        super().__init__(id=bar_id)
+        self.held = False
+
+    @property
+    def track_width(self) -> int:
+        """Cells between the two ends."""
+        return max(self.size.width - 2, 1)
+
+    def fraction_at(self, x: int) -> float:
+        """The fraction under a column of the widget; the outermost cells are the very ends."""
+        return min(max((x - 1) / max(self.track_width - 1, 1), 0.0), 1.0)
+
+    def render(self) -> Content:
+        """The two ends and what is between them."""
+        if self.why_not or self.now is None:
+            return Content.styled(
+                self.why_not or "waiting for the first profile", self.get_visual_style("bar--empty")
+            )
+        width = self.track_width
+        here = _cell(self.now, width)
+        there = here if self.then is None else _cell(self.then, width)
+        cells = [NOW if cell <= here else EMPTY for cell in range(width)]
+        for cell in range(here + 1, there):
+            cells[cell] = GAIN
+        for cell in range(there + 1, here + 1):
+            cells[cell] = LOSS
+        cells[there] = HANDLE
+        names = {NOW: "now", GAIN: "gain", LOSS: "loss", EMPTY: "empty", HANDLE: "handle"}
+        parts = [Content.styled(cell, self.get_visual_style(f"bar--{names[cell]}")) for cell in cells]
+        return Content.assemble(CUT_END if self.cut else LEFT_END, *parts, RIGHT_END)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Take hold; the bar jumps to the pointer, so that a click works as well as a drag."""
+        if self.why_not or self.now is None or event.button != 1:
+            return
+        self.held = True
+        self.add_class("-held")
+        self.capture_mouse()
+        self.post_message(self.Dragged(self, self.fraction_at(event.x)))
+        event.stop()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Follow the pointer, also outside of the widget."""
+        if self.held:
+            self.post_message(self.Dragged(self, self.fraction_at(event.x)))
+            event.stop()
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Let go."""
+        if self.held:
+            self.let_go()
+            self.post_message(self.Released(self, self.fraction_at(event.x)))
+            event.stop()
+
+    def let_go(self) -> None:
+        """End a drag without choosing anything."""
+        self.held = False
+        self.remove_class("-held")
+        self.release_mouse()
+
+
+def _cell(fraction: float, width: int) -> int:
+    return min(max(round(fraction * (width - 1)), 0), width - 1)

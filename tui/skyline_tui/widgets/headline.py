@@ -1,0 +1,99 @@
+"""What is measured, how fast it is, and what the numbers rest on."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from textual.content import Content
+from textual.widgets import Static
+
+from skyline import units
+from skyline.report.basis import command_line, device_name, when
+from skyline.report.place import middle
+from skyline.report.schema import ProfileReport
+from skyline_tui.figures import MUTED, fitting, flow, spread
+
+NARROW = 100
+
+
+class Headline(Static):
+    """Name, basis and the four numbers; everything folds onto further lines where the terminal is narrow."""
+
+    def __init__(self, script: Path) -> None:
+        super().__init__(id="headline")
+        self._script = script
+        self._profile: ProfileReport | None = None
+        self._stale = False
+        self._live = True
+
+    def show(self, profile: ProfileReport | None, *, stale: bool) -> None:
+        """A new profile, or the news that the one shown no longer fits the files."""
+        self._profile, self._stale = profile, stale
+        self.refresh(layout=True)
+
+    def show_mode(self, *, live: bool) -> None:
+        """Whether a release rewrites the file."""
+        self._live = live
+        self.refresh(layout=True)
+
+    def on_resize(self) -> None:
+        """What fits on a line is worked out from the width."""
+        self.refresh(layout=True)
+
+    def render(self) -> Content:
+        """Name and mode, the basis, the numbers."""
+        width = max(self.content_size.width or self.app.size.width - 2, 20)
+        profile = self._profile
+        mode = (
+            Content.styled("live ●", "$text-success")
+            if self._live
+            else Content.styled("staged ○", "$text-warning")
+        )
+        name = middle(command_line(profile) if profile else self._script.name, width - 25)
+        title = Content.assemble(("Skyline", "bold $text-primary"), "   ", (name, "bold"))
+        if profile is None:
+            return spread(title, mode, width)
+        numbers, replay = _numbers(profile), f"replay error {units.format_share(profile.replay_error)}"
+        stale = (
+            Content.styled("stale", "bold $text-warning on $warning-muted") if self._stale else Content("")
+        )
+        if width >= NARROW:
+            numbers.append(Content(replay))
+            title += Content("   ")
+            # The word has its room kept: nothing may move under the pointer when a profile goes stale.
+            room = width - title.cell_length - mode.cell_length - len(" stale ") - 2
+            basis = fitting(room, *(" · ".join(_basis(profile, cells)) for cells in (40, 28, 16, 0)))
+            first = title + Content.styled(basis, MUTED) + Content(" ") + stale
+            return Content("\n").join([spread(first, mode, width), flow(numbers, width)])
+        parts = [*_basis(profile, 28), replay.replace("error", "off")]
+        below = flow([Content.styled(part, MUTED) for part in parts], width, separator=" · ")
+        return Content("\n").join(
+            [spread(title + Content("   ") + stale, mode, width), below, flow(numbers, width)]
+        )
+
+
+def _numbers(profile: ProfileReport) -> list[Content]:
+    predicted = " (predicted)" if profile.mode == "predicted" else ""
+    peak = units.format_bytes_of(profile.memory.peak_bytes.value, profile.memory.capacity_bytes)
+    rate = units.format_throughput(profile.throughput.value) if profile.throughput else "unknown samples/s"
+    return [
+        Content.assemble(
+            (units.format_ms_interval(profile.iteration_ms), "bold"), f" per iteration{predicted}"
+        ),
+        Content.styled(rate, "bold"),
+        Content.assemble("peak ", (peak, "bold")),
+    ]
+
+
+def _basis(profile: ProfileReport, device_cells: int) -> list[str]:
+    moment = when(profile.created)
+    # Of today's measurements the time of day says it all.
+    moment = moment.removeprefix(datetime.now().astimezone().strftime("%Y-%m-%d "))
+    device = fitting(device_cells, device_name(profile), profile.device.kind.upper())
+    if profile.device.kind == "cpu":
+        device += f", {profile.intraop_threads} thread{'s' * (profile.intraop_threads != 1)}"
+    parts = [f"{profile.mode} {moment} on {device}"]
+    if profile.mode == "measured":
+        parts += [f"{len(profile.steps)} steps", f"overhead {units.format_ratio(profile.overhead)}"]
+    return parts

@@ -1,0 +1,117 @@
+"""The lines of the person's code by what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList
+
+from skyline import units
+from skyline.report.place import common_base, middle, place
+from skyline.report.schema import LineReport, ProfileReport
+from skyline_tui.figures import MUTED, tail
+from skyline_tui.widgets.row_list import RowList
+
+UNATTRIBUTED = "(not attributed to a line)"
+ROOMY = 110
+"""From this width on the phases get columns of their own."""
+HEAD = "head"
+"""The row that names the columns."""
+
+_ORDERS: tuple[tuple[str, Callable[[LineReport], tuple[object, ...]]], ...] = (
+    ("time", lambda line: (-line.self_ms,)),
+    ("memory", lambda line: (-line.activation_bytes, -line.self_ms)),
+    ("place", lambda line: (line.file, line.line)),
+)
+
+
+class Lines(RowList):
+    """Place, code, time, share; the unattributed rest comes last, so that the column adds up."""
+
+    @dataclass
+    class Opened(Message):
+        """The person wants to see this line in its file."""
+
+        line: LineReport
+
+    def __init__(self) -> None:
+        super().__init__(id="lines", classes="panel")
+        self._profile: ProfileReport | None = None
+        self._order = 0
+        self._by_id: dict[str, LineReport] = {}
+        self._title()
+
+    @property
+    def current(self) -> LineReport | None:
+        """The line the cursor is on; None on the unattributed rest."""
+        option = self.highlighted_option
+        return self._by_id.get(option.id or "") if option else None
+
+    def show(self, profile: ProfileReport) -> None:
+        """A new profile."""
+        self._profile = profile
+        self.redraw()
+
+    def next_order(self) -> None:
+        """Sort by the next criterion."""
+        self._order = (self._order + 1) % len(_ORDERS)
+        self._title()
+        self.redraw()
+
+    def rows(self, width: int) -> Iterable[tuple[str, Content]]:
+        """Numbers in full; the code takes what is left."""
+        profile = self._profile
+        if profile is None:
+            yield "empty", Content.styled("waiting for the first profile", MUTED)
+            return
+        known = sorted((line for line in profile.lines if line.line), key=_ORDERS[self._order][1])
+        rest = [line for line in profile.lines if not line.line]
+        base = common_base(profile.script, tuple(line.file for line in known))
+        self._by_id = {f"{line.file}:{line.line}:{line.function}": line for line in known}
+        scale = units.time_scale(line.self_ms for line in profile.lines)
+        place_width = min(max((len(_place(line, base)) for line in known), default=0), max(width // 4, 14))
+        if width >= ROOMY:
+            head = (
+                f"{'forward':>8}{'backward':>10}{'optimizer':>11}  {'memory':>9}  {'time':>9}  {'share':>6}"
+            )
+            yield HEAD, Content.styled(head.rjust(width), MUTED)
+        for line_id, line in [*self._by_id.items(), *(("unattributed", line) for line in rest)]:
+            yield line_id, _row(line, scale, base, place_width, width)
+
+    def clicked(self, event: events.Click) -> None:
+        """Looking changes nothing: one click is enough."""
+        self.action_select()
+
+    def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
+        """Enter opens."""
+        message.stop()
+        line = self._by_id.get(message.option.id or "")
+        if line is not None:
+            self.post_message(self.Opened(line))
+
+    def _title(self) -> None:
+        self.border_title = "Costliest lines (Enter opens)"
+        self.border_subtitle = f"by {_ORDERS[self._order][0]} · s sorts"
+
+
+def _place(line: LineReport, base: Path) -> str:
+    return place(line.file, line.line, base) if line.line else ""
+
+
+def _row(line: LineReport, scale: units.Scale, base: Path, place_width: int, width: int) -> Content:
+    numbers = f"{scale.text(line.self_ms):>9}  {units.format_share(line.share):>6}"
+    if width >= ROOMY:
+        memory = units.format_bytes(line.activation_bytes) if line.activation_bytes else ""
+        parts = (line.forward_ms, line.backward_ms, line.optimizer_ms)
+        columns = zip(parts, (8, 10, 11), strict=True)
+        phases = "".join((scale.number(part) if part else "·").rjust(cells) for part, cells in columns)
+        numbers = f"{phases}  {memory:>9}  {numbers}"
+    room = width - place_width - len(numbers) - 4
+    where = middle(_place(line, base), place_width).ljust(place_width)
+    code = tail(line.source.strip() if line.line else UNATTRIBUTED, room).ljust(room)
+    return Content.assemble((where, "$text-primary"), "  ", (code, "" if line.line else MUTED), "  ", numbers)

@@ -1,0 +1,62 @@
+"""A list whose rows are laid out for the width there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+
+class RowList(OptionList):
+    """Rebuilds its rows when the width changes and stays on the row it was on."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "cursor_down", "Down", show=False, id="list.down"),
+        Binding("k", "cursor_up", "Up", show=False, id="list.up"),
+    ]
+
+    unreachable: ClassVar[frozenset[str]] = frozenset({"head", "empty"})
+    """Rows the cursor passes over."""
+
+    @property
+    def row_width(self) -> int:
+        """Cells a row may fill; what does not fit must be shortened by whoever writes the row."""
+        return max(self.scrollable_content_region.width - 1, 20)
+
+    def rows(self, width: int) -> Iterable[tuple[str, Content]]:
+        """Identity and content of every row."""
+        raise NotImplementedError
+
+    def redraw(self) -> None:
+        """Write all rows anew."""
+        at = self.highlighted_option.id if self.highlighted_option else None
+        self.set_options(
+            Option(content, id=row_id, disabled=row_id in self.unreachable)
+            for row_id, content in self.rows(self.row_width)
+        )
+        ids = [option.id for option in self.options]
+        if ids:
+            first = next((index for index, option in enumerate(self.options) if not option.disabled), 0)
+            self.highlighted = ids.index(at) if at in ids else first
+
+    async def _on_click(self, event: events.Click) -> None:
+        """A click goes to a row, a second one takes it, as Enter does: a stray click must change nothing."""
+        event.prevent_default()
+        row = event.style.meta.get("option")
+        if row is not None and not self.options[row].disabled:
+            self.highlighted = row
+            self.clicked(event)
+
+    def clicked(self, event: events.Click) -> None:
+        """What a click on the highlighted row does."""
+        if event.chain > 1:
+            self.action_select()
+
+    def on_resize(self) -> None:
+        """Another width, other rows."""
+        self.redraw()

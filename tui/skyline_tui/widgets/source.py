@@ -1,0 +1,85 @@
+"""A file of the person's with what each line costs beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.highlight import highlight
+from textual.widgets import Static
+
+from skyline import units
+from skyline.errors import SkylineError
+from skyline.report.schema import LineReport, ProfileReport
+from skyline.source.text import SourceText
+from skyline_tui.figures import MUTED
+
+GUTTER = 9
+
+
+class Source(VerticalScroll):
+    """Shows a line in its file, read from disk at that moment."""
+
+    def __init__(self) -> None:
+        super().__init__(id="source", classes="panel")
+        self.border_title = "Source (o edits)"
+        self._costs: dict[tuple[str, int], float] = {}
+        self.file: str = ""
+        self.line: int = 0
+
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """File and line in view."""
+        return (self.file, self.line) if self.file else None
+
+    def compose(self) -> ComposeResult:
+        """One block of text."""
+        yield Static("Enter on a line shows it here", id="source-text")
+
+    def show(self, profile: ProfileReport) -> None:
+        """A new profile; the file in view stays, or becomes the one with the dearest line."""
+        self._costs = {}
+        for line in profile.lines:
+            key = (line.file, line.line)
+            self._costs[key] = self._costs.get(key, 0.0) + line.self_ms
+        if not self.file:
+            first = next((line for line in profile.lines if line.line), None)
+            self.file, self.line = (first.file, first.line) if first else (profile.script, 1)
+        self.reload()
+
+    def open(self, line: LineReport) -> None:
+        """Go to a line."""
+        self.file, self.line = line.file, line.line
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the file again."""
+        block = self.query_one("#source-text", Static)
+        self.border_subtitle = f"{Path(self.file).name}:{self.line}"
+        try:
+            source = SourceText.read(self.file)
+        except SkylineError as error:
+            block.update(Content.styled(str(error), "$text-warning"))
+            return
+        block.update(self._written(source))
+        self.call_after_refresh(self._scroll_to_line)
+
+    def _written(self, source: SourceText) -> Content:
+        text = "\n".join(source.line(number) for number in range(1, source.line_count + 1))
+        code = highlight(text, language="python").split("\n", allow_blank=True)
+        costs = {line: cost for (file, line), cost in self._costs.items() if file == self.file}
+        scale = units.time_scale(costs.values())
+        rows: list[Content] = []
+        for number, line in enumerate(code[: source.line_count], start=1):
+            cost = scale.text(costs[number]) if number in costs else ""
+            here = number == self.line
+            mark = "▶" if here else " "
+            gutter = Content.styled(f"{cost:>{GUTTER}} {mark}{number:>4} ", "bold" if here else MUTED)
+            row = gutter + line
+            rows.append(row.stylize("on $primary-muted") if here else row)
+        return Content("\n").join(rows)
+
+    def _scroll_to_line(self) -> None:
+        self.scroll_to(y=max(self.line - 1 - self.size.height // 2, 0), animate=False)

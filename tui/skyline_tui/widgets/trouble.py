@@ -1,0 +1,39 @@
+"""Why there are no newer numbers: the error, its place and its last lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.content import Content
+from textual.widgets import Static
+
+from skyline_tui.figures import MUTED
+
+TAIL_LINES = 6
+
+
+class Trouble(Static):
+    """Hidden while all is well. The last good profile stays on the screen."""
+
+    def __init__(self) -> None:
+        super().__init__(id="trouble")
+        self.border_title = "! No newer numbers"
+        self.display = False
+        self.message = ""
+
+    def show(self, message: str, *, script: Path, line: int | None, has_profile: bool) -> None:
+        """An error; of a long one the end, where a traceback says what happened."""
+        self.message = message
+        lines = message.strip().splitlines() or ["The server gave no reason."]
+        shown = lines if len(lines) <= TAIL_LINES else [lines[0], "…", *lines[-TAIL_LINES + 2 :]]
+        where = Content.styled(f"{script.name}:{line}  ", "bold") if line else Content("")
+        text = where + Content("\n".join(shown))
+        kept = "The numbers shown are from before." if has_profile else ""
+        todo = Content.styled(f"{kept} r measures again, o opens the editor".strip(), MUTED)
+        self.update(Content("\n").join([text, todo]))
+        self.display = True
+
+    def clear(self) -> None:
+        """All is well again."""
+        self.message = ""
+        self.display = False

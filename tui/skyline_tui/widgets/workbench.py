@@ -1,0 +1,132 @@
+"""Everything below the headline: where a question is put together, and where its answer shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+
+from skyline.report.protocol import QuestionParams
+from skyline.report.schema import EstimateReport, ProfileReport, WhatIfReport
+from skyline_tui.screens.explain import Explain
+from skyline_tui.summary import kept_promise, together
+from skyline_tui.widgets.controls import Controls
+from skyline_tui.widgets.curve import Curve
+from skyline_tui.widgets.lines import Lines
+from skyline_tui.widgets.panels import Panels
+from skyline_tui.widgets.source import Source
+from skyline_tui.widgets.status import Status
+from skyline_tui.widgets.trouble import Trouble
+from skyline_tui.widgets.whatifs import WhatIfs
+
+
+class Workbench(Vertical):
+    """Bars, panels and status. It knows the question on the screen, and nothing of who answers it."""
+
+    @dataclass
+    class Changed(Message):
+        """Another question is on the screen."""
+
+    @dataclass
+    class Meant(Message):
+        """The person let go of a bar, or took a typed number: this change of the batch size is meant."""
+
+        question: QuestionParams
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(id="workbench")
+        self._uri = uri
+        self._expected: EstimateReport | None = None
+
+    def compose(self) -> ComposeResult:
+        """Bars on top, panels below them."""
+        yield Controls()
+        yield Trouble()
+        yield Panels()
+        yield Status()
+
+    @property
+    def question(self) -> QuestionParams:
+        """The batch size the bars are at and the checked what-ifs."""
+        return QuestionParams(self._uri, self.query_one(Controls).wanted, self.query_one(WhatIfs).checked)
+
+    @property
+    def asks_nothing(self) -> bool:
+        """Whether the question is the script as it is."""
+        return self.question.batchSize is None and not self.question.whatifs
+
+    def show(self, profile: ProfileReport, whatifs: WhatIfReport | None) -> None:
+        """A new profile, everywhere. A question that was not applied is asked again of it."""
+        for widget in (Lines, Curve, Source, Controls):
+            self.query_one(widget).show(profile)
+        self.query_one(WhatIfs).show(whatifs)
+        self._question_changed()
+        if self._expected is not None and self.asks_nothing:
+            self.query_one(Status).sum_up(kept_promise(self._expected, profile))
+        self._expected = None
+
+    def show_estimate(self, question: QuestionParams, estimate: EstimateReport) -> None:
+        """An answer. During a drag it may be to a batch size just passed; to other what-ifs it is of no use."""
+        if question.whatifs == self.question.whatifs and not self.asks_nothing:
+            self.query_one(Controls).show_estimate(question, estimate)
+            self.query_one(Status).sum_up(together(estimate, question))
+
+    def applied(self, question: QuestionParams, expected: EstimateReport | None) -> None:
+        """The question is written into the code: the next profile answers it."""
+        self._expected = expected
+        self.query_one(Controls).spent()
+        self.query_one(WhatIfs).uncheck(question.whatifs)
+
+    def drop(self) -> None:
+        """Ask nothing any more."""
+        self._expected = None
+        self.query_one(Controls).drop()
+        self.query_one(WhatIfs).uncheck()
+        self._question_changed()
+
+    def progress(self, title: str, text: str, fraction: float | None) -> None:
+        """How far a measurement is."""
+        self.query_one(Status).progress(title, text, fraction)
+        self.query_one(Controls).measuring = True
+
+    def progress_ended(self) -> None:
+        """No measurement is on its way."""
+        self.query_one(Status).done()
+        self.query_one(Controls).measuring = False
+
+    def on_controls_moved(self, message: Controls.Moved) -> None:
+        """A bar moved."""
+        message.stop()
+        self._question_changed()
+
+    def on_controls_settled(self, message: Controls.Settled) -> None:
+        """A bar was let go. The what-ifs wait for an explicit apply."""
+        message.stop()
+        if self.query_one(Controls).wanted is not None:
+            self.post_message(self.Meant(QuestionParams(self._uri, message.batch_size)))
+
+    def on_what_ifs_toggled(self, message: WhatIfs.Toggled) -> None:
+        """Other what-ifs, another question."""
+        message.stop()
+        self._question_changed()
+
+    def on_what_ifs_asked(self, message: WhatIfs.Asked) -> None:
+        """Show what a what-if rests on."""
+        self.app.push_screen(Explain(message.estimate, message.baseline))
+
+    def on_curve_chosen(self, message: Curve.Chosen) -> None:
+        """A row of the curve was taken."""
+        self.query_one(Controls).choose(message.batch_size)
+
+    def on_lines_opened(self, message: Lines.Opened) -> None:
+        """Show a line in its file."""
+        self.query_one(Source).open(message.line)
+        self.query_one(Panels).select("source")
+
+    def _question_changed(self) -> None:
+        if self.asks_nothing:
+            self.query_one(Controls).clear_estimate()
+            self.query_one(Status).sum_up(together(None, self.question))
+        self.post_message(self.Changed())

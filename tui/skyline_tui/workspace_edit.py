@@ -1,0 +1,59 @@
+"""Makes the server's edits in the files on disk: the bytes around them stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from lsprotocol import types
+from pygls.uris import to_fs_path
+
+from skyline.errors import RewriteRefused
+from skyline.source.edit import TextEdit
+from skyline.source.span import SourceSpan
+from skyline.source.text import SourceText
+
+
+def write_workspace_edit(edit: types.WorkspaceEdit) -> tuple[Path, ...]:
+    """Make the edit on disk and say which files changed.
+
+    All files are read and edited in memory before the first is written, so that a refusal leaves every one
+    untouched. Raises RewriteRefused or UsageError, with the reason.
+    """
+    edited = [_edited(uri, edits) for uri, edits in _by_file(edit)]
+    for source in edited:
+        source.write_bytes()
+    return tuple(Path(source.path) for source in edited)
+
+
+def _by_file(edit: types.WorkspaceEdit) -> Iterator[tuple[str, list[types.TextEdit]]]:
+    for change in edit.document_changes or ():
+        if not isinstance(change, types.TextDocumentEdit):
+            raise RewriteRefused(f"An edit that would {change.kind} a file is not supported here")
+        plain = [item for item in change.edits if isinstance(item, (types.TextEdit, types.AnnotatedTextEdit))]
+        if len(plain) != len(change.edits):
+            raise RewriteRefused("An edit with placeholders to fill in is not supported here")
+        yield change.text_document.uri, [types.TextEdit(item.range, item.new_text) for item in plain]
+    if not edit.document_changes:
+        yield from ((uri, list(edits)) for uri, edits in (edit.changes or {}).items())
+
+
+def _edited(uri: str, edits: list[types.TextEdit]) -> SourceText:
+    path = to_fs_path(uri)
+    if not path:
+        raise RewriteRefused(f"{uri} is not a file on this machine")
+    source = SourceText.read(path)
+    return source.apply(_text_edit(source, item) for item in edits)
+
+
+def _text_edit(source: SourceText, edit: types.TextEdit) -> TextEdit:
+    span = SourceSpan(source.path, *_place(source, edit.range.start), *_place(source, edit.range.end))
+    return source.edit(span, edit.new_text)
+
+
+def _place(source: SourceText, position: types.Position) -> tuple[int, int]:
+    """Line from 1 and column in characters; a position past the end is the end, as the protocol says."""
+    if position.line >= source.line_count:
+        return source.line_count, len(source.line(source.line_count))
+    line = position.line + 1
+    return line, source.column_from_utf16(line, position.character)
