@@ -21,7 +21,7 @@ test: $(VENV)/.skyline-dev ## run the test suite
 check: $(VENV)/.skyline-dev ## lint, formatting, types, import directions
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright --pythonpath $(VENV)/bin/python
 	$(VENV)/bin/lint-imports
 
 fix: $(VENV)/.skyline-dev ## repair what lint and formatting can repair by themselves
@@ -32,6 +32,7 @@ validate: $(VENV)/.skyline-dev ## measure speed and accuracy on this machine (lo
 	$(VENV)/bin/python benchmarks/iteration_time.py
 	$(VENV)/bin/python benchmarks/drag_latency.py
 	$(VENV)/bin/python benchmarks/curve_accuracy.py
+	$(VENV)/bin/python benchmarks/whatif_accuracy.py
 
 screenshots: $(VENV)/.skyline-dev ## draw the pictures in docs/images from a fresh profile
 	$(VENV)/bin/python docs/screenshots.py

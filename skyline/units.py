@@ -58,12 +58,12 @@ class Scale:
         """``182.4 ±2.1``, for columns whose title names the unit."""
         return f"{self.number(interval.value)}{self.spread(interval)}"
 
-    def change_with_spread(self, after: Interval, before: float) -> str:
-        """``-5.1 ±1.0``: how far an interval lies from a value, signed."""
-        change = self.signed(after.value - before)
-        if _lopsided(after):
-            return f"{change} ({self.signed(after.low - before)} to {self.signed(after.high - before)})"
-        return change + self.spread(after)
+    def change_with_spread(self, change: Interval) -> str:
+        """``-5.1 ±1.0``: a change, signed."""
+        signed = self.signed(change.value)
+        if change.half_width > 0 and _lopsided(change):
+            return f"{signed} ({self.signed(change.low)} to {self.signed(change.high)})"
+        return signed + (f" ±{self.half_width(change)}" if change.half_width > 0 else "")
 
 
 def time_scale(values_ms: Iterable[float]) -> Scale:
@@ -108,10 +108,10 @@ def format_ms_delta(value_ms: float) -> str:
     return f"{scale.signed(value_ms)} {scale.unit}"
 
 
-def format_ms_change(after: Interval, before_ms: float) -> str:
-    """``-5.1 ±1.0 ms``: how far an interval lies from a time, signed and with its spread."""
-    scale = _delta_scale(after.value - before_ms, after.half_width)
-    return f"{scale.change_with_spread(after, before_ms)} {scale.unit}"
+def format_ms_change(change: Interval) -> str:
+    """``-5.1 ±1.0 ms``: a change, signed and with its spread."""
+    scale = _delta_scale(change.value, change.half_width)
+    return f"{scale.change_with_spread(change)} {scale.unit}"
 
 
 def format_bytes(value: float) -> str:

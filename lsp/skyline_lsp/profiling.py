@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.errors import SkylineError
+from skyline.predict.carried_curve import with_carried_curve
 from skyline.trace import store
 from skyline.trace.profile import Profile
 from skyline_lsp import convert
@@ -39,6 +40,7 @@ class _Run:
     texts: dict[str, str]
     bar: ProgressBar
     next: CaptureRequest | None = None
+    cancelled: bool = False
     refreshed_at: float = 0.0
 
 
@@ -65,9 +67,13 @@ class Profiler:
             self._launch(state, request)
             return "started"
         newest = run.next or run.request
-        if newest == request and (run.next is not None or run.texts == self._texts(state)):
+        if (
+            not run.cancelled
+            and newest == request
+            and (run.next is not None or run.texts == self._texts(state))
+        ):
             return "running"
-        run.next = request
+        run.next, run.cancelled = request, False
         if state.job is not None:
             state.job.cancel()
         return "restarted"
@@ -77,7 +83,7 @@ class Profiler:
         run = self._runs.get(state.path)
         if run is None or state.job is None:
             return False
-        run.next = None
+        run.next, run.cancelled = None, True
         state.job.cancel()
         return True
 
@@ -152,13 +158,19 @@ class Profiler:
         state.job = Job(
             request,
             save_and_prepare,
-            on_partial=lambda profile: self._call(partial(self._measured, state, run, prepare(profile))),
+            on_partial=lambda profile: self._call(
+                partial(self._measured, state, run, self._early(state, profile))
+            ),
             on_progress=lambda progress: self._call(lambda: self._progressed(state, run, progress)),
             on_done=lambda outcome: self._call(lambda: self._finished(state, run, outcome)),
         )
         state.job.start()
         self.server.watch.add(state.files())
         self.server.refresh()
+
+    def _early(self, state: ScriptState, profile: Profile) -> Prepared:
+        """The script is measured, its curve not yet: the bars to drag go on with the one they had."""
+        return prepare(with_carried_curve(profile, state.prepared.profile if state.prepared else None))
 
     def _call(self, action: Callable[[], None]) -> None:
         """Do something on the event loop from a worker thread; once the loop is gone nobody is listening."""

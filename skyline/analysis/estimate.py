@@ -99,6 +99,7 @@ def _answer(
         value=value,
         title=" + ".join(whatif.title(chosen) for whatif, chosen in settled) or "the script as it stands",
         iteration_ms=iteration_ms,
+        change_ms=_change_ms(start, scenario, iteration_ms.value),
         throughput=throughput,
         peak_bytes=scenario.peak_bytes,
         speedup=speedup,
@@ -126,6 +127,15 @@ def _iteration_ms(start: Baseline, scenario: Scenario) -> Interval:
     below = hypot(scenario.below_ms, ratio * (start.iteration_ms.value - start.iteration_ms.low))
     above = hypot(scenario.above_ms, ratio * (start.iteration_ms.high - start.iteration_ms.value))
     return Interval(value, max(_LEAST_SHARE * value, value - below), value + above)
+
+
+def _change_ms(start: Baseline, scenario: Scenario, iteration_ms: float) -> Interval:
+    """The change alone: of the baseline's uncertainty it shares what it takes of the iteration."""
+    change = iteration_ms - start.iteration_ms.value
+    share = abs(change) / start.iteration_ms.value
+    below = hypot(scenario.below_ms, share * (start.iteration_ms.value - start.iteration_ms.low))
+    above = hypot(scenario.above_ms, share * (start.iteration_ms.high - start.iteration_ms.value))
+    return Interval(change, change - below, change + above)
 
 
 def _words(settled: list[tuple[WhatIf, str]]) -> str:

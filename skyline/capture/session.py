@@ -101,7 +101,7 @@ class _Session:
             if self._request.batch_points <= 0 or run.confirmed is None:
                 return profile
             if run.ended_after is not None:
-                base = stack.enter_context(self._launch())
+                base = stack.enter_context(self._launch(quiet=True))
                 self._start(base, {}, self._request.arguments)
                 self._await_ready(base, quiet=True)
             points, notes, knobs = self._curve(stack, base, run)
@@ -123,14 +123,14 @@ class _Session:
             # The script does not even parse: running it will say so in Python's own words.
             return KnobSearch((), ("the source could not be parsed",))
 
-    def _launch(self) -> ChildProcess:
+    def _launch(self, *, quiet: bool = False) -> ChildProcess:
         return ChildProcess(
             self._interpreter,
             self._directory,
             device=self._request.device,
             timeout_s=self._request.timeout_s,
             memory_limit_bytes=self._request.memory_limit_bytes,
-            output=self._output,
+            output=None if quiet else self._output,
             cancel=self._cancel,
         )
 
@@ -237,7 +237,7 @@ class _Session:
         self._say("curve", f"starting at batch sizes {', '.join(map(str, sizes))}", 0.6)
         # They import torch side by side but warm up one by one: computing together, with more threads than
         # cores, they would spend their time waiting for each other.
-        children = [(size, stack.enter_context(self._launch())) for size in sizes]
+        children = [(size, stack.enter_context(self._launch(quiet=True))) for size in sizes]
         for _, child in children:
             child.send("prepare")
         contenders: list[Contender] = []

@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from skyline import units
 from skyline.report.schema import CurvePointReport, ProfileReport
+from skyline.source.knob import KnobKind
 
 
 def when(created: str) -> str:
@@ -46,6 +47,8 @@ def batch_size_remark(report: ProfileReport, where: str) -> str:
     batch = report.batch_size
     if batch.knob is not None:
         remark = f"set by the {batch.knob.kind} {batch.knob.text} at {where}"
+        if batch.knob.kind == KnobKind.COMMAND_LINE.value:
+            remark = f"set on the command line to {batch.value}, over the {batch.knob.text} at {where}"
         return f"{remark}, which cannot be rewritten: {batch.reason}" if batch.reason else remark
     if not batch.reason:
         return ""

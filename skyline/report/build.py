@@ -88,11 +88,14 @@ def encode(report: object) -> bytes:
 
 def _batch_size(analysis: Analysis) -> BatchSizeReport:
     search = analysis.profile.knobs
+    value = analysis.profile.batch_size
     best = search.best
-    rewritable = best is not None and not search.refusal
+    rewritable = best is not None and not search.refusal and best.value == value
     reason = search.refusal or ("; ".join(search.tried) if best is None else "")
+    if best is not None and best.value != value and not reason:
+        reason = f"the run showed no batch of {best.value}, as line {best.span.line} would have it"
     return BatchSizeReport(
-        value=analysis.profile.batch_size,
+        value=value,
         knob=_knob(best) if best is not None and rewritable else None,
         reason=reason or (None if rewritable else "no literal that sets the batch size was found"),
         candidates=tuple(_knob(knob) for knob in search.candidates),

@@ -21,6 +21,9 @@ class Estimate:
     value: str
     title: str
     iteration_ms: Interval
+    change_ms: Interval
+    """What the change itself does to the iteration. Its spread is that of the prediction: the scatter of the
+    iteration would be there with the change and without it."""
     throughput: Interval | None
     peak_bytes: Interval
     speedup: float

@@ -171,6 +171,9 @@ class FakeSession:
     refuse: str = ""
     alter: Callable[[ProfileReport], ProfileReport] = lambda profile: profile
     stopped: bool = False
+    slow: bool = False
+    """Whether the measurement after an apply takes until the test asks for it."""
+    measuring: bool = False
     before: list[bytes] = field(default_factory=list)
 
     @property
@@ -185,6 +188,7 @@ class FakeSession:
 
     async def profile(self) -> None:
         self.profiles += 1
+        self.measuring = False
         self.post(messages.Progressed("Profiling train.py", "measure: 2 of 8", 0.38))
         self.post(messages.ProgressEnded(""))
         self.say(profileId=f"profile-{self.profiles}")
@@ -213,12 +217,13 @@ class FakeSession:
     def _report(
         self, name: str, value: str, size: int, time: float, memory: float, semantics: str, reason: str | None
     ) -> EstimateReport:
-        spread = around(time, 0.03)
+        spread, now = around(time, 0.03), iteration_ms(self.batch_size)
         return EstimateReport(
             name=name,
             value=value,
             title=f"Use {name}",
             iteration_ms=spread,
+            change_ms=Interval(time - now, spread.low - now, spread.high - now),
             throughput=spread.inverse(1000.0 * size),
             peak_bytes=Interval.exact(memory),
             speedup=iteration_ms(self.batch_size) / time,
@@ -260,6 +265,8 @@ class FakeSession:
     async def apply(self, question: QuestionParams) -> ApplyResult:
         if self.refuse:
             return ApplyResult(False, self.refuse)
+        if self.measuring:
+            return ApplyResult(False, "The file changed. Profile it again.")
         self.applied.append(question)
         self.before.append(self.script.read_bytes())
         if question.batchSize:
@@ -267,7 +274,11 @@ class FakeSession:
             self.script.write_bytes(self.script.read_bytes().replace(old, new))
             self.batch_size = question.batchSize
         self.post(messages.FilesWritten((self.script,)))
-        await self.profile()
+        if self.slow:
+            self.measuring = True
+            self.say(profileId=f"profile-{self.profiles}", stale=True)
+        else:
+            await self.profile()
         return ApplyResult(True)
 
     async def revert(self) -> ApplyResult:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from skyline.interval import Interval
 from skyline_tui.widgets.controls import Controls
 from skyline_tui.widgets.drag_bar import DragBar
 from skyline_tui.widgets.workbench import Workbench
@@ -200,3 +203,34 @@ async def test_a_question_survives_a_new_profile_of_another_edit(desk) -> None:
         assert made.app.profile.id == "profile-2"
         assert made.app.query_one(Controls).wanted == 42
         assert "32 → 42" in made.text
+
+
+async def test_a_change_during_a_measurement_is_written_right_after_it(desk) -> None:
+    made = desk(slow=True)
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("]", "enter")
+        await pilot.pause()
+        await pilot.press("}", "enter")
+        await pilot.pause()
+        assert [question.batchSize for question in made.session.applied] == [33]
+        assert "written right after" in made.toasts
+        await made.session.profile()
+        await pilot.pause()
+        await pilot.pause()
+        assert [question.batchSize for question in made.session.applied] == [33, 43]
+
+
+async def test_the_figures_of_a_lopsided_prediction_are_not_cut(desk) -> None:
+    made = desk(live=False)
+    wide = Interval(481.5, 158.8, 1320.9)
+    answer = made.session.estimate
+    made.session.estimate = lambda question: replace(
+        answer(question), iteration_ms=wide, throughput=Interval(95_541.2, 34_821.3, 289_712.9)
+    )
+    async with made.app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        await pilot.press("]")
+        await pilot.pause()
+        assert "176 → 95541/s (34821–289713)" in made.text
+        assert "182.0 → 481.5 ms (158.8–1320.9)" in made.text

@@ -190,7 +190,7 @@ async def test_progress_has_its_line_until_it_ends(desk) -> None:
         await pilot.pause()
         made.session.post(messages.Progressed("Profiling train.py", "measure: 3 of 8", 0.4))
         await pilot.pause()
-        assert "40 %  Profiling train.py  measure: 3 of 8" in made.text
+        assert "40 %  measure: 3 of 8" in made.text
         assert "c cancels" in made.text
         await pilot.press("c")
         await pilot.pause()
@@ -241,3 +241,17 @@ async def test_leaving_stops_the_session(desk) -> None:
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.press("q")
     assert made.session.stopped
+
+
+async def test_o_opens_the_line_under_the_cursor(desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[tuple[str, int]] = []
+    monkeypatch.setattr(
+        "skyline_tui.app.edit", lambda app, file, line: opened.append((file, line)) or "no such editor"
+    )
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("l", "down", "down", "o")
+        await pilot.pause()
+        assert opened == [(str(made.session.script), 8)]
+        assert "no such editor" in made.toasts

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from textual import events
-from textual.app import App, ComposeResult, SuspendNotSupported, SystemCommand
+from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import Footer
@@ -18,7 +17,7 @@ from skyline.report.protocol import QuestionParams
 from skyline.report.schema import ProfileReport
 from skyline_tui import messages
 from skyline_tui.conversation import Conversation
-from skyline_tui.editor import editor_command
+from skyline_tui.editor import edit
 from skyline_tui.keys import IN_PALETTE, KEYS
 from skyline_tui.messages import Post
 from skyline_tui.screens.diff import Diff
@@ -170,6 +169,11 @@ class SkylineApp(App[None]):
 
     def on_applied(self, message: messages.Applied) -> None:
         """The file follows; what was asked is now how the script is, once it is measured."""
+        if not message.result.applied and self.stale and self.live and not message.question.whatifs:
+            # The rewrite knows the code as it was measured: wait for the measurement that is on its way.
+            self._later = message.question
+            self.notify("The code is being measured; this change is written right after.")
+            return
         if not message.result.applied:
             self.notify(
                 message.result.reason or "no reason was given", title="Not rewritten", severity="warning"
@@ -297,20 +301,7 @@ class SkylineApp(App[None]):
 
     def action_edit(self) -> None:
         """Open the line in the person's editor; the server notices the save."""
-        source = self.query_one(Source)
-        lines = self.query_one(Lines)
-        under_cursor = lines.current if lines.has_focus else None
-        if under_cursor is not None:
-            file, line = under_cursor.file, under_cursor.line
-        else:
-            file, line = source.place or (str(self.script), 1)
-        command = editor_command(file, line)
-        if command is None:
-            self.notify("Set $EDITOR to the editor you want.", title="No editor", severity="warning")
-            return
-        try:
-            with self.suspend():
-                subprocess.run(command, check=False)
-        except (SuspendNotSupported, OSError) as error:
-            self.notify(f"{command[0]}: {error}", title="The editor did not open", severity="error")
-        source.reload()
+        problem = edit(self, *(self._bench.place or (str(self.script), 1)))
+        if problem:
+            self.notify(problem, title="The editor did not open", severity="warning")
+        self.query_one(Source).reload()

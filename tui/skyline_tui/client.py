@@ -82,6 +82,12 @@ class Server:
         self._client.on_exit = self._exited
         self._listen()
 
+    @property
+    def exit_code(self) -> int | None:
+        """What the process left with; None while it runs, or where it never did."""
+        process = self._client._server
+        return process.returncode if process is not None else None
+
     async def start(self, root: Path) -> None:
         """Start the process and introduce ourselves; raises ServerRefused where that fails."""
         # Its own session: a Ctrl+C meant for the editor that `o` opens must not end the server.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from textual.content import Content
 
@@ -51,13 +51,17 @@ def fitting(width: int, *texts: str) -> str:
     return next((text for text in texts if len(text) <= width), texts[-1])
 
 
-def saved_time(estimate: EstimateReport, baseline: BaselineReport, width: int = 99) -> str:
-    """``-5.1 ±1.0 ms``: what a what-if takes off an iteration, or adds to it."""
-    after, before = estimate.iteration_ms, baseline.iteration_ms.value
-    change = after.value - before
-    scale = units.time_scale([change, after.half_width])
-    short = f"{scale.signed(change)} ±{scale.half_width(after)} {scale.unit}"
-    return fitting(width, units.format_ms_change(after, before), short)
+def saved_time(estimate: EstimateReport, scale: units.Scale | None = None, width: int = 99) -> str:
+    """``-5.1 ±1.0 ms``: what a what-if takes off an iteration, or adds to it; in a column by its shared scale."""
+    scale = scale or time_scale_of((estimate,))
+    change = estimate.change_ms
+    short = f"{scale.signed(change.value)} ±{scale.half_width(change)} {scale.unit}"
+    return fitting(width, f"{scale.change_with_spread(change)} {scale.unit}", short)
+
+
+def time_scale_of(estimates: Iterable[EstimateReport]) -> units.Scale:
+    """Unit and decimals for several changes in one column."""
+    return units.time_scale(estimate.change_ms.value for estimate in estimates)
 
 
 def saved_memory(estimate: EstimateReport, baseline: BaselineReport) -> str:

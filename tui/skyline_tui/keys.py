@@ -78,5 +78,6 @@ HELP = """\
   exact            the same numbers come out of training
   numerics         results differ by rounding
   convergence      training may go another way: tune it anew
+  ● ○ ?            a batch size that was measured, lies between such, or beyond them
   !                extrapolated, or does not apply: the reason is beside it
 """

@@ -54,7 +54,7 @@ def _gain(estimate: EstimateReport) -> float:
 def _row(estimate: EstimateReport, report: WhatIfReport, reach: float, *, combined: bool) -> ChangeRow:
     baseline = report.baseline
     time = estimate.iteration_ms
-    spread = time.half_width / time.value * (1 + _gain(estimate)) if time.value > 0 else 0.0
+    spread = estimate.change_ms.half_width / time.value * (1 + _gain(estimate)) if time.value > 0 else 0.0
     gain = _gain(estimate)
     start, end = _track(min(0.0, gain), reach), _track(max(0.0, gain), reach)
     low, high = _track(gain - spread, reach), _track(gain + spread, reach)
@@ -64,7 +64,7 @@ def _row(estimate: EstimateReport, report: WhatIfReport, reach: float, *, combin
         story=_story(estimate, combined=combined),
         applicable=estimate.applicable,
         reason=estimate.reason or ("" if estimate.applicable else "does not apply"),
-        time=units.format_ms_change(time, baseline.iteration_ms.value),
+        time=units.format_ms_change(estimate.change_ms),
         iteration=units.format_ms_interval(time),
         throughput=_throughput(estimate),
         speed=units.format_ratio(estimate.speedup),

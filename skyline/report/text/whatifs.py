@@ -52,7 +52,7 @@ def render_estimates(
 def _render_table(estimates: list[EstimateReport], report: WhatIfReport, page: Page) -> None:
     shown = [*estimates, *([report.combined] if report.combined and report.combined.applicable else [])]
     baseline = report.baseline
-    time = units.time_scale(estimate.iteration_ms.value - baseline.iteration_ms.value for estimate in shown)
+    time = units.time_scale(estimate.change_ms.value for estimate in shown)
     titles = ["", f"{time.unit}", "speed", "peak memory", "results", "basis"]
     cells = [_numbers(estimate, baseline, time, page) for estimate in shown]
     taken = [column_width(title, [row[i] for row in cells]) + GUTTER for i, title in enumerate(titles[1:])]
@@ -69,7 +69,7 @@ def _render_table(estimates: list[EstimateReport], report: WhatIfReport, page: P
 def _numbers(
     estimate: EstimateReport, baseline: BaselineReport, time: units.Scale, page: Page
 ) -> tuple[Text, ...]:
-    signed = time.change_with_spread(estimate.iteration_ms, baseline.iteration_ms.value)
+    signed = time.change_with_spread(estimate.change_ms)
     better = "green" if estimate.speedup > 1.0005 else "red" if estimate.speedup < 0.9995 else ""
     basis = "extrapolated" if estimate.extrapolated else estimate.basis
     return (

@@ -140,6 +140,7 @@ def estimate(name: str, value: str, title: str, ms: float, half: float, **change
     time = about(ms, half)
     values: dict[str, object] = {
         "name": name, "value": value, "title": title, "iteration_ms": time, "throughput": time.inverse(32_000),
+        "change_ms": about(ms - 182.4, half),
         "peak_bytes": Interval.exact(1.9e9), "speedup": 182.4 / ms, "applicable": True, "reason": None,
         "semantics": "exact", "basis": "cpu-measured", "assumptions": (), "rewrite": "available",
         "rewrite_reason": None, **changes,

@@ -43,7 +43,7 @@ def _lines(estimate: EstimateReport, baseline: BaselineReport) -> list[Content]:
         lines += [
             _row(
                 "iteration",
-                f"{time_change(baseline.iteration_ms, estimate.iteration_ms)}   {saved_time(estimate, baseline)}",
+                f"{time_change(baseline.iteration_ms, estimate.iteration_ms)}   {saved_time(estimate)}",
             ),
             _row("throughput", throughput_change(baseline.throughput, estimate.throughput)),
             _row("peak memory", f"{memory_change(baseline.peak_bytes, estimate.peak_bytes)}   {change}"),

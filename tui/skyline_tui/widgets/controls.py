@@ -236,8 +236,10 @@ class Controls(Vertical):
         if axis.top_is_capacity:
             ends = fitting(width - len(change), f" of {top}", "")
         elif axis.cut:
-            bottom = units.byte_scale([axis.top]).number(axis.bottom)
-            ends = fitting(width - len(change), f"  bar {bottom}–{top}", "")
+            # In the unit of their distance, or both ends might read the same.
+            scale = units.byte_scale([axis.top - axis.bottom])
+            bounds = f"{scale.number(axis.bottom)}–{scale.text(axis.top)}"
+            ends = fitting(width - len(change), f"  bar {bounds}", f" {bounds}", "")
         else:
             ends = fitting(width - len(change), f"  bar to {top}", "")
         return Content.assemble(change, (ends, f"not bold {MUTED}"))

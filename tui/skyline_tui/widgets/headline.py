@@ -66,7 +66,8 @@ class Headline(Static):
             basis = fitting(room, *(" · ".join(_basis(profile, cells)) for cells in (40, 28, 16, 0)))
             first = title + Content.styled(basis, MUTED) + Content(" ") + stale
             return Content("\n").join([spread(first, mode, width), flow(numbers, width)])
-        parts = [*_basis(profile, 28), replay.replace("error", "off")]
+        lines = [[*_basis(profile, cells), replay.replace("error", "off")] for cells in (28, 16, 0)]
+        parts = next((line for line in lines if len(" · ".join(line)) <= width), lines[-1])
         below = flow([Content.styled(part, MUTED) for part in parts], width, separator=" · ")
         return Content("\n").join(
             [spread(title + Content("   ") + stale, mode, width), below, flow(numbers, width)]

@@ -71,7 +71,9 @@ class Lines(RowList):
             return
         known = sorted((line for line in profile.lines if line.line), key=_ORDERS[self._order][1])
         rest = [line for line in profile.lines if not line.line]
-        base = common_base(profile.script, tuple(line.file for line in known))
+        files = {line.file for line in known}
+        # In a script of one file its name would say the same in every row.
+        base = None if files <= {profile.script} else common_base(profile.script, tuple(files))
         self._by_id = {f"{line.file}:{line.line}:{line.function}": line for line in known}
         scale = units.time_scale(line.self_ms for line in profile.lines)
         place_width = min(max((len(_place(line, base)) for line in known), default=0), max(width // 4, 14))
@@ -99,11 +101,13 @@ class Lines(RowList):
         self.border_subtitle = f"by {_ORDERS[self._order][0]} · s sorts"
 
 
-def _place(line: LineReport, base: Path) -> str:
-    return place(line.file, line.line, base) if line.line else ""
+def _place(line: LineReport, base: Path | None) -> str:
+    if not line.line:
+        return ""
+    return f":{line.line}" if base is None else place(line.file, line.line, base)
 
 
-def _row(line: LineReport, scale: units.Scale, base: Path, place_width: int, width: int) -> Content:
+def _row(line: LineReport, scale: units.Scale, base: Path | None, place_width: int, width: int) -> Content:
     numbers = f"{scale.text(line.self_ms):>9}  {units.format_share(line.share):>6}"
     if width >= ROOMY:
         memory = units.format_bytes(line.activation_bytes) if line.activation_bytes else ""

@@ -73,10 +73,12 @@ class Source(VerticalScroll):
         scale = units.time_scale(costs.values())
         rows: list[Content] = []
         for number, line in enumerate(code[: source.line_count], start=1):
-            cost = scale.text(costs[number]) if number in costs else ""
+            cost = costs.get(number, 0.0)
+            # What rounds to nothing would only be noise between the lines that count.
+            spent = scale.text(cost) if scale.number(cost).strip("0.") else ""
             here = number == self.line
             mark = "▶" if here else " "
-            gutter = Content.styled(f"{cost:>{GUTTER}} {mark}{number:>4} ", "bold" if here else MUTED)
+            gutter = Content.styled(f"{spent:>{GUTTER}} {mark}{number:>4} ", "bold" if here else MUTED)
             row = gutter + line
             rows.append(row.stylize("on $primary-muted") if here else row)
         return Content("\n").join(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
-from skyline_tui.figures import MUTED
+from skyline_tui.figures import MUTED, tail
 
 CELLS = 20
 
@@ -28,11 +28,12 @@ class Status(Static):
         done = round((fraction or 0) * CELLS)
         share = f" {fraction * 100:.0f} %" if fraction is not None else ""
         bar = f"▕{'█' * done}{'┄' * (CELLS - done)}▏" if fraction is not None else ""
+        what = text or title or "measuring"
         self._progress = Content.assemble(
             (bar + share, "$text-primary"),
             "  ",
-            (title or "profiling", "bold"),
-            f"  {text}   ",
+            tail(what, self.app.size.width - 45),
+            "   ",
             ("c cancels", MUTED),
         )
         self._draw()

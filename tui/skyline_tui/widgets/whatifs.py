@@ -14,7 +14,7 @@ from textual.widgets import OptionList
 
 from skyline.report.place import middle
 from skyline.report.schema import BaselineReport, EstimateReport, WhatIfReport
-from skyline_tui.figures import MUTED, saved_memory, saved_time, spec, tail
+from skyline_tui.figures import MUTED, saved_memory, saved_time, spec, tail, time_scale_of
 from skyline_tui.widgets.row_list import RowList
 
 BATCH_SIZE = "batch_size"
@@ -85,7 +85,9 @@ class WhatIfs(RowList):
         memory_width = max(map(len, memories.values()), default=0)
         kind_width = max((len(item.semantics) for item in possible.values()), default=0)
         room = width - 4 - kind_width - memory_width - 6
-        times = {name: saved_time(item, baseline, room - min(longest, 15)) for name, item in possible.items()}
+        scale = time_scale_of(possible.values())
+        time_room = room - min(longest, 15)
+        times = {name: saved_time(item, scale, time_room) for name, item in possible.items()}
         time_width = max(map(len, times.values()), default=0)
         name_width = max(min(longest, room - time_width), 8)
         for name, estimate in self._estimates.items():
@@ -95,7 +97,7 @@ class WhatIfs(RowList):
                 yield name, Content.assemble(("[!] ", "$text-warning"), (f"{label}  {reason}", MUTED))
                 continue
             mark = ("[x] ", "bold $text-success") if name in self.checked else ("[ ] ", "")
-            faster = estimate.iteration_ms.value < baseline.iteration_ms.value
+            faster = estimate.change_ms.value < 0
             time = (times[name].rjust(time_width), "$text-success" if faster else "")
             semantics = (
                 estimate.semantics.ljust(kind_width),

@@ -57,6 +57,13 @@ class Workbench(Vertical):
         """Whether the question is the script as it is."""
         return self.question.batchSize is None and not self.question.whatifs
 
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """File and line that the person is at: the line under the cursor, else the one in view."""
+        lines = self.query_one(Lines)
+        line = lines.current if lines.has_focus else None
+        return (line.file, line.line) if line is not None else self.query_one(Source).place
+
     def show(self, profile: ProfileReport, whatifs: WhatIfReport | None) -> None:
         """A new profile, everywhere. A question that was not applied is asked again of it."""
         for widget in (Lines, Curve, Source, Controls):

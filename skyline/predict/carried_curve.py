@@ -1,0 +1,64 @@
+"""The curve of the run before, kept while the script runs at another batch size and is not yet measured anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from skyline.errors import RewriteRefused
+from skyline.predict.batch_curve import batch_curve
+from skyline.source.text import SourceText
+from skyline.trace.profile import BatchPoint, Profile
+
+NOTE = "The curve is that of the run before, at its batch size; it is being measured anew."
+
+
+def with_carried_curve(profile: Profile, before: Profile | None) -> Profile:
+    """``profile`` with the curve of ``before``, if the two differ in nothing but the batch size.
+
+    Every point of the curve is a ratio to its own base: the ratios are divided by what the old curve says of
+    the new batch size. Where the scripts differ otherwise, or there is no curve, the profile is unchanged.
+    """
+    size = profile.batch_size
+    if (
+        before is None
+        or profile.points
+        or not before.points
+        or size is None
+        or not _same_but_for_size(profile, before)
+    ):
+        return profile
+    base = batch_curve(before).ratio(size).value
+    points = {point.batch_size: point for point in (_own_point(before), *before.points)}
+    points = {
+        other: replace(point, ratios=tuple(ratio / base for ratio in point.ratios))
+        for other, point in points.items()
+    }
+    points[size] = _own_point(profile)
+    ordered = tuple(points[other] for other in sorted(points))
+    return replace(profile, points=ordered, notes=(*profile.notes, NOTE))
+
+
+def _own_point(profile: Profile) -> BatchPoint:
+    """The profile's own batch size, the base of its curve."""
+    return BatchPoint(profile.batch_size or 0, profile.times, (1.0, 1.0), profile.peak_bytes)
+
+
+def _same_but_for_size(profile: Profile, before: Profile) -> bool:
+    """Whether the newer sources become the older ones by writing the older batch size back."""
+    knob, old_knob = profile.knobs.best, before.knobs.best
+    if knob is None or old_knob is None or knob.span.file != old_knob.span.file:
+        return False
+    if profile.arguments != before.arguments or profile.interpreter != before.interpreter:
+        return False
+    older = {source.path: source.text for source in before.sources}
+    newer = {source.path: source.text for source in profile.sources}
+    # The script itself comes first among the sources, there with its links resolved.
+    place = profile.sources[0].path if knob.span.file == profile.script else knob.span.file
+    if place not in newer:
+        return False
+    text = SourceText.of(knob.span.file, newer[place])
+    try:
+        newer[place] = text.apply([text.edit(knob.span, old_knob.text)]).text
+    except (RewriteRefused, ValueError):
+        return False
+    return newer == older
