@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from skyline.graph.task import Task
 from skyline.memory.activations import activation_bytes
+from skyline.spread import median
 from skyline.trace.phase import Phase
 from skyline.trace.record import CodeLine
 from skyline.whatif.baseline import Baseline
@@ -40,11 +41,23 @@ class LineCost:
 
 @dataclass(slots=True)
 class _Tally:
-    phases: Counter[Phase] = field(default_factory=Counter[Phase])
+    times: dict[Phase, Counter[int]] = field(default_factory=dict[Phase, "Counter[int]"])
+    """µs by phase and recorded iteration."""
     modules: Counter[int] = field(default_factory=Counter[int])
     functions: Counter[str] = field(default_factory=Counter[str])
     calls: int = 0
     activations: int = 0
+
+    def add(self, task: Task, time_us: float) -> None:
+        self.times.setdefault(task.phase, Counter())[task.iteration] += time_us  # type: ignore[assignment]
+
+    def typical_us(self, phase: Phase) -> float:
+        """Time over all iterations, by the median of those in which the line ran.
+
+        A hiccup of the machine hits one line in one iteration; the mean would bill it to that line for good.
+        """
+        samples = self.times.get(phase)
+        return median(list(samples.values())) * len(samples) if samples else 0.0
 
 
 def line_costs(baseline: Baseline) -> tuple[LineCost, ...]:
@@ -63,7 +76,7 @@ def line_costs(baseline: Baseline) -> tuple[LineCost, ...]:
             continue
         billed = task.line if task.line >= 0 else task.call_line
         tally = _tally_of(tallies, trace.lines, billed)
-        tally.phases[task.phase] += duration + gap  # type: ignore[assignment]
+        tally.add(task, duration + gap)
         if task.module >= 0:
             tally.modules[task.module] += duration + gap  # type: ignore[assignment]
         tally.calls += _is_arrival(task, billed, previous)
@@ -99,7 +112,7 @@ def _factors(baseline: Baseline, tallies: dict[tuple[str, int], _Tally]) -> dict
     """Milliseconds of the iteration per µs tallied, phase by phase."""
     totals: Counter[Phase] = Counter()
     for tally in tallies.values():
-        totals.update(tally.phases)
+        totals.update({phase: tally.typical_us(phase) for phase in tally.times})  # type: ignore[arg-type]
     return {phase: baseline.phases[phase] / total for phase, total in totals.items() if total > 0}
 
 
@@ -112,7 +125,7 @@ def _row(
     texts: dict[str, list[str]],
 ) -> LineCost:
     file, line = place
-    ms = {phase: tally.phases[phase] * factors.get(phase, 0.0) for phase in Phase}
+    ms = {phase: tally.typical_us(phase) * factors.get(phase, 0.0) for phase in Phase}
     if place == ("", 0):
         # A phase with time but without any task is nobody's.
         for phase in Phase:

@@ -57,7 +57,14 @@ async def test_after_a_release_the_measurement_takes_the_place_of_the_prediction
         controls = made.app.query_one(Controls)
         assert (controls.current, controls.wanted) == (made.session.batch_size, None)
         assert "applied: predicted" in made.text
-        assert "0.0 % off" in made.text or "0 % off" in made.text
+        assert "0 % off, within the ranges" in made.text
+        made.session.alter = lambda profile: replace(profile, notes=("with a curve",))
+        made.session.say(profileId="profile-2")
+        await pilot.pause()
+        assert "applied: predicted" in made.text, "the second profile of the same measurement leaves it there"
+        await pilot.press("space")
+        await pilot.pause()
+        assert "applied: predicted" not in made.text
 
 
 async def test_dragging_throughput_to_its_end_finds_the_best_batch_size(desk) -> None:

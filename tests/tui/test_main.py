@@ -58,6 +58,7 @@ def test_a_neighbour_named_like_a_standard_module_does_not_reach_the_server(tmp_
 
 
 def test_the_terminal_ui_imports_neither_torch_nor_the_server() -> None:
-    code = "import sys, skyline_tui.app, skyline_tui.client; print([n for n in ('torch', 'skyline_lsp') if n in sys.modules])"
+    found = "[name for name in ('torch', 'skyline_lsp') if name in sys.modules]"
+    code = f"import sys, skyline_tui.app, skyline_tui.client; print({found})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

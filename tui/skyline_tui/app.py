@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import Footer
 
-from skyline.report.protocol import QuestionParams
+from skyline.report.protocol import ApplyResult, QuestionParams
 from skyline.report.schema import ProfileReport
 from skyline_tui import messages
 from skyline_tui.conversation import Conversation
@@ -28,16 +28,13 @@ from skyline_tui.theme import PHASE_COLOURS, SKYLINE
 from skyline_tui.widgets.controls import Controls
 from skyline_tui.widgets.headline import Headline
 from skyline_tui.widgets.lines import Lines
-from skyline_tui.widgets.panels import Panels
+from skyline_tui.widgets.panels import HEIGHTS, WIDTHS, Panels
 from skyline_tui.widgets.phase_bar import PhaseBar
 from skyline_tui.widgets.source import Source
 from skyline_tui.widgets.status import Status
 from skyline_tui.widgets.trouble import Trouble
 from skyline_tui.widgets.whatifs import WhatIfs
 from skyline_tui.widgets.workbench import Workbench
-
-WIDTHS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide"), (150, "-roomy")]
-HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (32, "-tall")]
 
 
 class SkylineApp(App[None]):
@@ -100,8 +97,6 @@ class SkylineApp(App[None]):
 
     def _do(self, group: str, work: Coroutine[Any, Any, None]) -> None:
         self.run_worker(work, group=group, exclusive=True)
-
-    # What the person asks.
 
     def on_workbench_changed(self) -> None:
         """Have the question on the screen answered."""
@@ -175,9 +170,7 @@ class SkylineApp(App[None]):
             self.notify("The code is being measured; this change is written right after.")
             return
         if not message.result.applied:
-            self.notify(
-                message.result.reason or "no reason was given", title="Not rewritten", severity="warning"
-            )
+            self._refused("Not rewritten", message.result)
             return
         if message.result.reason:
             self.notify(message.result.reason, title="Rewritten in part", severity="warning")
@@ -189,9 +182,10 @@ class SkylineApp(App[None]):
             self._bench.drop()
             self.notify("The last change is taken back.")
         else:
-            self.notify(
-                message.result.reason or "no reason was given", title="Not undone", severity="warning"
-            )
+            self._refused("Not undone", message.result)
+
+    def _refused(self, title: str, result: ApplyResult) -> None:
+        self.notify(result.reason or "no reason was given", title=title, severity="warning")
 
     def on_server_said(self, message: messages.ServerSaid) -> None:
         """What the trouble panel says already is not said twice."""
@@ -238,16 +232,11 @@ class SkylineApp(App[None]):
         if controls.current is None:
             self.notify(controls.why_not or "There is no profile yet.", severity="warning")
             return
-        self.push_screen(
-            TypeBatchSize(controls.current, begun),
-            lambda size: controls.choose(size) if size is not None else None,
-        )
+        self.push_screen(TypeBatchSize(controls.current, begun), controls.typed)
 
     def action_apply(self) -> None:
         """Write the question into the code."""
-        if self._bench.asks_nothing:
-            self.notify("Nothing is asked: drag a bar, or check a what-if first.")
-        else:
+        if self._is_asked():
             self._do("apply", self._talk.apply(self._bench.question))
 
     def action_undo(self) -> None:
@@ -256,10 +245,13 @@ class SkylineApp(App[None]):
 
     def action_diff(self) -> None:
         """Show what apply would write."""
+        if self._is_asked():
+            self._do("preview", self._talk.preview(self._bench.question))
+
+    def _is_asked(self) -> bool:
         if self._bench.asks_nothing:
             self.notify("Nothing is asked: drag a bar, or check a what-if first.")
-        else:
-            self._do("preview", self._talk.preview(self._bench.question))
+        return not self._bench.asks_nothing
 
     def action_mode(self) -> None:
         """Between live and staged."""

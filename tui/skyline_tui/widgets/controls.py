@@ -69,6 +69,11 @@ class Controls(Vertical):
         return self.asked if self.asked != self.current else None
 
     @property
+    def is_spent(self) -> bool:
+        """Whether what the bars are at is written into the code already, and only waits to be measured."""
+        return self._spent
+
+    @property
     def held(self) -> bool:
         """Whether the pointer has hold of a bar."""
         return any(bar.held for bar in self.query(DragBar))
@@ -142,6 +147,11 @@ class Controls(Vertical):
         self._move(max((self.asked or self.current) + change, 1))
         self._stop_settling()
         self._settling = self.set_timer(SETTLE_S, self.settle)
+
+    def typed(self, batch_size: int | None) -> None:
+        """What came of asking for a number; None where the person thought better of it."""
+        if batch_size is not None:
+            self.choose(batch_size)
 
     def choose(self, batch_size: int) -> None:
         """Go to a batch size that was typed, which may lie outside of the bars."""

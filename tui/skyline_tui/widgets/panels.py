@@ -19,6 +19,10 @@ TITLES = {
     "source": "Source [u]p[/]",
 }
 
+# The classes by which the style sheet tells sizes of the terminal apart.
+WIDTHS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide"), (150, "-roomy")]
+HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (32, "-tall")]
+
 
 class Panels(Vertical):
     """Knows which panel is in front; the style sheet decides which of the others are seen beside it."""

@@ -70,9 +70,11 @@ class Workbench(Vertical):
             self.query_one(widget).show(profile)
         self.query_one(WhatIfs).show(whatifs)
         self._question_changed()
+        # Of one measurement there may be several profiles, the first without a curve: the promise outlives them.
+        if self._expected is not None and self._expected.batch_size != profile.batch_size.value:
+            self._expected = None
         if self._expected is not None and self.asks_nothing:
             self.query_one(Status).sum_up(kept_promise(self._expected, profile))
-        self._expected = None
 
     def show_estimate(self, question: QuestionParams, estimate: EstimateReport) -> None:
         """An answer. During a drag it may be to a batch size just passed; to other what-ifs it is of no use."""
@@ -136,4 +138,6 @@ class Workbench(Vertical):
         if self.asks_nothing:
             self.query_one(Controls).clear_estimate()
             self.query_one(Status).sum_up(together(None, self.question))
+        elif not self.query_one(Controls).is_spent:
+            self._expected = None
         self.post_message(self.Changed())
