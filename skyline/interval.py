@@ -28,5 +28,9 @@ class Interval:
         return Interval(self.value * factor, self.low * factor, self.high * factor)
 
     def inverse(self, numerator: float) -> Interval:
-        """``numerator / self``, as in turning milliseconds per iteration into samples per second."""
-        return Interval(numerator / self.value, numerator / self.high, numerator / self.low)
+        """``numerator / self``, as in turning milliseconds per iteration into samples per second.
+
+        A low end at zero counts as a thousandth of the value: the result stays finite.
+        """
+        low = max(self.low, self.value / 1000)
+        return Interval(numerator / self.value, numerator / self.high, numerator / low)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
-from skyline.source.batch_size import with_value
+from skyline.source.batch_size import find, with_value
 from skyline.source.edit import TextEdit
 from skyline.source.knob import Knob, KnobKind
 
@@ -25,8 +25,30 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         raise RewriteRefused(_on_command_line(knob, context.profile.arguments, size), file=knob.span.file)
     if knobs.refusal:
         raise RewriteRefused(knobs.refusal, file=knob.span.file, line=knob.span.line)
+    knob = _as_it_stands(context, knob)
     edit = with_value(knob, context.text(knob.span.file), size)
     return () if size == knob.value else (edit,)
+
+
+def _as_it_stands(context: RewriteContext, knob: Knob) -> Knob:
+    """The knob in the text as it reads now: edits since the profile may have moved it or changed its value.
+
+    The place alone proves nothing, since another number may stand there by now: it is searched for again, and
+    must be the same name, reached the same way.
+    """
+    if context.as_profiled():
+        return knob
+    found = find(context.text(context.profile.script), context.profile.arguments, context.text_or_none)
+    same = [
+        candidate
+        for candidate in found.candidates
+        if (candidate.name, candidate.kind, candidate.trail, candidate.span.file)
+        == (knob.name, knob.kind, knob.trail, knob.span.file)
+    ]
+    if len(same) != 1 or found.refusal:
+        message = f"The file changed: {knob.name} is no longer set the way that was profiled"
+        raise RewriteRefused(message, file=knob.span.file, line=knob.span.line, hint="Profile it again.")
+    return same[0]
 
 
 def _size(value: str) -> int:

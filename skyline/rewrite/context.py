@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from skyline.errors import RewriteRefused
+from skyline.errors import RewriteRefused, SkylineError
 from skyline.source.program import Module, Program
 from skyline.source.resolver import Resolver
 from skyline.source.text import SourceText
@@ -33,6 +33,21 @@ class RewriteContext:
         if real not in self._texts:
             self._texts[real] = self._read(path)
         return self._texts[real]
+
+    def text_or_none(self, path: Path) -> SourceText | None:
+        """The present text of a file, None where it cannot be read."""
+        try:
+            return self.text(str(path))
+        except SkylineError:
+            return None
+
+    def as_profiled(self) -> bool:
+        """Whether every source reads now as it did when it was profiled."""
+        for source in self.profile.sources:
+            text = self.text_or_none(Path(source.path))
+            if text is None or text.text != source.text:
+                return False
+        return True
 
     @property
     def resolver(self) -> Resolver:

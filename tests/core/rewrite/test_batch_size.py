@@ -47,10 +47,20 @@ def test_nothing_to_write_says_what_was_looked_for(workshop) -> None:
     assert "DataLoader" in workshop("x = 1\n").reason(batch_size=64)
 
 
-def test_a_file_that_changed_is_refused(workshop) -> None:
+def test_a_knob_that_moved_or_has_another_value_by_now_is_found_again(workshop) -> None:
     shop = workshop("B = 16\nloader = DataLoader(d, batch_size=B)\n")
-    later = replace(shop, files={**shop.files, "/project/train.py": "import x\nB = 16\n"})
-    assert "changed" in later.reason(batch_size=64)
+    now = "W = 99\nB = 48\nloader = DataLoader(d, batch_size=B)\n"
+    later = replace(shop, files={**shop.files, "/project/train.py": now})
+    assert later.edited(batch_size=64) == now.replace("48", "64")
+    assert later.plan(batch_size=48).edits == ()
+
+
+def test_a_knob_that_is_gone_is_refused(workshop) -> None:
+    shop = workshop("B = 16\nloader = DataLoader(d, batch_size=B)\n")
+    # Another number stands where the knob was: it must not be taken for it.
+    for now in ("W = 16\nloader = DataLoader(d, batch_size=n())\n", "B = 16\n"):
+        later = replace(shop, files={**shop.files, "/project/train.py": now})
+        assert "changed" in later.reason(batch_size=64)
     gone = replace(shop, files={})
     assert "does not exist" in gone.reason(batch_size=64)
 
@@ -58,7 +68,7 @@ def test_a_file_that_changed_is_refused(workshop) -> None:
 def test_an_edit_is_for_the_text_at_hand(workshop) -> None:
     shop = workshop("B = 16\nloader = DataLoader(d, batch_size=B)\n")
     assert shop.profile.knobs.best is not None
-    other = SourceText.of("/elsewhere/train.py", "B = 16\n")
+    other = SourceText.of("/elsewhere/train.py", shop.files["/project/train.py"])
 
     class Elsewhere:
         profile = shop.profile
@@ -68,7 +78,7 @@ def test_an_edit_is_for_the_text_at_hand(workshop) -> None:
     from skyline.whatif.question import Question
 
     (edit,) = plan(Elsewhere(), Question(32), lambda path: other).edits
-    assert other.apply((edit,)).text == "B = 32\n"
+    assert other.apply((edit,)).text == "B = 32\nloader = DataLoader(d, batch_size=B)\n"
 
 
 def test_impossible_sizes_are_refused(workshop) -> None:
