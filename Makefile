@@ -31,8 +31,7 @@ fix: $(VENV)/.skyline-dev ## repair what lint and formatting can repair by thems
 validate: $(VENV)/.skyline-dev ## measure speed and accuracy on this machine (long; keep the machine quiet)
 	$(VENV)/bin/python benchmarks/iteration_time.py
 	$(VENV)/bin/python benchmarks/drag_latency.py
-	$(VENV)/bin/python benchmarks/curve_accuracy.py
-	$(VENV)/bin/python benchmarks/whatif_accuracy.py
+	$(VENV)/bin/python benchmarks/prediction_accuracy.py
 
 screenshots: $(VENV)/.skyline-dev ## draw the pictures in docs/images from a fresh profile
 	$(VENV)/bin/python docs/screenshots.py

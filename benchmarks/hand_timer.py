@@ -1,42 +1,46 @@
 """Time a training script by hand: the clock is read after each optimizer step, and nothing else is done.
 
-Run as ``python hand_timer.py RESULT ITERATIONS SCRIPT [ARGS...]``; writes the milliseconds between steps to
-RESULT as a JSON list and ends the script. It shares no code with Skyline, so that the two can be compared.
+Run as ``python hand_timer.py STAMPS SCRIPT [ARGS...]``; each step appends a line with the time of the monotonic clock
+to STAMPS. A script without an optimizer is stamped after each backward pass. It shares no code with Skyline, so that
+the two can be compared.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import runpy
 import sys
 import time
-from itertools import pairwise
 from pathlib import Path
 
+import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 
 def main() -> None:
-    result, iterations, script, *arguments = sys.argv[1:]
-    stamps: list[float] = []
+    stamps, script, *arguments = sys.argv[1:]
+    file = os.open(stamps, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    made: list[torch.optim.Optimizer] = []
+    construct, backward = torch.optim.Optimizer.__init__, torch.Tensor.backward
 
-    def finish() -> None:
-        steps = [(after - before) * 1e3 for before, after in pairwise(stamps)]
-        Path(result).write_text(json.dumps(steps), encoding="utf-8")
+    def stamp() -> None:
+        os.write(file, b"%.6f\n" % time.monotonic())
 
-    def stamp(optimizer: object, args: object, kwargs: object) -> None:
-        stamps.append(time.perf_counter())
-        if len(stamps) > int(iterations):
-            finish()
-            sys.stdout.flush()
-            os._exit(0)
+    def note(self: torch.optim.Optimizer, *args: object, **kwargs: object) -> None:
+        made.append(self)
+        construct(self, *args, **kwargs)  # type: ignore[arg-type]
 
-    register_optimizer_step_post_hook(stamp)
+    def backward_then_stamp(tensor: torch.Tensor, *args: object, **kwargs: object) -> None:
+        backward(tensor, *args, **kwargs)  # type: ignore[arg-type]
+        if not made:
+            stamp()
+
+    torch.optim.Optimizer.__init__ = note  # type: ignore[method-assign]
+    torch.Tensor.backward = backward_then_stamp  # type: ignore[method-assign,assignment]
+    register_optimizer_step_post_hook(lambda optimizer, args, kwargs: stamp())
     sys.argv = [script, *arguments]
     sys.path[0] = str(Path(script).resolve().parent)
     runpy.run_path(script, run_name="__main__")
-    finish()
 
 
 if __name__ == "__main__":

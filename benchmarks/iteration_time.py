@@ -1,134 +1,148 @@
-"""Whether the iteration time that Skyline shows is the one the script has without it.
+"""Whether the iteration time that Skyline measures is the one the script has without it.
 
-Each round times the script by hand, profiles it, and times it by hand again, every time in a fresh process.
-The figure is Skyline's iteration time over the mean of the two hand timings around it; the null is the second
-hand timing over the first. Rounds whose null is off by more than 3 % are thrown away.
+For each script three runs are alive and take short turns: by hand, by Skyline (its own child process, held and
+released as in every profile), and by hand again. The figure is Skyline's median step over the mean of the two hand
+timings around it, round by round; the null is the second hand timing over the first. Two processes of one script may
+differ by some per cent for as long as they live, so everything is done several times with fresh processes. A script
+whose null is off by more than 3 % has not been measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 import statistics
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 
+from interleaved import TURN_S, HandTimed, Round, Subject, in_turns
 from machine import Machine, warn_when_busy
 from ratio import NULL_TOLERANCE, Ratio, is_steady
 from result_file import RESULTS, table, write
-from timed_by_hand import median_step_ms
 
-from skyline.analysis.analyse import analyse
-from skyline.capture.request import CaptureRequest
-from skyline.capture.session import capture
-from skyline.report.build import profile_report
+from skyline.capture.bare import run_bare
+from skyline.capture.child_process import ChildProcess, ScriptEnded
+from skyline.source.text import SourceText
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+_TURN_MS = TURN_S * 1e3
+_WARMUP = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One round: milliseconds per iteration, by hand before, by Skyline, by hand after."""
+class SkylineTimed:
+    """A script in Skyline's child process, timed as a profile times it."""
 
-    before_ms: float
-    skyline_ms: float
-    after_ms: float
-
-    @property
-    def null(self) -> float:
-        """The second hand timing over the first: one, on a steady machine."""
-        return self.after_ms / self.before_ms
-
-    @property
-    def ratio(self) -> float:
-        """Skyline's iteration time over that by hand."""
-        return self.skyline_ms / ((self.before_ms + self.after_ms) / 2)
-
-
-def skyline_ms(script: Path) -> float:
-    """The iteration time in the headline of a profile of the script."""
-    with tempfile.TemporaryDirectory() as folder:
-        request = CaptureRequest(script=script, working_directory=Path(folder), batch_points=0)
-        profile = capture(request, progress=lambda _: None)
-    return profile_report(analyse(profile)).iteration_ms.value
-
-
-def measure(script: Path, wanted: int, iterations: int) -> tuple[list[Round], list[Round]]:
-    """Rounds kept and rounds thrown away; stops trying at twice the number wanted."""
-    kept: list[Round] = []
-    discarded: list[Round] = []
-    while len(kept) < wanted and len(kept) + len(discarded) < 2 * wanted:
-        one = Round(
-            median_step_ms(script, iterations), skyline_ms(script), median_step_ms(script, iterations)
+    def __init__(self, subject: Subject, stack: ExitStack) -> None:
+        folder = (subject.folder or subject.script.parent).resolve()
+        self._child = stack.enter_context(ChildProcess(subject.interpreter, folder, timeout_s=240.0))
+        text = SourceText.read(subject.script)
+        self._child.send(
+            "start",
+            script=str(subject.script),
+            arguments=list(subject.arguments),
+            sources={str(subject.script.resolve()): text.text},
+            warmup=_WARMUP,
+            scratch=str(self._child.scratch),
         )
-        (kept if is_steady(one.null) else discarded).append(one)
-        verdict = "kept" if is_steady(one.null) else "discarded"
-        print(
-            f"{script.name}: {one.before_ms:.2f} ms by hand, {one.skyline_ms:.2f} by Skyline, "
-            f"{one.after_ms:.2f} by hand · ratio {one.ratio:.3f} · null {one.null:.3f} · {verdict}",
-            file=sys.stderr,
-        )
-    return kept, discarded
+        self._child.receive("ready")
+        self._typical_ms = _TURN_MS
+
+    def turn_ms(self) -> float | None:
+        """As long as a turn by hand; the first iteration wakes the caches and is dropped."""
+        iterations = max(4, min(5000, round(_TURN_MS / self._typical_ms)))
+        try:
+            rows = run_bare(self._child, iterations + 1)[1:]
+        except ScriptEnded:
+            return None
+        self._typical_ms = statistics.median(row.step_ms for row in rows)
+        return self._typical_ms
 
 
-def row(script: Path, kept: list[Round], discarded: list[Round]) -> tuple[list[str], dict[str, object]]:
+def measure(subject: Subject, repeats: int, rounds: int) -> list[Round]:
+    """All rounds of all repeats, each repeat with processes of its own."""
+    done: list[Round] = []
+    for _ in range(repeats):
+        with ExitStack() as stack:
+            base, again = stack.enter_context(HandTimed(subject)), stack.enter_context(HandTimed(subject))
+            done += in_turns(base, {"skyline": SkylineTimed(subject, stack)}, again, rounds)
+    return [one for one in done if "skyline" in one.contenders_ms]
+
+
+def row(subject: Subject, rounds: list[Round]) -> tuple[list[str], dict[str, object]]:
     """One line of the table and its figures."""
-    figures: dict[str, object] = {
-        "script": script.name,
-        "kept": [asdict(one) for one in kept],
-        "discarded": [asdict(one) for one in discarded],
-    }
-    if not kept:
-        return [script.name, "", "", "no steady round", "", f"0 of {len(discarded)}"], figures
-    by_hand = statistics.median([(one.before_ms + one.after_ms) / 2 for one in kept])
-    shown = statistics.median([one.skyline_ms for one in kept])
-    ratio, null = Ratio.of([one.ratio for one in kept]), Ratio.of([one.null for one in kept])
-    figures |= {"ratio": asdict(ratio), "null": asdict(null)}
-    rounds = f"{len(kept)} of {len(kept) + len(discarded)}"
-    return [script.name, f"{by_hand:.2f}", f"{shown:.2f}", str(ratio), str(null), rounds], figures
+    figures: dict[str, object] = {"script": subject.name, "rounds": [asdict(one) for one in rounds]}
+    if not rounds:
+        return [subject.name, "", "", "ended too soon", "", "", ""], figures
+    by_hand = statistics.median([(one.before_ms + one.after_ms) / 2 for one in rounds])
+    shown = statistics.median([one.contenders_ms["skyline"] for one in rounds])
+    ratio = Ratio.of([one.ratio("skyline") for one in rounds])
+    null = Ratio.of([one.null for one in rounds])
+    steady = is_steady(null.value)
+    figures |= {"ratio": asdict(ratio), "null": asdict(null), "steady": steady}
+    verdict = ("within 3 %" if abs(ratio.value - 1) <= 0.03 else "off") if steady else "discarded: null"
+    print(f"{subject.name}: ratio {ratio}, null {null}: {verdict}", file=sys.stderr)
+    cells = [subject.name, f"{by_hand:.2f}", f"{shown:.2f}", str(ratio), str(null), str(len(rounds)), verdict]
+    return cells, figures
+
+
+def subjects(scripts: list[str], interpreter: str) -> list[Subject]:
+    """From command lines; the examples, each in a folder of its own, where none is given."""
+    if not scripts:
+        return [Subject(path) for path in sorted(EXAMPLES.glob("*.py"))]
+    parsed = (shlex.split(script) for script in scripts)
+    return [Subject(Path(script).resolve(), tuple(rest), interpreter) for script, *rest in parsed]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scripts", nargs="*", type=Path, help="training scripts (default: the examples)")
-    parser.add_argument("--rounds", type=int, default=7, help="steady rounds wanted per script (at least 5)")
-    parser.add_argument("--iterations", type=int, default=60, help="iterations of each hand timing")
+    parser.add_argument(
+        "scripts", nargs="*", help='command lines, as in "train.py --epochs 3" (default: the examples)'
+    )
+    parser.add_argument("--repeats", type=int, default=5, help="times that everything is started afresh")
+    parser.add_argument("--rounds", type=int, default=4, help="rounds per repeat")
+    parser.add_argument(
+        "--interpreter", default=sys.executable, help="the Python that runs the given scripts"
+    )
+    parser.add_argument("--threads", type=int, help="threads of each run (default: as the script has it)")
+    parser.add_argument("--name", default="iteration_time", help="name of the result files")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
-    scripts = [path.resolve() for path in options.scripts] or sorted(EXAMPLES.glob("*.py"))
 
+    if options.threads:
+        os.environ["OMP_NUM_THREADS"] = str(options.threads)
     machine = Machine.here()
     warn_when_busy(machine)
     rows: list[list[str]] = []
     figures: list[dict[str, object]] = []
-    for script in scripts:
-        cells, numbers = row(script, *measure(script, options.rounds, options.iterations))
-        rows.append(cells)
-        figures.append(numbers)
+    with tempfile.TemporaryDirectory() as folder:
+        for subject in subjects(options.scripts, options.interpreter):
+            place = subject if options.scripts else Subject(subject.script, folder=Path(folder))
+            cells, numbers = row(place, measure(place, options.repeats, options.rounds))
+            rows.append(cells)
+            figures.append(numbers)
     head = [
         "script",
         "by hand, ms",
         "Skyline, ms",
         "Skyline / by hand",
-        "by hand again / by hand",
-        "rounds kept",
+        "hand again / hand (null)",
+        "rounds",
+        "",
     ]
+    threads = (
+        f"{options.threads} thread(s) per run" if options.threads else "threads as the scripts have them"
+    )
     body = (
-        f"{table(head, rows)}\n\nMedians over rounds; brackets are 95 % bootstrap intervals. A round is "
-        f"kept when the script timed by hand twice, before and after, agrees within {NULL_TOLERANCE:.0%}."
+        f"{table(head, rows)}\n\nMedians over rounds, {threads}; brackets are 95 % bootstrap intervals. "
+        f"A script whose null is off by more than {NULL_TOLERANCE:.0%} says nothing about Skyline."
     )
-    print(
-        write(
-            "iteration_time",
-            "Iteration time: Skyline against a stopwatch",
-            machine,
-            body,
-            figures,
-            results=options.results,
-        )
-    )
-    return 0 if all("ratio" in numbers for numbers in figures) else 1
+    title = "Iteration time: Skyline against a stopwatch"
+    print(write(options.name, title, machine, body, figures, results=options.results))
+    return 0 if all(numbers.get("steady") for numbers in figures) else 1
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from skyline.capture.bare import BareRows, run_bare
 from skyline.capture.child_process import ChildProcess, ScriptEnded
-from skyline.errors import SkylineError
+from skyline.errors import Cancelled, SkylineError
 from skyline.trace.profile import BatchPoint
 
 _TURN_MS = 300.0
@@ -42,6 +42,8 @@ class Contender:
         dropped = 1 if iterations > 1 or self.typical_ms < _TURN_MS * 4 else 0
         try:
             rows = run_bare(self.child, iterations + dropped)[dropped:]
+        except Cancelled:
+            raise
         except (ScriptEnded, SkylineError):
             self.alive = False
             return None

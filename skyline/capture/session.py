@@ -20,7 +20,7 @@ from skyline.capture.interpreter import resolve_interpreter
 from skyline.capture.recording import record
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
 from skyline.capture.rounds import Contender, measure_in_rounds
-from skyline.errors import CaptureImpossible, ScriptFailed, SkylineError
+from skyline.errors import BudgetExceeded, CaptureImpossible, ScriptFailed, SkylineError
 from skyline.source.batch_size import find
 from skyline.source.knob import Knob, KnobSearch
 from skyline.source.text import SourceText
@@ -100,11 +100,16 @@ class _Session:
                 on_partial(profile)
             if self._request.batch_points <= 0 or run.confirmed is None:
                 return profile
-            if run.ended_after is not None:
-                base = stack.enter_context(self._launch(quiet=True))
-                self._start(base, {}, self._request.arguments)
-                self._await_ready(base, quiet=True)
-            points, notes, knobs = self._curve(stack, base, run)
+            try:
+                if run.ended_after is not None:
+                    base = stack.enter_context(self._launch(quiet=True))
+                    self._start(base, {}, self._request.arguments)
+                    self._await_ready(base, quiet=True)
+                points, notes, knobs = self._curve(stack, base, run)
+            except (ScriptEnded, ScriptFailed, BudgetExceeded) as error:
+                # What was measured of the script itself stands.
+                note = f"Other batch sizes could not be measured: {error}."
+                return assemble(replace(run, notes=(*run.notes, note)), ())
             return assemble(replace(run, notes=(*run.notes, *notes), knobs=knobs), points)
 
     def _find_knobs(self) -> KnobSearch:
@@ -217,7 +222,8 @@ class _Session:
             rest = tuple(other for other in run.knobs.candidates if other != knob)
             ordered = replace(run.knobs, candidates=(knob, *rest))
             return tuple(sorted((*points, own), key=lambda point: point.batch_size)), notes, ordered
-        return (), notes, run.knobs
+        # A literal that the run does not follow must not be rewritten as if it were the batch size.
+        return (), notes, replace(run.knobs, refusal=" ".join(notes)) if notes else run.knobs
 
     def _contenders(self, stack: ExitStack, knob: Knob, run: Run, notes: list[str]) -> list[Contender] | None:
         """Runs at other batch sizes, warmed up and held; None if the run's batch does not follow the knob."""
@@ -257,7 +263,7 @@ class _Session:
                     f"Batch size {size} was left out: the script ended after {ended.ended.boundaries} iterations."
                 )
                 continue
-            except ScriptFailed as failure:
+            except (ScriptFailed, BudgetExceeded) as failure:
                 child.close()
                 notes.append(f"Batch size {size} was left out: {failure.message}.")
                 continue

@@ -13,6 +13,8 @@ from .recorder import Recorder
 _MOST_WARMUP_FOR_IDLE_OPTIMIZERS = 4
 """How much longer, in multiples of the warm-up, to wait for optimizers that were made but have not stepped."""
 
+_HEARTBEAT_S = 1.0
+
 
 class Stepper:
     """Sits on the iteration boundaries. Between commands the script stands still inside the boundary hook."""
@@ -24,6 +26,7 @@ class Stepper:
         self._remaining = 0
         self._rows = []
         self._since = 0.0
+        self._alive_at = 0.0
         self._frames = []
         self._loop = None
         self._recorder = None
@@ -73,6 +76,7 @@ class Stepper:
         )
         self._remaining -= 1
         if self._remaining:
+            self._show_life(ended)
             return
         rows, self._rows = self._rows, []
         self._channel.send("steps", rows=rows, facts=self._facts())
@@ -82,6 +86,7 @@ class Stepper:
         self._recorder.mark()
         self._remaining -= 1
         if self._remaining:
+            self._show_life(ended)
             return
         recording = self._recorder.stop(self._loop)
         recording["memory"] = live = memory.live_tensors(self._device(), self._optimizers())
@@ -90,6 +95,12 @@ class Stepper:
         self._channel.send("recorded", path=self._record_path, facts=self._facts())
         self._recorder = None
         self._wait(frame)
+
+    def _show_life(self, now):
+        """The parent's time limit is for a step, not for all the steps that it asked for."""
+        if now - self._alive_at >= _HEARTBEAT_S:
+            self._alive_at = now
+            self._channel.send("boundary", count=self.boundaries, step_ms=None)
 
     def _wait(self, frame):
         """Stand still until the parent says what to do next."""

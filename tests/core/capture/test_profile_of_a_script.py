@@ -221,3 +221,22 @@ def test_a_short_script_is_measured_with_what_it_has(script: Write, run: Run) ->
 
     assert len(profile.times.steps_ms) >= 1
     assert any("6 iterations" in note for note in profile.notes)
+
+
+def test_a_number_that_only_looks_like_the_batch_size_is_found_out(script: Write, run: Run) -> None:
+    path = script(
+        """
+        import torch
+        batch_size = 16
+        model = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(100_000):
+            optimizer.zero_grad()
+            (model(torch.randn(16, 4)).sum() / batch_size).backward()
+            optimizer.step()
+        """
+    )
+    profile = run(path, batch_points=1)
+
+    assert profile.points == ()
+    assert "did not change the batch of the run" in profile.knobs.refusal

@@ -1,0 +1,201 @@
+"""How well Skyline predicts what a changed script does: held-out batch sizes and what-ifs, against the real thing.
+
+Each script is profiled once, and everything is predicted before anything else runs. Then each edit is made by Skyline's
+own rewrite in a copy, and the copies and the original are timed by hand in turns, the original twice (the null).
+Beside the prediction stand two that need no tool: "no change", and one rule of thumb for each kind of change. For a
+batch size that is "proportional": the iteration takes as much longer as the batch is larger. For a what-if it is
+Amdahl's bound: the phase it works on takes no time at all any more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from interleaved import HandTimed, Round, Subject, in_turns
+from machine import Machine, warn_when_busy
+from ratio import NULL_TOLERANCE, Ratio, is_steady
+from result_file import RESULTS, table, write
+
+from skyline.analysis.analyse import Analysis, analyse
+from skyline.analysis.estimate import estimate
+from skyline.capture.request import CaptureRequest
+from skyline.capture.session import capture
+from skyline.errors import SkylineError
+from skyline.rewrite.plan import plan
+from skyline.source.text import SourceText
+from skyline.whatif.question import Choice, Question
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+FACTORS = (0.75, 1.5, 3.0, 6.0)
+"""Held-out batch sizes in multiples of the script's own: between measured points, and beyond them."""
+WHATIFS = {"fused_optimizer": "optimizer", "num_workers": "data"}
+"""What-ifs that rewrite code, with the phase they work on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What was said about one change before it ran; ratios are to the script as it stands."""
+
+    change: str
+    ratio: float
+    low: float
+    high: float
+    rule_of_thumb: float
+    extrapolated: bool
+    peak_bytes: float
+    text: str
+    """The script with Skyline's own edit in it."""
+
+
+def predict(script: Path) -> list[Prediction]:
+    """Profile the script; what it says of every held-out batch size, and of every what-if it can rewrite."""
+    with tempfile.TemporaryDirectory() as folder:
+        profile = capture(CaptureRequest(script, working_directory=Path(folder)), progress=lambda _: None)
+    analysis = analyse(profile)
+    found: list[Prediction] = []
+    base = profile.batch_size
+    if base is not None:
+        measured = {point.batch_size for point in profile.points} | {base}
+        sizes = [size for factor in FACTORS if (size := max(1, round(base * factor))) not in measured]
+        found += [
+            _prediction(analysis, script, f"batch {base} → {size}", Question(size), size / base)
+            for size in sizes
+        ]
+    for name, phase in WHATIFS.items():
+        answer = estimate(analysis, Question(choices=(Choice(name),)))
+        if not answer.applicable or answer.rewrite != "available":
+            print(f"{script.name}: {name}: {answer.reason or answer.rewrite_reason}", file=sys.stderr)
+            continue
+        question = Question(choices=(Choice(name, answer.value),))
+        bound = 1 - getattr(analysis.phases, phase) / analysis.baseline.iteration_ms.value
+        found.append(_prediction(analysis, script, str(question.choices[0]), question, bound))
+    return found
+
+
+def _prediction(analysis: Analysis, script: Path, change: str, question: Question, rule: float) -> Prediction:
+    answer = estimate(analysis, question)
+    rewrite = plan(analysis, question, SourceText.read)
+    if not answer.applicable or rewrite.refused:
+        reason = rewrite.refused[0].reason if rewrite.refused else answer.reason
+        raise SkylineError(f"{script.name}, {change}: {reason}")
+    baseline = analysis.baseline.iteration_ms.value
+    return Prediction(
+        change=change,
+        ratio=1 + answer.change_ms.value / baseline,
+        low=1 + answer.change_ms.low / baseline,
+        high=1 + answer.change_ms.high / baseline,
+        rule_of_thumb=rule,
+        extrapolated=answer.extrapolated,
+        peak_bytes=answer.peak_bytes.value,
+        text=SourceText.read(script).apply(rewrite.edits).text,
+    )
+
+
+def measure(script: Path, predictions: list[Prediction], rounds: int) -> list[Round]:
+    """The rounds of the original and the copies."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+
+        def timed(text: str, number: int) -> HandTimed:
+            copy = folder / str(number) / script.name
+            copy.parent.mkdir()
+            SourceText.of(str(copy), text).write_bytes()
+            return stack.enter_context(HandTimed(Subject(copy)))
+
+        original = SourceText.read(script).text
+        base, again = timed(original, -1), timed(original, -2)
+        copies = {one.change: timed(one.text, number) for number, one in enumerate(predictions)}
+        return list(in_turns(base, copies, again, rounds))
+
+
+def measured_peak(script: Path, text: str) -> int:
+    """The peak of live tensor memory when the script runs with this text."""
+    with tempfile.TemporaryDirectory() as folder:
+        request = CaptureRequest(
+            script,
+            working_directory=Path(folder),
+            steps=3,
+            settle_s=0.5,
+            batch_points=0,
+            source_overrides=((str(script), text),),
+        )
+        return capture(request, progress=lambda _: None).peak_bytes
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scripts", nargs="*", type=Path, help="training scripts (default: the examples)")
+    parser.add_argument("--rounds", type=int, default=8, help="rounds per script")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
+    options = parser.parse_args()
+    scripts = [path.resolve() for path in options.scripts] or sorted(EXAMPLES.glob("*.py"))
+
+    machine = Machine.here()
+    warn_when_busy(machine)
+    rows: list[list[str]] = []
+    figures: list[dict[str, object]] = []
+    errors: dict[str, list[float]] = {"Skyline": [], "no change": [], "rule of thumb": []}
+    inside = 0
+    for script in scripts:
+        predictions = predict(script)
+        rounds = measure(script, predictions, options.rounds)
+        null = Ratio.of([one.null for one in rounds])
+        for one in predictions:
+            samples = [each.ratio(one.change) for each in rounds if one.change in each.contenders_ms]
+            if len(samples) < 3:
+                rows.append([script.name, one.change, "ended too soon", *[""] * 7])
+                continue
+            found = Ratio.of(samples)
+            said = {"Skyline": one.ratio, "no change": 1.0, "rule of thumb": one.rule_of_thumb}
+            misses = {name: ratio / found.value - 1 for name, ratio in said.items()}
+            for name, miss in misses.items():
+                errors[name].append(abs(miss))
+            covered = one.high >= found.low and one.low <= found.high
+            inside += covered
+            peak = measured_peak(script, one.text)
+            extrapolated = " extrapolated" if one.extrapolated else ""
+            rows.append(
+                [
+                    script.name,
+                    one.change,
+                    str(found),
+                    f"{one.ratio:.3f} [{one.low:.3f}, {one.high:.3f}]{extrapolated}",
+                    *(f"{miss:+.1%}" for miss in misses.values()),
+                    "yes" if covered else "no",
+                    f"{one.peak_bytes / peak - 1:+.1%}",
+                    f"{null.value:.3f}",
+                ]
+            )
+            prediction = {key: value for key, value in asdict(one).items() if key != "text"}
+            measured = {"ratio": asdict(found), "rounds": samples, "null": asdict(null), "peak_bytes": peak}
+            figures.append(
+                {"script": script.name, "predicted": prediction, "measured": measured, "errors": misses}
+            )
+            print(f"{script.name}: {rows[-1]}", file=sys.stderr)
+
+    head = ["script", "change", "measured ratio", "predicted ratio", *errors, "overlap", "peak", "null"]
+    means = {name: statistics.fmean(misses) for name, misses in errors.items() if misses}
+    medians = {name: statistics.median(misses) for name, misses in errors.items() if misses}
+    summary = "; ".join(f"{name} {means[name]:.1%} (median {medians[name]:.1%})" for name in means)
+    count = len(errors["Skyline"])
+    unsteady = sum(not is_steady(float(row[-1])) for row in rows if row[-1])
+    body = (
+        f"{table(head, rows)}\n\nRatios are iteration times over those of the script as it stands. Mean absolute error: "
+        f"{summary or 'nothing could be measured'}. The predicted interval overlaps the measured one in {inside} of "
+        f"{count}. Intervals of measured ratios are 95 % bootstrap intervals of the median over rounds. `peak` is "
+        f"the predicted peak memory against a run of the changed script. {unsteady} of {count} rows have a null that "
+        f"is off by more than {NULL_TOLERANCE:.0%}: read those with care."
+    )
+    title = "Predictions against the changed script"
+    print(write("prediction_accuracy", title, machine, body, figures, results=options.results))
+    return 0 if count else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

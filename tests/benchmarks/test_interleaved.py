@@ -1,0 +1,49 @@
+"""The stopwatch that Skyline is compared with, and the turns that runs take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+TRAINING = """
+import torch
+model = torch.nn.Linear(4, 1)
+{optimizer}
+for _ in range({iterations}):
+    model(torch.ones(2, 4)).sum().backward()
+    {step}
+"""
+
+
+def training(folder: Path, iterations: int, *, by_hand: bool = False) -> Path:
+    script = folder / "train.py"
+    optimizer = "" if by_hand else "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+    step = "pass" if by_hand else "optimizer.step()"
+    script.write_text(
+        TRAINING.format(iterations=iterations, optimizer=optimizer, step=step), encoding="utf-8"
+    )
+    return script
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_runs_take_turns_and_give_ratios(tmp_path: Path, by_hand: bool) -> None:
+    from interleaved import HandTimed, Subject, in_turns
+
+    subject = Subject(training(tmp_path, 10**9, by_hand=by_hand))
+    with HandTimed(subject) as base, HandTimed(subject) as other, HandTimed(subject) as again:
+        [one] = in_turns(base, {"other": other}, again, 1)
+    assert one.before_ms > 0
+    assert one.null == one.after_ms / one.before_ms
+    assert one.ratio("other") == pytest.approx(
+        2 * one.contenders_ms["other"] / (one.before_ms + one.after_ms)
+    )
+
+
+@pytest.mark.capture
+def test_a_script_that_ends_too_soon_is_told(tmp_path: Path) -> None:
+    from interleaved import HandTimed, Subject
+
+    with pytest.raises(RuntimeError, match="did not get to 4 steps"):
+        HandTimed(Subject(training(tmp_path, 2)))
