@@ -86,6 +86,8 @@ class HandTimed:
     def turn_ms(self) -> float | None:
         """Let it run for a moment, and for a few steps at least."""
         begin = time.monotonic()
+        if self._process.poll() is not None:
+            return None
         os.killpg(self._process.pid, signal.SIGCONT)
         while True:
             time.sleep(TURN_S)

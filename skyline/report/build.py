@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.estimate import estimate, rank
 from skyline.analysis.throughput import throughput_at
+from skyline.findings.base import Finding
 from skyline.interval import Interval
 from skyline.report.schema import (
     PROFILE_SCHEMA,
@@ -20,7 +23,7 @@ from skyline.report.schema import (
     WhatIfReport,
 )
 from skyline.source.knob import Knob
-from skyline.whatif.question import Question
+from skyline.whatif.question import Choice, Question
 
 
 def profile_report(analysis: Analysis) -> ProfileReport:
@@ -52,7 +55,7 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         critical_path=analysis.critical_path,
         replay_error=analysis.replay_error,
         overhead=analysis.overhead,
-        findings=analysis.findings,
+        findings=tuple(_with_cure_that_helps(analysis, finding) for finding in analysis.findings),
         curve=analysis.curve,
         loop=LoopReport(loop.file, loop.line) if loop else None,
         notes=analysis.notes,
@@ -84,6 +87,14 @@ def whatif_report(analysis: Analysis, question: Question | None = None) -> WhatI
 def encode(report: object) -> bytes:
     """A report as JSON."""
     return msgspec.json.encode(report)
+
+
+def _with_cure_that_helps(analysis: Analysis, finding: Finding) -> Finding:
+    """A finding names its what-if only where that is predicted to bring something here."""
+    if finding.whatif is None:
+        return finding
+    answer = estimate(analysis, Question(choices=(Choice.parse(finding.whatif),)))
+    return finding if answer.applicable and answer.speedup > 1 else replace(finding, whatif=None)
 
 
 def _batch_size(analysis: Analysis) -> BatchSizeReport:

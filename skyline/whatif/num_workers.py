@@ -13,6 +13,7 @@ from skyline.graph.task import Task, TaskKind
 from skyline.simulate.engine import simulate
 from skyline.whatif.base import Applicability, Basis, Scenario, Semantics, Stage
 from skyline.whatif.baseline import Baseline
+from skyline.whatif.contention import contended_us
 from skyline.whatif.whole_number import whole_number
 
 _PREFETCH = 2
@@ -26,6 +27,9 @@ _WRITTEN_BYTES_PER_US = 2000.0
 _CACHES_AND_CLOCKS = 1.04
 """Work slows down a little beside other busy cores: operators took 5 to 30 % longer in measured pairs."""
 _NEVER_LESS_SURE = 0.05
+_WELL_SPLIT = 0.6
+_LONE_THREAD = 1.5
+"""A worker computes with one thread what the script may have split over several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +78,21 @@ class NumWorkers:
         run_in = len(moved.iterations) // 2
         free_ms = simulate(moved).iteration_ms(baseline.lane, skip=run_in)
         load_us, compute_us = _loader_and_compute_us(graph, baseline.lane)
-        likely_ms = max(
-            free_ms * _CACHES_AND_CLOCKS, _core_bound_ms(baseline, load_us, compute_us, spread=0.6)
+        best_ms = max(free_ms, _core_bound_ms(baseline, load_us, compute_us))
+        likely_ms = _CACHES_AND_CLOCKS * max(
+            best_ms, _contended_ms(baseline, load_us + send_us, compute_us + receive_us, workers)
         )
-        worst_ms = max(
-            likely_ms, _core_bound_ms(baseline, load_us, compute_us, spread=1.0) * _CACHES_AND_CLOCKS
+        slower_us = _LONE_THREAD * load_us + send_us
+        worst_ms = _CACHES_AND_CLOCKS**2 * max(
+            best_ms, _contended_ms(baseline, slower_us, compute_us + receive_us, workers)
         )
         return scenario.changed(
             moved.scale(range(len(moved.tasks)), likely_ms / free_ms if free_ms else 1.0, gaps=True),
-            below_ms=max(likely_ms - free_ms, _NEVER_LESS_SURE * likely_ms),
+            below_ms=max(likely_ms - best_ms, _NEVER_LESS_SURE * likely_ms),
             above_ms=max(worst_ms - likely_ms, _NEVER_LESS_SURE * likely_ms),
             assumptions=(
                 f"a worker needs as long for a batch as the script does now, {load_us / 1e3:.1f} ms",
-                f"workers and computing share {baseline.profile.environment.cpu_count} cores",
+                _sharing(baseline, workers),
                 "starting the workers, once per epoch, is not counted",
             ),
         )
@@ -138,17 +144,38 @@ def _with_workers(graph: Graph, lane: str, workers: int, receive_us: float, send
     return Graph(Structure(tuple(tasks), tuple(dependencies)), tuple(durations), tuple(gaps))
 
 
-def _core_bound_ms(baseline: Baseline, load_us: float, compute_us: float, *, spread: float) -> float:
-    """No schedule beats all work divided by all cores: t >= (compute + load) / cores, in core time.
-
-    Operators that are split keep ``intraop_threads`` cores busy to the degree ``spread``; on a GPU machine
-    the script's thread only launches.
-    """
-    environment = baseline.profile.environment
-    cores = max(1, environment.cpu_count)
-    extra = 0 if baseline.on_gpu else max(0, min(cores, environment.intraop_threads) - 1)
-    busy_us = compute_us * (1 + baseline.parallel_share * extra * spread) + load_us
+def _core_bound_ms(baseline: Baseline, load_us: float, compute_us: float) -> float:
+    """No schedule beats all work divided by all cores, with split operators keeping 0.6 of their cores busy."""
+    cores = max(1, baseline.profile.environment.cpu_count)
+    extra = min(cores, _threads(baseline)) - 1
+    busy_us = compute_us * (1 + baseline.parallel_share * extra * _WELL_SPLIT) + load_us
     return busy_us / cores / 1e3
+
+
+def _contended_ms(baseline: Baseline, load_us: float, compute_us: float, workers: int) -> float:
+    return (
+        contended_us(
+            load_us,
+            compute_us,
+            workers=workers,
+            cores=max(1, baseline.profile.environment.cpu_count),
+            threads=_threads(baseline),
+            parallel_share=baseline.parallel_share,
+        )
+        / 1e3
+    )
+
+
+def _threads(baseline: Baseline) -> int:
+    """Threads that an operator is split over; on a GPU machine the script's thread only launches."""
+    return 1 if baseline.on_gpu else max(1, baseline.profile.environment.intraop_threads)
+
+
+def _sharing(baseline: Baseline, workers: int) -> str:
+    cores, threads = baseline.profile.environment.cpu_count, _threads(baseline)
+    if threads + workers <= cores:
+        return f"workers and computing share {cores} cores"
+    return f"{threads} computing threads and {workers} workers share {cores} cores and hold each other up"
 
 
 WHATIF = NumWorkers()
