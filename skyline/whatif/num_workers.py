@@ -46,7 +46,7 @@ class NumWorkers:
         return f"load batches in {workers} worker process{'es' if value != '1' else ''}"
 
     def basis(self, baseline: Baseline) -> Basis:
-        """No before-and-after pair has been held against this model."""
+        """Measured pairs are few, and one of them shaped the model: see the prediction benchmark."""
         return Basis.MODEL_ONLY
 
     def detect(self, baseline: Baseline) -> Applicability:
