@@ -64,7 +64,7 @@ def test_no_registry_host() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['open("/root/train.py")', "see /home/grace/train.py", "cd /work/main", "/Users/Grace/x", "at /root"],
+    ['open("/root/train.py")', "see /home/grace/train.py", "cd /work", "/Users/Grace/x", "at /root"],
 )
 def test_machine_paths_are_recognised(text: str) -> None:
     assert MACHINE_PATH.search(text)
@@ -72,7 +72,7 @@ def test_machine_paths_are_recognised(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["src/work/item.py", "https://example.org/home/index", "~/work/x", "the/root/of", "/home/ada/train.py"],
+    ["src/root/item.py", "https://example.org/home/index", "~/root/x", "the/root/of", "/home/ada/train.py"],
 )
 def test_other_paths_are_left_alone(text: str) -> None:
     assert not MACHINE_PATH.search(text)
