@@ -81,3 +81,19 @@ class MemoryFact:
     def total_bytes(self) -> int:
         """Everything that lives from one iteration to the next."""
         return self.parameter_bytes + self.gradient_bytes + self.optimizer_bytes + self.other_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemoryFact:
+    """What a GPU's memory held at the end of the recorded iterations beside the live tensors, in bytes.
+
+    ``reserved_bytes`` is what the caching allocator took from the device at most, ``context_bytes`` what this
+    process holds outside the allocator, ``other_process_bytes`` what others hold.
+    """
+
+    total_bytes: int
+    free_bytes: int
+    allocated_peak_bytes: int
+    reserved_bytes: int
+    context_bytes: int
+    other_process_bytes: int

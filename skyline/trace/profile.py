@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from skyline.source.knob import KnobSearch
-from skyline.trace.facts import BatchFact, Environment, LoaderFact, MemoryFact, OptimizerFact
+from skyline.trace.facts import (
+    BatchFact,
+    DeviceMemoryFact,
+    Environment,
+    LoaderFact,
+    MemoryFact,
+    OptimizerFact,
+)
+from skyline.trace.iteration import IterationFact
 from skyline.trace.record import CodeLine, Trace
+from skyline.trace.side_effect import SideEffect
 
 CAPTURE_SCHEMA = "skyline.capture/1"
 
@@ -82,3 +92,10 @@ class Profile:
     """The line of the ``for`` or ``while`` that drives the training, where it was found."""
     notes: tuple[str, ...] = ()
     """What the person should know about this run: a batch size that was left out and why, a short run, …"""
+    mode: Literal["measured", "predicted"] = "measured"
+    """``predicted``: nothing was executed; the operators come from shape tracing, their times from predictors."""
+    iteration: IterationFact | None = None
+    side_effects: tuple[SideEffect, ...] = ()
+    output_tail: str = ""
+    """The last lines that the script printed."""
+    device_memory: DeviceMemoryFact | None = None

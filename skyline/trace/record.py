@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from skyline.trace.phase import Phase
+from skyline.trace.shape import OperatorShape
 
 
 class RecordKind(str, Enum):
@@ -43,7 +44,8 @@ class Record:
     the person's is responsible) and is the deepest user frame; for backward work it is the line of the
     forward operator that caused it. ``call_line`` is the line in the training loop's own body that was
     executing (``loss.backward()``, ``optimizer.step()``), -1 if unknown. ``module`` indexes
-    ``Trace.modules`` (-1: outside any module).
+    ``Trace.modules`` (-1: outside any module). ``shape`` indexes ``Trace.shapes`` (-1: not known). ``flops`` is
+    the arithmetic of the record with all that it contains.
     """
 
     name: str
@@ -57,6 +59,8 @@ class Record:
     call_line: int = -1
     module: int = -1
     correlation: int = 0
+    shape: int = -1
+    flops: int = 0
 
     @property
     def end_us(self) -> float:
@@ -101,3 +105,4 @@ class Trace:
     modules: tuple[str, ...]
     records: tuple[Record, ...]
     allocations: tuple[Allocation, ...] = ()
+    shapes: tuple[OperatorShape, ...] = ()

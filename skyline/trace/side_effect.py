@@ -1,0 +1,23 @@
+"""What a script tried to do to the world while it was profiled, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.trace.record import CodeLine
+
+
+@dataclass(frozen=True, slots=True)
+class SideEffect:
+    """One kind of effect on one target.
+
+    ``kind`` is ``file``, ``folder``, ``removal``, ``tracker`` (TensorBoard, W&B and their like), ``download`` or
+    ``evaluation``. ``outcome`` is ``redirected`` (went to a scratch place that is gone), ``held back`` (did not
+    happen), ``allowed`` (happened) or ``replayed`` (ran once, its result was used again).
+    """
+
+    kind: str
+    target: str
+    outcome: str
+    count: int = 1
+    line: CodeLine | None = None
