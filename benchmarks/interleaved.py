@@ -29,12 +29,16 @@ _START_TIMEOUT_S = 240.0
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A script with its arguments and the interpreter that runs it, in the script's folder."""
+    """A script with its arguments and the interpreter that runs it, in the script's folder.
+
+    ``stamps`` is how many optimizer steps make one iteration: two in most GANs.
+    """
 
     script: Path
     arguments: tuple[str, ...] = ()
     interpreter: str = sys.executable
     folder: Path | None = None
+    stamps: int = 1
 
     @property
     def name(self) -> str:
@@ -57,6 +61,7 @@ class HandTimed:
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self._stamps = Path(self._folder.name) / "stamps"
         self._stamps.touch()
+        self._per_iteration = subject.stamps
         self._process = subprocess.Popen(
             [
                 subject.interpreter,
@@ -66,7 +71,8 @@ class HandTimed:
                 *subject.arguments,
             ],
             cwd=subject.folder or subject.script.parent,
-            stdin=subprocess.DEVNULL,
+            # A script may ask the terminal for its size; in a session of its own it cannot be stopped by it.
+            stdin=None if sys.stdin is not None and sys.stdin.isatty() else subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -92,11 +98,12 @@ class HandTimed:
         while True:
             time.sleep(TURN_S)
             inside = [stamp for stamp in self._read() if stamp > begin]
-            if len(inside) > _STEPS_PER_TURN or self._process.poll() is not None:
+            if len(inside) > _STEPS_PER_TURN * self._per_iteration or self._process.poll() is not None:
                 break
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGSTOP)
         # The first stamp ends a step that began before the pause; each later one ends a step of this turn.
+        inside = inside[:: self._per_iteration]
         steps = [(after - before) * 1e3 for before, after in pairwise(inside)]
         return statistics.median(steps) if len(steps) >= _STEPS_PER_TURN else None
 

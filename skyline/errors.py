@@ -20,9 +20,11 @@ class SkylineError(Exception):
     """Something that stopped the work and that the person can act on.
 
     ``hint`` says what to do next; ``file`` and ``line`` point into the person's code where that is known.
+    ``files`` are further files of theirs that had a part in it: the cause may lie in any of them.
     """
 
     exit_code = ExitCode.USAGE
+    files: tuple[str, ...] = ()
 
     def __init__(self, message: str, *, hint: str = "", file: str = "", line: int = 0) -> None:
         super().__init__(message)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from skyline.capture.request import CaptureRequest, Progress
+from skyline.capture.process import Starter
+from skyline.capture.request import CaptureRequest, Known, Progress
 from skyline.capture.session import capture
 from skyline.errors import Cancelled, SkylineError
 from skyline.trace.profile import Profile
@@ -34,12 +35,15 @@ class Job(Generic[Result]):
         request: CaptureRequest,
         prepare: Callable[[Profile], Result],
         *,
+        starter: Starter,
         on_partial: Callable[[Profile], None],
         on_progress: Callable[[Progress], None],
         on_done: Callable[[Outcome[Result]], None],
     ) -> None:
         self.request = request
         self.stage = Progress("launch", "starting", 0.0)
+        self.known: Known | None = None
+        self._starter = starter
         self._prepare = prepare
         self._on_partial = on_partial
         self._on_progress = on_progress
@@ -71,6 +75,7 @@ class Job(Generic[Result]):
                 output=_log_output,
                 cancel=self._cancel,
                 on_partial=self._on_partial,
+                starter=self._starter,
             )
             if self._cancel.is_set():
                 return Outcome()

@@ -30,5 +30,7 @@ def story(cost: LineCost) -> str:
     rows = "\n".join(f"| {name} | {value} |" for name, value in table)
     steps = f"{len(report.steps)} step{'' if len(report.steps) == 1 else 's'}"
     source = f"{report.mode} {steps} on {basis.device_name(report)}, {basis.when(report.created)}"
+    if report.iteration is not None:
+        source += f"; an iteration is {report.iteration.meaning}"
     note = "\n\n~ the code changed since: profile again for current numbers" if cost.stale else ""
     return f"{head}\n\n| Skyline | |\n|:--|--:|\n{rows}\n\n*{source}*{note}"

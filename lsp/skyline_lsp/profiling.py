@@ -11,7 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from skyline.capture.request import CaptureRequest, Progress
+from skyline.capture.nursery import Nursery
+from skyline.capture.process import start_fresh
+from skyline.capture.request import CaptureRequest, Known, Progress
 from skyline.errors import SkylineError
 from skyline.predict.carried_curve import with_carried_curve
 from skyline.trace import store
@@ -50,6 +52,7 @@ class Profiler:
 
     server: SkylineServer
     loop: asyncio.AbstractEventLoop
+    nursery: Nursery = field(default_factory=Nursery)
     _runs: dict[str, _Run] = field(default_factory=dict)
     _closed: bool = False
 
@@ -116,6 +119,7 @@ class Profiler:
         for job in jobs:
             if not job.join(timeout_s):
                 logger.error("profiling %s did not stop in time", job.request.script)
+        self.nursery.close()
 
     def _request(self, state: ScriptState) -> CaptureRequest:
         settings, options = self.server.settings, state.options
@@ -158,6 +162,7 @@ class Profiler:
         state.job = Job(
             request,
             save_and_prepare,
+            starter=self.nursery.start if self.server.settings.profile.warm_start else start_fresh,
             on_partial=lambda profile: self._call(
                 partial(self._measured, state, run, self._early(state, profile))
             ),
@@ -185,14 +190,30 @@ class Profiler:
         state.job.stage = progress
         run.bar.report(progress)
         now = self.loop.time()
+        if progress.known is not None:
+            run.refreshed_at = 0.0
+            self._known(state, run, progress.known)
         if now - run.refreshed_at >= _LENS_REFRESH_S:
             run.refreshed_at = now
             self.server.refresh_lenses()
+
+    def _known(self, state: ScriptState, run: _Run, known: Known) -> None:
+        """There is something to show before the profile: tell it, and follow the files that it came from."""
+        if state.job is None or run.next is not None:
+            return
+        state.job.known = known
+        for path in known.files:
+            text = self.server.texts.current(path)
+            if text is not None:
+                state.attempt.setdefault(path, text.text)
+        self.server.watch.add(state.files())
+        self.server.measuring(state, known)
 
     def _measured(self, state: ScriptState, run: _Run, prepared: Prepared) -> None:
         """The script itself is measured: show that while the curve over batch sizes is still being run."""
         if self._closed or state.job is None or run.next is not None:
             return
+        state.job.known = None
         state.accept(prepared)
         state.stale = state.is_stale(self.server.texts)
         self.server.profile_changed(state)
@@ -222,10 +243,10 @@ class Profiler:
         repeated = state.error is not None and str(state.error) == str(error)
         state.error = error
         state.stale = state.prepared is not None
-        if error.file:
-            text = self.server.texts.current(error.file)
+        for path in (error.file, *error.files):
+            text = self.server.texts.current(path) if path else None
             if text is not None:
-                state.attempt.setdefault(error.file, text.text)
+                state.attempt.setdefault(path, text.text)
         self.server.profile_changed(state)
         if not repeated:
             self.server.warn(str(error))

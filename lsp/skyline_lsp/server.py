@@ -9,7 +9,9 @@ from functools import cached_property
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
+from skyline.capture.request import Known
 from skyline.report import protocol
+from skyline.report.headline import headline_so_far
 from skyline.version import __version__
 from skyline_lsp import convert, wire
 from skyline_lsp.applied import AppliedStack
@@ -91,6 +93,18 @@ class SkylineServer(LanguageServer):
         )
         self.protocol.notify(protocol.PROFILE_CHANGED, wire.send(change))
         self.refresh()
+
+    def measuring(self, state: ScriptState, known: Known) -> None:
+        """A run under way has something to show before its profile is there."""
+        news = protocol.Measuring(
+            uri=state.uri,
+            text=headline_so_far(known.batch_size, known.iteration_ms, known.throughput),
+            batchSize=known.batch_size,
+            iterationMs=known.iteration_ms,
+            throughput=known.throughput,
+            scriptSeconds=known.script_s,
+        )
+        self.protocol.notify(protocol.MEASURING, wire.send(news))
 
     def texts_changed(self, path: str) -> None:
         """A file reads differently: what was measured may be out of date, or fit again after an undo."""

@@ -23,12 +23,16 @@ Section = TypeVar("Section")
 
 @dataclass(frozen=True, slots=True)
 class ProfileSettings:
-    """How a script is run. ``on_save`` ``afterFirst``: what was profiled before."""
+    """How a script is run. ``on_save`` ``afterFirst``: what was profiled before.
+
+    ``warm_start``: keep a process with torch imported, from which runs start without waiting for the import.
+    """
 
     args: tuple[str, ...] = ()
     on_save: OnSave = "afterFirst"
     steps: Count = 8
     timeout_s: Seconds = 180.0
+    warm_start: bool = True
 
 
 @dataclass(frozen=True, slots=True)

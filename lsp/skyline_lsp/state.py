@@ -12,6 +12,7 @@ from skyline.errors import SkylineError
 from skyline.report import build
 from skyline.report.headline import headline
 from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
+from skyline.source.same_code import same_code
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
 from skyline.whatif.estimate import Estimate
@@ -94,13 +95,13 @@ class ScriptState:
         return known | set(self.attempt) | {self.path}
 
     def is_stale(self, texts: Texts) -> bool:
-        """Whether any profiled file reads differently by now."""
+        """Whether any profiled file does something else by now."""
         if self.prepared is None:
             return False
         return any(_differs(texts, source.path, source.text) for source in self.prepared.sources.values())
 
     def changed_since_attempt(self, texts: Texts) -> bool:
-        """Whether another run would see other texts than the latest one did."""
+        """Whether another run would do something else than the latest one did."""
         return not self.attempt or any(_differs(texts, path, text) for path, text in self.attempt.items())
 
     def estimate(self, question: Question) -> Estimate:
@@ -153,4 +154,13 @@ def same_text(left: str, right: str) -> bool:
 
 def _differs(texts: Texts, path: str, text: str) -> bool:
     current = texts.current(path)
-    return current is None or not same_text(current.text, text)
+    if current is None:
+        return True
+    if same_text(current.text, text):
+        return False
+    document = texts.at(path)
+    if document is not None and document.dirty:
+        # Parsing at every keystroke would be felt.
+        return True
+    # What only a reader sees does not change what a run would show: the numbers stay, and move with their lines.
+    return not same_code(current.text, text)

@@ -51,20 +51,25 @@ def analyse(profile: Profile) -> Analysis:
     """Build and calibrate the graph, simulate it, and work out lines, findings and the curve."""
     start = baseline(profile)
     timeline = simulate(start.graph)
-    bare_ms = start.iteration_ms.value
     return Analysis(
         profile=profile,
         baseline=start,
         timeline=timeline,
         critical_path=critical_path(timeline),
         replay_error=replay_error(profile.trace),
-        overhead=median(profile.recorded_ms) / bare_ms if profile.recorded_ms and bare_ms > 0 else 1.0,
+        overhead=_overhead(profile, start.iteration_ms.value),
         lines=line_costs(start),
         findings=find(start),
         curve=curve_points(start),
         notes=(*profile.notes, *_notes(profile), *start.curve.notes),
         rewrites=Rewrites(profile),
     )
+
+
+def _overhead(profile: Profile, iteration_ms: float) -> float:
+    """What recording costs: against bare iterations from next to the recorded ones, where there are any."""
+    bare_ms = median(profile.paired_ms) if profile.paired_ms else iteration_ms
+    return median(profile.recorded_ms) / bare_ms if profile.recorded_ms and bare_ms > 0 else 1.0
 
 
 def _notes(profile: Profile) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def curve_points(baseline: Baseline) -> tuple[CurvePoint, ...]:
                     iteration_ms,
                     throughput,
                     Interval.exact(float(baseline.memory.total)) if own else curve.peak_bytes(size),
-                    curve.measured(size),
+                    curve.measured(size) and baseline.profile.prediction is None,
                     curve.extrapolated(size),
                 )
             )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from skyline.analysis.line_parts import LinePart, Place, line_parts
 from skyline.graph.task import Task
 from skyline.memory.activations import activation_bytes
+from skyline.memory.at_peak import bytes_at_peak
 from skyline.spread import median
 from skyline.trace.phase import Phase
-from skyline.trace.record import CodeLine
+from skyline.trace.record import CodeLine, RecordKind
 from skyline.whatif.baseline import Baseline
 
 
@@ -19,8 +21,11 @@ class LineCost:
 
     ``self_ms`` is all the time billed to this line, the sum of its phases: library code folds into the user
     line that called it, and backward work into the line whose forward operator caused it. ``calls`` is how
-    often forward execution comes to the line. ``file`` and ``line`` are empty and 0 in the one row that holds
-    the unattributed rest.
+    often forward execution comes to the line. ``flops`` counts forward and backward. ``activation_bytes`` is what
+    the line keeps for backward work, ``peak_bytes`` what it had taken of the memory that was live at the peak.
+    ``gpu_ms`` is the time of the kernels that the line launched, which run beside the host and are no part of
+    ``self_ms``. ``frequency`` is the share of the recorded iterations in which the line ran. ``file`` and
+    ``line`` are empty and 0 in the one row that holds the unattributed rest.
     """
 
     file: str
@@ -37,6 +42,11 @@ class LineCost:
     self_ms: float
     share: float
     activation_bytes: int
+    flops: int = 0
+    peak_bytes: int = 0
+    gpu_ms: float = 0.0
+    frequency: float = 1.0
+    parts: tuple[LinePart, ...] = ()
 
 
 @dataclass(slots=True)
@@ -47,9 +57,21 @@ class _Tally:
     functions: Counter[str] = field(default_factory=Counter[str])
     calls: int = 0
     activations: int = 0
+    flops: int = 0
+    at_peak: int = 0
+    gpu_us: float = 0.0
 
     def add(self, task: Task, time_us: float) -> None:
         self.times.setdefault(task.phase, Counter())[task.iteration] += time_us  # type: ignore[assignment]
+
+    @property
+    def iterations(self) -> int:
+        """In how many of the iterations the line ran."""
+        return len({iteration for samples in self.times.values() for iteration in samples})
+
+    def ms(self, factors: dict[Phase, float]) -> dict[Phase, float]:
+        """What the line costs per phase."""
+        return {phase: self.typical_us(phase) * factors.get(phase, 0.0) for phase in Phase}
 
     def typical_us(self, phase: Phase) -> float:
         """Time over all iterations, by the median of those in which the line ran.
@@ -67,35 +89,47 @@ def line_costs(baseline: Baseline) -> tuple[LineCost, ...]:
     (``loss.backward()``). Per phase the lines sum to ``Baseline.phases``.
     """
     trace = baseline.profile.trace
-    tallies: dict[tuple[str, int], _Tally] = {}
+    tallies: dict[Place, _Tally] = {}
     previous = -1
-    for task, duration, gap in zip(
-        baseline.graph.tasks, baseline.graph.durations, baseline.graph.gaps, strict=True
-    ):
-        if task.lane != baseline.lane:
+    for task, time_us in zip(baseline.graph.tasks, baseline.billed_us, strict=True):
+        if task.lane != baseline.lane and not time_us:
             continue
         billed = task.line if task.line >= 0 else task.call_line
         tally = _tally_of(tallies, trace.lines, billed)
-        tally.add(task, duration + gap)
+        tally.add(task, time_us)
         if task.module >= 0:
-            tally.modules[task.module] += duration + gap  # type: ignore[assignment]
-        tally.calls += _is_arrival(task, billed, previous)
-        previous = billed
+            tally.modules[task.module] += time_us  # type: ignore[assignment]
+        if task.lane == baseline.lane:
+            tally.calls += _is_arrival(task, billed, previous)
+            previous = billed
+    for record in trace.records:
+        tally = _tally_of(tallies, trace.lines, record.line if record.line >= 0 else record.call_line)
+        tally.flops += record.flops
+        if record.kind in (RecordKind.KERNEL, RecordKind.COPY):
+            tally.gpu_us += record.duration_us
     for line, size in activation_bytes(trace).items():
         _tally_of(tallies, trace.lines, line).activations += size
+    for line, size in bytes_at_peak(baseline.profile.memory, trace.allocations).items():
+        _tally_of(tallies, trace.lines, line).at_peak += size
     texts = {source.path: source.text.splitlines() for source in baseline.profile.sources}
     factors = _factors(baseline, tallies)
-    iterations = max(1, len(baseline.graph.iterations))
+    costs = {place: tally.ms(factors) for place, tally in tallies.items()}
+    parts = line_parts(trace, baseline.lane, costs)
     rows = [
-        _row(place, tally, factors, iterations, baseline, texts)
+        _row(place, tally, costs[place], baseline, texts, parts.get(place, ()))
         for place, tally in tallies.items()
         if place != ("", 0)
     ]
-    rest = _row(("", 0), tallies.get(("", 0), _Tally()), factors, iterations, baseline, texts)
+    nobody = costs.get(("", 0), {phase: 0.0 for phase in Phase})
+    for phase in Phase:
+        # A phase with time but without any task is nobody's.
+        if phase not in factors:
+            nobody[phase] += baseline.phases[phase]
+    rest = _row(("", 0), tallies.get(("", 0), _Tally()), nobody, baseline, texts, parts.get(("", 0), ()))
     return (*sorted(rows, key=lambda row: (-row.self_ms, row.file, row.line)), rest)
 
 
-def _tally_of(tallies: dict[tuple[str, int], _Tally], lines: tuple[CodeLine, ...], index: int) -> _Tally:
+def _tally_of(tallies: dict[Place, _Tally], lines: tuple[CodeLine, ...], index: int) -> _Tally:
     if not 0 <= index < len(lines):
         return tallies.setdefault(("", 0), _Tally())
     tally = tallies.setdefault((lines[index].file, lines[index].line), _Tally())
@@ -108,7 +142,7 @@ def _is_arrival(task: Task, line: int, previous: int) -> bool:
     return line != previous and task.phase is not Phase.BACKWARD
 
 
-def _factors(baseline: Baseline, tallies: dict[tuple[str, int], _Tally]) -> dict[Phase, float]:
+def _factors(baseline: Baseline, tallies: dict[Place, _Tally]) -> dict[Phase, float]:
     """Milliseconds of the iteration per µs tallied, phase by phase."""
     totals: Counter[Phase] = Counter()
     for tally in tallies.values():
@@ -117,20 +151,15 @@ def _factors(baseline: Baseline, tallies: dict[tuple[str, int], _Tally]) -> dict
 
 
 def _row(
-    place: tuple[str, int],
+    place: Place,
     tally: _Tally,
-    factors: dict[Phase, float],
-    iterations: int,
+    ms: dict[Phase, float],
     baseline: Baseline,
     texts: dict[str, list[str]],
+    parts: tuple[LinePart, ...],
 ) -> LineCost:
     file, line = place
-    ms = {phase: tally.typical_us(phase) * factors.get(phase, 0.0) for phase in Phase}
-    if place == ("", 0):
-        # A phase with time but without any task is nobody's.
-        for phase in Phase:
-            if phase not in factors:
-                ms[phase] += baseline.phases[phase]
+    iterations = max(1, len(baseline.graph.iterations))
     total = sum(ms.values())
     module = max(tally.modules, key=lambda index: tally.modules[index], default=-1)
     text = texts.get(file, [])
@@ -149,4 +178,9 @@ def _row(
         self_ms=total,
         share=total / baseline.iteration_ms.value if baseline.iteration_ms.value else 0.0,
         activation_bytes=tally.activations,
+        flops=round(tally.flops / iterations),
+        peak_bytes=tally.at_peak,
+        gpu_ms=tally.gpu_us / iterations / 1e3,
+        frequency=tally.iterations / iterations if tally.times else 1.0,
+        parts=parts,
     )

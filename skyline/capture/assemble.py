@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 from skyline.capture.bare import BareRows
+from skyline.capture.batch_sizes import shows
 from skyline.capture.events import LoaderSeen, OptimizerSeen, Ready, RunFacts
+from skyline.capture.iteration import iteration_fact
+from skyline.capture.known import micro_batches
 from skyline.capture.recording import Recording
 from skyline.capture.request import CaptureRequest
+from skyline.capture.secrecy import Secrecy
 from skyline.errors import SkylineError
 from skyline.source.knob import Knob, KnobSearch
 from skyline.source.text import SourceText
@@ -19,6 +23,7 @@ from skyline.source.training_loop import find as find_loop
 from skyline.trace.facts import BatchFact, LoaderFact, OptimizerFact
 from skyline.trace.profile import CAPTURE_SCHEMA, BatchPoint, Profile, SourceFile
 from skyline.trace.record import CodeLine
+from skyline.trace.side_effect import SideEffect
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,11 @@ class Run:
     batch_size: int | None = None
     ended_after: int | None = None
     """How many iterations the script has in all, where it came to its end while it was timed."""
+    paired_ms: tuple[float, ...] = ()
+    """Bare iterations from directly before and after the recorded ones."""
+    side_effects: tuple[SideEffect, ...] = ()
+    output_tail: str = ""
+    secrecy: Secrecy = field(default_factory=Secrecy)
 
     def iterations_left(self, batch_size: int) -> int | None:
         """Iterations of a fresh run after warm-up at a batch size, an epoch being a fixed number of samples."""
@@ -70,7 +80,7 @@ class Run:
     def with_batch(self) -> Run:
         """With the batch size that the run confirms: candidates whose value it showed come first."""
         seen = set(self.leading)
-        shown = [knob for knob in self.knobs.candidates if _shows(knob.value, seen)]
+        shown = [knob for knob in self.knobs.candidates if shows(knob.value, seen)]
         hidden = [knob for knob in self.knobs.candidates if knob not in shown]
         loader = self.main_loader
         batch_size = shown[0].value if shown else (loader.batch_size if loader else None)
@@ -92,17 +102,22 @@ def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
         id=secrets.token_hex(4),
         created=datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds"),
         script=run.script,
-        arguments=run.request.arguments,
+        arguments=run.secrecy.scrub_arguments(run.request.arguments),
         working_directory=run.directory,
         interpreter=run.interpreter,
         environment=run.facts.environment,
         sources=_source_files(run),
         times=run.rows.times(),
         warmup_iterations=run.ready.warmup,
+        warmup_reason=run.ready.warmup_reason,
+        paired_ms=run.paired_ms,
+        module=run.request.module,
+        iteration=iteration_fact(run.facts, run.rows),
         recorded_ms=recording.recorded_ms,
         trace=recording.trace,
         memory=recording.memory,
         peak_bytes=recording.peak_bytes,
+        device_memory=recording.device_memory,
         batch=_batch(run),
         knobs=run.knobs,
         batch_size=run.batch_size,
@@ -111,23 +126,14 @@ def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
         loaders=tuple(_loader(fact, run) for fact in run.facts.loaders),
         loop_line=_loop_line(run),
         notes=run.notes,
+        side_effects=(*run.side_effects, *_evaluations(run.facts)),
+        output_tail=run.secrecy.scrub(run.output_tail),
     )
 
 
-def _shows(value: int, seen: set[int]) -> bool:
-    return value in seen or any(dimension % value == 0 for dimension in seen if value > 1)
-
-
 def _batch(run: Run) -> BatchFact:
-    leading = run.facts.leading[:8]
-    fetches, passes = run.rows.fetches, run.rows.backward_calls
-    if run.main_loader is not None and fetches:
-        micro_batches = max(1, round(fetches))
-    else:
-        # Several optimizers make several backward passes over one batch.
-        micro_batches = max(1, round(passes)) if len(run.facts.optimizers) <= 1 else 1
-    size = run.batch_size
-    return BatchFact(leading, size * micro_batches if size else None, micro_batches)
+    size, count = run.batch_size, micro_batches(run.facts, run.rows)
+    return BatchFact(run.facts.leading[:8], size * count if size else None, count)
 
 
 def _optimizer(seen: OptimizerSeen, run: Run) -> OptimizerFact:
@@ -155,6 +161,12 @@ def _loader(seen: LoaderSeen, run: Run) -> LoaderFact:
     )
 
 
+def _evaluations(facts: RunFacts) -> tuple[SideEffect, ...]:
+    return tuple(
+        SideEffect("evaluation", seen.module, "replayed", seen.count, seen.line) for seen in facts.evaluations
+    )
+
+
 def _loop_line(run: Run) -> CodeLine | None:
     """The header of the loop around the statement that stayed on the stack from iteration to iteration."""
     statement = run.ready.loop
@@ -174,7 +186,11 @@ def _loop_line(run: Run) -> CodeLine | None:
 
 def _source_files(run: Run) -> tuple[SourceFile, ...]:
     paths = dict.fromkeys(
-        [str(Path(run.script).resolve()), *(line.file for line in run.recording.trace.lines)]
+        [
+            str(Path(run.script).resolve()),
+            *run.facts.modules,
+            *(line.file for line in run.recording.trace.lines),
+        ]
     )
     files: list[SourceFile] = []
     for path in paths:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -15,6 +16,8 @@ from skyline.trace.profile import BareTimes
 _SMALL_SPREAD = 0.015
 _TURN_S = 1.0
 _LEAST_STEPS = 3
+_PATIENCE_MS = 300.0
+_RECORDED_MS = 3_000.0
 
 
 @dataclass(slots=True)
@@ -53,6 +56,11 @@ class BareRows:
         """Mean number of backward passes in an iteration."""
         return statistics.fmean(row.backward_calls for row in self.rows)
 
+    @property
+    def optimizer_steps(self) -> float:
+        """Mean number of optimizer steps, of all optimizers, in an iteration."""
+        return statistics.fmean(row.optimizer_steps for row in self.rows)
+
 
 def run_bare(child: ChildProcess, iterations: int) -> tuple[StepRow, ...]:
     """Let the child run so many iterations and give its rows."""
@@ -60,14 +68,54 @@ def run_bare(child: ChildProcess, iterations: int) -> tuple[StepRow, ...]:
     return msgspec.convert(child.receive("steps"), Steps).rows
 
 
-def first_steps(child: ChildProcess, request: CaptureRequest, expected_ms: float) -> BareRows:
+def first_steps(
+    child: ChildProcess,
+    request: CaptureRequest,
+    expected_ms: float,
+    on_first: Callable[[BareRows], None] | None = None,
+) -> BareRows:
     """The least that a profile needs: ``request.steps`` iterations, fewer where they are slow.
 
-    The first iteration of a turn follows a pause and is dropped.
+    The first iteration of a turn follows a pause and is dropped. ``on_first`` hears of the first few as soon as
+    they are there, where all of them take a while.
     """
     affordable = int(request.settle_s * 1e3 / max(expected_ms, 0.01))
     steps = max(min(_LEAST_STEPS, request.steps), min(request.steps, affordable))
-    return BareRows(list(run_bare(child, steps + 1)[1:]))
+    rows = BareRows()
+    if on_first is not None and steps > _LEAST_STEPS and steps * expected_ms > _PATIENCE_MS:
+        rows.rows += run_bare(child, _LEAST_STEPS + 1)[1:]
+        on_first(rows)
+    rows.rows += run_bare(child, steps - len(rows.rows) + 1)[1:]
+    if on_first is not None:
+        on_first(rows)
+    return rows
+
+
+def iterations_to_record(request: CaptureRequest, rows: BareRows) -> int:
+    """As many as asked for, fewer where they are long and a recording of each is large.
+
+    One comes on top: the first recorded iteration still frees blocks that the recorder never saw allocated.
+    """
+    if request.recorded <= 1:
+        return request.recorded
+    affordable = int(_RECORDED_MS / max(rows.median_ms, 0.01))
+    return 1 + max(1, min(request.recorded, affordable))
+
+
+def beside_recording(
+    child: ChildProcess, request: CaptureRequest, into: BareRows, recorded: int
+) -> tuple[float, ...]:
+    """Bare iterations in ms from directly before and after the recorded ones, to set them against.
+
+    What is measured after is added to ``into``. On a machine that drifts, the median over all bare iterations
+    would say less of what recording costs. Call it right after the recording.
+    """
+    before = into.steps_ms[-recorded:]
+    slow = into.median_ms * recorded > request.settle_s * 1e3
+    rows = run_bare(child, 1 if slow else recorded + 1)
+    rows = rows if slow else rows[1:]
+    into.rows += rows
+    return (*before, *(row.step_ms for row in rows))
 
 
 def settle(child: ChildProcess, request: CaptureRequest, into: BareRows) -> None:

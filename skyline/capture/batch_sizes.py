@@ -55,6 +55,11 @@ def run_with(
     return {real: text.apply([with_value(knob, text, batch_size)]).text}, arguments
 
 
+def shows(value: int, seen: Iterable[int]) -> bool:
+    """Whether a run of which these leading dimensions were seen can have had batches of this size."""
+    return any(dimension == value or (value > 1 and dimension % value == 0) for dimension in seen)
+
+
 def followed(knob: Knob, batch_size: int, before: Iterable[int], after: Iterable[int]) -> bool:
     """Whether what the run saw of its batch moved with the knob: from its value, or a multiple, to the new one."""
     seen_before, seen_after = set(before), set(after)

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import signal
 import subprocess
-import tempfile
 import threading
 import time
-from multiprocessing.connection import Connection, Listener
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Literal
 
 import msgspec
 
 from skyline.capture.events import Ended, Failed, StackRow
-from skyline.capture.memory_guard import MemoryGuard
+from skyline.capture.guard import Guard, Limits
+from skyline.capture.lifeline import Lifeline
 from skyline.capture.output import ScriptOutput
+from skyline.capture.process import ENTRY, Start, Starter, start_fresh
+from skyline.capture.process_family import RUN_TAG, ProcessFamily
 from skyline.capture.request import OutputCallback
+from skyline.capture.scratch import make_scratch
+from skyline.capture.secrecy import Secrecy
+from skyline.capture.side_effects import last_words, read_side_effects
+from skyline.capture.switchboard import Event, Switchboard
 from skyline.errors import BudgetExceeded, Cancelled, CaptureImpossible, ScriptFailed
+from skyline.trace.side_effect import SideEffect
 
-_ENTRY = Path(__file__).parent / "child" / "__main__.py"
 _POLL_S = 0.05
 _WHERE_TIMEOUT_S = 3.0
 _GONE_GRACE_S = 2.0
-
-Event = dict[str, Any]
+_DEFAULT_LIMITS = Limits()
+_ROOM_HINT = (
+    "What the script writes is kept in the temporary folder while it is profiled: set TMPDIR to one with more room."
+)
 
 
 class ScriptEnded(Exception):
@@ -48,43 +55,57 @@ class ChildProcess:
         *,
         device: str = "auto",
         timeout_s: float,
-        memory_limit_bytes: int | None = None,
+        limits: Limits = _DEFAULT_LIMITS,
+        side_effects: Literal["redirect", "allow"] = "redirect",
+        arguments: tuple[str, ...] = (),
         output: OutputCallback | None = None,
         cancel: threading.Event | None = None,
+        starter: Starter = start_fresh,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self._timeout_s = timeout_s
         self._cancel = cancel or threading.Event()
-        self._scratch = tempfile.TemporaryDirectory(prefix="skyline-", ignore_cleanup_errors=True)
+        self._scratch = make_scratch()
+        self._secrecy = Secrecy.of(arguments=arguments)
         key = secrets.token_bytes(32)
-        self._listener = Listener(None, authkey=key)
-        environment = dict(
-            os.environ, SKYLINE_CHANNEL_KEY=key.hex(), WANDB_MODE="disabled", KINETO_LOG_LEVEL="5"
-        )
+        self._switchboard = Switchboard(key)
+        tag = secrets.token_hex(8)
+        environment = dict(os.environ, KINETO_LOG_LEVEL="5")
+        environment[RUN_TAG] = tag
+        if side_effects == "redirect":
+            environment["WANDB_MODE"] = "disabled"
         if device == "cpu":
             environment["CUDA_VISIBLE_DEVICES"] = ""
+        environment.update(variables or {})
         try:
-            self._process = subprocess.Popen(
-                [interpreter, str(_ENTRY), str(self._listener.address)],
-                cwd=working_directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+            self._process = starter(
+                Start(
+                    interpreter,
+                    working_directory,
+                    environment,
+                    self._switchboard.address,
+                    key,
+                    self._cancel,
+                )
             )
         except OSError as error:
-            self._listener.close()
+            self._switchboard.close()
             self._scratch.cleanup()
             raise CaptureImpossible(
                 f"{interpreter} could not be started: {error.strerror or error}",
                 hint="Choose another interpreter with --interpreter.",
             ) from error
+        except BaseException:
+            self._switchboard.close()
+            self._scratch.cleanup()
+            raise
         assert self._process.stdout is not None
+        self._family = ProcessFamily(self._process.pid, tag)
+        self._lifeline = Lifeline(self._process.pid)
         self.output = ScriptOutput(self._process.stdout, output)
-        self._guard = MemoryGuard(self._process.pid, memory_limit_bytes)
-        self._connection: Connection | None = None
+        self._guard = Guard(self._family, self.scratch, limits)
         try:
-            self._connection = self._accept()
+            self._await_call()
         except BaseException:
             self.close()
             raise
@@ -100,11 +121,19 @@ class ChildProcess:
         """A folder that lives as long as the run."""
         return Path(self._scratch.name)
 
+    @property
+    def secrecy(self) -> Secrecy:
+        """What must not be kept of this run."""
+        return self._secrecy
+
+    def side_effects(self) -> tuple[SideEffect, ...]:
+        """What the script has done to the world so far, and what became of it."""
+        return read_side_effects(self.scratch, self._secrecy)
+
     def send(self, do: str, **fields: object) -> None:
         """Give the child a command."""
-        assert self._connection is not None
         try:
-            self._connection.send_bytes(json.dumps({"do": do, **fields}).encode())
+            self._switchboard.send({"do": do, **fields})
         except OSError:
             raise self._gone() from None
 
@@ -136,44 +165,29 @@ class ChildProcess:
 
     def close(self) -> None:
         """End the run and everything it started."""
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
-        self._process.wait()
         self._guard.stop()
-        if self._connection is not None:
-            self._connection.close()
-        self._listener.close()
+        self._family.end()
+        self._process.wait()
+        self._lifeline.close()
+        self.output.close()
+        self._switchboard.close()
         self._scratch.cleanup()
 
-    def _accept(self) -> Connection:
-        accepted: list[Connection] = []
-
-        def accept() -> None:
-            try:
-                accepted.append(self._listener.accept())
-            except OSError:
-                pass
-
-        thread = threading.Thread(target=accept, name="skyline-accept", daemon=True)
-        thread.start()
+    def _await_call(self) -> None:
         deadline = time.monotonic() + self._timeout_s
-        while not accepted:
-            thread.join(_POLL_S)
+        while not self._switchboard.wait_for_call(_POLL_S):
             self._check_alive()
             if time.monotonic() > deadline:
                 raise CaptureImpossible(
                     "The interpreter did not start in time", hint="Is the machine overloaded?"
                 )
-        return accepted[0]
 
     def _next_event(self, deadline: float) -> Event | None:
-        assert self._connection is not None
         while True:
             try:
-                if self._connection.poll(_POLL_S):
-                    return cast("Event", json.loads(self._connection.recv_bytes()))
+                event = self._switchboard.next_event(_POLL_S)
+                if event is not None:
+                    return event
             except (EOFError, OSError):
                 raise self._gone() from None
             self._check_alive()
@@ -183,18 +197,19 @@ class ChildProcess:
     def _check_alive(self) -> None:
         if self._cancel.is_set():
             raise Cancelled("Profiling was cancelled")
-        if self._guard.exceeded:
-            raise BudgetExceeded(
-                f"The script and its workers grew to {self._guard.seen_bytes / 1e9:.1f} GB of memory, over the limit "
-                f"of {self._guard.limit_bytes / 1e9:.1f} GB",
-                hint="Profile it with a smaller batch size, or on a machine with more memory.",
-            )
-        waiting = self._connection is not None and self._connection.poll(0)
-        if self._process.poll() is not None and not waiting:
+        self._check_limits()
+        if self._process.poll() is not None and not self._switchboard.waiting():
             raise self._gone()
+
+    def _check_limits(self) -> None:
+        excess = self._guard.excess
+        if excess is not None:
+            raise BudgetExceeded(excess.message, hint=excess.hint)
 
     def _gone(self) -> ScriptFailed:
         """The child's process ended without a word: a crash in native code, or ``os._exit``."""
+        # The guard may have ended it a moment ago.
+        self._check_limits()
         try:
             status = self._process.wait(_GONE_GRACE_S)
         except subprocess.TimeoutExpired:
@@ -204,13 +219,18 @@ class ChildProcess:
             message = f"The script was ended by signal {name}"
         else:
             message = f"The script left with status {status} before it could be measured"
-        tail = self.output.tail()
+        message = last_words(self.scratch) or message
+        tail = self._secrecy.scrub(self.output.tail())
         return ScriptFailed(message, traceback=tail, hint="" if tail else "It printed nothing.")
 
     def _failed(self, failed: Failed) -> ScriptFailed:
         # A script that leaves by itself (argparse does) has said why on its own.
-        traceback = failed.traceback or self.output.tail()
-        return ScriptFailed(failed.message, traceback=traceback, file=failed.file, line=failed.line)
+        traceback = self._secrecy.scrub(failed.traceback or self.output.tail())
+        message = self._secrecy.scrub(failed.message)
+        hint = _ROOM_HINT if "No space left on device" in message else ""
+        error = ScriptFailed(message, traceback=traceback, hint=hint, file=failed.file, line=failed.line)
+        error.files = failed.modules
+        return error
 
     def _timed_out(self) -> BudgetExceeded:
         """Ask where the script is, and say so."""
@@ -224,7 +244,7 @@ class ChildProcess:
                     break
         except ScriptFailed:
             pass
-        own = str(_ENTRY.parent)
+        own = str(ENTRY.parent)
         rows = [row for row in stack if not row.file.startswith((own, "<"))]
         message = f"No training step within {self._timeout_s:g} s"
         if not rows:

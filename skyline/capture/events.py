@@ -18,6 +18,16 @@ class StepRow:
     optimizer_ms: float
     fetches: int
     backward_calls: int
+    optimizer_steps: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSeen:
+    """A module's forward pass that was replayed ``count`` times while the script warmed up."""
+
+    module: str
+    count: int
+    line: CodeLine | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,8 @@ class OptimizerSeen:
     options: dict[str, bool | None]
     step_line: CodeLine | None
     created_line: CodeLine | None
+    skipped: int = 0
+    """Steps that a gradient scaler left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +67,14 @@ class RunFacts:
     loaders: tuple[LoaderSeen, ...]
     leading: tuple[int, ...]
     environment: Environment
+    modules: tuple[str, ...] = ()
+    """Real paths of the person's modules that were imported."""
+    styles: tuple[str, ...] = ()
+    passes_per_update: int = 1
+    """Backward passes of one update that the script writes by hand."""
+    rank: int = 0
+    world_size: int = 1
+    evaluations: tuple[EvaluationSeen, ...] = ()
 
     @property
     def batch_sizes_seen(self) -> tuple[int, ...]:
@@ -80,6 +100,9 @@ class Ready:
     warmup: int
     loop: LoopFrame | None
     facts: RunFacts
+    script_s: float = 0.0
+    """How long the script has run by then."""
+    warmup_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +120,9 @@ class Ended:
     optimizers: int
     backward_calls: int
     fetches: int
+    modules: tuple[str, ...] = ()
+    processes: tuple[str, ...] = ()
+    """What the script started beside itself, where it was seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +133,7 @@ class Failed:
     traceback: str
     file: str
     line: int
+    modules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

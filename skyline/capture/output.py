@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import threading
-from collections import deque
 from typing import IO
 
 from skyline.capture.request import OutputCallback
 
-_KEPT_CHUNKS = 16
-_KEPT_BYTES = 4096
+_KEPT_BYTES = 64 * 1024
 _CHUNK_BYTES = 65536
+_MOST_PASSED_ON_BYTES = 8 << 20
+_JOIN_S = 1.0
+_LONGEST_LINE = 2000
 _PROFILER_CHATTER = re.compile(
     rb"^(USDT:.*Profiler|\[W.*CPUAllocator.*Memory block of unknown size).*\n?", re.MULTILINE
 )
 """What PyTorch's profiler itself prints on standard error, which is not the script's doing."""
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class ScriptOutput:
@@ -25,14 +28,31 @@ class ScriptOutput:
     def __init__(self, stream: IO[bytes], callback: OutputCallback | None) -> None:
         self._stream = stream
         self._callback = callback
-        self._kept: deque[bytes] = deque(maxlen=_KEPT_CHUNKS)
+        self._kept = bytearray()
+        self._passed_on = 0
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._drain, name="skyline-output", daemon=True)
         self._thread.start()
 
     def tail(self, lines: int = 20) -> str:
-        """The last lines that were printed."""
-        self._thread.join(timeout=1.0)
-        return "\n".join(b"".join(self._kept).decode("utf-8", "replace").splitlines()[-lines:])
+        """The last lines that were printed; of a line that was drawn over and over, its last state."""
+        self._thread.join(timeout=_JOIN_S)
+        return self.tail_now(lines)
+
+    def tail_now(self, lines: int = 20) -> str:
+        """The last lines that have come so far, while the script goes on."""
+        with self._lock:
+            text = bytes(self._kept).decode("utf-8", "replace")
+        # Not splitlines(): a progress bar returns to the start of its line.
+        rows = [row.rstrip("\r").rpartition("\r")[2] for row in _CONTROL.sub("", text).rstrip("\n").split("\n")]
+        return "\n".join(row[-_LONGEST_LINE:] for row in rows[-lines:])
+
+    def close(self) -> None:
+        """Every process of the run has ended."""
+        self._thread.join(timeout=_JOIN_S)
+        if not self._thread.is_alive():
+            self._stream.close()
 
     def _drain(self) -> None:
         descriptor = self._stream.fileno()
@@ -44,6 +64,15 @@ class ScriptOutput:
             if not chunk:
                 return
             chunk = _PROFILER_CHATTER.sub(b"", chunk)
-            self._kept.append(chunk[-_KEPT_BYTES:])
-            if self._callback is not None:
-                self._callback(chunk.decode("utf-8", "replace"))
+            with self._lock:
+                self._kept += chunk
+                del self._kept[:-_KEPT_BYTES]
+            self._pass_on(chunk)
+
+    def _pass_on(self, chunk: bytes) -> None:
+        if self._callback is None or self._passed_on > _MOST_PASSED_ON_BYTES:
+            return
+        self._passed_on += len(chunk)
+        self._callback(self._decode(chunk))
+        if self._passed_on > _MOST_PASSED_ON_BYTES:
+            self._callback(f"\n[more than {_MOST_PASSED_ON_BYTES >> 20} MB of output: no more of it is shown]\n")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from skyline.capture.child_process import ChildProcess
-from skyline.trace.facts import MemoryFact
+from skyline.trace.facts import DeviceMemoryFact, MemoryFact
 from skyline.trace.record import Trace
 
 
@@ -19,6 +19,7 @@ class Recording:
     recorded_ms: tuple[float, ...]
     memory: MemoryFact
     peak_bytes: int
+    device_memory: DeviceMemoryFact | None = None
 
 
 def record(child: ChildProcess, iterations: int, *, with_stacks: bool = True) -> Recording:

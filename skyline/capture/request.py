@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+from skyline.interval import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +18,14 @@ class CaptureRequest:
     time at least; more follow until their spread is small or ``settle_s`` is spent. ``recorded`` iterations
     are then recorded in full. ``batch_points`` is how many further batch sizes to measure for the curve.
     ``timeout_s`` bounds every wait for the script's next iteration, ``memory_limit_bytes`` the resident
-    memory of the script and its workers (None: nine tenths of what is free).
+    memory of the script and its workers (None: nine tenths of what is free), ``scratch_limit_bytes`` the files
+    that it writes (None: half of the room there is, 20 GB at most), ``process_limit`` its processes.
+    ``side_effects`` is ``redirect`` (what it writes goes to a scratch folder, trackers are off) or ``allow``
+    (everything happens as without Skyline). ``warmup`` None means: until the
+    step times have settled. ``module`` is the dotted name under which the script is to be run, as by
+    ``python -m``. ``evaluation`` says whether a forward pass that the script repeats for an evaluation before
+    or between its first steps is run each time. ``ranks`` is how many processes train together: the others
+    are started beside the one that is measured.
     """
 
     script: Path
@@ -23,24 +33,52 @@ class CaptureRequest:
     interpreter: str | None = None
     working_directory: Path | None = None
     device: str = "auto"
-    warmup: int = 3
+    warmup: int | None = None
     steps: int = 8
     settle_s: float = 4.0
     recorded: int = 3
     batch_points: int = 3
     timeout_s: float = 180.0
     memory_limit_bytes: int | None = None
+    scratch_limit_bytes: int | None = None
+    process_limit: int = 512
+    side_effects: Literal["redirect", "allow"] = "redirect"
+    module: str = ""
+    evaluation: Literal["run", "replay"] = "replay"
+    ranks: int = 1
     source_overrides: tuple[tuple[str, str], ...] = ()
     """(path, text) pairs: run this text in place of the file, as for an editor's unsaved buffer."""
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a run while it is under way; the figures of the profile to come may differ a little.
+
+    Before the first timed iterations all of it comes from the source, and ``iteration_ms`` is None.
+    """
+
+    batch_size: int | None
+    loop_line: int | None
+    iteration_ms: Interval | None = None
+    throughput: Interval | None = None
+    """Samples per second."""
+    script_s: float | None = None
+    """How long the script ran until its first timed iteration."""
+    files: tuple[str, ...] = ()
+    """Real paths of the person's modules that the script has imported."""
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a capture is: ``stage`` is a word (launch, warm up, measure, record, curve, analyse)."""
+    """How far a capture is: ``stage`` is a word (launch, warm up, measure, record, curve, analyse).
+
+    ``known`` comes with the two events at which there is news: at the launch, and with the first times.
+    """
 
     stage: str
     message: str
     fraction: float
+    known: Known | None = None
 
 
 ProgressCallback = Callable[[Progress], None]

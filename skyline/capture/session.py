@@ -12,13 +12,23 @@ import msgspec
 import psutil
 
 from skyline.capture.assemble import Run, assemble
-from skyline.capture.bare import first_steps, settle
+from skyline.capture.bare import (
+    BareRows,
+    beside_recording,
+    first_steps,
+    iterations_to_record,
+    settle,
+)
 from skyline.capture.batch_sizes import followed, run_with, sizes_to_measure
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.events import Ended, Ready
+from skyline.capture.guard import Limits
 from skyline.capture.interpreter import resolve_interpreter
+from skyline.capture.known import from_first_iterations, from_source
+from skyline.capture.process import Starter, start_fresh
+from skyline.capture.ranks import variables_of_first_rank
 from skyline.capture.recording import record
-from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
+from skyline.capture.request import CaptureRequest, Known, OutputCallback, Progress, ProgressCallback
 from skyline.capture.rounds import Contender, measure_in_rounds
 from skyline.errors import BudgetExceeded, CaptureImpossible, ScriptFailed, SkylineError
 from skyline.source.batch_size import find
@@ -39,30 +49,31 @@ def capture(
     output: OutputCallback | None = None,
     cancel: threading.Event | None = None,
     on_partial: Callable[[Profile], None] | None = None,
+    starter: Starter = start_fresh,
 ) -> Profile:
     """Run the script in a child process and measure it; the file on disk is not touched.
 
     ``on_partial`` receives the profile as soon as the script itself is measured, before the curve over batch
-    sizes, which takes as long again. Raises UsageError (no such file), ScriptFailed, CaptureImpossible,
-    BudgetExceeded and Cancelled; whatever happens, no process is left behind.
+    sizes, which takes as long again; ``starter`` makes the processes. Raises UsageError (no such file),
+    ScriptFailed, CaptureImpossible, BudgetExceeded and Cancelled; whatever happens, no process is left behind.
     """
-    session = _Session(request, progress, output, cancel or threading.Event())
+    session = Session(request, progress, output, cancel or threading.Event(), starter)
     try:
         return session.run(on_partial)
     except ScriptEnded as ended:
         iterations = ended.ended.boundaries
         if iterations < _LEAST_ITERATIONS:
-            raise _too_few(ended.ended) from None
+            raise too_few(ended.ended) from None
         # It ended before it was recorded: run it again and spend its iterations sparingly.
         short = replace(request, warmup=1, recorded=1, steps=max(1, iterations - 3), batch_points=0)
     note = f"The script ended after {iterations} iterations: few could be measured."
     try:
-        return _Session(short, progress, output, cancel or threading.Event(), notes=[note]).run(on_partial)
+        return Session(short, progress, output, cancel or threading.Event(), starter, [note]).run(on_partial)
     except ScriptEnded as ended:
-        raise _too_few(ended.ended) from None
+        raise too_few(ended.ended) from None
 
 
-class _Session:
+class Session:
     """The state of one profiling; lives for the length of ``capture``."""
 
     def __init__(
@@ -71,6 +82,7 @@ class _Session:
         progress: ProgressCallback,
         output: OutputCallback | None,
         cancel: threading.Event,
+        starter: Starter,
         notes: list[str] | None = None,
     ) -> None:
         script = request.script.absolute()
@@ -86,6 +98,7 @@ class _Session:
         self._progress = progress
         self._output = output
         self._cancel = cancel
+        self._starter = starter
         self._notes = notes or []
         self._interpreter = resolve_interpreter(script, request.interpreter)
         self._directory = (request.working_directory or Path.cwd()).resolve()
@@ -134,12 +147,22 @@ class _Session:
             self._directory,
             device=self._request.device,
             timeout_s=self._request.timeout_s,
-            memory_limit_bytes=self._request.memory_limit_bytes,
+            limits=Limits(
+                self._request.memory_limit_bytes,
+                self._request.scratch_limit_bytes,
+                self._request.process_limit,
+            ),
+            side_effects=self._request.side_effects,
+            arguments=self._request.arguments,
             output=None if quiet else self._output,
             cancel=self._cancel,
+            starter=self._starter,
+            variables=variables_of_first_rank(self._request.ranks) if self._request.ranks > 1 else None,
         )
 
-    def _start(self, child: ChildProcess, sources: dict[str, str], arguments: tuple[str, ...]) -> None:
+    def _start(
+        self, child: ChildProcess, sources: dict[str, str], arguments: tuple[str, ...], **mode: object
+    ) -> None:
         """Have the child run the script; it will stop at the end of its warm-up."""
         child.send(
             "start",
@@ -147,7 +170,12 @@ class _Session:
             arguments=list(arguments),
             sources={**self._sources, **sources},
             warmup=self._request.warmup,
+            module=self._request.module,
+            evaluation=self._request.evaluation,
+            ranks=self._request.ranks,
             scratch=str(child.scratch),
+            side_effects=self._request.side_effects,
+            **mode,
         )
 
     def _await_ready(self, child: ChildProcess, *, quiet: bool = False) -> tuple[Ready, float]:
@@ -162,21 +190,29 @@ class _Session:
             if event["event"] == "boundary":
                 step_ms = event["step_ms"] or step_ms
                 if not quiet:
-                    self._say("warm up", f"iteration {event['count']} of {self._request.warmup}", 0.2)
+                    of = f" of {self._request.warmup}" if self._request.warmup else ""
+                    self._say("warm up", f"iteration {event['count']}{of}", 0.2)
 
     def _measure_base(self, child: ChildProcess, knobs: KnobSearch) -> Run:
         request = self._request
-        self._say("launch", f"starting {self._script.name}", 0.05)
+        known = from_source(self._text, knobs)
+        self._say("launch", f"starting {self._script.name}", 0.05, known)
         self._start(child, {}, request.arguments)
         ready, step_ms = self._await_ready(child)
         self._say("measure", "timing iterations", 0.3)
-        rows = first_steps(child, request, step_ms)
+
+        def tell(rows: BareRows) -> None:
+            first = from_first_iterations(known, knobs, ready, rows)
+            self._say("measure", "timing iterations", 0.35, first)
+
+        rows = first_steps(child, request, step_ms, tell)
         self._say("record", "recording iterations", 0.4)
-        # The first recorded iteration still frees blocks that the recorder never saw allocated.
-        recording = record(child, request.recorded + 1 if request.recorded > 1 else request.recorded)
+        recording = record(child, iterations_to_record(request, rows))
+        paired: tuple[float, ...] = ()
         self._say("measure", "timing more iterations", 0.45)
         ended_after = None
         try:
+            paired = beside_recording(child, request, rows, request.recorded)
             settle(child, request, rows)
         except ScriptEnded as ended:
             # It had enough for a profile; the curve will need a fresh run.
@@ -195,6 +231,10 @@ class _Session:
             confirmed=None,
             notes=tuple(self._notes),
             ended_after=ended_after,
+            paired_ms=paired,
+            side_effects=child.side_effects(),
+            output_tail=child.output.tail_now(),
+            secrecy=child.secrecy,
         )
         return run.with_batch()
 
@@ -271,18 +311,24 @@ class _Session:
             contenders.append(Contender(size, child, step_ms, recording.peak_bytes, seen, left))
         return contenders
 
-    def _say(self, stage: str, message: str, fraction: float) -> None:
-        self._progress(Progress(stage, message, fraction))
+    def _say(self, stage: str, message: str, fraction: float, known: Known | None = None) -> None:
+        self._progress(Progress(stage, message, fraction, known))
 
 
-def _too_few(ended: Ended) -> CaptureImpossible:
+def too_few(ended: Ended, *, least: int = _LEAST_ITERATIONS) -> CaptureImpossible:
     """Why a script that ran to its end gave no profile: what was looked for, and what was seen."""
     count = ended.boundaries
     if count:
         return CaptureImpossible(
             f"The script ran to its end with only {count} training iteration{'s' if count > 1 else ''}; "
-            f"at least {_LEAST_ITERATIONS} are needed",
+            f"at least {least} are needed",
             hint="Give it more iterations or more data for the profiling run.",
+        )
+    if ended.processes and not ended.optimizers:
+        return CaptureImpossible(
+            "The script ran to its end without a training step; it started other programs, and the training "
+            "seems to happen there",
+            hint=f"Profile the program that trains. It started: {'; '.join(ended.processes[:3])}",
         )
     made, passes, fetches = ended.optimizers, ended.backward_calls, ended.fetches
     seen = (

@@ -23,8 +23,8 @@ def split_at_script(
 ) -> tuple[list[str], list[str]]:
     """Our own options, and from the script on everything else, as it was typed.
 
-    The script is the first word that is neither an option nor the value of one; ``--`` before it is
-    allowed. argparse itself would take options of the same name from behind the script.
+    The script is the first word that is neither an option nor the value of one, or ``-m`` before the name of
+    a module; ``--`` before it is allowed. argparse itself would take options of the same name from behind the script.
     """
     with_value = {
         word
@@ -38,7 +38,7 @@ def split_at_script(
         word = arguments[index]
         if word == "--":
             return list(arguments[:index]), list(arguments[index + 1 :])
-        if not word.startswith("-") or word == "-":
+        if not word.startswith("-") or word in {"-", "-m"}:
             break
         index += 2 if word in with_value else 1
     return list(arguments[:index]), list(arguments[index:])

@@ -20,6 +20,7 @@ COMMANDS = {
     "export": "write a profile for another viewer",
     "tui": "open the terminal interface",
     "lsp": "run the language server for an editor",
+    "gpus": "list the GPUs that times can be predicted for",
     "doctor": "say what works here, what does not, and why",
 }
 

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skyline.cli.command_line import parser, split_at_script
-from skyline.cli.profiling import add_options, run_capture, save
+from skyline.cli.launch import launch_of
+from skyline.cli.profiling import add_options, module_script, run_capture, save
 from skyline.cli.streams import data_console, write_data
 from skyline.errors import ExitCode
 
 _EXAMPLES = """\
   skyline profile train.py
   skyline profile --device cpu --steps 20 train.py --epochs 1 --lr 1e-3
+  skyline profile -m package.train --epochs 1
+  skyline profile torchrun --nproc-per-node 2 train.py
   skyline profile --json - train.py > profile.json"""
 
 
@@ -20,7 +23,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     command = parser(
         "profile",
-        "[options] SCRIPT [ARGS...]",
+        "[options] (SCRIPT | -m MODULE | torchrun ...) [ARGS...]",
         "Run a training script until enough iterations are measured, and say where time and memory go. "
         "Everything after\nSCRIPT is the script's own. The script is not changed; what it prints goes to stderr.",
         _EXAMPLES,
@@ -35,11 +38,15 @@ def run(arguments: Sequence[str]) -> int:
         ),
         command.add_argument("--no-save", action="store_true", help="save nothing"),
     ]
-    command.add_argument("script", metavar="SCRIPT")
+    command.add_argument("script", metavar="SCRIPT", help="or -m MODULE, as for python")
     ours, rest = split_at_script(arguments, own)
     options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])
+    launch = launch_of(rest)
 
-    profile = run_capture(Path(options.script), tuple(rest[1:]), options)
+    if launch.ranks is not None:
+        options.ranks = launch.ranks
+    script = Path(launch.script) if launch.script else module_script(launch.module, options)
+    profile = run_capture(script, launch.arguments, options, module=launch.module)
     from skyline.analysis.analyse import analyse
     from skyline.report.build import encode, profile_report, whatif_report
 

@@ -29,9 +29,14 @@ def add_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
         group.add_argument(
             "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the script may compute"
         ),
+        group.add_argument(
+            "--gpu",
+            metavar="NAME",
+            help="predict for this GPU, which need not be here: nothing is executed (the list: skyline gpus)",
+        ),
         group.add_argument("--steps", type=_positive, metavar="N", help="iterations to time at least"),
         group.add_argument(
-            "--warmup", type=_natural, metavar="N", help="iterations to leave out at the start"
+            "--warmup", type=_natural, metavar="N", help="iterations to leave out at the start (default: until times settle)"
         ),
         group.add_argument(
             "--timeout", type=_seconds, metavar="S", help="longest wait for one iteration, in seconds"
@@ -40,6 +45,36 @@ def add_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
             "--interpreter",
             metavar="PYTHON",
             help="the Python that runs the script (default: its environment's)",
+        ),
+        group.add_argument(
+            "--ranks",
+            type=_positive,
+            default=1,
+            metavar="N",
+            help="processes that train together, as torchrun would start them; the first one is measured",
+        ),
+        group.add_argument(
+            "--evaluation",
+            choices=("replay", "run"),
+            default="replay",
+            help="replay (default): a forward pass that is repeated to evaluate, before or between the first steps, "
+            "runs twice and then gives the same result; run: every time",
+        ),
+        group.add_argument(
+            "--side-effects",
+            choices=("redirect", "allow"),
+            default="redirect",
+            help="redirect (default): what the script writes goes to a scratch folder, experiment trackers are off; "
+            "allow: everything happens",
+        ),
+        group.add_argument(
+            "--memory-limit", type=_gigabytes, metavar="GB", help="memory of the script (default: 90%% of what is free)"
+        ),
+        group.add_argument(
+            "--scratch-limit",
+            type=_gigabytes,
+            metavar="GB",
+            help="files that the script writes (default: half of the free disk, 20 at most)",
         ),
         group.add_argument("-q", "--quiet", action="store_true", help="no progress and no remarks"),
     ]
@@ -60,12 +95,29 @@ def check_script(script: Path) -> None:
     raise UsageError(f"{script} does not exist", hint=hint)
 
 
-def run_capture(script: Path, arguments: tuple[str, ...], options: argparse.Namespace) -> Profile:
+def module_script(name: str, options: argparse.Namespace) -> Path:
+    """The file of a module that is to be run from here by its name."""
+    from skyline.capture.interpreter import resolve_interpreter
+    from skyline.capture.module_file import module_file
+
+    here = Path.cwd()
+    try:
+        return module_file(name, here)
+    except UsageError:
+        return module_file(name, here, resolve_interpreter(here / "__main__.py", options.interpreter))
+
+
+def run_capture(
+    script: Path, arguments: tuple[str, ...], options: argparse.Namespace, *, module: str = ""
+) -> Profile:
     """Profile ``script``; what it prints goes to stderr, and so does the progress.
 
-    When the person interrupts after the script itself was measured, that much is kept.
+    With ``--gpu`` it is traced and its times predicted, on the terms of ``gpu_profile``. When the person interrupts
+    after the script itself was measured, that much is kept.
     """
     check_script(script)
+    if options.gpu is not None and options.device == "cpu":
+        raise UsageError("--gpu and --device cpu contradict each other", hint="Leave one of them out.")
     from skyline.capture.request import CaptureRequest
     from skyline.capture.session import capture
 
@@ -75,6 +127,12 @@ def run_capture(script: Path, arguments: tuple[str, ...], options: argparse.Name
         arguments=arguments,
         interpreter=options.interpreter,
         device=options.device,
+        module=module,
+        evaluation=options.evaluation,
+        ranks=options.ranks,
+        side_effects=options.side_effects,
+        memory_limit_bytes=options.memory_limit,
+        scratch_limit_bytes=options.scratch_limit,
         **{name: value for name, value in given.items() if value is not None},
     )
     partial: list[Profile] = []
@@ -82,6 +140,10 @@ def run_capture(script: Path, arguments: tuple[str, ...], options: argparse.Name
         stack.enter_context(_terminable())
         display = stack.enter_context(_Display(quiet=options.quiet))
         try:
+            if options.gpu is not None:
+                from skyline.predict.gpu_profile import gpu_profile
+
+                return gpu_profile(request, options.gpu, progress=display.progress, output=display.output)
             return capture(
                 request, progress=display.progress, output=display.output, on_partial=partial.append
             )
@@ -230,6 +292,13 @@ def _natural(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError("must be 0 or more")
     return value
+
+
+def _gigabytes(text: str) -> int:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return int(value * 1e9)
 
 
 def _seconds(text: str) -> float:

@@ -14,6 +14,7 @@ from skyline.errors import ExitCode
 _EXAMPLES = """\
   skyline show                                the latest profile of this folder
   skyline show train.py --json -              the latest of a script, as JSON
+  skyline show train.py --line model.py:88     one line in full
   skyline show FILE --format html > page.html"""
 
 
@@ -28,6 +29,9 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("source", metavar="FILE|SCRIPT", nargs="?")
     command.add_argument("--format", choices=("text", "json", "html"), default="text", help="what to print")
     command.add_argument("--json", metavar="FILE", help="write the profile as JSON ('-': to stdout, alone)")
+    command.add_argument(
+        "--line", metavar="[FILE:]LINE", help="one line in full: phases, memory, arithmetic, what it calls"
+    )
     options = command.parse_args(arguments)
     subject = saved_profile(options.source)
     changed = changed_sources(subject.profile)
@@ -40,6 +44,12 @@ def run(arguments: Sequence[str]) -> int:
 
     analysis = analyse(subject.profile)
     report = profile_report(analysis)
+    if options.line is not None:
+        from skyline.report.text.one_line import find_line, render_line
+        from skyline.report.text.page import Page
+
+        render_line(report, find_line(report, options.line), Page.on(data_console(), Path.cwd()))
+        return int(ExitCode.OK)
     if options.json is not None:
         write_data(options.json, encode(report) + b"\n")
     if options.format == "json" and options.json != "-":

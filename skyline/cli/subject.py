@@ -57,16 +57,18 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
                 f"{source} is a saved profile: it takes no arguments", hint="Name the script to run it again."
             )
         return saved_profile(source)
+    module = ""
     if not options.fresh:
         from skyline.trace import store
 
         found = store.latest(path)
         if found is not None:
-            known = _reusable(found, arguments, quiet=options.quiet)
+            known = _reusable(found, arguments, options.gpu, quiet=options.quiet)
             if known is not None:
                 return known
             arguments = arguments if arguments is not None else _arguments_of(found)
-    profile = run_capture(path, arguments or (), options)
+            module = _module_of(found)
+    profile = run_capture(path, arguments or (), options, module=module)
     saved = save(profile, options)
     return Subject(profile, saved.profile if saved else None)
 
@@ -104,7 +106,10 @@ def changed_sources(profile: Profile) -> tuple[str, ...]:
     return tuple(changed)
 
 
-def _reusable(path: Path, arguments: tuple[str, ...] | None, *, quiet: bool) -> Subject | None:
+def _reusable(
+    path: Path, arguments: tuple[str, ...] | None, gpu: str | None, *, quiet: bool
+) -> Subject | None:
+    from skyline.predict.gpus import gpu_named
     from skyline.report.basis import when
     from skyline.trace import store
 
@@ -118,6 +123,10 @@ def _reusable(path: Path, arguments: tuple[str, ...] | None, *, quiet: bool) -> 
         say(f"skyline: {Path(changed[0]).name} changed since it was profiled; profiling again", quiet=quiet)
         return None
     if arguments is not None and arguments != profile.arguments:
+        return None
+    # A prediction for a GPU does not answer for this machine, nor for another GPU.
+    of = profile.prediction.gpu if profile.prediction is not None else None
+    if of != (gpu_named(gpu).name if gpu is not None else None):
         return None
     words = " ".join((Path(profile.script).name, *profile.arguments))
     say(
@@ -133,6 +142,19 @@ def _arguments_of(path: Path) -> tuple[str, ...]:
         return store.load(path).arguments
     except SkylineError:
         return ()
+
+
+def _module_of(path: Path) -> str:
+    """The name under which a script ran the last time, where it still has that name in this folder."""
+    from skyline.capture.module_file import module_file
+    from skyline.trace import store
+
+    try:
+        profile = store.load(path)
+        same = module_file(profile.module, Path.cwd()).samefile(profile.script) if profile.module else False
+    except (SkylineError, OSError):
+        return ""
+    return profile.module if same else ""
 
 
 def _latest_here() -> Subject:

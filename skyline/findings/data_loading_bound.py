@@ -19,6 +19,9 @@ class DataLoadingBound:
 
     def check(self, baseline: Baseline) -> Finding | None:
         """Points at the DataLoader's construction; costs the whole time spent inside it."""
+        if baseline.profile.prediction is not None:
+            # What the data set does on the host is not predicted well enough to point at it.
+            return None
         cost_ms = baseline.parts_ms[Part.LOADER]
         total_ms = baseline.iteration_ms.value
         idle = [loader for loader in baseline.profile.loaders if loader.num_workers == 0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from skyline.graph.coalesce import coalesce
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
@@ -59,6 +59,8 @@ class _Builder:
         if record.kind is RecordKind.PYTHON:
             if before is not None and _continues(self.tasks[before], record):
                 self.gaps[before] += record.duration_us
+                merged = self.tasks[before]
+                self.tasks[before] = replace(merged, recording_us=merged.recording_us + record.recording_us)
                 return
             duration, gap = 0.0, record.duration_us
         else:
@@ -75,6 +77,7 @@ class _Builder:
                 record.line,
                 record.call_line,
                 record.module,
+                recording_us=record.recording_us,
             )
         )
         self.durations.append(duration)
@@ -190,18 +193,7 @@ class _Builder:
             self.gaps[kernel] = turnaround
 
     def _retype(self, index: int, kind: TaskKind) -> None:
-        task = self.tasks[index]
-        self.tasks[index] = Task(
-            task.name,
-            kind,
-            task.work,
-            task.lane,
-            task.phase,
-            task.iteration,
-            task.line,
-            task.call_line,
-            task.module,
-        )
+        self.tasks[index] = replace(self.tasks[index], kind=kind)
 
 
 _KINDS = {

@@ -32,7 +32,12 @@ def coalesce(graph: Graph, key: Callable[[Task], Hashable] | None = None) -> Gra
             and last_index[task.lane] not in bound_out
             and alike(tasks[place]) == alike(task)
         ):
-            tasks[place] = replace(tasks[place], count=tasks[place].count + task.count)
+            merged = tasks[place]
+            tasks[place] = replace(
+                merged,
+                count=merged.count + task.count,
+                recording_us=merged.recording_us + task.recording_us,
+            )
             durations[place] += graph.durations[index]
             gaps[place] += graph.gaps[index]
         else:

@@ -52,7 +52,8 @@ class Task:
     """One schedulable piece of work. Its duration and gap are kept in the graph, beside all others.
 
     ``line`` and ``call_line`` index ``Trace.lines``, ``module`` indexes ``Trace.modules``; -1 where unknown.
-    ``count`` is how many records were merged into it.
+    ``count`` is how many records were merged into it, ``recording_us`` about how much of their time recording
+    itself took.
     """
 
     name: str
@@ -65,3 +66,4 @@ class Task:
     call_line: int = -1
     module: int = -1
     count: int = 1
+    recording_us: float = 0.0

@@ -6,9 +6,6 @@ from enum import Enum
 
 from skyline.interval import Interval
 
-HEADROOM = 0.95
-"""The share of the capacity that tensors can use: the allocator, the runtime and fragments take the rest."""
-
 
 class Fit(str, Enum):
     """The verdict on a peak and a capacity."""
@@ -18,11 +15,10 @@ class Fit(str, Enum):
     TOO_LARGE = "too large"
 
 
-def fit(peak_bytes: Interval, capacity_bytes: int | None) -> Fit:
-    """Whether a peak, uncertain as it is, fits; without a known capacity nothing is too large."""
-    if not capacity_bytes:
+def fit(peak_bytes: Interval, usable_bytes: int | None) -> Fit:
+    """Whether a peak, uncertain as it is, fits into what tensors can have; unknown, nothing is too large."""
+    if not usable_bytes:
         return Fit.FITS
-    usable = HEADROOM * capacity_bytes
-    if peak_bytes.low > usable:
+    if peak_bytes.low > usable_bytes:
         return Fit.TOO_LARGE
-    return Fit.UNSURE if peak_bytes.high > usable else Fit.FITS
+    return Fit.UNSURE if peak_bytes.high > usable_bytes else Fit.FITS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.memory.blocks import Block, live_blocks
+from skyline.memory.level import peak_moment
 from skyline.trace.facts import MemoryFact
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
@@ -69,12 +70,7 @@ def replay(end: MemoryFact, allocations: tuple[Allocation, ...]) -> MemoryBreakd
     Counted backwards from what is alive at the end, because frees of blocks that were taken before the
     recording may be missing from it.
     """
-    level = highest = end.total_bytes
-    moment = len(allocations)
-    for index in range(len(allocations) - 1, -1, -1):
-        level -= allocations[index].size_bytes
-        if level > highest:
-            highest, moment = level, index
+    moment, highest = peak_moment(end, allocations)
     blocks = live_blocks(allocations)
     # A block taken in backward work that outlives the iteration is the gradient of a parameter.
     kept = [block for block in blocks if block.freed is None and block.phase is Phase.BACKWARD]

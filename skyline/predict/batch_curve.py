@@ -116,7 +116,7 @@ def batch_curve(profile: Profile) -> BatchCurve:
         f"batch size {point.batch_size}: its rounds differ by more than {_UNSTEADY:g} times, "
         "the machine was busy with something else"
         for point in profile.points
-        if len(point.ratios) > 1 and central_range(point.ratios) > _UNSTEADY
+        if profile.prediction is None and len(point.ratios) > 1 and central_range(point.ratios) > _UNSTEADY
     )
     reason = "" if len(points) > 1 else "no other batch size was measured"
     return BatchCurve(base, points, reason, notes)

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import PurePath
 
 from skyline import units
+from skyline.memory.fit import Fit, fit
 from skyline.report.schema import CurvePointReport, ProfileReport
 from skyline.source.knob import KnobKind
 
@@ -21,11 +22,29 @@ def when(created: str) -> str:
 
 def command_line(report: ProfileReport) -> str:
     """The script's name and its arguments as they were typed."""
-    return " ".join((PurePath(report.script).name, *report.arguments))
+    name = f"-m {report.module}" if report.module else PurePath(report.script).name
+    return " ".join((name, *report.arguments))
+
+
+def iteration_remark(report: ProfileReport) -> str:
+    """What one iteration of the script is, and how many came before it was measured; empty where not known."""
+    if report.iteration is None:
+        return ""
+    remark = f"An iteration is {report.iteration.meaning}."
+    if report.mode == "measured" and report.warmup_reason:
+        count = report.warmup_iterations
+        remark += f" Measured after {count} warm-up iteration{'' if count == 1 else 's'} ({report.warmup_reason})."
+    return remark
 
 
 def basis_parts(report: ProfileReport) -> tuple[str, ...]:
     """How the numbers came about: when, on what, from how many steps, at what cost."""
+    if report.prediction is not None:
+        return (
+            f"predicted {when(report.created)} for {device_name(report)}, nothing was run",
+            f"times rest on {report.prediction.basis}",
+            "the host's share (Python, launches, data loading) on typical costs",
+        )
     count = report.intraop_threads
     threads = f", {count} thread{'s' if count != 1 else ''}" if report.device.kind == "cpu" else ""
     parts = [f"{report.mode} {when(report.created)} on {device_name(report)}{threads}"]
@@ -57,11 +76,32 @@ def batch_size_remark(report: ProfileReport, where: str) -> str:
     return f"no place in the code was found that sets it; looked for {batch.reason}"
 
 
-def point_basis(point: CurvePointReport) -> str:
+def memory_remark(report: ProfileReport) -> str:
+    """Whether a predicted run fits into the memory of its GPU, and the largest batch that does."""
+    said = report.prediction
+    capacity = report.memory.capacity_bytes
+    if said is None or not capacity:
+        return ""
+    verdicts = {
+        Fit.FITS: f"fits into the memory of the {said.gpu}",
+        Fit.UNSURE: f"may not fit into the memory of the {said.gpu}",
+        Fit.TOO_LARGE: f"does not fit into the memory of the {said.gpu}",
+    }
+    remark = verdicts[fit(report.memory.peak_bytes, capacity)]
+    if said.largest_batch is None:
+        return remark
+    how = "traced there" if said.largest_batch_traced else "by the sizes that were traced"
+    further = ", larger ones were not tried" if said.larger_untried else ""
+    return f"{remark}; batch sizes up to {said.largest_batch} do ({how}{further})"
+
+
+def point_basis(point: CurvePointReport, *, predicted: bool = False) -> str:
     """One word for how a point of the batch-size curve is known."""
     if point.measured:
         return "measured"
-    return "extrapolated" if point.extrapolated else "interpolated"
+    if point.extrapolated:
+        return "extrapolated"
+    return "predicted" if predicted else "interpolated"
 
 
 def measured_range(curve: tuple[CurvePointReport, ...]) -> str:

@@ -11,6 +11,8 @@ from skyline.analysis.estimate import estimate, rank
 from skyline.analysis.throughput import throughput_at
 from skyline.findings.base import Finding
 from skyline.interval import Interval
+from skyline.memory.capacity import usable_bytes
+from skyline.memory.timeline import memory_timeline
 from skyline.report.schema import (
     PROFILE_SCHEMA,
     WHATIF_SCHEMA,
@@ -19,11 +21,14 @@ from skyline.report.schema import (
     KnobReport,
     LoopReport,
     MemoryReport,
+    PeakLine,
     ProfileReport,
     WhatIfReport,
 )
 from skyline.source.knob import Knob
 from skyline.whatif.question import Choice, Question
+
+_MOST_AT_PEAK = 20
 
 
 def profile_report(analysis: Analysis) -> ProfileReport:
@@ -37,18 +42,14 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         created=profile.created,
         script=profile.script,
         arguments=profile.arguments,
-        mode="measured",
+        mode=profile.mode,
         device=profile.environment.device,
         intraop_threads=profile.environment.intraop_threads,
         steps=profile.times.steps_ms,
         iteration_ms=start.iteration_ms,
         throughput=throughput_at(start, profile.batch_size, start.iteration_ms),
         batch_size=_batch_size(analysis),
-        memory=MemoryReport(
-            Interval.exact(float(start.memory.total)),
-            profile.environment.memory_capacity_bytes or None,
-            start.memory,
-        ),
+        memory=_memory(analysis),
         phases=start.phases,
         lines=analysis.lines,
         unattributed_share=unattributed.share,
@@ -59,6 +60,12 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         curve=analysis.curve,
         loop=LoopReport(loop.file, loop.line) if loop else None,
         notes=analysis.notes,
+        module=profile.module,
+        iteration=profile.iteration,
+        warmup_iterations=profile.warmup_iterations,
+        warmup_reason=profile.warmup_reason,
+        side_effects=profile.side_effects,
+        prediction=profile.prediction,
     )
 
 
@@ -95,6 +102,22 @@ def _with_cure_that_helps(analysis: Analysis, finding: Finding) -> Finding:
         return finding
     answer = estimate(analysis, Question(choices=(Choice.parse(finding.whatif),)))
     return finding if answer.applicable and answer.speedup > 1 else replace(finding, whatif=None)
+
+
+def _memory(analysis: Analysis) -> MemoryReport:
+    profile, start = analysis.profile, analysis.baseline
+    lines = sorted((line for line in analysis.lines if line.peak_bytes > 0), key=lambda line: -line.peak_bytes)
+    return MemoryReport(
+        Interval.exact(float(start.memory.total)),
+        profile.environment.memory_capacity_bytes or None,
+        start.memory,
+        usable_bytes(profile),
+        memory_timeline(profile.memory, profile.trace, start.iteration_ms.value),
+        tuple(
+            PeakLine(line.file, line.line, line.source, line.peak_bytes) for line in lines[:_MOST_AT_PEAK]
+        ),
+        profile.device_memory,
+    )
 
 
 def _batch_size(analysis: Analysis) -> BatchSizeReport:

@@ -62,7 +62,7 @@ def chrome_trace(profile: Profile, replayed: Timeline | None = None) -> bytes:
 
 def _measured(profile: Profile) -> list[Event]:
     trace = profile.trace
-    name = f"{PurePath(profile.script).name} (measured, while recorded)"
+    name = f"{PurePath(profile.script).name} ({'predicted' if profile.prediction else 'measured, while recorded'})"
     lanes = _lanes(record.lane for record in trace.records)
     events = _names(_MEASURED, name, {"iterations": _ITERATION_LANE, "phases": _PHASE_LANE, **lanes})
     for mark in trace.iterations:

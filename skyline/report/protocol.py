@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from skyline.interval import Interval
+
 PROFILE_CHANGED = "skyline/profileChanged"
+MEASURING = "skyline/measuring"
 PROFILE = "skyline/profile"
 WHATIFS = "skyline/whatifs"
 SIMULATE = "skyline/simulate"
@@ -33,6 +36,22 @@ class ProfileChanged:
     stale: bool
     error: str | None = None
     errorLine: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """What a run under way has shown so far, for a look before its profile is there; ``text`` says it in words.
+
+    Comes when a run starts, with what the source tells (``iterationMs`` null), and once or twice more when its
+    first iterations are timed. ``scriptSeconds`` is how long the script itself ran until then.
+    """
+
+    uri: str
+    text: str
+    batchSize: int | None
+    iterationMs: Interval | None
+    throughput: Interval | None
+    scriptSeconds: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,13 @@ from skyline.analysis.lines import LineCost
 from skyline.findings.base import Finding
 from skyline.interval import Interval
 from skyline.memory.peak import MemoryBreakdown
+from skyline.memory.timeline import MemoryPoint
 from skyline.simulate.critical_path import CriticalPath
-from skyline.trace.facts import Device
+from skyline.trace.facts import Device, DeviceMemoryFact
+from skyline.trace.iteration import IterationFact
 from skyline.trace.phase import PhaseTimes
+from skyline.trace.prediction import Prediction
+from skyline.trace.side_effect import SideEffect
 from skyline.whatif.estimate import Estimate
 
 PROFILE_SCHEMA = "skyline.profile/1"
@@ -53,12 +57,30 @@ class BatchSizeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class PeakLine:
+    """A line and what it had taken of the memory that was live at the peak."""
+
+    file: str
+    line: int
+    source: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """Peak live tensor memory of an iteration against what the device has."""
+    """Peak live tensor memory of an iteration against what the device has.
+
+    ``usable_bytes`` is what tensors can have of the capacity. ``timeline`` is the level over the recorded iteration,
+    ``at_peak`` the lines that had taken most of what was live at its peak. ``device`` is what a GPU holds besides.
+    """
 
     peak_bytes: Interval
     capacity_bytes: int | None
     breakdown: MemoryBreakdown
+    usable_bytes: int | None = None
+    timeline: tuple[MemoryPoint, ...] = ()
+    at_peak: tuple[PeakLine, ...] = ()
+    device: DeviceMemoryFact | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +121,15 @@ class ProfileReport:
     curve: tuple[CurvePointReport, ...]
     loop: LoopReport | None
     notes: tuple[str, ...]
+    module: str = ""
+    """The dotted name under which the script ran, as by ``python -m``; empty where it ran as a file."""
+    iteration: IterationFact | None = None
+    """What one iteration of this script is; null in profiles made before that was recorded."""
+    warmup_iterations: int = 0
+    warmup_reason: str = ""
+    side_effects: tuple[SideEffect, ...] = ()
+    prediction: Prediction | None = None
+    """What the times rest on where ``mode`` is ``predicted``: nothing was run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from skyline.trace.facts import (
     OptimizerFact,
 )
 from skyline.trace.iteration import IterationFact
+from skyline.trace.prediction import Prediction
 from skyline.trace.record import CodeLine, Trace
 from skyline.trace.side_effect import SideEffect
 
@@ -92,6 +93,12 @@ class Profile:
     """The line of the ``for`` or ``while`` that drives the training, where it was found."""
     notes: tuple[str, ...] = ()
     """What the person should know about this run: a batch size that was left out and why, a short run, …"""
+    warmup_reason: str = ""
+    """Why warm-up ended when it did, in words."""
+    paired_ms: tuple[float, ...] = ()
+    """Bare iterations from directly before and after the recorded ones: recording is set against these."""
+    module: str = ""
+    """The dotted name under which the script ran, as by ``python -m``; empty where it ran as a file."""
     mode: Literal["measured", "predicted"] = "measured"
     """``predicted``: nothing was executed; the operators come from shape tracing, their times from predictors."""
     iteration: IterationFact | None = None
@@ -99,3 +106,5 @@ class Profile:
     output_tail: str = ""
     """The last lines that the script printed."""
     device_memory: DeviceMemoryFact | None = None
+    prediction: Prediction | None = None
+    """What the times of a predicted profile rest on; None where they were measured."""

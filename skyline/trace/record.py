@@ -44,8 +44,10 @@ class Record:
     the person's is responsible) and is the deepest user frame; for backward work it is the line of the
     forward operator that caused it. ``call_line`` is the line in the training loop's own body that was
     executing (``loss.backward()``, ``optimizer.step()``), -1 if unknown. ``module`` indexes
-    ``Trace.modules`` (-1: outside any module). ``shape`` indexes ``Trace.shapes`` (-1: not known). ``flops`` is
-    the arithmetic of the record with all that it contains.
+    ``Trace.modules`` (-1: outside any module); optimizer work shows its parameter group there. ``shape`` indexes
+    ``Trace.shapes`` (-1: not known). ``flops`` is the arithmetic of the record with all that it contains.
+    ``function`` indexes ``Trace.functions``: the library function that the line called (-1: none).
+    ``recording_us`` is about how much of the duration recording itself took.
     """
 
     name: str
@@ -61,6 +63,8 @@ class Record:
     correlation: int = 0
     shape: int = -1
     flops: int = 0
+    function: int = -1
+    recording_us: float = 0.0
 
     @property
     def end_us(self) -> float:
@@ -106,3 +110,4 @@ class Trace:
     records: tuple[Record, ...]
     allocations: tuple[Allocation, ...] = ()
     shapes: tuple[OperatorShape, ...] = ()
+    functions: tuple[str, ...] = ()

@@ -11,9 +11,12 @@ from skyline.trace.record import CodeLine
 class SideEffect:
     """One kind of effect on one target.
 
-    ``kind`` is ``file``, ``folder``, ``removal``, ``tracker`` (TensorBoard, W&B and their like), ``download`` or
-    ``evaluation``. ``outcome`` is ``redirected`` (went to a scratch place that is gone), ``held back`` (did not
-    happen), ``allowed`` (happened) or ``replayed`` (ran once, its result was used again).
+    ``kind`` is ``file``, ``folder``, ``removal``, ``tracker`` (W&B and its like), ``download``, ``network`` (a
+    host that was looked up), ``program`` (one that was started), ``profiler`` (PyTorch's, used by the script) or
+    ``evaluation``. ``outcome`` is ``redirected``
+    (went to a scratch place that is gone), ``held back`` (did not happen), ``allowed`` (happened) or
+    ``replayed`` (ran once, its result was used again). ``count`` of what repeats often is a lower bound within
+    a factor of two.
     """
 
     kind: str

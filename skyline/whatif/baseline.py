@@ -18,6 +18,7 @@ from skyline.interval import Interval
 from skyline.memory.activations import batch_bytes
 from skyline.memory.peak import MemoryBreakdown, peak_breakdown
 from skyline.predict.batch_curve import BatchCurve, batch_curve
+from skyline.simulate.billing import billed_phases, billed_us
 from skyline.simulate.engine import simulate
 from skyline.spread import interval_of
 from skyline.trace.phase import PhaseTimes
@@ -48,6 +49,9 @@ class Baseline:
     batch_bytes: int
     parallel_share: float
     step: StepCost
+    billed_us: tuple[float, ...]
+    """By task of ``graph``, what the lines and phases are made of: the time of the script's own thread, in a
+    predicted profile that of the GPU while it works."""
 
     @property
     def samples(self) -> int | None:
@@ -63,21 +67,31 @@ class Baseline:
 def baseline(profile: Profile) -> Baseline:
     """Build, calibrate and simulate the graph of a profile, once."""
     lane = main_lane(profile.trace)
-    iteration_ms = interval_of(profile.times.steps_ms)
+    said = profile.prediction
+    iteration_ms = said.iteration_ms if said is not None else interval_of(profile.times.steps_ms)
     parts_ms = {part: share * iteration_ms.value for part, share in part_shares(profile.times).items()}
     recorded = build(profile.trace)
     if len(recorded.structure.lanes) > 1:
         graph = _fit_host(recorded, lane, iteration_ms.value)
     else:
         graph = calibrate(recorded, lane, parts_ms)
-    phases = phase_times(graph, lane)
+    timeline = simulate(graph)
+    if said is not None:
+        billed = billed_us(timeline, lane)
+        phases = billed_phases(timeline, billed)
+    else:
+        billed = tuple(
+            duration + gap if task.lane == lane else 0.0
+            for task, duration, gap in zip(graph.tasks, graph.durations, graph.gaps, strict=True)
+        )
+        phases = phase_times(graph, lane)
     return Baseline(
         profile,
         graph,
         coalesce(graph, _without_line),
         lane,
         iteration_ms,
-        simulate(graph).iteration_ms(lane),
+        timeline.iteration_ms(lane),
         parts_ms,
         _summing_to(phases, iteration_ms.value),
         peak_breakdown(profile),
@@ -85,6 +99,7 @@ def baseline(profile: Profile) -> Baseline:
         batch_bytes(profile.trace),
         parallel_share(profile.trace),
         step_cost(profile.trace),
+        billed,
     )
 
 

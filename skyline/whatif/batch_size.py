@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from skyline.graph.part import Part, part_of
+from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
 from skyline.predict.sizes import sizes_to_show
 from skyline.simulate.engine import simulate
@@ -64,9 +65,10 @@ class BatchSize:
             scaled = scaled.scale(range(len(scaled.tasks)), wanted / simulated, gaps=True)
         peak = curve.peak_bytes(size)
         extrapolated = curve.extrapolated(size)
-        assumptions = [_how_known(curve.measured(size), extrapolated)]
+        predicted = baseline.profile.prediction is not None
+        assumptions = [_how_known(curve.measured(size), extrapolated, predicted=predicted)]
         reason = ""
-        verdict = fit(peak, baseline.profile.environment.memory_capacity_bytes)
+        verdict = fit(peak, usable_bytes(baseline.profile))
         if verdict is Fit.TOO_LARGE:
             reason = f"batch size {size} does not fit into memory"
         elif verdict is Fit.UNSURE:
@@ -87,7 +89,7 @@ def shown_sizes(baseline: Baseline) -> tuple[int, ...]:
     if curve.base is None:
         return ()
     data_sets = [loader.dataset_size for loader in baseline.profile.loaders if loader.dataset_size]
-    capacity = baseline.profile.environment.memory_capacity_bytes
+    capacity = usable_bytes(baseline.profile)
     sizes = sizes_to_show(
         curve.base, (point.batch_size for point in curve.points), min(data_sets, default=None)
     )
@@ -99,7 +101,11 @@ def shown_sizes(baseline: Baseline) -> tuple[int, ...]:
     )
 
 
-def _how_known(measured: bool, extrapolated: bool) -> str:
+def _how_known(measured: bool, extrapolated: bool, *, predicted: bool) -> str:
+    if predicted:
+        return (
+            "predicted: traced at this batch size" if measured else "predicted: between or beyond traced sizes"
+        )
     if measured:
         return "measured at this batch size"
     return "extrapolated beyond the measured batch sizes" if extrapolated else "between measured batch sizes"

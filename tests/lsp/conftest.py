@@ -101,6 +101,15 @@ class Editor:
         assert self.client._server is not None
         return psutil.Process(self.client._server.pid)
 
+    def runs(self) -> list[psutil.Process]:
+        """The processes of scripts: all below the server but those that only wait, with PyTorch imported."""
+        found: list[psutil.Process] = []
+        for process in self.process.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if process.name() != "skyline-warm":
+                    found.append(process)
+        return found
+
     def open(self, path: Path, text: str | None = None) -> str:
         uri = path.as_uri()
         text = path.read_bytes().decode() if text is None else text

@@ -61,7 +61,7 @@ async def test_an_endless_loop_ends_at_the_time_limit(start_editor, project: Pat
     await editor.run(protocol.COMMAND_PROFILE, train)
     change = await editor.next_change(lambda change: change["error"])
     assert change["errorLine"] in (4, 5)
-    assert children_of(editor) == []
+    assert editor.runs() == []
 
 
 async def test_what_is_no_file_is_refused(editor) -> None:

@@ -165,14 +165,15 @@ async def test_saving_on_disk_profiles_again_and_questions_are_answered_meanwhil
     # Another program replaces a file that the script imports.
     model = project / "model.py"
     new = project / "model.py.new"
-    new.write_text(model.read_text().replace("256", "128"))
+    slower = "import time; time.sleep(0.1); hidden = torch"
+    new.write_text(model.read_text().replace("256", "128").replace("hidden = torch", slower))
     new.replace(model)
     await editor.next_change(lambda change: change["stale"])
-    await editor.until(lambda: bool(editor.process.children(recursive=True)))
+    await editor.until(lambda: bool(editor.runs()))
     asked = [editor.ask(protocol.SIMULATE, uri=train, batchSize=None, whatifs=[]) for _ in range(20)]
     answers = await asyncio.gather(*asked)
     assert len({answer["iteration_ms"]["value"] for answer in answers}) == 1
-    assert editor.process.children(recursive=True), "the run must still be going on for this to mean anything"
+    assert editor.runs(), "the run must still be going on for this to mean anything"
     lenses = await editor.lenses(train)
     assert any(lens.startswith("Profiling, ") for lens in lenses)
     second = await editor.next_change(lambda change: not change["stale"])
@@ -195,12 +196,12 @@ async def test_cancelling_from_the_progress_bar(editor, project: Path) -> None:
     train = editor.open(project / "train.py")
     await editor.run(protocol.COMMAND_PROFILE, train)
     await editor.until(lambda: any(value.kind == "begin" for bar in editor.progress() for value in bar))
-    await editor.until(lambda: bool(editor.process.children(recursive=True)))
+    await editor.until(lambda: bool(editor.runs()))
     (token,) = editor.client.progress_reports
     editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
     await editor.until(lambda: editor.client.progress_reports[token][-1].kind == "end")
     assert editor.client.progress_reports[token][-1].message == "cancelled"
-    assert editor.process.children(recursive=True) == []
+    assert editor.runs() == []
     assert await editor.ask(protocol.PROFILE, uri=train) is None
     assert await editor.run(protocol.COMMAND_CANCEL, train) == {"status": "idle", "path": None}
     assert await editor.lenses(train) == ["▶ Profile this training script with Skyline"]
@@ -210,7 +211,7 @@ async def test_the_newest_request_wins_and_an_exception_keeps_what_it_found(edit
     train = editor.open(project / "train.py")
     on_disk = editor.text(train)
     await editor.run(protocol.COMMAND_PROFILE, train, QUICK)
-    await editor.until(lambda: bool(editor.process.children(recursive=True)))
+    await editor.until(lambda: bool(editor.runs()))
     # Nothing is saved: what runs is the buffer.
     good = on_disk.replace("batch_size=32", "batch_size=16")
     editor.change(train, good)

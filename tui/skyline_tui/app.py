@@ -136,6 +136,12 @@ class SkylineApp(App[None]):
         if change.profileId is not None:
             self._do("fetch", self._talk.fetch())
 
+    def on_first_figures(self, message: messages.FirstFigures) -> None:
+        """A first look at what is being measured."""
+        measuring = message.measuring
+        if measuring.uri == self._talk.uri and (self.profile is None or measuring.iterationMs is not None):
+            self.query_one(Headline).show_first(measuring.text)
+
     def on_profile_arrived(self, message: messages.ProfileArrived) -> None:
         """Show it everywhere."""
         if message.profile == self.profile:
@@ -155,6 +161,7 @@ class SkylineApp(App[None]):
     def on_progress_ended(self, message: messages.ProgressEnded) -> None:
         """A measurement is over."""
         self._bench.progress_ended()
+        self.query_one(Headline).show_first("")
         if message.text == "cancelled":
             self.notify("Measuring was cancelled.")
 

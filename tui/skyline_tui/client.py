@@ -29,6 +29,7 @@ from skyline.version import __version__
 from skyline_tui.launch import server_command
 from skyline_tui.messages import (
     FilesWritten,
+    FirstFigures,
     Post,
     ProfileMoved,
     Progressed,
@@ -126,9 +127,10 @@ class Server:
             hint = "The server and the terminal UI are of different versions: restart, or reinstall both."
             raise ServerRefused(f"The answer to {method} cannot be read: {error}", hint=hint) from error
 
-    async def execute(self, command: str, uri: str) -> None:
-        """Run one of the server's commands on a script."""
-        params = types.ExecuteCommandParams(command=command, arguments=[uri])
+    async def execute(self, command: str, uri: str, options: Mapping[str, object] | None = None) -> None:
+        """Run one of the server's commands on a script; ``options`` is the command's second argument."""
+        arguments: list[Any] = [uri] if options is None else [uri, dict(options)]
+        params = types.ExecuteCommandParams(command=command, arguments=arguments)
         await self._answer(self._client.workspace_execute_command_async(params))
 
     def notify_watched(self, uris: tuple[str, ...]) -> None:
@@ -183,6 +185,10 @@ class Server:
         @feature(protocol.PROFILE_CHANGED)
         def profile_changed(params) -> None:
             self._post(ProfileMoved(msgspec.convert(params, protocol.ProfileChanged)))
+
+        @feature(protocol.MEASURING)
+        def measuring(params) -> None:
+            self._post(FirstFigures(msgspec.convert(params, protocol.Measuring)))
 
         @feature(types.WORKSPACE_APPLY_EDIT)
         def apply_edit(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:

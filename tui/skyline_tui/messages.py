@@ -9,7 +9,7 @@ from pathlib import Path
 
 from textual.message import Message
 
-from skyline.report.protocol import ApplyResult, PreviewResult, ProfileChanged, QuestionParams
+from skyline.report.protocol import ApplyResult, Measuring, PreviewResult, ProfileChanged, QuestionParams
 from skyline.report.schema import EstimateReport, ProfileReport, WhatIfReport
 
 Post = Callable[[Message], object]
@@ -28,6 +28,13 @@ class ProfileMoved(Message):
     """The server says that a script has a new profile, that it went stale, or why there is none."""
 
     change: ProfileChanged
+
+
+@dataclass
+class FirstFigures(Message):
+    """What a measurement has shown so far, before its profile is there."""
+
+    measuring: Measuring
 
 
 @dataclass

@@ -8,6 +8,7 @@ from lsprotocol import types
 
 from skyline import units
 from skyline.report import protocol
+from skyline.report.headline import headline_so_far
 from skyline.source.text import SourceText
 from skyline_lsp import convert
 from skyline_lsp.line_map import line_map
@@ -48,7 +49,11 @@ def lenses(server: SkylineServer, uri: str) -> list[types.CodeLens]:
 
 
 def _about(state: ScriptState) -> Iterator[tuple[str, str]]:
-    if state.prepared is not None:
+    known = state.job.known if state.job else None
+    if known is not None and (known.iteration_ms is not None or state.prepared is None):
+        # Newer than the profile there is, and all that is known of what the file says now.
+        yield headline_so_far(known.batch_size, known.iteration_ms, known.throughput), protocol.COMMAND_CANCEL
+    elif state.prepared is not None:
         yield f"{'~ stale · ' if state.stale else ''}{state.prepared.headline}", protocol.COMMAND_SHOW_REPORT
     if state.job is not None:
         stage = state.job.stage

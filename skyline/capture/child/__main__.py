@@ -1,4 +1,8 @@
-"""Entry point of the capture child: ``python <this file> ADDRESS``; everything else arrives over the channel."""
+"""Entry point of the capture child: ``python <this file> ADDRESS``; everything else arrives over the channel.
+
+``python <this file> --warm DESCRIPTOR`` starts the resident process, whose forks go on as if started so.
+``--follow FILE`` starts another rank of a distributed script.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,18 @@ def load_package() -> None:
     spec.loader.exec_module(module)
 
 
+def begin_spawned(path: str) -> None:
+    """Called first thing in a process that the script spawned."""
+    load_package()
+    importlib.import_module(PACKAGE + ".spawned").begin(path)
+
+
 if __name__ == "__main__":
     load_package()
-    importlib.import_module(PACKAGE + ".run").main(
-        sys.argv[1], bytes.fromhex(os.environ.pop("SKYLINE_CHANNEL_KEY"))
-    )
+    if sys.argv[1] == "--follow":
+        importlib.import_module(PACKAGE + ".followers").follow(sys.argv[2])
+    if sys.argv[1] == "--warm":
+        address, key = importlib.import_module(PACKAGE + ".warm").serve(int(sys.argv[2]))
+    else:
+        address, key = sys.argv[1], bytes.fromhex(os.environ.pop("SKYLINE_CHANNEL_KEY"))
+    importlib.import_module(PACKAGE + ".run").main(address, key)

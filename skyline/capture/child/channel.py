@@ -12,6 +12,11 @@ import traceback
 from multiprocessing.connection import Client
 
 
+_LAST_WORDS = "last-words"
+# Kept from before the script could put something else in their place.
+_dumps, _loads, _getpid, _open = json.dumps, json.loads, os.getpid, open
+
+
 class Channel:
     """Sends events and hands out commands. Lives as long as the process.
 
@@ -24,18 +29,20 @@ class Channel:
         self._commands = queue.Queue()
         self._send_lock = threading.Lock()
         self._main_thread = threading.main_thread().ident
-        self._owner = os.getpid()
+        self._owner = _getpid()
+        self._scratch = None
         threading.Thread(target=self._listen, name="skyline-channel", daemon=True).start()
 
     def send(self, event, **fields):
         """Tell the parent; a forked worker that inherited us stays silent."""
-        if os.getpid() != self._owner:
+        if _getpid() != self._owner:
             return
-        message = json.dumps({"event": event, **fields}).encode()
+        message = _dumps({"event": event, **fields}).encode()
         with self._send_lock:
             try:
                 self._connection.send_bytes(message)
             except OSError:
+                self._leave_word()
                 end_group()
 
     def next_command(self):
@@ -45,7 +52,7 @@ class Channel:
     def _listen(self):
         while True:
             try:
-                message = json.loads(self._connection.recv_bytes())
+                message = _loads(self._connection.recv_bytes())
             except (EOFError, OSError):
                 end_group()
             if message["do"] == "where":
@@ -55,7 +62,18 @@ class Channel:
                 sys.stderr.flush()
                 os._exit(0)
             else:
+                self._scratch = message.get("scratch", self._scratch)
                 self._commands.put(message)
+
+    def _leave_word(self):
+        """The parent may well be there, and the script have closed the line to it."""
+        if self._scratch is None:
+            return
+        try:
+            with _open(os.path.join(self._scratch, _LAST_WORDS), "w") as file:
+                file.write("The script closed file descriptors that are not its own, the one to Skyline among them")
+        except OSError:
+            pass
 
     def _stack(self):
         frame = sys._current_frames().get(self._main_thread)

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 
-from . import user_code
+from .context import Cause, Context, Step
+from .flops import convolution
 from .phases import settle_phases
+from .places import Places
+from .rows import clipped, coalesced
+from .shapes import Shapes, operator_flops, tensors_of
 
 _BACKWARD_PREFIX = "autograd::engine::evaluate_function: "
+_STEP_PREFIX = "Optimizer.step#"
 _DEEPEST = 20_000
 
-
-class Context:
-    """What is known at a node of the tree from the calls around it."""
-
-    __slots__ = ("call_line", "in_loop_frame", "kind", "line", "module", "phase", "root_call")
-
-    def __init__(self):
-        self.line = self.call_line = self.module = -1
-        self.phase = "other"
-        self.kind = None
-        self.root_call = 0
-        self.in_loop_frame = False
-
-    def copy(self):
-        """A context to change for the calls below."""
-        other = Context.__new__(Context)
-        for name in Context.__slots__:
-            setattr(other, name, getattr(self, name))
-        return other
+CALL_COST_US = 0.1
+"""What noting the start or the end of a Python call takes, about; the bare iterations tell how much it was."""
+OPERATOR_COST_US = 1.2
+"""What noting an operator takes, with its stack, shapes and allocations."""
 
 
 class EventTree:
@@ -54,16 +43,17 @@ class EventTree:
             }
             for index, (before, after) in enumerate(itertools.pairwise(marks))
         ]
-        self._lines = {}
-        self._modules = {}
-        self._files = {}
+        self._places = Places({})
+        self._shapes = Shapes()
         self._records = []
         self._allocations = []
-        self._seq_record = {}
+        self._causes = {}
+        self._last_cause = None
         self._root_calls = 0
         self._device_kind = "cpu"
         self._loop = None
-        self._names = {}
+        self._lane = "cpu:main"
+        self._guests = {}
 
     def microseconds(self, time_ns):
         """A time of the profiler's clock in the recording's base."""
@@ -79,30 +69,35 @@ class EventTree:
     def trace(self, loop, module_names, device_kind):
         """The recording as a dictionary in the shape of ``skyline.trace.Trace``.
 
-        Allocations are those of the last iteration only: frees of blocks from before the recording are not
-        in it, so that earlier ones do not add up.
+        ``module_names`` are paths of modules by their address. Allocations are those of the last iteration only:
+        frees of blocks from before the recording are not in it, so that earlier ones do not add up.
         """
         self._loop = loop
-        self._names = module_names
+        self._places = Places(module_names)
         self._device_kind = device_kind
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _DEEPEST))
         try:
-            for node in sorted(self._roots, key=lambda root: root.start_time_ns):
-                if node.start_tid == self._main_thread:
-                    self._visit(node, Context())
-                else:
-                    self._visit_thread(node)
+            main, others = [], []
+            for root in sorted(self._roots, key=lambda root: root.start_time_ns):
+                (main if root.start_tid == self._main_thread else others).append(root)
+            others = self._seat_guests(main, others)
+            for node in main:
+                self._visit(node, Context())
+            for node in others:
+                self._visit_thread(node)
         finally:
             sys.setrecursionlimit(limit)
-        lines = [{"file": file, "line": line, "function": name} for file, line, name in self._lines]
+        lines = self._places.lines
         records = settle_phases(self._records, lines)
         last = self.iterations[-1]
         return {
             "iterations": self.iterations,
             "lines": lines,
-            "modules": list(self._modules),
-            "records": _coalesced(self._clipped(records)),
+            "modules": self._places.modules,
+            "functions": self._places.functions,
+            "shapes": self._shapes.rows,
+            "records": coalesced(clipped(records, self.iterations)),
             "allocations": [
                 allocation
                 for allocation in sorted(self._allocations, key=lambda row: row["time_us"])
@@ -119,6 +114,45 @@ class EventTree:
                 yield node
             waiting.extend(node.children)
 
+    def _seat_guests(self, main, others):
+        """A GPU's backward pass runs on a thread of its own while the script's thread waits inside ``backward()``.
+
+        The thread that did most of it is told as if the script's thread had done it: the one stands still while
+        the other works. Gives the roots that are left.
+        """
+        work = {}
+        for root in others:
+            if root.name.startswith(_BACKWARD_PREFIX):
+                work[root.start_tid] = work.get(root.start_tid, 0) + root.end_time_ns - root.start_time_ns
+        if not work:
+            return others
+        busiest = max(work, key=work.get)
+        hosts, waiting = [], list(main)
+        while waiting:
+            node = waiting.pop()
+            if "run_backward" in node.name and type(node.extra_fields).__name__ == "_ExtraFields_PyCCall":
+                hosts.append(node)
+            else:
+                waiting.extend(node.children)
+        left = []
+        for root in others:
+            host = next(
+                (
+                    node
+                    for node in hosts
+                    if root.start_tid == busiest
+                    and node.start_time_ns <= root.start_time_ns
+                    and root.end_time_ns <= node.end_time_ns
+                    and not any(_overlap(root, child) for child in node.children)
+                ),
+                None,
+            )
+            if host is None:
+                left.append(root)
+            else:
+                self._guests.setdefault(host.id, []).append(root)
+        return left
+
     # Walking.
 
     def _visit(self, node, context):
@@ -133,41 +167,55 @@ class EventTree:
         else:
             # A span that someone opened (record_function): its end may lie beyond its parent's, so it only
             # passes its context on.
+            if context.step is not None and node.name.startswith(_STEP_PREFIX):
+                context.step.name = node.name[len(_STEP_PREFIX) :].partition(".")[0]
             for child in node.children:
                 self._visit(child, context)
 
     def _visit_call(self, node, fields, is_python, outer):
         context = outer.copy()
         context.in_loop_frame = False
-        line = self._line(fields.caller)
+        line = self._places.line(fields.caller)
         if line is not None:
-            context.line = line
+            context.line, context.function = line, None
             if outer.in_loop_frame:
                 context.call_line = line
         own_line = None
         if is_python:
-            own_line = self._line(fields.callsite)
-            self._enter_function(fields, context)
+            own_line = self._places.line(fields.callsite)
+            self._enter_function(fields, context, is_own=own_line is not None)
+        elif context.function is None:
+            context.function = self._places.built_in(node.name)
         self._visit_children(node, context, own_line)
 
-    def _enter_function(self, fields, context):
+    def _enter_function(self, fields, context, is_own):
         """Phases and modules begin at calls that PyTorch itself makes under known names."""
         callsite = fields.callsite
         file, function = callsite.file_name.replace("\\", "/"), callsite.function_name
+        if is_own:
+            context.function = None
+        elif context.function is None and fields.module is None:
+            context.function = self._places.function(callsite)
         if fields.module is not None:
-            context.module = self._module(fields.module)
+            context.module, context.function = self._places.module(fields.module), None
             if context.phase in ("other", "optimizer"):
                 self._root_calls += 1
                 context.phase, context.root_call = "forward", self._root_calls
         elif file.endswith("torch/utils/data/dataloader.py") and function == "__next__":
             context.phase, context.kind = "data", "data"
-        elif file.endswith("torch/autograd/__init__.py") and function == "backward":
+        elif file.endswith("torch/autograd/__init__.py") and function in ("backward", "grad"):
             context.phase = "backward"
-        elif file.endswith("torch/optim/optimizer.py") and function in ("wrapper", "zero_grad"):
+        elif file.endswith("torch/optim/optimizer.py") and function == "zero_grad":
             context.phase = "optimizer"
+        elif file.endswith("torch/optim/optimizer.py") and function == "wrapper":
+            context.phase, context.step = "optimizer", Step()
+        elif function == "_init_group" and context.step is not None:
+            context.step.next_group()
+        elif context.step is not None and _is_closure(fields):
+            context.phase, context.step = "other", None
         # Frames that were there before the recording are shown with the line they stood on.
         if self._loop is not None and callsite.line_number in (self._loop["first_line"], self._loop["line"]):
-            context.in_loop_frame = self._user_path(callsite.file_name) == self._loop["file"]
+            context.in_loop_frame = self._places.user_path(callsite.file_name) == self._loop["file"]
 
     def _visit_children(self, node, context, own_line):
         """The children in time order; what lies between them is interpreter time.
@@ -177,14 +225,15 @@ class EventTree:
         """
         cursor = node.start_time_ns
         line = own_line
-        for child in sorted(node.children, key=lambda item: item.start_time_ns):
+        children = [*node.children, *self._guests.get(getattr(node, "id", None), ())]
+        for child in sorted(children, key=lambda item: item.start_time_ns):
             if type(child.extra_fields).__name__ == "_ExtraFields_Allocation":
                 self._allocated(child, child.extra_fields, context)
                 continue
             here = context
             if own_line is not None:
                 caller = getattr(child.extra_fields, "caller", None)
-                line = (self._line(caller) if caller is not None else None) or line
+                line = (self._places.line(caller) if caller is not None else None) or line
                 here = context.copy()
                 here.line = line
                 if context.in_loop_frame:
@@ -194,7 +243,11 @@ class EventTree:
                 continue
             if child.start_time_ns > cursor:
                 self._python(cursor, child.start_time_ns, here)
-            self._visit(child, context if own_line is None else self._child_context(here, context))
+            below = here
+            if own_line is not None:
+                below = here.copy()
+                below.in_loop_frame = context.in_loop_frame
+            self._visit(child, below)
             cursor = max(cursor, child.end_time_ns)
         if node.end_time_ns > cursor:
             rest = context
@@ -205,65 +258,111 @@ class EventTree:
                     rest.call_line = line
             self._python(cursor, node.end_time_ns, rest)
 
-    def _child_context(self, here, context):
-        child = here.copy()
-        child.in_loop_frame = context.in_loop_frame
-        return child
+    # Operators.
 
     def _visit_operator(self, node, fields, context):
-        line = context.line
-        phase = context.phase
         name = node.name
         if name.startswith(_BACKWARD_PREFIX):
             name = name[len(_BACKWARD_PREFIX) :]
-            phase = "backward"
-            cause = self._seq_record.get(fields.sequence_number) if fields.sequence_number >= 0 else None
-            if cause is not None:
-                cause["grad"] = True
-                line = cause["line"]
-                context = context.copy()
-                context.module = cause["module"]
-        pieces = []
-        self._absorb(node, context, line, phase, pieces)
-        record = None
-        cursor = node.start_time_ns
-        for runtime in pieces:
-            record = self._record(
-                name, cursor, runtime.start_time_ns, context, line, phase, context.kind or "operator"
-            )
-            self._record(
-                runtime.name,
-                runtime.start_time_ns,
-                runtime.end_time_ns,
-                context,
-                line,
-                phase,
-                "runtime",
-                runtime,
-            )
-            cursor = runtime.end_time_ns
-        record = (
-            self._record(name, cursor, node.end_time_ns, context, line, phase, context.kind or "operator")
-            or record
-        )
-        if phase != "backward" and record is not None:
-            self._own_sequence_numbers(node, record)
+            context = self._backward_context(node, fields, context)
+        made = len(self._records)
+        if self._runs_own_code(node):
+            self._visit_between(node, name, context)
+        else:
+            self._visit_whole(node, name, context)
+        if context.phase != "backward" and len(self._records) > made:
+            self._own_sequence_numbers(node, Cause(context, self._records[made:]))
 
-    def _absorb(self, node, context, line, phase, runtime_calls):
-        """Allocations and runtime calls anywhere below an operator."""
+    def _backward_context(self, node, fields, context):
+        """Backward work belongs where the forward operator stands whose number it carries.
+
+        With hooks on a tensor only the inner function shows the number. A gradient that is added to its
+        parameter has none: it belongs to the work just before, which made it.
+        """
+        context = context.copy()
+        context.phase = "backward"
+        numbers = [fields.sequence_number] + [
+            child.extra_fields.sequence_number
+            for child in node.children
+            if type(child.extra_fields).__name__ == "_ExtraFields_TorchOp"
+        ]
+        cause = next((self._causes[n] for n in numbers if n >= 0 and n in self._causes), None)
+        if cause is not None:
+            cause.got_gradient()
+            self._count_convolution(node, cause)
+        elif "AccumulateGrad" in node.name:
+            cause = self._last_cause
+        self._last_cause = cause
+        if cause is not None:
+            cause.onto(context)
+        return context
+
+    def _runs_own_code(self, node):
+        """Whether Python code of the person's runs inside an operator: hooks, autograd functions, kernels."""
+        waiting = list(node.children)
+        while waiting:
+            child = waiting.pop()
+            fields = child.extra_fields
+            if type(fields).__name__ == "_ExtraFields_PyCall":
+                if self._places.user_path(fields.callsite.file_name) is not None:
+                    return True
+            waiting.extend(child.children)
+        return False
+
+    def _visit_between(self, node, name, context):
+        """An operator in which the person's own code runs: that has its own lines, the rest is the operator's."""
+        cursor = node.start_time_ns
+        for child in sorted(node.children, key=lambda item: item.start_time_ns):
+            if type(child.extra_fields).__name__ == "_ExtraFields_Allocation":
+                self._allocated(child, child.extra_fields, context)
+                continue
+            self._operator(name, cursor, child.start_time_ns, context)
+            if type(child.extra_fields).__name__ == "_ExtraFields_Kineto":
+                self._runtime(child, context)
+            else:
+                self._visit(child, context)
+            cursor = max(cursor, child.end_time_ns)
+        self._operator(name, cursor, node.end_time_ns, context)
+
+    def _visit_whole(self, node, name, context):
+        """An operator with all that it calls in turn, cut only by the calls into the device's runtime."""
+        runtime_calls, inner = self._absorb(node, context)
+        cursor = node.start_time_ns
+        record = None
+        for call in runtime_calls:
+            record = self._operator(name, cursor, call.start_time_ns, context) or record
+            self._runtime(call, context)
+            cursor = call.end_time_ns
+        record = self._operator(name, cursor, node.end_time_ns, context) or record
+        if record is not None:
+            record["recording_us"] = (inner + 1) * OPERATOR_COST_US
+            record["flops"] = operator_flops(node)
+            record["shape"] = self._shape(node)
+
+    def _shape(self, node):
+        shown = node
+        if node.name.startswith(_BACKWARD_PREFIX):
+            shown = next((child for child in node.children if hasattr(child.extra_fields, "inputs")), node)
+        return self._shapes.number(shown)
+
+    def _absorb(self, node, context):
+        """Allocations below an operator are taken in; its runtime calls, and how many operators it calls."""
+        runtime_calls, inner = [], 0
         waiting = list(node.children)
         while waiting:
             child = waiting.pop()
             kind = type(child.extra_fields).__name__
             if kind == "_ExtraFields_Allocation":
-                self._allocated(child, child.extra_fields, context, line, phase)
+                self._allocated(child, child.extra_fields, context)
             elif kind == "_ExtraFields_Kineto":
                 runtime_calls.append(child)
             else:
+                inner += 1
                 waiting.extend(child.children)
         runtime_calls.sort(key=lambda call: call.start_time_ns)
+        return runtime_calls, inner
 
-    def _own_sequence_numbers(self, node, record):
+    def _own_sequence_numbers(self, node, cause):
         """Backward nodes carry the number of the forward operator that made them.
 
         Operators that make none show the next number to be given, so the last to show a number before the
@@ -274,8 +373,28 @@ class EventTree:
             here = waiting.pop()
             fields = here.extra_fields
             if type(fields).__name__ == "_ExtraFields_TorchOp" and fields.sequence_number >= 0:
-                self._seq_record[fields.sequence_number] = record
+                self._causes[fields.sequence_number] = cause
             waiting.extend(here.children)
+
+    def _count_convolution(self, node, cause):
+        """A forward convolution's notes lack its output; the backward shows it, as the gradient that comes in."""
+        if "Convolution" not in node.name or not cause.records:
+            return
+        waiting = list(node.children)
+        while waiting:
+            child = waiting.pop()
+            if child.name == "aten::convolution_backward":
+                shapes, _ = tensors_of(child)
+                if len(shapes) < 3:
+                    return
+                transposed = child.extra_fields.inputs[7] is True
+                size = convolution(shapes[0], shapes[2], transposed, shapes[1])
+                record = cause.records[-1]
+                if not record["flops"]:
+                    record["flops"] = size
+                    self._shapes.correct(record["shape"], size)
+                return
+            waiting.extend(child.children)
 
     def _visit_thread(self, node):
         """Threads beside the main one (autograd's, a communication library's): their outermost operators."""
@@ -284,93 +403,71 @@ class EventTree:
             here = waiting.pop()
             fields = here.extra_fields
             if type(fields).__name__ == "_ExtraFields_TorchOp" and not _is_user_span(here):
-                context = Context()
-                context.phase = "backward" if here.name.startswith(_BACKWARD_PREFIX) else "other"
-                before = len(self._records)
-                self._visit_operator(here, fields, context)
-                for record in self._records[before:]:
-                    record["lane"] = f"cpu:{here.start_tid}"
+                self._lane = f"cpu:{here.start_tid}"
+                self._visit_operator(here, fields, Context())
+                self._lane = "cpu:main"
             else:
                 waiting.extend(here.children)
 
     # Rows.
 
     def _python(self, start_ns, end_ns, context):
-        self._record(
-            "python", start_ns, end_ns, context, context.line, context.phase, context.kind or "python"
-        )
+        record = self._record("python", start_ns, end_ns, context, context.kind or "python")
+        if record is not None:
+            record["recording_us"] = CALL_COST_US
 
-    def _record(self, name, start_ns, end_ns, context, line, phase, kind, runtime=None):
+    def _operator(self, name, start_ns, end_ns, context):
+        return self._record(name, start_ns, end_ns, context, context.kind or "operator")
+
+    def _runtime(self, call, context):
+        record = self._record(call.name, call.start_time_ns, call.end_time_ns, context, "runtime")
+        if record is not None:
+            record["correlation"] = call.correlation_id
+
+    def _record(self, name, start_ns, end_ns, context, kind):
         if end_ns <= start_ns:
             return None
+        module = context.module
+        if module < 0 and context.step is not None and context.step.label is not None:
+            module = self._places.named_module(context.step.label)
         record = {
             "name": name,
             "kind": kind,
-            "phase": phase,
-            "lane": "cpu:main",
+            "phase": context.phase,
+            "lane": self._lane,
             "start_us": self.microseconds(start_ns),
             "duration_us": (end_ns - start_ns) / 1e3,
-            "line": line,
+            "line": context.line,
             "call_line": context.call_line,
-            "module": context.module,
-            "correlation": runtime.correlation_id if runtime is not None else 0,
+            "module": module,
+            "function": -1 if context.function is None else context.function,
+            "correlation": 0,
+            "shape": -1,
+            "flops": 0,
+            "recording_us": 0.0,
             "root_call": context.root_call,
             "grad": False,
         }
         self._records.append(record)
         return record
 
-    def _allocated(self, node, fields, context, line=None, phase=None):
+    def _allocated(self, node, fields, context):
         if fields.device.type == self._device_kind:
             self._allocations.append(
                 {
                     "time_us": self.microseconds(node.start_time_ns),
                     "size_bytes": fields.alloc_size,
                     "address": fields.ptr or 0,
-                    "phase": phase or context.phase,
-                    "line": context.line if line is None else line,
+                    "phase": context.phase,
+                    "line": context.line,
                 }
             )
 
-    def _clipped(self, records):
-        """The records of the iterations alone, cut where one begins or ends."""
-        records.sort(key=lambda record: record["start_us"])
-        clipped = []
-        for mark in self.iterations:
-            for record in records:
-                start = max(record["start_us"], mark["start_us"])
-                end = min(record["start_us"] + record["duration_us"], mark["end_us"])
-                if end > start:
-                    clipped.append(
-                        dict(record, start_us=start, duration_us=end - start, iteration=mark["index"])
-                    )
-        return clipped
 
-    # Tables.
-
-    def _line(self, frame):
-        """The index of a frame's line if it is the person's, else None."""
-        path = self._user_path(frame.file_name)
-        if path is None:
-            return None
-        return self._lines.setdefault((path, frame.line_number, frame.function_name), len(self._lines))
-
-    def _user_path(self, name):
-        """The profiler strips entries of ``sys.path`` from file names: find the file again."""
-        if name not in self._files:
-            places = (
-                [name]
-                if os.path.isabs(name)
-                else [os.path.join(entry or os.getcwd(), name) for entry in sys.path]
-            )
-            path = next((place for place in places if os.path.isfile(place)), None)
-            own = path is not None and user_code.is_user_file(path)
-            self._files[name] = os.path.realpath(path) if own else None
-        return self._files[name]
-
-    def _module(self, module):
-        name = self._names.get(module.self_ptr, module.cls_name)
-        return self._modules.setdefault(name, len(self._modules))
+def _is_closure(fields):
+    """Whether an optimizer calls back: what runs in there is not its own work."""
+    caller, callee = (place.file_name.replace("\\", "/") for place in (fields.caller, fields.callsite))
+    return "torch/optim/" in caller and not caller.endswith("/optimizer.py") and "torch/" not in callee
 
 
 def _is_user_span(node):
@@ -378,25 +475,5 @@ def _is_user_span(node):
     return type(fields).__name__ == "_ExtraFields_TorchOp" and str(fields.scope).endswith("USER_SCOPE")
 
 
-def _coalesced(records):
-    """Neighbours on a lane that differ in nothing but their time become one row."""
-    rows = []
-    last = {}
-    for record in records:
-        for scratch in ("root_call", "grad"):
-            record.pop(scratch, None)
-        before = last.get(record["lane"])
-        if (
-            before is not None
-            and record["kind"] in ("python", "data")
-            and all(
-                before[key] == record[key]
-                for key in ("name", "kind", "phase", "iteration", "line", "call_line", "module")
-            )
-            and record["start_us"] - (before["start_us"] + before["duration_us"]) < 0.002
-        ):
-            before["duration_us"] = record["start_us"] + record["duration_us"] - before["start_us"]
-        else:
-            rows.append(record)
-            last[record["lane"]] = record
-    return rows
+def _overlap(one, other):
+    return one.start_time_ns < other.end_time_ns and other.start_time_ns < one.end_time_ns

@@ -8,7 +8,10 @@ import sys
 
 import torch
 
-from . import memory
+from . import imported, memory
+
+# Kept from before the script could put something else in its place.
+_open = open
 
 _OPTIONS = ("fused", "foreach", "capturable", "differentiable")
 _FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "bf16", "sve")
@@ -45,6 +48,7 @@ def facts_of_run(observer, optimizers):
         "optimizers": [_optimizer(seen, optimizer) for seen, optimizer in optimizers],
         "loaders": [_loader(seen) for seen in observer.loaders.values() if seen.fetches],
         "leading": observer.leading,
+        "modules": imported.imported_files(),
         "environment": environment(script_device(optimizers)),
     }
 
@@ -56,6 +60,7 @@ def _optimizer(seen, optimizer):
     return {
         "name": type(optimizer).__name__,
         "steps": seen.steps,
+        "skipped": seen.skipped,
         "tensor_count": len(with_gradient),
         "parameter_count": sum(parameter.numel() for parameter in with_gradient),
         "state_bytes": memory.state_bytes(optimizer),
@@ -100,7 +105,7 @@ def _capacity(kind):
     # A container may have less than the machine.
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
-            with open(path) as limit:
+            with _open(path) as limit:
                 total = min(total, int(limit.read()))
         except (OSError, ValueError):
             pass
@@ -117,7 +122,7 @@ def _cpuinfo():
     if sys.platform != "linux":
         return []
     try:
-        with open("/proc/cpuinfo") as lines:
+        with _open("/proc/cpuinfo") as lines:
             return lines.read().splitlines()
     except OSError:
         return []

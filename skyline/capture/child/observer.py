@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-import time
 import weakref
 
 import torch
@@ -14,20 +14,12 @@ from torch.optim.optimizer import (
 )
 from torch.utils.data import dataloader as loading
 
-from . import user_code
+from . import compiling, user_code
+from .hand_written import HandWrittenUpdates
+from .part_clock import PartClock
+from .styles import Styles
 
-_clock = time.perf_counter
 _MOST_SIZES = 64
-
-
-class Parts:
-    """Seconds spent in the parts of an iteration that can be told apart without a profiler."""
-
-    __slots__ = ("backward", "backward_calls", "data", "fetches", "optimizer")
-
-    def __init__(self):
-        self.data = self.backward = self.optimizer = 0.0
-        self.fetches = self.backward_calls = 0
 
 
 class OptimizerSeen:
@@ -38,6 +30,7 @@ class OptimizerSeen:
         self.created = created
         self.step_line = None
         self.steps = 0
+        self.skipped = 0
         self.last_step = 0
 
 
@@ -54,22 +47,27 @@ class Observer:
     """Patches PyTorch once and counts; calls ``on_boundary`` whenever an iteration may have ended.
 
     The boundary is the step of the optimizer that steps least often (a GAN has two, a critic may step five
-    times as often), ties going to the one that steps last. Only a script that never makes an optimizer
-    (it updates its parameters by hand) is cut at its backward passes.
+    times as often), ties going to the one that steps last. A step that a gradient scaler skips, because of
+    gradients that overflowed, counts as one. Only a script that never makes an optimizer (it updates its
+    parameters by hand) is cut at its backward passes: after the last one before the gradients are cleared.
     """
 
     def __init__(self, on_boundary):
-        self.parts = Parts()
+        self.styles = Styles()
+        self.hand_written = HandWrittenUpdates()
         self.optimizers = {}
         self.loaders = {}
         self.backward_calls = 0
         self.leading = []
+        self._clock = PartClock()
         self._on_boundary = on_boundary
         self._anchor = None
         self._step_count = 0
-        self._inside = []
+        self._updates = 0
         self._in_backward = False
         self._module_hook = None
+        self._compiled_hooks = []
+        self._warming = True
         self._await_root = True
 
     def install(self):
@@ -78,38 +76,72 @@ class Observer:
         self._wrap_construction(loading.DataLoader, self._loader_created)
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
-        Optimizer.zero_grad = self._timed_part(Optimizer.zero_grad, "optimizer")
+        Optimizer.zero_grad = self._clock.timed(Optimizer.zero_grad, "optimizer")
+        scaler = _gradient_scaler()
+        scaler.step = self._wrap_scaler_step(scaler.step)
         torch.autograd.backward = self._wrap_backward(torch.autograd.backward)
         torch.Tensor.backward = self._wrap_backward(torch.Tensor.backward)
         iterator = loading._BaseDataLoaderIter
         iterator.__next__ = self._wrap_next(iterator.__next__)
         iterator.next = iterator.__next__
+        compiling.install(self._compiled)
         self._module_hook = torch.nn.modules.module.register_module_forward_pre_hook(self._module_called)
 
     def fix_anchor(self):
         """Warm-up is over: the anchor stays, and modules are no longer watched."""
         self._anchor = self._provisional_anchor()
-        if self._module_hook is not None:
-            self._module_hook.remove()
-            self._module_hook = None
+        self._warming = False
+        self.hand_written.fix()
+        self._stop_watching_modules()
 
     def iterations(self):
         """How many iterations there were, by what counts as one now: the first few steps may have been another's."""
         anchor = self._anchor or self._provisional_anchor()
-        return anchor.steps if anchor is not None else self.backward_calls
+        return anchor.steps if anchor is not None else self._updates
 
     def all_stepped(self):
         """Whether every optimizer that still exists has stepped."""
         return all(seen.steps for seen in self.optimizers.values() if seen.optimizer() is not None)
 
+    @property
+    def parts(self):
+        """What this iteration consisted of until now."""
+        return self._clock.parts
+
+    def current_part(self):
+        """``data``, ``backward``, ``optimizer`` or ``closure`` while one is under way, else None."""
+        return self._clock.innermost()
+
+    def stretch(self):
+        """How many backward passes and optimizer steps there were."""
+        return self.backward_calls, self._step_count
+
     def take_parts(self):
         """The parts since the last call, and start anew."""
-        parts, self.parts = self.parts, Parts()
-        return parts
+        return self._clock.take()
 
     def new_iteration(self):
         """The next module called is the root of its iteration."""
         self._await_root = True
+
+    def _stop_watching_modules(self):
+        for hook in (self._module_hook, *self._compiled_hooks):
+            if hook is not None:
+                hook.remove()
+        self._module_hook = None
+        self._compiled_hooks.clear()
+
+    def _compiled(self, result):
+        """Compiled code would contain a hook on all modules, and be compiled again when that goes."""
+        self.styles.add("torch.compile")
+        if not self._warming:
+            return
+        if self._module_hook is not None:
+            self._module_hook.remove()
+            self._module_hook = None
+        if isinstance(result, torch.nn.Module):
+            # The module that stands for the compiled one is not itself compiled.
+            self._compiled_hooks.append(result.register_forward_pre_hook(self._module_called))
 
     # Construction: where in the person's code optimizers and loaders are made.
 
@@ -130,43 +162,18 @@ class Observer:
     def _loader_created(self, loader, line):
         self.loaders[id(loader)] = LoaderSeen(loader, line)
 
-    # Parts: time is exclusive, so that a closure's backward is not counted as optimizer work as well.
-
-    def _enter(self, part):
-        now = _clock()
-        if self._inside:
-            outer = self._inside[-1]
-            setattr(self.parts, outer[0], getattr(self.parts, outer[0]) + now - outer[1])
-        self._inside.append([part, now])
-
-    def _leave(self):
-        now = _clock()
-        part, since = self._inside.pop()
-        setattr(self.parts, part, getattr(self.parts, part) + now - since)
-        if self._inside:
-            self._inside[-1][1] = now
-
-    def _timed_part(self, call, part):
-        def timed(*args, **kwargs):
-            self._enter(part)
-            try:
-                return call(*args, **kwargs)
-            finally:
-                self._leave()
-
-        timed.__wrapped__ = call
-        timed.__name__ = call.__name__
-        timed.__doc__ = call.__doc__
-        return timed
+    # Parts of the iteration.
 
     def _wrap_backward(self, backward):
-        timed = self._timed_part(backward, "backward")
+        timed = self._clock.timed(backward, "backward")
 
         def counted(*args, **kwargs):
             if self._in_backward:
                 # Tensor.backward calls torch.autograd.backward: one pass, counted at the outer of the two, where
                 # a boundary is also outside of any function mode that the call goes through.
                 return backward(*args, **kwargs)
+            if not self.optimizers:
+                self.hand_written.before_pass(_tensors_of(args[0] if args else kwargs.get("tensors")))
             self._in_backward = True
             try:
                 result = timed(*args, **kwargs)
@@ -174,7 +181,11 @@ class Observer:
                 self._in_backward = False
             self.parts.backward_calls += 1
             self.backward_calls += 1
-            if not self.optimizers:
+            if self.optimizers:
+                if self._clock.inside("closure"):
+                    self.styles.add("closure")
+            elif self.hand_written.after_pass():
+                self._updates += 1
                 self._on_boundary(sys._getframe(1))
             return result
 
@@ -184,7 +195,7 @@ class Observer:
         return counted
 
     def _wrap_next(self, next_batch):
-        timed = self._timed_part(next_batch, "data")
+        timed = self._clock.timed(next_batch, "data")
 
         def __next__(iterator):
             batch = timed(iterator)
@@ -194,7 +205,7 @@ class Observer:
                 seen = self._loader_of(iterator)
             if seen is not None:
                 seen.fetches += 1
-            if self._module_hook is not None:
+            if self._warming:
                 self._see_leading(batch)
             return batch
 
@@ -211,20 +222,53 @@ class Observer:
     # Boundaries.
 
     def _before_step(self, optimizer, args, kwargs):
-        self._enter("optimizer")
+        self._clock.enter("optimizer")
+        # What a closure does, forward and backward, is not the optimizer's work. Hooks of a torch function get
+        # the optimizer among the arguments.
+        for index, value in enumerate(args):
+            if index <= 1 and value is not optimizer and callable(value):
+                return (*args[:index], self._wrap_closure(value), *args[index + 1 :]), kwargs
+        if callable(kwargs.get("closure")):
+            return args, {**kwargs, "closure": self._wrap_closure(kwargs["closure"])}
+        return None
+
+    def _wrap_closure(self, closure):
+        timed = self._clock.timed(closure, "closure")
+        try:
+            return functools.wraps(closure)(timed)
+        except AttributeError:
+            return timed
 
     def _after_step(self, optimizer, args, kwargs):
-        self._leave()
+        self._clock.leave()
+        self._stepped(optimizer, sys._getframe(1))
+
+    def _wrap_scaler_step(self, step):
+        @functools.wraps(step)
+        def scaled(scaler, optimizer, *args, **kwargs):
+            before = self._step_count
+            result = step(scaler, optimizer, *args, **kwargs)
+            if scaler.is_enabled():
+                self.styles.add("GradScaler")
+                if self._step_count == before:
+                    self._stepped(optimizer, sys._getframe(1), skipped=1)
+            return result
+
+        return scaled
+
+    def _stepped(self, optimizer, frame, skipped=0):
         self._step_count += 1
+        self.parts.optimizer_steps += 1
         seen = self.optimizers.get(id(optimizer))
-        if seen is None:
+        if seen is None or seen.optimizer() is not optimizer:
             seen = self.optimizers[id(optimizer)] = OptimizerSeen(optimizer, None)
         seen.steps += 1
+        seen.skipped += skipped
         seen.last_step = self._step_count
         if seen.step_line is None:
             seen.step_line = user_code.innermost_line()
         if seen is (self._anchor or self._provisional_anchor()):
-            self._on_boundary(sys._getframe(1))
+            self._on_boundary(frame)
 
     def _provisional_anchor(self):
         stepped = [seen for seen in self.optimizers.values() if seen.steps]
@@ -233,6 +277,7 @@ class Observer:
     # The batch, as the run shows it.
 
     def _module_called(self, module, args):
+        self.styles.see_module(module)
         if self._await_root and module.training:
             self._await_root = False
             self._see_leading(args)
@@ -242,6 +287,15 @@ class Observer:
         _collect_leading(batch, found, 0)
         self.leading.extend(size for size in found if size not in self.leading)
         del self.leading[_MOST_SIZES:]
+
+
+def _gradient_scaler():
+    """The class that defines the step of a gradient scaler: where it stands depends on the version of torch."""
+    return getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+
+
+def _tensors_of(tensors):
+    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
 
 
 def _collect_leading(value, found, depth):

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import os
 import sys
-import traceback
-import types
+import time
 
-from . import overrides
+from . import imported, overrides
 from .channel import Channel
+from .program import compile_script, execute
 from .sandbox import Sandbox
 
 
 def main(address, key):
     """Take the request from the channel, run the script, leave without running exit handlers."""
+    _show_output_at_once()
     channel = Channel(address, key)
     request = channel.next_command()
     if request["do"] == "prepare":
@@ -24,7 +24,7 @@ def main(address, key):
             import torch
         request = channel.next_command()
     # Compiled before torch is imported: a syntax error is told at once.
-    code, problem = _compile(request)
+    code, problem = compile_script(request)
     if problem is not None:
         channel.send("failed", boundaries=0, **problem)
         _leave(0)
@@ -33,85 +33,65 @@ def main(address, key):
     except ImportError as error:
         channel.send("no_torch", message=str(error), python=sys.version.split()[0], executable=sys.executable)
         _leave(0)
-    from .stepper import Stepper
+    from . import followers, spawned
+    from .claim import Claim, leave_address
 
     channel.send("hello", torch=torch.__version__, cuda=torch.cuda.is_available())
-    sandbox = Sandbox(request["scratch"])
-    stepper = Stepper(channel, request["warmup"])
-    stepper.observer.install()
-    sandbox.install()
-    torch.save = sandbox.saving(torch.save)
-    overrides.install(request["sources"])
-    problem = _run_script(request, code)
+    leave_address(request["scratch"], address, key)
+    stepper = observe(request, Claim(request["scratch"], channel))
+    spawned.install(request)
+    if request.get("ranks", 1) > 1:
+        followers.start(request, channel)
+    stepper.began = time.perf_counter()
+    problem = execute(request, code)
+    if problem is not None and request.get("ranks", 1) > 1:
+        problem = followers.first_problem(request) or problem
     if problem is not None:
-        channel.send("failed", boundaries=stepper.boundaries, **problem)
+        channel.send("failed", boundaries=stepper.boundaries, modules=imported.imported_files(), **problem)
     else:
-        observer = stepper.observer
-        channel.send(
-            "finished",
-            boundaries=stepper.boundaries,
-            optimizers=len(observer.optimizers),
-            stepped=sum(1 for seen in observer.optimizers.values() if seen.steps),
-            backward_calls=observer.backward_calls,
-            fetches=sum(seen.fetches for seen in observer.loaders.values()),
-        )
+        channel.send("finished", **stepper.ended(), processes=spawned.started())
     _leave(0)
 
 
-def _compile(request):
-    path = request["script"]
-    try:
-        return compile(request["sources"][os.path.realpath(path)], path, "exec", dont_inherit=True), None
-    except (SyntaxError, ValueError) as error:
-        return None, _describe(error, path)
+def observe(request, claim):
+    """Put all hooks in place in this process; gives what steps through the iterations."""
+    if request.get("mode") == "shapes":
+        from .tracing.stepper import ShapeStepper
+
+        stepper = ShapeStepper(claim, request["gpu"])
+        stepper.install()
+        protect(request)
+        return stepper
+    from .stepper import Stepper
+
+    stepper = Stepper(claim, request["warmup"], replay_evaluation=request.get("evaluation") != "run")
+    stepper.install()
+    protect(request)
+    return stepper
 
 
-def _run_script(request, code):
-    """Execute the script; None if it ran to its end, else what stopped it as a dictionary."""
-    path = request["script"]
-    module = types.ModuleType("__main__")
-    module.__dict__.update(__file__=path, __builtins__=builtins, __spec__=None, __cached__=None)
-    sys.argv[:] = [path, *request["arguments"]]
-    # The script must find its own neighbours, as it would under plain python.
-    sys.path.insert(0, os.path.dirname(path))
-    own = sys.modules["__main__"]
-    sys.modules["__main__"] = module
-    try:
-        exec(code, module.__dict__)
-    except SystemExit as stop:
-        if stop.code in (None, 0):
-            return None
-        text = stop.code if isinstance(stop.code, str) else f"the script exited with status {stop.code}"
-        return {"kind": "SystemExit", "message": text, "traceback": "", "file": path, "line": 0}
-    except BaseException as error:
-        return _describe(error, path)
-    finally:
-        sys.modules["__main__"] = own if own is not None else module
-    return None
+def protect(request):
+    """What every process of the run needs: files kept apart, and the text of the sources as it is to be run."""
+    import torch
+
+    from . import process_group
+
+    sandbox = Sandbox(request["scratch"], request["script"], request.get("side_effects", "redirect"))
+    sandbox.install()
+    overrides.install(request["sources"])
+    process_group.install()
 
 
-def _describe(error, path):
-    """An exception as the person would have seen it, without our frames above the script's."""
-    own = os.path.dirname(os.path.abspath(__file__)) + os.sep
-    trail = error.__traceback__
-    while trail is not None and trail.tb_frame.f_code.co_filename.startswith(own):
-        trail = trail.tb_next
-    rows = [row for row in traceback.extract_tb(trail) if not row.filename.startswith(own)]
-    text = "".join(traceback.format_exception(type(error), error, trail))
-    last = rows[-1] if rows else None
-    file, line = (last.filename, last.lineno) if last else (path, 0)
-    if isinstance(error, SyntaxError) and error.filename:
-        file, line = error.filename, error.lineno or 0
-    return {
-        "kind": type(error).__name__,
-        "message": f"{type(error).__name__}: {error}" if str(error) else type(error).__name__,
-        "traceback": text,
-        "file": file,
-        "line": line,
-    }
+def _show_output_at_once():
+    """Line by line, as on a terminal: a run that is ended from outside has no chance to write out what it holds."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.reconfigure(line_buffering=True)
 
 
 def _leave(status):
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        # The script may have put anything in their place, or closed them.
+        with contextlib.suppress(Exception):
+            stream.flush()
     os._exit(status)

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import threading
 import time
 
 import torch
 
-from . import facts, memory, user_code
+from . import device_memory, facts, imported, memory, styles, user_code
+from .evaluation import EvaluationReplay
+from .line_marker import LineMarker
 from .observer import Observer
 from .recorder import Recorder
+from .warm_up import WarmUp
+
+# Kept from before the script could put something else in their place.
+_clock, _monotonic = time.perf_counter, time.monotonic
 
 _MOST_WARMUP_FOR_IDLE_OPTIMIZERS = 4
 """How much longer, in multiples of the warm-up, to wait for optimizers that were made but have not stepped."""
 
+_LEAST_FOR_IDLE_OPTIMIZERS = 3
 _HEARTBEAT_S = 1.0
+_LONGEST_READING_S = 600.0
 
 
 class Stepper:
-    """Sits on the iteration boundaries. Between commands the script stands still inside the boundary hook."""
+    """Sits on the iteration boundaries. Between commands the script stands still inside the boundary hook.
 
-    def __init__(self, channel, warmup):
-        self._channel = channel
-        self._warmup = warmup
+    ``claim`` says at the first boundary whether this is the process to observe; in any other the script passes
+    its boundaries undisturbed. ``warmup`` is the number of iterations to warm up for, None to find it out.
+    """
+
+    def __init__(self, claim, warmup=None, replay_evaluation=True):
+        self._claim = claim
+        self._channel = None
+        self._asked_warmup = warmup
+        self._warm_up = WarmUp(warmup)
         self._mode = self._warming
         self._remaining = 0
         self._rows = []
@@ -31,10 +48,40 @@ class Stepper:
         self._loop = None
         self._recorder = None
         self._record_path = ""
+        self.began = _clock()
         self.boundaries = 0
         self.observer = Observer(self._boundary)
+        self._line_marker = LineMarker()
+        self.evaluation = EvaluationReplay(self.observer.stretch) if replay_evaluation else None
+
+    def install(self):
+        """Put all hooks in place; the script runs afterwards."""
+        self._line_marker.watch_optimizers()
+        self.observer.install()
+        if self.evaluation is not None:
+            self.evaluation.install()
+
+    def ended(self):
+        """What was seen until the script came to its end."""
+        observer = self.observer
+        return {
+            "boundaries": self.boundaries,
+            "optimizers": len(observer.optimizers),
+            "stepped": sum(1 for seen in observer.optimizers.values() if seen.steps),
+            "backward_calls": observer.backward_calls,
+            "fetches": sum(seen.fetches for seen in observer.loaders.values()),
+            "modules": imported.imported_files(),
+        }
 
     def _boundary(self, frame):
+        channel = self._claim.channel()
+        if channel is None:
+            # Another process of the run is the one observed.
+            if self.evaluation is not None:
+                self.evaluation.stop()
+            return
+        if self._channel is None:
+            self._begin(channel)
         ended = self._now()
         self.boundaries += 1
         self._mode(frame, ended)
@@ -42,24 +89,42 @@ class Stepper:
         self.observer.take_parts()
         self._since = self._now()
 
+    def _begin(self, channel):
+        self._channel = channel
+        if self._claim.adopted:
+            # A process that multiprocessing started runs these before it ends, and no exit handlers.
+            util = sys.modules.get("multiprocessing.util")
+            if util is not None:
+                util.Finalize(None, lambda: channel.send("finished", **self.ended()), exitpriority=0)
+
     def _now(self):
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             torch.cuda.synchronize()
-        return time.perf_counter()
+        return _clock()
 
     # Modes: each is called once per boundary.
 
     def _warming(self, frame, ended):
         self._follow_loop(frame)
+        self.observer.styles.see_stack(frame)
         done = self.observer.iterations()
-        self._channel.send(
-            "boundary", count=done, step_ms=(ended - self._since) * 1e3 if self._since else None
-        )
-        patience = 1 if self.observer.all_stepped() else _MOST_WARMUP_FOR_IDLE_OPTIMIZERS
-        if done < self._warmup * patience:
+        step_ms = (ended - self._since) * 1e3 if self._since else None
+        self._channel.send("boundary", count=done, step_ms=step_ms)
+        enough = self._warm_up.over(done, step_ms)
+        least = (self._asked_warmup or _LEAST_FOR_IDLE_OPTIMIZERS) * _MOST_WARMUP_FOR_IDLE_OPTIMIZERS
+        if not enough or not (self.observer.all_stepped() or done >= least):
             return
         self.observer.fix_anchor()
-        self._channel.send("ready", warmup=done, loop=self._loop, facts=self._facts())
+        if self.evaluation is not None:
+            self.evaluation.stop()
+        self._channel.send(
+            "ready",
+            warmup=done,
+            warmup_reason=self._warm_up.reason,
+            loop=self._loop,
+            facts=self._facts(),
+            script_s=ended - self.began,
+        )
         self._wait(frame)
 
     def _running(self, frame, ended):
@@ -72,6 +137,7 @@ class Stepper:
                 "optimizer_ms": parts.optimizer * 1e3,
                 "fetches": parts.fetches,
                 "backward_calls": parts.backward_calls,
+                "optimizer_steps": parts.optimizer_steps,
             }
         )
         self._remaining -= 1
@@ -88,13 +154,33 @@ class Stepper:
         if self._remaining:
             self._show_life(ended)
             return
-        recording = self._recorder.stop(self._loop)
-        recording["memory"] = live = memory.live_tensors(self._device(), self._optimizers())
-        recording["peak_bytes"] = memory.peak(live, recording["trace"]["allocations"])
-        self._recorder.write(recording, self._record_path)
+        with self._showing_life():
+            recording = self._recorder.stop(self._loop)
+            recording["memory"] = live = memory.live_tensors(self._device(), self._optimizers())
+            recording["peak_bytes"] = memory.peak(live, recording["trace"]["allocations"])
+            recording["device_memory"] = device_memory.device_memory(self._device())
+            self._recorder.write(recording, self._record_path)
         self._channel.send("recorded", path=self._record_path, facts=self._facts())
         self._recorder = None
         self._wait(frame)
+
+    @contextlib.contextmanager
+    def _showing_life(self):
+        """The same while a long recording is read."""
+        done = threading.Event()
+
+        def show():
+            end = _monotonic() + _LONGEST_READING_S
+            while not done.wait(_HEARTBEAT_S) and _monotonic() < end:
+                self._channel.send("boundary", count=self.boundaries, step_ms=None)
+
+        thread = threading.Thread(target=show, name="skyline-heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
 
     def _show_life(self, now):
         """The parent's time limit is for a step, not for all the steps that it asked for."""
@@ -111,7 +197,7 @@ class Stepper:
         else:
             self._mode = self._recording
             self._record_path = command["path"]
-            self._recorder = Recorder(self._device(), with_stacks=command["stacks"])
+            self._recorder = Recorder(self._device(), command["stacks"], self._line_marker)
             self._recorder.start()
             self._recorder.mark()
 
@@ -135,4 +221,13 @@ class Stepper:
 
     def _facts(self):
         self._frames = []
-        return facts.facts_of_run(self.observer, self._optimizers())
+        rank, world_size = styles.rank()
+        replayed = self.evaluation.replayed() if self.evaluation is not None else []
+        return dict(
+            facts.facts_of_run(self.observer, self._optimizers()),
+            styles=self.observer.styles.names(),
+            passes_per_update=self.observer.hand_written.passes_per_update,
+            rank=rank,
+            world_size=world_size,
+            evaluations=replayed,
+        )

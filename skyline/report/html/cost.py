@@ -28,6 +28,8 @@ class CostRow:
     stretches: tuple[tuple[str, float], ...]
     """Phase and per cent of the dearest line's time."""
     memory: str
+    parts: tuple[tuple[str, str], ...] = ()
+    """Time and name of what the line calls, dearest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ def cost_table(report: ProfileReport, base: Path, anchors: frozenset[tuple[str, 
                 if one and one.file and dearest > 0 and time > 0
             ),
             memory=units.format_bytes(memory) if memory else "",
+            parts=_parts(one, scale) if one and one.file else (),
         )
 
     rows = [
@@ -95,11 +98,21 @@ def anchor_of(file: str, line: int, base: Path) -> str:
     return f"{name}-L{line}"
 
 
+def _parts(line: LineReport, scale: units.Scale) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (scale.number(part.self_ms), " · ".join(name for name in (part.module, part.callee) if name))
+        for part in line.parts
+        if scale.number(part.self_ms).strip("0.")
+    )
+
+
 def _title(name: str, line: LineReport | None) -> str:
     if line is None or not line.file:
         return name
     calls = f"{units.format_count(line.calls)} operator calls per iteration" if line.calls else ""
-    return ", ".join(part for part in (name, line.function, calls) if part)
+    work = f"{line.flops / 1e9:.3g} billion operations" if line.flops else ""
+    peak = f"{units.format_bytes(line.peak_bytes)} live at the memory peak" if line.peak_bytes else ""
+    return ", ".join(part for part in (name, line.function, calls, work, peak) if part)
 
 
 def _time(line: LineReport, phase: Phase) -> float:

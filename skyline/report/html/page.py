@@ -13,13 +13,23 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from skyline import units
-from skyline.report.basis import basis_parts, batch_size_remark, command_line, measured_range
+from skyline.report.basis import (
+    basis_parts,
+    batch_size_remark,
+    command_line,
+    iteration_remark,
+    measured_range,
+    memory_remark,
+)
 from skyline.report.headline import headline
 from skyline.report.html.bar import bars
 from skyline.report.html.change import change_rows
 from skyline.report.html.chart import BOX, charts
 from skyline.report.html.cost import cost_table
+from skyline.report.html.effect import effect_rows
 from skyline.report.html.listing import anchors, listings
+from skyline.report.html.memory_chart import memory_chart
+from skyline.report.kept_away import kept_away, let_through
 from skyline.report.place import common_base, place
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.trace.profile import SourceFile
@@ -53,6 +63,7 @@ def render(
         title=command_line(report),
         headline=headline(report),
         basis=basis_parts(report),
+        iteration_remark=iteration_remark(report),
         iteration=units.format_ms_interval(report.iteration_ms),
         throughput=units.format_throughput_interval(report.throughput) if report.throughput else "",
         peak=units.format_bytes(memory.peak_bytes.value),
@@ -61,7 +72,9 @@ def render(
         bars=bars(report),
         charts=charts(report),
         box=BOX,
+        memory=memory_chart(report, base),
         measured_range=measured_range(report.curve),
+        memory_remark=memory_remark(report),
         knob=_knob(report, base),
         costs=cost_table(report, base, anchors(report, listed, base)),
         changes=change_rows(whatifs) if whatifs is not None else (),
@@ -70,6 +83,9 @@ def render(
             for finding in report.findings
         ],
         listings=listed,
+        effects=effect_rows(report.side_effects, base),
+        kept_away=kept_away(report.side_effects),
+        let_through=let_through(report.side_effects),
         data=embedded(report, whatifs),
         version=__version__,
     )

@@ -10,7 +10,7 @@ from skyline.report.schema import CurvePointReport, ProfileReport
 from skyline.report.text.page import GUTTER, Column, Page, column_width
 
 SHOWN = 12
-_STYLES = {"measured": "", "interpolated": "dim", "extrapolated": "dim italic"}
+_STYLES = {"measured": "", "predicted": "", "interpolated": "dim", "extrapolated": "dim italic"}
 
 
 def render_curve(report: ProfileReport, page: Page) -> None:
@@ -28,7 +28,7 @@ def render_curve(report: ProfileReport, page: Page) -> None:
     capacity = report.memory.capacity_bytes
     cells: list[tuple[Text, ...]] = []
     for point in points:
-        basis = point_basis(point)
+        basis = point_basis(point, predicted=report.mode == "predicted")
         style = _STYLES[basis]
         now = point.batch_size == report.batch_size.value
         over = capacity is not None and point.peak_bytes.value > capacity

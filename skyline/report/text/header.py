@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from skyline import units
-from skyline.report.basis import basis_parts, command_line
+from skyline.report.basis import basis_parts, command_line, iteration_remark, memory_remark
 from skyline.report.schema import ProfileReport
 from skyline.report.text.page import Page
 
@@ -22,6 +22,10 @@ def render_header(report: ProfileReport, page: Page) -> None:
     page.blank()
     for row in _packed(_figures(report, page), page.width):
         page.line(*row)
+    if remark := iteration_remark(report):
+        page.paragraph(remark, style="dim")
+    if remark := memory_remark(report):
+        page.paragraph(remark, style="dim")
 
 
 def _figures(report: ProfileReport, page: Page) -> list[Text]:
@@ -33,7 +37,8 @@ def _figures(report: ProfileReport, page: Page) -> list[Text]:
     else:
         figures.append(page.text("samples/s unknown: no batch dimension was seen", "dim"))
     figures.append(_figure(page, memory, "", "peak "))
-    figures.append(_figure(page, units.format_share(report.replay_error), "", "replay error "))
+    if report.mode == "measured":
+        figures.append(_figure(page, units.format_share(report.replay_error), "", "replay error "))
     return figures
 
 

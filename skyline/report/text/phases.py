@@ -9,6 +9,8 @@ from skyline.report.schema import ProfileReport
 from skyline.report.text.page import PHASE_STYLES, Column, Page
 from skyline.trace.phase import Phase
 
+_AT_PEAK = 3
+
 
 def render_phases(report: ProfileReport, page: Page) -> None:
     """One row per phase that took time, and their sum."""
@@ -54,6 +56,13 @@ def _render_memory(report: ProfileReport, page: Page) -> None:
     named = [f"{name} {units.format_bytes(size)}" for name, size in owners.items() if size]
     if named:
         page.paragraph(f"peak memory: {', '.join(named)}", style="dim")
+    lines = [
+        f"{page.place(line.file, line.line, 40).plain} {units.format_bytes(line.size_bytes)}"
+        for line in report.memory.at_peak
+        if line.file
+    ]
+    if lines:
+        page.paragraph(f"most of it at the peak by: {', '.join(lines[:_AT_PEAK])}", style="dim")
 
 
 def apportion(values: list[float], decimals: int) -> list[float]:

@@ -11,6 +11,7 @@ from rich.console import Console
 from skyline.report.place import shown_from
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.report.text.curve import render_curve
+from skyline.report.text.effects import render_effects
 from skyline.report.text.findings import render_findings
 from skyline.report.text.header import render_header
 from skyline.report.text.lines import render_lines
@@ -62,6 +63,7 @@ def render(
         page.title("Notes")
         for note in report.notes:
             page.paragraph(note, bullet=page.glyphs.bullet)
+    render_effects(report, page)
     if saved is not None and (saved.profile or saved.html):
         page.blank()
         if saved.profile:

@@ -55,6 +55,6 @@ def test_batch_bytes_are_what_loading_leaves(profile):
 
 def test_fit_knows_when_it_cannot_tell():
     assert fit(Interval(50, 40, 60), 100) is Fit.FITS
-    assert fit(Interval(90, 80, 99), 100) is Fit.UNSURE
-    assert fit(Interval(99, 98, 120), 100) is Fit.TOO_LARGE
+    assert fit(Interval(99, 80, 101), 100) is Fit.UNSURE
+    assert fit(Interval(120, 101, 130), 100) is Fit.TOO_LARGE
     assert fit(Interval.exact(10**15), None) is Fit.FITS

@@ -25,11 +25,17 @@ class Headline(Static):
         self._script = script
         self._profile: ProfileReport | None = None
         self._stale = False
+        self._first = ""
         self._live = True
 
     def show(self, profile: ProfileReport | None, *, stale: bool) -> None:
         """A new profile, or the news that the one shown no longer fits the files."""
-        self._profile, self._stale = profile, stale
+        self._profile, self._stale, self._first = profile, stale, ""
+        self.refresh(layout=True)
+
+    def show_first(self, text: str) -> None:
+        """What a measurement under way has found, in place of older numbers; empty: nothing yet, or it is over."""
+        self._first = text
         self.refresh(layout=True)
 
     def show_mode(self, *, live: bool) -> None:
@@ -53,13 +59,16 @@ class Headline(Static):
         name = middle(command_line(profile) if profile else self._script.name, width - 25)
         title = Content.assemble(("Skyline", "bold $text-primary"), "   ", (name, "bold"))
         if profile is None:
-            return spread(title, mode, width)
-        numbers, replay = _numbers(profile), f"replay error {units.format_share(profile.replay_error)}"
+            first = [Content.styled(self._first, "bold")] if self._first else []
+            return Content("\n").join([spread(title, mode, width), *first])
+        numbers = [Content.styled(self._first, "bold")] if self._first else _numbers(profile)
+        replay = f"replay error {units.format_share(profile.replay_error)}"
         stale = (
             Content.styled("stale", "bold $text-warning on $warning-muted") if self._stale else Content("")
         )
         if width >= NARROW:
-            numbers.append(Content(replay))
+            if not self._first:
+                numbers.append(Content(replay))
             title += Content("   ")
             # The word has its room kept: nothing may move under the pointer when a profile goes stale.
             room = width - title.cell_length - mode.cell_length - len(" stale ") - 2

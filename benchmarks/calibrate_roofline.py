@@ -1,0 +1,248 @@
+"""Finds the constants of the roofline predictor from measured kernels, and writes them into its package.
+
+Only the training file of the data is read. Each constant minimises the mean absolute logarithm of predicted over
+measured time: first the shares of bandwidth, then what softmax and normalisation move, then the matrix products and
+convolutions by a random search from a fixed seed. The spreads are quantiles of what remains.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+from gpu_latency import TRAIN, Measured, measured
+
+from skyline_predictors import constants as shipped
+from skyline_predictors.constants import Constants, Spread
+from skyline_predictors.matrix_time import MatrixConstants
+from skyline_predictors.operator_class import OperatorClass
+from skyline_predictors.roofline import LONG_ROW, Roofline
+
+DATA = Path("shared/data/gpu_latency")
+_LEAST_US = 60.0
+"""Shorter times are mostly those of the launch."""
+_MOST_OVERHEAD_US = 60.0
+"""What one launch and its timing can take at most on top of the kernel."""
+_ROWS = 150
+"""Rows per operator and GPU that the search looks at."""
+_TAIL = 0.05
+_SEED = 1
+_SHARES = {"compute_share": OperatorClass.MATRIX, "convolution_share": OperatorClass.CONVOLUTION}
+
+START = Constants(
+    matrix=MatrixConstants({1024: 0.2, 4096: 0.64, 8192: 1.0, 16384: 1.0, 32768: 0.9}, 8.0, 8192.0, 0.7, 5.0, 3.0),
+    convolution=MatrixConstants(
+        {1024: 0.2, 4096: 0.64, 8192: 1.0, 16384: 1.0, 32768: 0.9}, 8.0, 8192.0, 0.7, 5.0, 3.0
+    ),
+    compute_share={},
+    convolution_share={},
+    bandwidth_share={},
+    newest="8.0",
+    traffic={},
+    long_softmax_traffic=1.5,
+    overhead_us=dict.fromkeys(OperatorClass, 10.0),
+    known={},
+    left_out={},
+)  # fmt: skip
+
+
+def generation(row: Measured) -> str:
+    return ".".join(map(str, row.gpu.compute_capability))
+
+
+def log_ratio(figures: Constants, row: Measured) -> float:
+    """Logarithm of measured over predicted, with what the measurements contain beside the kernel."""
+    time = Roofline(figures).kernel_us(row.kind, row.shape, "float32", row.gpu)
+    return math.log(row.time_us / (time + figures.overhead_us[row.kind]))
+
+
+def loss(figures: Constants, rows: Sequence[Measured]) -> float:
+    return statistics.fmean(abs(log_ratio(figures, row)) for row in rows)
+
+
+def best(candidates: Sequence[float], score: Callable[[float], float]) -> float:
+    return min(candidates, key=score)
+
+
+def sample(rows: Sequence[Measured], chooser: random.Random) -> list[Measured]:
+    """At most so many rows of every operator on every GPU."""
+    groups: dict[tuple[str, str], list[Measured]] = defaultdict(list)
+    for row in rows:
+        groups[row.op, row.gpu.name].append(row)
+    return [row for group in groups.values() for row in chooser.sample(group, min(_ROWS, len(group)))]
+
+
+def fit_bandwidth(figures: Constants, rows: list[Measured]) -> Constants:
+    """Shares of bandwidth and overhead of elementwise work; then the traffic of softmax and normalisation."""
+    plain = [row for row in rows if row.kind is OperatorClass.ELEMENTWISE]
+    generations = sorted({generation(row) for row in plain})
+
+    def with_overhead(overhead: float) -> Constants:
+        shares = {
+            one: statistics.median(
+                row.shape.bytes_moved / (row.time_us - overhead) / row.gpu.bandwidth_gb_s / 1e3
+                for row in plain
+                if generation(row) == one
+            )
+            for one in generations
+        }
+        beside = {**figures.overhead_us, OperatorClass.ELEMENTWISE: overhead}
+        return msgspec.structs.replace(figures, bandwidth_share=shares, overhead_us=beside)
+
+    found = with_overhead(best(range(0, 31, 2), lambda overhead: loss(with_overhead(overhead), plain)))
+    for kind in (OperatorClass.SOFTMAX, OperatorClass.NORMALIZATION):
+        own = [row for row in rows if row.kind is kind]
+        pairs = [(traffic / 20, overhead) for traffic in range(16, 50) for overhead in range(0, 31, 5)]
+
+        def with_traffic(
+            pair: tuple[float, float], base: Constants = found, kind: OperatorClass = kind
+        ) -> Constants:
+            return msgspec.structs.replace(
+                base,
+                traffic={**base.traffic, kind: pair[0]},
+                overhead_us={**base.overhead_us, kind: pair[1]},
+            )
+
+        if kind is OperatorClass.SOFTMAX:
+            own = [row for row in own if row.shape.inputs[0][-1] <= LONG_ROW]
+        found = with_traffic(min(pairs, key=lambda pair: loss(with_traffic(pair), own)))
+    return fit_long_softmax(found, [row for row in rows if row.kind is OperatorClass.SOFTMAX])
+
+
+def fit_long_softmax(figures: Constants, rows: list[Measured]) -> Constants:
+    """What softmax moves where a row does not fit into the registers of a block."""
+    long = [row for row in rows if row.shape.inputs[0][-1] > LONG_ROW]
+
+    def with_traffic(traffic: float) -> Constants:
+        return msgspec.structs.replace(figures, long_softmax_traffic=traffic)
+
+    return with_traffic(
+        best([step / 20 for step in range(16, 60)], lambda one: loss(with_traffic(one), long))
+    )
+
+
+def fit_products(
+    figures: Constants, rows: list[Measured], shares: str, steps: int, chooser: random.Random
+) -> Constants:
+    """One share of peak for each generation, and the constants that all share, by random steps that help."""
+    kind = _SHARES[shares]
+    field = "matrix" if kind is OperatorClass.MATRIX else "convolution"
+    rows = [row for row in rows if row.kind is kind]
+    generations = sorted({generation(row) for row in rows})
+    figures = msgspec.structs.replace(figures, **{shares: dict.fromkeys(generations, 0.6)})
+    lowest = loss(figures, rows)
+    for step in range(steps):
+        held: MatrixConstants = getattr(figures, field)
+        values = {name: getattr(held, name) for name in held.__dataclass_fields__}
+        share = dict(getattr(figures, shares))
+        overhead = dict(figures.overhead_us)
+        size = 0.3 if step < steps / 2 else 0.08
+        factor = math.exp(chooser.gauss(0, size))
+        choice = chooser.choice(
+            [*generations, *held.tile_share, "inner", "bandwidth", "split", "overlap", "overhead"]
+        )
+        if choice in share:
+            share[choice] = min(1.0, share[choice] * factor)
+        elif choice in held.tile_share:
+            values["tile_share"] = {**held.tile_share, choice: min(1.2, held.tile_share[choice] * factor)}
+        elif choice == "inner":
+            values["inner_overhead"] = held.inner_overhead * factor
+        elif choice == "bandwidth":
+            values["bandwidth_share"] = min(0.95, held.bandwidth_share * factor)
+        elif choice == "split":
+            values["split_us"] = held.split_us * factor
+        elif choice == "overlap":
+            values["overlap"] = max(1.0, min(8.0, held.overlap * factor))
+        else:
+            overhead[kind] = min(_MOST_OVERHEAD_US, overhead[kind] * factor)
+        tried = msgspec.structs.replace(
+            figures, **{field: MatrixConstants(**values), shares: share}, overhead_us=overhead
+        )
+        found = loss(tried, rows)
+        if found < lowest:
+            lowest, figures = found, tried
+    print(f"{kind.value}: mean |log| {lowest:.3f} on {len(rows)} rows", file=sys.stderr)
+    return msgspec.structs.replace(figures, **{shares: with_newest(getattr(figures, shares), figures)})
+
+
+def with_newest(shares: dict[str, float], figures: Constants) -> dict[str, float]:
+    """No convolution was measured on the newest generation: it gets its share of products times the usual ratio."""
+    ratios = [share / figures.compute_share[key] for key, share in shares.items()]
+    estimated = statistics.median(ratios) * figures.compute_share[figures.newest]
+    return {figures.newest: min(1.0, estimated), **shares}
+
+
+def without(figures: Constants, generation_: str) -> Constants:
+    """As if GPUs of this generation had not been measured: they get the shares of the newest that was."""
+    changed: dict[str, dict[str, float]] = {}
+    for name in ("compute_share", "convolution_share", "bandwidth_share"):
+        shares = {key: value for key, value in getattr(figures, name).items() if key != generation_}
+        # Where the newest itself is left out, the median of the others stands in for it.
+        newest = shares.get(figures.newest) or statistics.median(shares.values())
+        changed[name] = {**shares, figures.newest: newest}
+    return msgspec.structs.replace(figures, **changed)
+
+
+def spreads(
+    figures: Constants, rows: list[Measured]
+) -> tuple[dict[OperatorClass, Spread], dict[OperatorClass, Spread]]:
+    """By class, with each GPU's own shares and without them."""
+    known: dict[OperatorClass, list[float]] = defaultdict(list)
+    left_out: dict[OperatorClass, list[float]] = defaultdict(list)
+    for row in rows:
+        known[row.kind].append(log_ratio(figures, row))
+        left_out[row.kind].append(log_ratio(without(figures, generation(row)), row))
+    return {k: quantiles(v) for k, v in known.items()}, {k: quantiles(v) for k, v in left_out.items()}
+
+
+def quantiles(logs: list[float]) -> Spread:
+    ordered = sorted(logs)
+    outside = int(len(ordered) * _TAIL)
+    low, high = math.exp(ordered[outside]), math.exp(ordered[-1 - outside])
+    return Spread(round(min(1.0, low), 3), round(max(1.0, high), 3))
+
+
+def rounded(figures: Constants) -> Constants:
+    """With three digits, which is more than the data support."""
+
+    def short(value: object) -> object:
+        if isinstance(value, float):
+            return float(f"{value:.3g}")
+        return {key: short(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+    return msgspec.convert(short(msgspec.to_builtins(figures)), Constants, strict=False)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the measured kernels")
+    parser.add_argument("--steps", type=int, default=2500, help="steps of each random search")
+    parser.add_argument("--output", type=Path, default=Path(shipped.__file__).with_name(shipped.FILE))
+    options = parser.parse_args()
+    chooser = random.Random(_SEED)
+    # The P4's linear layers were measured with a library that no longer computes them.
+    rows = [
+        row
+        for row in measured(options.data, TRAIN)
+        if row.time_us > _LEAST_US and (row.op, row.gpu.name) != ("linear", "P4")
+    ]
+    few = sample(rows, chooser)
+    figures = fit_bandwidth(START, few)
+    for shares in _SHARES:
+        figures = fit_products(figures, few, shares, options.steps, chooser)
+    known, left_out = spreads(figures, few)
+    figures = rounded(msgspec.structs.replace(figures, known=known, left_out=left_out))
+    options.output.write_bytes(msgspec.json.format(msgspec.json.encode(figures), indent=2) + b"\n")
+    print(options.output.read_text(encoding="utf-8"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

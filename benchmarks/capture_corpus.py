@@ -1,0 +1,151 @@
+"""Whether Skyline profiles public training scripts as they are: at least thirty, in every style that people write.
+
+Each script of ``corpus.toml`` is checked out at its pinned commit, gets data of the right format, is profiled
+unmodified, and is timed by hand in turns with Skyline's own timing and with a second stopwatch, the null. A script
+that Skyline cannot profile is run without Skyline too: one that fails there as well says nothing about Skyline, and
+its own last words are given. Rows are kept as they are done, so that the work can be stopped and gone on with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+from pathlib import Path
+
+from corpus_checkout import NotFetched, checkout
+from corpus_environment import NoData, environment, make_data, write_repair
+from corpus_page import page
+from corpus_script import CorpusScript, read_corpus
+from machine import Machine, warn_when_busy
+from result_file import RESULTS, write
+
+_MEASURE = Path(__file__).with_name("corpus_measure.py")
+
+
+def run(script: CorpusScript, options: argparse.Namespace, repair: Path) -> dict[str, object]:
+    """The outcome of one script, whatever happens to it."""
+    if script.unavailable:
+        return {"not_run": script.unavailable}
+    try:
+        folder = checkout(script.repository, script.commit, options.checkouts, options.mirror)
+        variables = environment(script, folder, repair, options.threads)
+        make_data(script, folder, options.interpreter, variables)
+    except (NotFetched, NoData) as reason:
+        return {"not_run": str(reason)}
+    task = {
+        "script": str(folder / script.path),
+        "folder": str(script.working_directory(folder)),
+        "arguments": script.arguments,
+        "interpreter": options.interpreter,
+        "stopwatch": not options.quick,
+    }
+    # A terminal of the usual size, as a person has one: some scripts draw their progress to its width.
+    keyboard, terminal = os.openpty()
+    termios.tcsetwinsize(terminal, (24, 80))
+    process = subprocess.Popen(
+        [sys.executable, str(_MEASURE), json.dumps(task)],
+        env=variables,
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, errors = process.communicate(timeout=options.limit)
+        return json.loads(out)
+    except subprocess.TimeoutExpired:
+        return {"works": False, "reason": f"no result after {options.limit:.0f} s", "runs_by_hand": True}
+    except ValueError:
+        return {"works": False, "reason": f"the measurement broke: {errors[-300:]}", "runs_by_hand": True}
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+        os.close(keyboard)
+        os.close(terminal)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--interpreter", default=sys.executable, help="the Python that runs the scripts")
+    parser.add_argument(
+        "--scratch",
+        type=Path,
+        default=Path(tempfile.gettempdir(), "skyline-corpus"),
+        help="kept between runs",
+    )
+    parser.add_argument(
+        "--checkouts", type=Path, help="where the repositories lie (default: in the scratch folder)"
+    )
+    parser.add_argument(
+        "--mirror", type=Path, help="a folder of bare clones, OWNER+NAME.git or OWNER+NAME/repo"
+    )
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these scripts, measured anew")
+    parser.add_argument("--failed", action="store_true", help="also those that did not work last time")
+    parser.add_argument("--quick", action="store_true", help="no stopwatch")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each run")
+    parser.add_argument("--limit", type=float, default=420.0, help="seconds for one script in all")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
+    options = parser.parse_args()
+    options.scratch = options.scratch.resolve()
+    options.checkouts = (options.checkouts or options.scratch / "checkouts").resolve()
+
+    corpus = read_corpus()
+    if unknown := set(options.only or ()) - {script.name for script in corpus}:
+        parser.error(f"not in the corpus: {', '.join(sorted(unknown))}")
+    machine = Machine.here()
+    warn_when_busy(machine)
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    repair = options.scratch / "environment"
+    mended = write_repair(repair, options.interpreter)
+    kept = options.scratch / "rows.json"
+    rows: dict[str, dict[str, object]] = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
+    for script in corpus:
+        if options.only:
+            wanted = script.name in options.only
+        else:
+            done = rows.get(script.name, {})
+            finished = "not_run" in done or (done.get("works") and (options.quick or "stopwatch" in done))
+            wanted = (
+                not finished if options.failed or "works" not in done else not (finished or not done["works"])
+            )
+        if not wanted:
+            continue
+        row = run(script, options, repair)
+        if not options.quick:
+            row["stopwatch"] = True
+        rows[script.name] = row
+        kept.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        print(f"{script.name}: {_brief(row)}", file=sys.stderr, flush=True)
+    body = page(corpus, rows, mended, options.threads)
+    write(
+        "capture_corpus", "Public training scripts, unmodified", machine, body, rows, results=options.results
+    )
+    return 0
+
+
+def _brief(row: dict[str, object]) -> str:
+    if "not_run" in row:
+        return f"not run: {row['not_run']}"
+    if row["works"]:
+        timed = f", by hand {row['by_hand_ms']:.1f} ms" if "by_hand_ms" in row else ""
+        return (
+            f"works, headline {row['headline_s']:.1f} s, {row['skyline_ms']:.1f} ms{timed}, "
+            f"overhead {row['overhead']:.2f}, attributed {row['attributed']:.1%}. {row['meaning']}"
+        )
+    if not row.get("runs_by_hand", True):
+        return f"cannot run here: {row['own_error']}"
+    return f"FAILS: {row['reason']}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,211 @@
+"""Make small data sets in the formats that public scripts read: ``python corpus_data.py WHAT WHERE``.
+
+The contents are random; only formats, shapes and sizes are those of the real ones. It is run by the interpreter that
+will run the scripts, for NumPy, PyTorch and the like, and shares nothing with Skyline.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import random
+import struct
+import sys
+import zlib
+from pathlib import Path
+
+CHANCE = random.Random(0)
+_WORDS = ["".join(CHANCE.choices("etaoinshrdlucmfwypvbgk", k=CHANCE.randint(2, 9))) for _ in range(4000)]
+
+
+def mnist(root: Path, train: int = 60_000, test: int = 10_000) -> None:
+    """The four idx files, as torchvision finds them below its root."""
+    raw = root / "MNIST" / "raw"
+    raw.mkdir(parents=True, exist_ok=True)
+    for name, count in (("train", train), ("t10k", test)):
+        images = struct.pack(">4i", 2051, count, 28, 28) + CHANCE.randbytes(count * 784)
+        labels = struct.pack(">2i", 2049, count) + bytes(CHANCE.choices(range(10), k=count))
+        (raw / f"{name}-images-idx3-ubyte").write_bytes(images)
+        (raw / f"{name}-labels-idx1-ubyte").write_bytes(labels)
+
+
+def mnist_tensors(root: Path) -> None:
+    """The same as saved tensors, as Lightning's own examples find them below their root."""
+    import torch
+
+    folder = root / "MNIST" / "complete"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, count in (("training", 60_000), ("test", 10_000)):
+        pictures = torch.randint(0, 256, (count, 28, 28), dtype=torch.uint8)
+        torch.save((pictures, torch.randint(0, 10, (count,))), folder / f"{name}.pt")
+
+
+def cifar10(root: Path) -> None:
+    """The pickled batches, as torchvision finds them below its root."""
+    import numpy
+
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir(parents=True, exist_ok=True)
+    numbers = numpy.random.default_rng(0)
+    for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
+        batch = {
+            "data": numbers.integers(0, 256, (10_000, 3072), dtype=numpy.uint8),
+            "labels": numbers.integers(0, 10, 10_000).tolist(),
+        }
+        (folder / name).write_bytes(pickle.dumps(batch))
+    (folder / "batches.meta").write_bytes(
+        pickle.dumps({"label_names": [str(number) for number in range(10)]})
+    )
+
+
+def words(file: Path, lines: int = 12_000) -> None:
+    """Text of some thousand different words, a sentence a line."""
+    text = (" ".join(CHANCE.choices(_WORDS, k=CHANCE.randint(8, 30))) for _ in range(lines))
+    _write(file, "".join(f" {line} . \n" for line in text).encode())
+
+
+def characters(file: Path) -> None:
+    """A megabyte of text in about the letters that English has; whatever prompt a script has can be spelt in it."""
+    alphabet = "\n !,.?':;-&$3ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    _write(file, ("O God, O God!\n" + "".join(CHANCE.choices(alphabet, k=1_000_000))).encode())
+
+
+def enwik8(file: Path) -> None:
+    """A hundred million bytes of text, compressed."""
+    piece = " ".join(CHANCE.choices(_WORDS, k=40_000)).encode()
+    _write(file, gzip.compress((piece * (100_000_000 // len(piece) + 1))[:100_000_000], compresslevel=1))
+
+
+def images(folder: Path, count: int = 60, size: int = 320) -> None:
+    """PNG pictures of coloured noise, coarse enough to compress."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        _png(folder / f"{number:04}.png", size, channels=3)
+
+
+def masks(folder: Path, count: int = 60, size: int = 320) -> None:
+    """Black and white pictures with the numbers of ``images``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        _png(folder / f"{number:04}.png", size, channels=1)
+
+
+def sine(file: Path) -> None:
+    """Shifted sine waves, saved the way the script's own generator saves them, but fewer and shorter."""
+    import numpy
+    import torch
+
+    shifts = numpy.random.default_rng(2).integers(-80, 80, 12).reshape(12, 1)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(numpy.sin((numpy.arange(120) + shifts) / 20.0).astype("float64"), file)
+
+
+def cora(folder: Path) -> None:
+    """A citation graph: 2708 papers, 1433 words, seven classes; papers that are cited already keep their numbers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cites = folder / "cora.cites"
+    if not cites.exists():
+        pairs = (CHANCE.sample(range(1, 2709), 2) for _ in range(5429))
+        cites.write_text("".join(f"{first}\t{second}\n" for first, second in pairs), encoding="utf-8")
+    papers = sorted({int(number) for number in cites.read_text(encoding="utf-8").split()})
+    classes = ("Case_Based", "Genetic_Algorithms", "Neural_Networks", "Probabilistic_Methods")
+    classes = (*classes, "Reinforcement_Learning", "Rule_Learning", "Theory")
+    with (folder / "cora.content").open("w", encoding="utf-8") as file:
+        for paper in papers:
+            row = ["1" if CHANCE.random() < 0.013 else "0" for _ in range(1433)]
+            row[CHANCE.randrange(1433)] = "1"
+            file.write("\t".join([str(paper), *row, CHANCE.choice(classes)]) + "\n")
+
+
+def chats(file: Path) -> None:
+    """Prompts and completions, one JSON object a line."""
+    rows = (
+        {
+            "prompt": " ".join(CHANCE.choices(_WORDS, k=20)),
+            "completion": " ".join(CHANCE.choices(_WORDS, k=40)),
+        }
+        for _ in range(400)
+    )
+    _write(file, "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+def tiny_llama(folder: Path) -> None:
+    """A small language model with its tokenizer, as a Hugging Face script loads it from a folder."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    special = ["<unk>", "<s>", "</s>", "<pad>"]
+    vocabulary = {word: number for number, word in enumerate([*special, *dict.fromkeys(_WORDS)])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
+    config = LlamaConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=3,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    fast.save_pretrained(folder)
+
+
+def folder(path: Path) -> None:
+    """An empty folder, where a script expects one."""
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def _write(file: Path, content: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+
+
+def _png(file: Path, size: int, channels: int) -> None:
+    """Blocks of 8 by 8 pixels, each of one colour."""
+    blocks = size // 8
+    rows: list[bytes] = []
+    for _ in range(blocks):
+        colours = [
+            CHANCE.randbytes(3) if channels == 3 else CHANCE.choice((b"\0", b"\xff")) for _ in range(blocks)
+        ]
+        rows += [b"\0" + b"".join(colour * 8 for colour in colours)] * 8
+    kind = 2 if channels == 3 else 0
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+        )
+
+    head = struct.pack(">2I5B", blocks * 8, blocks * 8, 8, kind, 0, 0, 0)
+    body = zlib.compress(b"".join(rows), 1)
+    file.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b""))
+
+
+MAKERS = {
+    maker.__name__: maker
+    for maker in (
+        mnist,
+        mnist_tensors,
+        cifar10,
+        words,
+        characters,
+        enwik8,
+        images,
+        masks,
+        sine,
+        cora,
+        chats,
+        tiny_llama,
+        folder,
+    )
+}
+
+if __name__ == "__main__":
+    MAKERS[sys.argv[1]](Path(sys.argv[2]))

@@ -1,0 +1,127 @@
+"""What the scripts of the corpus find around them: a torchvision that imports, made data, no network, no display."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from corpus_script import CorpusScript
+
+MAKER = Path(__file__).with_name("corpus_data.py")
+_TIMEOUT_S = 600.0
+_ALWAYS = {
+    "MPLBACKEND": "Agg",
+    "WANDB_MODE": "disabled",
+    "HF_HUB_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+_MADE_DATA = '''\
+"""Lets torchvision take made data for the real data sets whose checksums it knows{also}."""
+
+import importlib.util
+import sys
+
+
+class Prepared:
+    def find_spec(self, name, path, target=None):
+        if name != "torchvision":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None:
+            run = spec.loader.exec_module
+            spec.loader.exec_module = lambda module: prepare(run, module)
+        return spec
+
+
+def prepare(run, module):
+{operators}    run(module)
+    import torchvision.datasets.utils
+
+    torchvision.datasets.utils.check_md5 = lambda *args, **kwargs: True
+
+
+sys.meta_path.insert(0, Prepared())
+'''
+_OPERATORS = """\
+    import torch
+
+    library = torch.library.Library("torchvision", "DEF")
+    library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    module._kept = library
+"""
+
+
+class NoData(Exception):
+    """A script's data cannot be made here; the message says why."""
+
+
+def environment(script: CorpusScript, checkout: Path, repair: Path, threads: int) -> dict[str, str]:
+    """All environment variables of a run; ``repair`` is the folder that ``write_repair`` filled."""
+    own = dict(script.environment or {})
+    beside = own.pop("PYTHONPATH", "")
+    beside = str((script.working_directory(checkout) / beside).resolve()) if beside else ""
+    path = os.pathsep.join(filter(None, (str(repair), beside, os.environ.get("PYTHONPATH", ""))))
+    return {**os.environ, **_ALWAYS, "PYTHONPATH": path, "OMP_NUM_THREADS": str(threads), **own}
+
+
+def write_repair(folder: Path, interpreter: str) -> str:
+    """Write the start-up module that the environment needs, and say what it mends in words for the result page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    probe = [interpreter, "-c", "import torch, torchvision"]
+    broken = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
+    operators = "operator torchvision::nms does not exist" in broken.stderr
+    also = ", and import beside a PyTorch that its operators were not built for" if operators else ""
+    (folder / "sitecustomize.py").write_text(
+        _MADE_DATA.format(also=also, operators=_OPERATORS if operators else ""), encoding="utf-8"
+    )
+    mended = (
+        "torchvision's operators are declared, without which it does not import here; " if operators else ""
+    )
+    return (
+        f"A start-up module of the benchmark's prepares the environment, not the scripts: {mended}"
+        "checksums of data sets are let pass, because the data are made."
+    )
+
+
+def make_data(script: CorpusScript, checkout: Path, interpreter: str, variables: Mapping[str, str]) -> None:
+    """Make what the script reads, once per checkout. Raises NoData."""
+    made = checkout / ".made"
+    made.mkdir(exist_ok=True)
+    for what, where in script.data:
+        mark = made / f"{what} {where}".replace("/", "+")
+        if not mark.exists():
+            _run([interpreter, str(MAKER), what, str(checkout / where)], checkout, variables)
+            mark.touch()
+    mark = made / script.prepare.replace("/", "+")
+    if script.prepare and not mark.exists():
+        file = checkout / script.prepare
+        _run([interpreter, str(file)], file.parent, variables)
+        mark.touch()
+
+
+def _run(command: list[str], folder: Path, variables: Mapping[str, str]) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=dict(variables),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise NoData("making its data took too long") from None
+    if done.returncode:
+        raise NoData(f"its data could not be made: {last_line(done.stderr)}")
+
+
+def last_line(text: str) -> str:
+    """The line of an error output that says what went wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it ended without a message"

@@ -1,0 +1,157 @@
+"""Profile one script of the corpus as the command line does, and time it by hand beside it.
+
+``python corpus_measure.py TASK`` reads a task as JSON and prints an outcome as JSON; ``capture_corpus.py`` gives each
+script a process of its own, so that neither a hang nor a crash of one touches the others.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, redirect_stdout
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from corpus_environment import last_line
+from interleaved import HAND_TIMER, HandTimed, Subject, in_turns
+from iteration_time import SkylineTimed
+from ratio import Ratio, is_steady
+
+_ROUNDS = ((100.0, 5), (1000.0, 3))
+"""(milliseconds, rounds): so many rounds for iterations shorter than that; two for longer ones."""
+_CONTROL_S = 90.0
+_ENOUGH_STEPS = 4
+
+
+def measure(task: dict[str, object]) -> dict[str, object]:
+    """The outcome of one script: ``works`` and its figures, or why not."""
+    script, folder = Path(str(task["script"])), Path(str(task["folder"]))
+    arguments = tuple(str(argument) for argument in task["arguments"])  # type: ignore[attr-defined]
+    subject = Subject(script, arguments, str(task["interpreter"]), folder)
+    outcome = profiled(subject)
+    if not outcome["works"]:
+        outcome |= control(subject)
+    elif task["stopwatch"]:
+        steps = max(1, round(float(outcome.get("optimizer_steps") or 1)))
+        outcome |= by_hand(replace(subject, stamps=steps), float(outcome["skyline_ms"]))  # type: ignore[arg-type]
+    return outcome
+
+
+def profiled(subject: Subject) -> dict[str, object]:
+    """One profile without the curve over batch sizes, with the time to its headline."""
+    from skyline.analysis.analyse import analyse
+    from skyline.capture.request import CaptureRequest
+    from skyline.capture.session import capture
+    from skyline.errors import SkylineError
+    from skyline.report.build import profile_report
+
+    request = CaptureRequest(
+        script=subject.script,
+        arguments=subject.arguments,
+        interpreter=subject.interpreter,
+        working_directory=subject.folder,
+        batch_points=0,
+    )
+    begin = time.monotonic()
+    try:
+        profile = capture(request, progress=lambda _: None)
+        analysis = analyse(profile)
+        headline_s = time.monotonic() - begin
+        report = profile_report(analysis)
+    except SkylineError as error:
+        reason = str(error).replace("\n", " ")
+        return {"works": False, "reason": reason, "gave_up_s": time.monotonic() - begin}
+    except Exception as error:
+        reason = f"crash: {type(error).__name__}: {error}"
+        return {"works": False, "reason": reason, "gave_up_s": time.monotonic() - begin}
+    iteration = profile.iteration
+    return {
+        "works": True,
+        "headline_s": headline_s,
+        "skyline_ms": report.iteration_ms.value,
+        "overhead": analysis.overhead,
+        "attributed": 1.0 - report.unattributed_share,
+        "meaning": iteration.meaning if iteration else "",
+        "styles": list(iteration.styles) if iteration else [],
+        "optimizer_steps": iteration.optimizer_steps if iteration else None,
+        "warmup": profile.warmup_iterations,
+        "side_effects": [
+            f"{effect.outcome}: {effect.kind} x{effect.count}" for effect in profile.side_effects
+        ],
+        "notes": list(report.notes),
+        "findings": [finding.code for finding in report.findings],
+        "peak_bytes": profile.peak_bytes,
+    }
+
+
+def control(subject: Subject) -> dict[str, object]:
+    """Whether the script trains without Skyline: the first steps by hand, or its own last words."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        stamps, errors = Path(place, "stamps"), Path(place, "errors")
+        stamps.touch()
+        with errors.open("wb") as sink:
+            process = subprocess.Popen(
+                [
+                    subject.interpreter,
+                    str(HAND_TIMER),
+                    str(stamps),
+                    str(subject.script),
+                    *subject.arguments,
+                ],
+                cwd=subject.folder,
+                stdout=subprocess.DEVNULL,
+                stderr=sink,
+                start_new_session=True,
+            )
+            deadline = time.monotonic() + _CONTROL_S
+            try:
+                while process.poll() is None and time.monotonic() < deadline:
+                    if len(stamps.read_bytes().splitlines()) >= _ENOUGH_STEPS:
+                        break
+                    time.sleep(0.1)
+                code = process.poll()
+            finally:
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                process.wait()
+        if code is None or code == 0 or len(stamps.read_bytes().splitlines()) >= _ENOUGH_STEPS:
+            return {"runs_by_hand": True}
+        return {"runs_by_hand": False, "own_error": last_line(errors.read_text("utf-8", errors="replace"))}
+
+
+def by_hand(subject: Subject, skyline_ms: float) -> dict[str, object]:
+    """The iteration by the stopwatch, in turns with Skyline's bare timing and with a second stopwatch."""
+    rounds = next((count for below_ms, count in _ROUNDS if skyline_ms < below_ms), 2)
+    try:
+        with ExitStack() as stack:
+            base, again = stack.enter_context(HandTimed(subject)), stack.enter_context(HandTimed(subject))
+            done = in_turns(base, {"skyline": SkylineTimed(subject, stack)}, again, rounds)
+    except Exception as error:
+        return {"not_timed": str(error).replace("\n", " ")}
+    done = [one for one in done if "skyline" in one.contenders_ms]
+    if not done:
+        return {"not_timed": "it ends too soon to be timed in turns"}
+    null = Ratio.of([one.null for one in done])
+    return {
+        "by_hand_ms": statistics.median([(one.before_ms + one.after_ms) / 2 for one in done]),
+        "ratio": asdict(Ratio.of([one.ratio("skyline") for one in done])),
+        "null": asdict(null),
+        "steady": is_steady(null.value),
+        "rounds": [asdict(one) for one in done],
+    }
+
+
+if __name__ == "__main__":
+    noise = io.StringIO()
+    with redirect_stdout(noise):
+        result = measure(json.loads(sys.argv[1]))
+    print(json.dumps(result))

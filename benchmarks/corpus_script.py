@@ -1,0 +1,77 @@
+"""The public training scripts of the corpus: where each lies and what it needs, read from ``corpus.toml``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import tomllib
+
+CORPUS = Path(__file__).with_name("corpus.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusScript:
+    """One way to run one public script.
+
+    ``folder`` is where it runs, relative to its repository (its own folder, unless the list says otherwise).
+    ``data`` are (what, where) pairs of data to make in the repository's folder; ``prepare`` is a script of the
+    repository's own that makes its data. ``unavailable`` says why it cannot be run at all, in a newcomer's words.
+    """
+
+    name: str
+    style: str
+    repository: str
+    commit: str
+    path: str
+    arguments: tuple[str, ...] = ()
+    folder: str = ""
+    environment: Mapping[str, str] | None = None
+    data: tuple[tuple[str, str], ...] = ()
+    prepare: str = ""
+    unavailable: str = ""
+
+    @property
+    def title(self) -> str:
+        """Repository and path, as the table names it."""
+        return f"{self.repository}: {self.path}"
+
+    def working_directory(self, checkout: Path) -> Path:
+        """Where it is started."""
+        return checkout / self.folder if self.folder else (checkout / self.path).parent
+
+
+def read_corpus(path: Path = CORPUS) -> tuple[CorpusScript, ...]:
+    """Every script of the list, in its order. Raises ValueError for a name that is taken or an unpinned repository."""
+    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    commits: dict[str, str] = content["commits"]
+    scripts: list[CorpusScript] = []
+    for entry in content["script"]:
+        repository = entry["repository"]
+        if repository not in commits:
+            raise ValueError(f"{path.name} pins no commit of {repository}")
+        if any(script.name == entry["name"] for script in scripts):
+            raise ValueError(f"{path.name} has two scripts named {entry['name']}")
+        scripts.append(
+            CorpusScript(
+                name=entry["name"],
+                style=entry["style"],
+                repository=repository,
+                commit=commits[repository],
+                path=entry["path"],
+                arguments=tuple(shlex.split(entry.get("arguments", ""))),
+                folder=entry.get("folder", ""),
+                environment=entry.get("environment"),
+                data=tuple(_pair(one) for one in entry.get("data", ())),
+                prepare=entry.get("prepare", ""),
+                unavailable=entry.get("unavailable", ""),
+            )
+        )
+    return tuple(scripts)
+
+
+def _pair(one: str) -> tuple[str, str]:
+    what, _, where = one.partition(" ")
+    return what, where

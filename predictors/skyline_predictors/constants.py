@@ -1,0 +1,50 @@
+"""How close GPUs come to their data sheets, as ``benchmarks/calibrate_roofline.py`` found it."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from skyline_predictors.matrix_time import MatrixConstants
+from skyline_predictors.operator_class import OperatorClass
+
+FILE = "roofline.json"
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Nine in ten measured times lie between these multiples of the predicted one."""
+
+    low: float
+    high: float
+
+
+class Constants(msgspec.Struct, frozen=True):
+    """The calibrated figures.
+
+    ``compute_share``, ``convolution_share`` and ``bandwidth_share`` are the sustained shares of the stated peaks by
+    compute capability; one that was not measured takes those of ``newest``. ``traffic`` is by class how often the
+    bytes of an operator cross the memory bus, ``long_softmax_traffic`` that of softmax over rows too long for
+    registers. ``overhead_us`` is what the measurements contain beside the kernel; predictions do not. ``known`` is
+    the spread on the GPUs that were measured, ``left_out`` that on each of them when the others alone were
+    calibrated with, by class.
+    """
+
+    matrix: MatrixConstants
+    convolution: MatrixConstants
+    compute_share: dict[str, float]
+    convolution_share: dict[str, float]
+    bandwidth_share: dict[str, float]
+    newest: str
+    traffic: dict[OperatorClass, float]
+    long_softmax_traffic: float
+    overhead_us: dict[OperatorClass, float]
+    known: dict[OperatorClass, Spread]
+    left_out: dict[OperatorClass, Spread]
+
+
+@cache
+def constants() -> Constants:
+    """Those that ship with the package."""
+    return msgspec.json.decode(files("skyline_predictors").joinpath(FILE).read_bytes(), type=Constants)

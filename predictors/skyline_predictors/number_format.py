@@ -1,0 +1,42 @@
+"""Number formats: how wide they are, and how fast a GPU multiplies in them."""
+
+from __future__ import annotations
+
+from skyline.predict.gpu_spec import GpuSpec
+
+ELEMENT_BYTES = {
+    "float64": 8,
+    "int64": 8,
+    "complex64": 8,
+    "float32": 4,
+    "tfloat32": 4,
+    "int32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "int16": 2,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
+MEASURED = "float32"
+"""The only format in which times were measured."""
+_FULL_FP64 = frozenset({"P100", "V100", "V100-SXM", "A100-40GB", "A100-80GB", "A100-80GB-SXM"})
+_FULL_FP64_ARCHITECTURES = frozenset({"Hopper", "CDNA", "CDNA2", "CDNA3"})
+
+
+def peak_tflops(gpu: GpuSpec, number_format: str) -> float:
+    """Dense TFLOP/s of matrix products; formats without hardware of their own run at the speed of float32."""
+    if number_format.startswith("float8"):
+        return gpu.tflops_fp8 or gpu.tflops_bf16 or gpu.tflops_fp32
+    if number_format == "bfloat16":
+        return gpu.tflops_bf16 or gpu.tflops_fp32
+    if number_format == "float16":
+        return gpu.tflops_fp16 or gpu.tflops_fp32
+    if number_format == "tfloat32":
+        return gpu.tflops_tf32 or gpu.tflops_fp32
+    if number_format in ("float64", "complex64", "complex128"):
+        full = gpu.name in _FULL_FP64 or gpu.architecture in _FULL_FP64_ARCHITECTURES
+        return gpu.tflops_fp32 / (2 if full else 32)
+    return gpu.tflops_fp32

@@ -1,0 +1,78 @@
+"""What a line's time consists of below the line: modules, library functions, operators."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from skyline.trace.phase import Phase
+from skyline.trace.record import Record, Trace
+
+Place = tuple[str, int]
+"""A line's file and number."""
+
+SHOWN = 8
+"""Parts kept per line; what is left is in none of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinePart:
+    """A part of a line's time per iteration.
+
+    ``module`` is the path within the model, or the optimizer's parameter group; ``callee`` the library function
+    that the line called or, where that is the module's own call, the operator. Either may be empty.
+    """
+
+    module: str
+    callee: str
+    self_ms: float
+    calls: float
+
+
+def line_parts(
+    trace: Trace, lane: str, line_ms: Mapping[Place, Mapping[Phase, float]]
+) -> dict[Place, tuple[LinePart, ...]]:
+    """The dearest parts of each line, dearest first, by file and number.
+
+    ``line_ms`` has what each line costs, phase by phase: the records of a line and phase share that in proportion
+    to their times.
+    """
+    times: dict[tuple[Place, Phase], Counter[tuple[str, str]]] = {}
+    calls: dict[Place, Counter[tuple[str, str]]] = {}
+    for record in trace.records:
+        if record.lane != lane:
+            continue
+        line = place_of(trace, record.line if record.line >= 0 else record.call_line)
+        part = _part_of(record, trace)
+        times.setdefault((line, record.phase), Counter())[part] += record.duration_us  # type: ignore[assignment]
+        if record.shape >= 0:
+            calls.setdefault(line, Counter())[part] += 1
+    shares: dict[Place, Counter[tuple[str, str]]] = {}
+    for (line, phase), parts in times.items():
+        ms, total = line_ms.get(line, {}).get(phase, 0.0), sum(parts.values())
+        for part, time_us in parts.items():
+            if total > 0 and ms > 0:
+                shares.setdefault(line, Counter())[part] += time_us / total * ms  # type: ignore[assignment]
+    iterations = max(1, len(trace.iterations))
+    return {
+        line: tuple(
+            LinePart(module, callee, ms, calls.get(line, Counter())[module, callee] / iterations)
+            for (module, callee), ms in parts.most_common(SHOWN)
+        )
+        for line, parts in shares.items()
+    }
+
+
+def place_of(trace: Trace, line: int) -> Place:
+    """File and number of a line of the trace; empty and 0 for none."""
+    if not 0 <= line < len(trace.lines):
+        return ("", 0)
+    return trace.lines[line].file, trace.lines[line].line
+
+
+def _part_of(record: Record, trace: Trace) -> tuple[str, str]:
+    module = trace.modules[record.module] if 0 <= record.module < len(trace.modules) else ""
+    if 0 <= record.function < len(trace.functions):
+        return module, trace.functions[record.function]
+    return module, record.name

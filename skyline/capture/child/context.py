@@ -1,0 +1,73 @@
+"""What is known at a place of the event tree from the calls around it."""
+
+from __future__ import annotations
+
+
+class Context:
+    """The line, phase, module and library function on whose behalf work is done."""
+
+    __slots__ = (
+        "call_line",
+        "function",
+        "in_loop_frame",
+        "kind",
+        "line",
+        "module",
+        "phase",
+        "root_call",
+        "step",
+    )
+
+    def __init__(self):
+        self.line = self.call_line = self.module = -1
+        self.phase = "other"
+        self.kind = self.function = self.step = None
+        self.root_call = 0
+        self.in_loop_frame = False
+
+    def copy(self):
+        """A context to change for the calls below."""
+        other = Context.__new__(Context)
+        for name in Context.__slots__:
+            setattr(other, name, getattr(self, name))
+        return other
+
+
+class Cause:
+    """The forward work behind some backward work, with the records that it left."""
+
+    __slots__ = ("function", "line", "module", "records")
+
+    def __init__(self, context, records):
+        self.line = context.line
+        self.module = context.module
+        self.function = context.function
+        self.records = records
+
+    def got_gradient(self):
+        """A gradient came back to it: it was training, not evaluation."""
+        for record in self.records:
+            record["grad"] = True
+
+    def onto(self, context):
+        """Bill what happens in ``context`` to this forward work."""
+        context.line, context.module, context.function = self.line, self.module, self.function
+
+
+class Step:
+    """One call of an optimizer's step. Optimizers begin each parameter group under a known name."""
+
+    __slots__ = ("_group", "name")
+
+    def __init__(self):
+        self.name = None
+        self._group = -1
+
+    def next_group(self):
+        """What follows works on the next parameter group."""
+        self._group += 1
+
+    @property
+    def label(self):
+        """What stands for the optimizer, and its parameter group, among the modules."""
+        return self.name if self._group < 0 or self.name is None else f"{self.name}.param_groups[{self._group}]"

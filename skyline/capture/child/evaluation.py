@@ -1,0 +1,227 @@
+"""Evaluation before and between the first training steps: a forward pass made again and again runs only twice.
+
+Many scripts evaluate over a whole set before they train. Nothing is measured then, so from the third call of
+a module with inputs of the same shapes its last result is given again. That ends with the warm-up: an
+evaluation inside a measured iteration runs, and is billed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+
+import torch
+
+from . import user_code
+from .styles import rank
+
+# Kept from before the script could put something else in its place.
+_open = open
+
+_REAL_CALLS = 2
+_SHARE_OF_FREE_MEMORY = 0.125
+_PLAIN = (int, float, bool, str, bytes, type(None), torch.Size, torch.dtype, torch.device)
+
+
+class EvaluationReplay:
+    """Stands in the ``forward`` of classes whose modules are switched to evaluation, while the script warms up.
+
+    Only calls of the very module that was switched, with gradients off, are replayed; and only within one
+    stretch between two steps or backward passes, so that a target network or a teacher that is asked once for
+    each step always answers for itself. Compiled code is guarded on what it calls, and ranks wait for each
+    other in evaluation too: with torch.compile or several ranks nothing is replayed.
+    """
+
+    def __init__(self, stretch):
+        """``stretch()`` changes whenever a step or a backward pass was made."""
+        self._stretch = stretch
+        self._now = None
+        self._active = False
+        self._depth = 0
+        self._roots = {}
+        self._forwards = {}
+        self._calls = {}
+        self._lines = {}
+        self._counts = {}
+
+    def install(self):
+        """Begin."""
+        self._active = True
+        torch.nn.Module.train = self._noting_switch(torch.nn.Module.train)
+        torch.compile = self._stopping_at(torch.compile)
+
+    def stop(self):
+        """Let every call through from now on, and free what was kept."""
+        self._active = False
+        for cls, forward in self._forwards.items():
+            cls.forward = forward
+        self._forwards.clear()
+        self._roots.clear()
+        self._calls.clear()
+
+    def replayed(self):
+        """What was replayed: the module's class, how often, and the person's line of the first time."""
+        return [
+            {"module": name, "count": count, "line": self._lines[name]}
+            for name, count in self._counts.items()
+        ]
+
+    def _noting_switch(self, train):
+        @functools.wraps(train)
+        def switched(module, mode=True):
+            if self._depth or not self._active:
+                return train(module, mode)
+            self._depth += 1
+            try:
+                result = train(module, mode)
+            finally:
+                self._depth -= 1
+            if not mode and rank()[1] == 1:
+                self._stand_in(type(module))
+                self._roots[id(module)] = module
+            return result
+
+        return switched
+
+    def _stopping_at(self, compiler):
+        @functools.wraps(compiler)
+        def compiles(*args, **kwargs):
+            self.stop()
+            return compiler(*args, **kwargs)
+
+        return compiles
+
+    def _stand_in(self, cls):
+        # Only a forward that the class itself defines can be put back as it was.
+        forward = cls.__dict__.get("forward")
+        if cls in self._forwards or not isinstance(forward, types.FunctionType):
+            return
+        self._forwards[cls] = forward
+        replay = self
+
+        @functools.wraps(forward)
+        def stand_in(module, *args, **kwargs):
+            if (
+                not replay._active
+                or replay._depth
+                or module.training
+                or torch.is_grad_enabled()
+                or id(module) not in replay._roots
+            ):
+                return forward(module, *args, **kwargs)
+            return replay._evaluated(forward, module, args, kwargs)
+
+        cls.forward = stand_in
+
+    def _inside(self, original, module, args, kwargs):
+        self._depth += 1
+        try:
+            return original(module, *args, **kwargs)
+        finally:
+            self._depth -= 1
+
+    def _evaluated(self, original, module, args, kwargs):
+        key = _signature((args, kwargs))
+        if key is None or _has_hooks(module):
+            return self._inside(original, module, args, kwargs)
+        now = self._stretch()
+        if now != self._now:
+            self._now = now
+            self._calls.clear()
+        calls = self._calls.setdefault((id(module), key), [0, None])
+        if calls[1] is not None:
+            name = type(module).__name__
+            if name not in self._counts:
+                self._lines[name] = user_code.innermost_line()
+            self._counts[name] = self._counts.get(name, 0) + 1
+            return _copy(calls[1][0])
+        result = self._inside(original, module, args, kwargs)
+        calls[0] += 1
+        if calls[0] >= _REAL_CALLS and _copyable(result) and _fits(result):
+            calls[1] = (_copy(result),)
+        return result
+
+
+def _has_hooks(module):
+    """Forward hooks may be how the script gets at what it evaluates."""
+    return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+
+
+def _signature(value, depth=0):
+    """What makes two calls alike: shapes and kinds, not contents; None where that cannot be said."""
+    if isinstance(value, torch.Tensor):
+        return (tuple(value.shape), value.dtype, value.device)
+    if isinstance(value, _PLAIN):
+        return (type(value).__name__, value)
+    if isinstance(value, (list, tuple)) and depth < 6:
+        parts = tuple(_signature(item, depth + 1) for item in value)
+    elif isinstance(value, dict) and depth < 6:
+        parts = tuple((str(name), _signature(item, depth + 1)) for name, item in value.items())
+        return None if any(part is None for _, part in parts) else (type(value).__name__, parts)
+    else:
+        return None
+    return None if any(part is None for part in parts) else (type(value).__name__, parts)
+
+
+def _tensors(value):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _copyable(value):
+    """Whether a result is built of tensors, plain values and ordinary containers alone."""
+    if type(value) is torch.Tensor:
+        return value.layout is torch.strided
+    if isinstance(value, _PLAIN):
+        return True
+    if isinstance(value, dict):
+        return (type(value) is dict or dataclasses.is_dataclass(value)) and all(
+            map(_copyable, value.values())
+        )
+    if type(value) in (list, tuple) or _is_named_tuple(value):
+        return all(map(_copyable, value))
+    return False
+
+
+def _copy(value):
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        copies = {name: _copy(item) for name, item in value.items()}
+        return copies if type(value) is dict else type(value)(**copies)
+    if _is_named_tuple(value):
+        return type(value)(*map(_copy, value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_copy, value))
+    return value
+
+
+def _is_named_tuple(value):
+    return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def _fits(result):
+    """Whether the result may be kept beside what the script itself needs."""
+    tensors = list(_tensors(result))
+    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    return size <= _free_bytes(tensors) * _SHARE_OF_FREE_MEMORY
+
+
+def _free_bytes(tensors):
+    if any(tensor.is_cuda for tensor in tensors):
+        return torch.cuda.mem_get_info()[0]
+    try:
+        with _open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 1 << 30

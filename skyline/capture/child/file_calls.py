@@ -1,0 +1,274 @@
+"""The calls of Python's that name files, led through the overlay."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import io
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+_READING = (
+    "access chdir getxattr listdir listxattr lstat pathconf readlink stat statvfs".split()
+)
+_CHANGING = "chmod chown lchown removexattr setxattr utime".split()
+_SWEPT = ("bz2", "codecs", "gzip", "lzma", "pathlib", "shutil", "tarfile", "tempfile", "tokenize", "zipfile")
+
+
+def install(overlay):
+    """Replace the file calls of ``os``, ``io``, ``builtins`` and ``shutil``, also where modules kept their own."""
+    replaced = {builtins.open: _opening(overlay)}
+    calls = _calls(overlay)
+    for name, call in calls.items():
+        native = getattr(os, name, None)
+        if native is None:
+            continue
+        replaced[native] = functools.update_wrapper(call, native)
+        setattr(os, name, call)
+        for group in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
+            if native in group:
+                group.add(call)
+    builtins.open = io.open = replaced[overlay.native.builtin_open]
+    os.getcwd = overlay.getcwd
+    _sweep(replaced)
+    _install_in_shutil(overlay)
+    _install_in_tempfile(overlay)
+
+
+def _sweep(replaced):
+    """Modules that were imported before and hold the calls under names of their own."""
+    for name in _SWEPT:
+        for attribute, value in list(vars(sys.modules.get(name, sys)).items()):
+            try:
+                wrapper = replaced.get(value)
+            except TypeError:
+                continue
+            if wrapper is not None:
+                setattr(sys.modules[name], attribute, wrapper)
+    accessor = getattr(pathlib, "_NormalAccessor", None)
+    if accessor is not None:  # Python 3.9 and 3.10 keep the calls of pathlib in a class
+        for attribute, value in list(vars(accessor).items()):
+            value = getattr(value, "__func__", value)
+            if callable(value) and value in replaced:
+                setattr(accessor, attribute, staticmethod(replaced[value]))
+
+
+def _opening(overlay):
+    native = overlay.native.builtin_open
+
+    def open(file, mode="r", *args, **kwargs):
+        if isinstance(mode, str) and isinstance(file, (str, bytes, os.PathLike)):
+            if "w" in mode or "a" in mode or "+" in mode or "x" in mode:
+                target = overlay.for_writing(
+                    file, keeps="w" not in mode, creates="r" not in mode, exclusive="x" in mode
+                )
+            else:
+                target = overlay.find(file) if overlay.in_use[0] else file
+            if target is not file:
+                return _told_of(overlay, file, native, target, mode, *args, **kwargs)
+        return native(file, mode, *args, **kwargs)
+
+    return functools.update_wrapper(open, native)
+
+
+def _calls(overlay):
+    native = overlay.native
+    calls = {name: _reading(overlay, getattr(os, name)) for name in _READING if hasattr(os, name)}
+    calls.update({name: _changing(overlay, getattr(os, name)) for name in _CHANGING if hasattr(os, name)})
+
+    def os_open(path, flags, mode=0o777, *, dir_fd=None):
+        if dir_fd is not None:
+            return native.open(path, flags, mode, dir_fd=dir_fd)
+        temporary = getattr(os, "O_TMPFILE", 0)
+        if temporary and flags & temporary == temporary:
+            return native.open(overlay.find(path), flags, mode)
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND):
+            target = overlay.for_writing(
+                path,
+                keeps=not flags & os.O_TRUNC,
+                creates=bool(flags & os.O_CREAT),
+                exclusive=bool(flags & os.O_EXCL),
+            )
+        else:
+            target = overlay.find(path) if overlay.in_use[0] else path
+        return _told_of(overlay, path, native.open, target, flags, mode)
+
+    def mkdir(path, mode=0o777, *, dir_fd=None):
+        if dir_fd is not None:
+            return native.mkdir(path, mode, dir_fd=dir_fd)
+        return overlay.make_folder(path, mode)
+
+    def removing(call):
+        def remove(path, *, dir_fd=None):
+            if dir_fd is not None:
+                return call(path, dir_fd=dir_fd)
+            return overlay.remove(path, call)
+
+        return remove
+
+    def renaming(call):
+        def rename(src, dst, *, src_dir_fd=None, dst_dir_fd=None):
+            if src_dir_fd is not None or dst_dir_fd is not None:
+                return call(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+            return overlay.rename(src, dst, call)
+
+        return rename
+
+    def linking(call):
+        def link(src, dst, *args, **kwargs):
+            return overlay.make_link(src, dst, call, *args, **kwargs)
+
+        return link
+
+    def truncate(path, length):
+        if not isinstance(path, int):
+            path = overlay.for_writing(path, keeps=True, creates=False)
+        return native.truncate(path, length)
+
+    def listdir(path="."):
+        if not overlay.in_use[0] or isinstance(path, int):
+            return native.listdir(path)
+        names = overlay.names_in(overlay.canonical(path) or "")
+        if names is None:
+            return _told_of(overlay, path, native.listdir, overlay.find(path))
+        return [os.fsencode(name) for name in names] if isinstance(path, bytes) else list(names)
+
+    def scandir(path="."):
+        if not overlay.in_use[0] or isinstance(path, int):
+            return native.scandir(path)
+        names = overlay.names_in(overlay.canonical(path) or "")
+        if names is None and overlay.find(path) is path:
+            return native.scandir(path)
+        if names is None:
+            at = overlay.find(path)
+            names = {name: os.path.join(at, name) for name in _told_of(overlay, path, native.listdir, at)}
+        return _Entries(overlay.native, path, names)
+
+    calls.update(open=os_open, mkdir=mkdir, listdir=listdir, scandir=scandir, truncate=truncate)
+    calls.update({name: removing(getattr(os, name)) for name in ("remove", "unlink", "rmdir")})
+    calls.update({name: renaming(getattr(os, name)) for name in ("rename", "replace")})
+    calls.update({name: linking(getattr(os, name)) for name in ("link", "symlink") if hasattr(os, name)})
+    return calls
+
+
+def _reading(overlay, call):
+    def read(path=".", *args, **kwargs):
+        if not overlay.in_use[0] or isinstance(path, int) or kwargs.get("dir_fd") is not None:
+            return call(path, *args, **kwargs)
+        return _told_of(overlay, path, call, overlay.find(path), *args, **kwargs)
+
+    return read
+
+
+def _changing(overlay, call):
+    def change(path, *args, **kwargs):
+        if isinstance(path, int) or kwargs.get("dir_fd") is not None:
+            return call(path, *args, **kwargs)
+        return overlay.change(path, call, *args, **kwargs)
+
+    return change
+
+
+def _told_of(overlay, path, call, target, *args, **kwargs):
+    """The call on the real target; an error names the path that the script gave."""
+    try:
+        return call(target, *args, **kwargs)
+    except OSError as error:
+        if error.filename == target:
+            error.filename = path
+        raise
+
+
+def _install_in_shutil(overlay):
+    native = shutil.rmtree
+
+    @functools.wraps(native)
+    def rmtree(path, ignore_errors=False, *args, **kwargs):
+        if kwargs.get("dir_fd") is None and isinstance(path, (str, bytes, os.PathLike)):
+            if overlay.remove_all(path):
+                return None
+            if ignore_errors and not os.path.lexists(path):
+                return None
+            if overlay.redirects and not os.path.lexists(path) and not args and not kwargs:
+                os.lstat(path)
+        return native(path, ignore_errors, *args, **kwargs)
+
+    rmtree.avoids_symlink_attacks = getattr(native, "avoids_symlink_attacks", False)
+    shutil.rmtree = rmtree
+
+
+def _install_in_tempfile(overlay):
+    """Files with a name of their own are removed by a call that was bound when the class was made."""
+    closer = getattr(tempfile, "_TemporaryFileCloser", None)
+    for name in ("close", "cleanup"):
+        method = getattr(closer, name, None)
+        if method is not None and getattr(method, "__defaults__", None):
+            method.__defaults__ = tuple(
+                os.unlink if value is overlay.native.unlink else value for value in method.__defaults__
+            )
+
+
+class _Entries:
+    """What ``os.scandir`` gives for a folder of two layers."""
+
+    def __init__(self, native, path, names):
+        self._entries = iter([_Entry(native, path, name, at) for name, at in names.items()])
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self._entries)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self._entries = iter(())
+
+
+class _Entry(os.PathLike):
+    """An ``os.DirEntry`` whose file may lie in either layer."""
+
+    def __init__(self, native, folder, name, at):
+        encode = os.fsencode if isinstance(folder, bytes) else str
+        self.name = encode(name)
+        self.path = os.path.join(os.fspath(folder), self.name)
+        self._native = native
+        self._at = at
+
+    def __fspath__(self):
+        return self.path
+
+    def __repr__(self):
+        return f"<DirEntry {self.name!r}>"
+
+    def stat(self, *, follow_symlinks=True):
+        return self._native.stat(self._at, follow_symlinks=follow_symlinks)
+
+    def inode(self):
+        return self._native.lstat(self._at).st_ino
+
+    def is_dir(self, *, follow_symlinks=True):
+        return self._is(0o040000, follow_symlinks)
+
+    def is_file(self, *, follow_symlinks=True):
+        return self._is(0o100000, follow_symlinks)
+
+    def is_symlink(self):
+        return self._is(0o120000, False)
+
+    def is_junction(self):
+        return False
+
+    def _is(self, kind, follow):
+        try:
+            return self.stat(follow_symlinks=follow).st_mode & 0o170000 == kind
+        except OSError:
+            return False

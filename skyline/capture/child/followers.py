@@ -1,0 +1,87 @@
+"""The other ranks of a distributed script: the same program, run beside the observed one and not observed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+_FILE = "follow.json"
+_GRACE_S = 2.0
+
+
+def start(request, channel):
+    """Start ranks 1 and up in our own process group, so that they end with us; a failure of one is told."""
+    path = os.path.join(request["scratch"], _FILE)
+    with open(path, "w") as file:
+        json.dump(request, file)
+    entry = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
+    for rank in range(1, request["ranks"]):
+        environment = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), ROLE_RANK=str(rank))
+        process = subprocess.Popen([sys.executable, entry, "--follow", path], env=environment)
+        threading.Thread(target=_watch, args=(process, rank, channel), daemon=True).start()
+
+
+def first_problem(request):
+    """What went wrong in another rank, waiting a little for it to say so; None if nothing did."""
+    deadline = time.monotonic() + _GRACE_S
+    while True:
+        for rank in range(1, request["ranks"]):
+            try:
+                with open(_problem_file(request, rank)) as file:
+                    problem = json.load(file)
+            except (OSError, ValueError):
+                continue
+            return dict(problem, message=f"Rank {rank}: {problem['message']}")
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(0.05)
+
+
+def _problem_file(request, rank):
+    return os.path.join(request["scratch"], f"rank-{rank}.json")
+
+
+def follow(path):
+    """Be one of the other ranks."""
+    with open(path) as file:
+        request = json.load(file)
+    from .program import compile_script, execute
+    from .run import protect
+
+    code, problem = compile_script(request)
+    if problem is None:
+        protect(request)
+        problem = execute(request, code)
+    if problem is not None:
+        partial = _problem_file(request, "partial-" + os.environ["RANK"])
+        with open(partial, "w") as file:
+            json.dump(problem, file)
+        os.rename(partial, _problem_file(request, os.environ["RANK"]))
+        sys.stderr.write(problem["traceback"] or problem["message"] + "\n")
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(0 if problem is None else 1)
+
+
+def _watch(process, rank, channel):
+    status = process.wait()
+    if status == 0:
+        return
+    # The observed rank fails too when another is gone, but only with what its collective says.
+    time.sleep(2 * _GRACE_S)
+    ended = f"signal {-status}" if status < 0 else f"status {status}"
+    channel.send(
+        "failed",
+        boundaries=0,
+        kind="rank",
+        message=f"Rank {rank} of the script ended with {ended}",
+        traceback="",
+        file="",
+        line=0,
+    )

@@ -1,0 +1,71 @@
+"""Python calls under the torch calls that make none of their own."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.overrides import TorchFunctionMode
+
+
+class LineMarker(TorchFunctionMode):
+    """Puts a Python call under every torch call, so that ``a @ b`` too is seen with the line it stands on.
+
+    The profiler's Python tracer notes the caller's line of each call, but operators written as symbols make
+    no call of their own. PyTorch's own optimizers touch thousands of tensor attributes, each a call as well:
+    there the marker steps aside.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._entered = False
+        self._aside = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.backward:
+            # A mode is off while it handles a call, and with it all hooks that run during the backward pass.
+            with self:
+                return torch.autograd.backward(*_backward_arguments(*args, **(kwargs or {})))
+        return func(*args, **(kwargs or {}))
+
+    def watch_optimizers(self):
+        """Once, before the script runs."""
+        register_optimizer_step_pre_hook(self._before_step)
+        register_optimizer_step_post_hook(self._after_step)
+
+    def start(self):
+        """From now on; not in scripts with compiled code, which would be compiled again under another mode."""
+        if not _uses_compiled_code():
+            self._entered = True
+            self.__enter__()
+
+    def stop(self):
+        """No longer."""
+        if self._entered:
+            self._entered = False
+            self.__exit__(None, None, None)
+
+    def _before_step(self, optimizer, args, kwargs):
+        # A closure is the person's code and runs inside the step.
+        has_closure = any(callable(argument) for argument in (*args, *kwargs.values()))
+        if self._entered and type(optimizer).__module__.startswith("torch.optim") and not has_closure:
+            self._entered = False
+            self._aside += 1
+            self.__exit__(None, None, None)
+
+    def _after_step(self, optimizer, args, kwargs):
+        if self._aside:
+            self._aside -= 1
+            self._entered = True
+            self.__enter__()
+
+
+def _backward_arguments(tensor, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """What ``Tensor.backward`` hands on."""
+    return tensor, gradient, retain_graph, create_graph, None, inputs
+
+
+def _uses_compiled_code():
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return bool(dynamo is not None and getattr(dynamo, "counters", {}).get("frames"))

@@ -1,0 +1,131 @@
+"""Libraries that open files in native code, past every call of Python's: led through the overlay one by one."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+
+from .import_hooks import after_import
+
+_COPIED_ON_WRITE_BYTES = 64 << 20
+"""Above this size a file mapped for reading and writing is mapped privately rather than copied."""
+
+
+def install(overlay):
+    """Take care of those that are imported already, and of the others when they are."""
+
+    def lead(module, name, position, *, writes):
+        """The argument of ``module.name`` at this position, or of one of the usual names, is a path."""
+        after_import(module, lambda found: _lead(overlay, found, name, position, writes))
+
+    for module, name, position, writes in _CALLS:
+        lead(module, name, position, writes=writes)
+    after_import("numpy", lambda numpy: _lead_memmap(overlay, numpy))
+    after_import("transformers.tokenization_utils_tokenizers", lambda found: _lead_tokenizer(overlay, found))
+    after_import("transformers.tokenization_utils_fast", lambda found: _lead_tokenizer(overlay, found))
+
+
+_CALLS = (
+    ("torch", "save", 1, True),
+    ("torch", "load", 0, False),
+    ("torch.jit", "save", 1, True),
+    ("torch.jit", "load", 0, False),
+    ("torch", "from_file", 0, True),
+    ("torch.onnx", "export", 2, True),
+    ("sqlite3", "connect", 0, True),
+    ("sqlite3.dbapi2", "connect", 0, True),
+    ("safetensors", "serialize_file", 1, True),
+    ("safetensors", "safe_open", 0, False),
+    ("cv2", "imwrite", 0, True),
+    ("cv2", "imread", 0, False),
+    ("h5py", "File", 0, True),
+    ("soundfile", "write", 0, True),
+    ("pyarrow.parquet", "write_table", 1, True),
+    ("pyarrow.parquet", "read_table", 0, False),
+    ("torchvision.io", "write_png", 1, True),
+    ("torchvision.io", "write_jpeg", 1, True),
+    ("torchvision.io", "write_file", 0, True),
+    ("torchvision.io", "write_video", 0, True),
+    ("torchaudio", "save", 0, True),
+    ("lmdb", "open", 0, True),
+)
+_PATH_NAMES = ("f", "filename", "path", "file", "database", "name", "uri", "where", "source", "output_file")
+_READ_MODES = ("r", "rb")
+
+
+def _lead(overlay, module, name, position, writes):
+    native = getattr(module, name, None)
+    if native is None:
+        return
+    def led(*args, **kwargs):
+        if len(args) > position:
+            args = (*args[:position], target(args[position], args[position + 1 :], kwargs), *args[position + 1 :])
+        else:
+            for given in _PATH_NAMES:
+                if given in kwargs:
+                    kwargs[given] = target(kwargs[given], (), kwargs)
+                    break
+        return native(*args, **kwargs)
+
+    def target(path, rest, kwargs):
+        if not isinstance(path, (str, bytes, os.PathLike)) or path in ("", ":memory:"):
+            return path
+        text = os.fsdecode(path)
+        if text.startswith("file:"):
+            return path
+        mode = kwargs.get("mode", rest[0] if rest and isinstance(rest[0], str) else None)
+        if not writes or (name == "File" and (mode is None or mode in _READ_MODES)):
+            return overlay.find(path) if overlay.in_use[0] else path
+        return overlay.for_writing(path, keeps=name in ("connect", "open", "from_file", "File") and mode != "w")
+
+    functools.update_wrapper(led, native, updated=())
+    if isinstance(native, type):
+        # Others may derive from the class and ask isinstance: where it can, it stays one.
+        with contextlib.suppress(TypeError):
+            members = {"__init__": _leading_init(native, target), "__module__": native.__module__}
+            led = type(native)(native.__name__, (native,), members)
+    setattr(module, name, led)
+
+
+def _leading_init(native, target):
+    def __init__(self, path, *args, **kwargs):
+        native.__init__(self, target(path, args, kwargs), *args, **kwargs)
+
+    return __init__
+
+
+def _lead_memmap(overlay, numpy):
+    native = numpy.memmap.__new__
+
+    def __new__(cls, filename, dtype=numpy.uint8, mode="r+", *args, **kwargs):
+        if isinstance(filename, (str, bytes, os.PathLike)):
+            if mode in ("r+", "readwrite") and overlay.redirects:
+                at = overlay.find(filename)
+                try:
+                    large = at is filename and overlay.native.stat(at).st_size > _COPIED_ON_WRITE_BYTES
+                except OSError:
+                    large = False
+                mode = "c" if large else mode
+        return native(cls, filename, dtype, mode, *args, **kwargs)
+
+    numpy.memmap.__new__ = __new__
+
+
+def _lead_tokenizer(overlay, module):
+    """The fast tokenizers are written by native code into a folder that the script has just made."""
+    for name in ("PreTrainedTokenizerFast", "TokenizersBackend"):
+        cls = getattr(module, name, None)
+        native = getattr(cls, "_save_pretrained", None)
+        if native is None:
+            continue
+
+        def _save_pretrained(self, save_directory, *args, _native=native, **kwargs):
+            canonical = overlay.canonical(save_directory)
+            if overlay.redirects and canonical is not None and overlay.is_folder(canonical):
+                overlay.make_scratch_folder(canonical)
+                save_directory = overlay.scratch_of(canonical)
+            names = _native(self, save_directory, *args, **kwargs)
+            return tuple(overlay.virtual(str(name)) for name in names or ())
+
+        cls._save_pretrained = _save_pretrained

@@ -1,0 +1,252 @@
+"""Changes of files, made in the run's own layer: what it removes only seems gone."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+
+from . import write_policy
+from .layers import Layers
+
+
+class Overlay(Layers):
+    """The ways to change files. With ``redirects`` off they happen for real and are only noted."""
+
+    def __init__(self, scratch, policy, log, *, redirects=True):
+        super().__init__(scratch, policy)
+        self.redirects = redirects
+        self.log = log
+
+
+    def for_writing(self, path, *, keeps=False, creates=True, exclusive=False):
+        """The path to open for writing; ``keeps``: what is there already stays, ``creates``: or is made."""
+        canonical = self.canonical(path)
+        if canonical is None or self.policy.is_open_to_all(canonical):
+            return path
+        scratch, real = self.scratch_of(canonical), self.real_of(canonical)
+        if self.mode_of(scratch) is not None:
+            self.log.note("file", canonical, "redirected")
+            return scratch
+        present = real is not None and self.mode_of(real) is not None
+        if present:
+            try:
+                regular = stat.S_ISREG(self.native.stat(real).st_mode)
+            except OSError:
+                regular = False
+            if not regular or exclusive:
+                return real
+        if not present and (not creates or not self.is_folder(os.path.dirname(canonical))):
+            return path if real is not None else scratch
+        if not self.diverts(canonical, "file"):
+            self._make_real_folder(os.path.dirname(canonical))
+            return path
+        self.make_scratch_folder(os.path.dirname(canonical))
+        if present and keeps:
+            self._copy(real, scratch)
+        return scratch
+
+    def diverts(self, canonical, kind):
+        """Whether this change is kept away from the real file system; notes it in the log either way."""
+        if not self.redirects:
+            self.log.note(kind, canonical, "allowed")
+            return False
+        if self.policy.is_library_cache(canonical):
+            return False
+        if write_policy.is_download():
+            self.log.note("download", canonical, "allowed")
+            return False
+        self.log.note(kind, canonical, "held back" if kind == "removal" else "redirected")
+        self.in_use[0] = 1
+        return True
+
+    def make_folder(self, path, mode=0o777):
+        """``os.mkdir``."""
+        canonical = self.canonical(path)
+        if canonical is None or self.policy.is_open_to_all(canonical):
+            return self.native.mkdir(path, mode)
+        if self.exists(canonical):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        if not self.is_folder(os.path.dirname(canonical)):
+            raise _missing(path)
+        if self.diverts(canonical, "folder"):
+            return self.make_scratch_folder(canonical)
+        self._make_real_folder(os.path.dirname(canonical))
+        return self.native.mkdir(path, mode)
+
+    def remove(self, path, call):
+        """``os.remove`` and ``os.rmdir``: ``call`` is the real one."""
+        canonical = self.canonical(path)
+        if canonical is None or self.policy.is_open_to_all(canonical):
+            return call(path)
+        if not self.exists(canonical):
+            raise _missing(path)
+        scratch, real = self.scratch_of(canonical), self.real_of(canonical)
+        if call is self.native.rmdir and self.is_folder(canonical) and not self.is_empty(canonical):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+        present = real is not None and self.mode_of(real) is not None
+        if self.mode_of(scratch) is not None:
+            call(scratch)
+        elif not self.diverts(canonical, "removal"):
+            return call(path)
+        if present:
+            self._check_kind(real, call, path)
+            self._hide(canonical)
+        return None
+
+    def remove_all(self, path):
+        """``shutil.rmtree`` of a folder that the script sees; True where it is done."""
+        canonical = self.canonical(path)
+        if canonical is None or self.policy.is_open_to_all(canonical) or not self.is_folder(canonical):
+            return False
+        scratch, real = self.scratch_of(canonical), self.real_of(canonical)
+        if stat.S_ISLNK(self.mode_of(self.locate(canonical)) or 0):
+            return False
+        present = real is not None and self.mode_of(real) is not None
+        if present and not self.diverts(canonical, "removal"):
+            return False
+        self._remove_scratch(scratch)
+        if present:
+            self._hide(canonical)
+        return True
+
+    def rename(self, source, target, call):
+        """``os.rename`` and ``os.replace``."""
+        old, new = self.canonical(source), self.canonical(target)
+        if old is None or new is None:
+            return call(source, target)
+        if self.policy.is_open_to_all(old) and self.policy.is_open_to_all(new):
+            return call(source, target)
+        if not self.exists(old) or not self.is_folder(os.path.dirname(new)):
+            # Never the real call: what was removed in this layer is still there in the other.
+            raise _missing(source, target)
+        scratch, real = self.scratch_of(old), self.real_of(old)
+        if self.policy.is_open_to_all(old):
+            if not self.diverts(new, "file"):
+                self._make_real_folder(os.path.dirname(new))
+                return call(source, target)
+            scratch, real = old, None
+        written = self.mode_of(scratch) is not None
+        if not written and not self.diverts(new, "file"):
+            self._make_real_folder(os.path.dirname(new))
+            return call(source, target)
+        if self.policy.is_open_to_all(new):
+            if written:
+                return call(scratch, new)
+            return self._copy(real, new)
+        if self.is_folder(new) and not self.is_folder(old):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), source, None, target)
+        if self.is_folder(new) and not self.is_empty(new):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), source, None, target)
+        self._remove_scratch(self.scratch_of(new))
+        self.moved = {path: at for path, at in self.moved.items() if not _under(path, new)}
+        below = {path: at for path, at in self.moved.items() if _under(path, old)}
+        for path, at in below.items():
+            self.moved[new + path[len(old) :]] = at
+            if path != old:
+                del self.moved[path]
+        present = real is not None and self.mode_of(real) is not None
+        self.make_scratch_folder(os.path.dirname(new))
+        if written:
+            self.native.rename(scratch, self.scratch_of(new))
+        if present:
+            self.moved[new] = real
+            self.moved[old] = None
+        elif self.mode_of(new) is not None:
+            self.moved[new] = None
+        self.log.note("file", new, "redirected")
+        return None
+
+    def make_link(self, source, target, call, *args, **kwargs):
+        """``os.symlink`` and ``os.link``."""
+        new = self.canonical(target)
+        if new is None or self.policy.is_open_to_all(new):
+            return call(source, target, *args, **kwargs)
+        if self.exists(new):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), source, None, target)
+        if not self.is_folder(os.path.dirname(new)):
+            raise _missing(source, target)
+        if not self.diverts(new, "file"):
+            return call(source, target, *args, **kwargs)
+        self.make_scratch_folder(os.path.dirname(new))
+        if call is getattr(self.native, "symlink", None):
+            old = self.canonical(os.path.join(os.path.dirname(new), os.fsdecode(source)))
+            at = self.locate(old)
+            return call(source if at == self.scratch_of(old) and not os.path.isabs(source) else at, self.scratch_of(new))
+        # A second name for a file of the person's would be a way to change it: the run gets a copy.
+        return self._copy(self.find(source), self.scratch_of(new))
+
+    def change(self, path, call, *args, **kwargs):
+        """``os.chmod``, ``os.utime`` and their like: done to the run's own files, held back from others."""
+        canonical = self.canonical(path)
+        if canonical is None or self.policy.is_open_to_all(canonical):
+            return call(path, *args, **kwargs)
+        at = self.locate(canonical)
+        if at == self.scratch_of(canonical):
+            return call(at, *args, **kwargs)
+        if self.mode_of(at) is None or not self.diverts(canonical, "file"):
+            return call(path, *args, **kwargs)
+        return None
+
+    def make_scratch_folder(self, canonical):
+        """The folder in the scratch tree."""
+        os_path = self.scratch_of(canonical)
+        missing = []
+        while self.mode_of(os_path) is None:
+            missing.append(os_path)
+            os_path = os.path.dirname(os_path)
+        for folder in reversed(missing):
+            try:
+                self.native.mkdir(folder, 0o777)
+            except FileExistsError:
+                pass
+        self.in_use[0] = 1
+
+    def _make_real_folder(self, canonical):
+        """A download goes into a folder that so far was made in the scratch tree only."""
+        missing = []
+        while self.mode_of(canonical) is None and canonical != os.sep:
+            missing.append(canonical)
+            canonical = os.path.dirname(canonical)
+        for folder in reversed(missing):
+            try:
+                self.native.mkdir(folder, 0o777)
+            except OSError:
+                return
+
+    def _hide(self, canonical):
+        self.moved = {path: at for path, at in self.moved.items() if not _under(path, canonical)}
+        self.moved[canonical] = None
+        self.in_use[0] = 1
+
+    def _check_kind(self, real, call, path):
+        """As the real call would: a folder is not removed as a file, nor a file as a folder."""
+        folder = stat.S_ISDIR(self.mode_of(real) or 0)
+        if folder and call is not self.native.rmdir:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if not folder and call is self.native.rmdir:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+
+    def _remove_scratch(self, path):
+        mode = self.mode_of(path)
+        if mode is None:
+            return
+        if not stat.S_ISDIR(mode):
+            self.native.unlink(path)
+            return
+        for name in self.native.listdir(path):
+            self._remove_scratch(os.path.join(path, name))
+        self.native.rmdir(path)
+
+    def _copy(self, source, target):
+        with self.native.builtin_open(source, "rb") as old, self.native.builtin_open(target, "wb") as new:
+            shutil.copyfileobj(old, new, 1 << 20)
+
+
+def _missing(path, target=None):
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path, None, target)
+
+
+def _under(path, folder):
+    return path == folder or path.startswith(folder + os.sep)

@@ -1,0 +1,73 @@
+"""Time within an iteration that can be told apart without a profiler, and counts of what happened in it."""
+
+from __future__ import annotations
+
+import time
+
+_clock = time.perf_counter
+
+
+class Parts:
+    """Seconds spent in the parts of one iteration.
+
+    ``closure`` is what runs inside an optimizer step but is not its work: the closure that it calls, less the
+    backward passes in it.
+    """
+
+    __slots__ = ("backward", "backward_calls", "closure", "data", "fetches", "optimizer", "optimizer_steps")
+
+    def __init__(self):
+        self.data = self.backward = self.optimizer = self.closure = 0.0
+        self.fetches = self.backward_calls = self.optimizer_steps = 0
+
+
+class PartClock:
+    """Attributes time to the innermost part that is entered: time is exclusive, parts may be nested."""
+
+    def __init__(self):
+        self.parts = Parts()
+        self._inside = []
+
+    def inside(self, part):
+        """Whether a part is entered, at any depth."""
+        return any(entered[0] == part for entered in self._inside)
+
+    def innermost(self):
+        """The part that is under way, or None."""
+        return self._inside[-1][0] if self._inside else None
+
+    def enter(self, part):
+        """What follows belongs to ``part``."""
+        now = _clock()
+        if self._inside:
+            outer = self._inside[-1]
+            setattr(self.parts, outer[0], getattr(self.parts, outer[0]) + now - outer[1])
+        self._inside.append([part, now])
+
+    def leave(self):
+        """Back to the part around it."""
+        now = _clock()
+        part, since = self._inside.pop()
+        setattr(self.parts, part, getattr(self.parts, part) + now - since)
+        if self._inside:
+            self._inside[-1][1] = now
+
+    def timed(self, call, part):
+        """``call`` with its time given to ``part``."""
+
+        def timed(*args, **kwargs):
+            self.enter(part)
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self.leave()
+
+        timed.__wrapped__ = call
+        timed.__name__ = getattr(call, "__name__", part)
+        timed.__doc__ = call.__doc__
+        return timed
+
+    def take(self):
+        """The parts since the last call, and start anew."""
+        parts, self.parts = self.parts, Parts()
+        return parts

@@ -1,0 +1,85 @@
+"""What operators were called with, from the profiler's notes, and the arithmetic that follows from it."""
+
+from __future__ import annotations
+
+import torch
+
+from . import flops
+
+_NOT_TENSORS = (int, float, bool, complex, str, list, tuple)
+
+
+class Shapes:
+    """The table of operator calls; equal calls share one row."""
+
+    def __init__(self):
+        self._rows = {}
+
+    @property
+    def rows(self):
+        """The table, as rows of ``skyline.trace.OperatorShape``."""
+        return [
+            {
+                "operator": operator,
+                "inputs": inputs,
+                "dtypes": dtypes,
+                "flops": count,
+            }
+            for (operator, inputs, dtypes), (_, count) in self._rows.items()
+        ]
+
+    def correct(self, number, flops_of_row):
+        """The arithmetic of a row, learnt from another operator than its own."""
+        if number >= 0:
+            key = list(self._rows)[number]
+            self._rows[key] = (number, flops_of_row)
+
+    def number(self, node):
+        """The number of an operator's row; -1 where it was called without tensors."""
+        inputs, dtypes = tensors_of(node)
+        if not inputs:
+            return -1
+        key = (node.name, inputs, dtypes)
+        if key not in self._rows:
+            self._rows[key] = (len(self._rows), operator_flops(node))
+        return self._rows[key][0]
+
+
+def tensors_of(node):
+    """Dimensions and number formats of an operator's tensor arguments, lists of tensors flattened."""
+    inputs, dtypes = [], []
+    for value in node.extra_fields.inputs:
+        for tensor in value if type(value) is list else (value,):
+            if tensor is None or isinstance(tensor, _NOT_TENSORS) or not hasattr(tensor, "sizes"):
+                continue
+            inputs.append(tuple(tensor.sizes))
+            dtypes.append(str(tensor.dtype).replace("torch.", ""))
+    return tuple(inputs), tuple(dtypes)
+
+
+def operator_flops(node):
+    """The arithmetic of one operator with all that it calls, a multiply-add counted as two.
+
+    Counted where the work is done, in the innermost operators that are known.
+    """
+    if flops.is_known(node.name):
+        return flops.count(node.name, [_argument(value) for value in node.extra_fields.inputs])
+    total = 0
+    waiting = list(node.children)
+    while waiting:
+        child = waiting.pop()
+        fields = child.extra_fields
+        if flops.is_known(child.name) and hasattr(fields, "inputs"):
+            total += flops.count(child.name, [_argument(value) for value in fields.inputs])
+        else:
+            waiting.extend(child.children)
+    return total
+
+
+def _argument(value):
+    """Dimensions of a tensor, a list of them for a list of tensors, anything else as it is."""
+    if type(value) is list:
+        return [_argument(item) for item in value]
+    if hasattr(value, "sizes"):
+        return tuple(value.sizes)
+    return value if not isinstance(value, torch.Tensor) else tuple(value.shape)

@@ -1,0 +1,72 @@
+"""Processes that the script starts anew with multiprocessing: they too can be the ones that train."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+_FILE = "spawned.json"
+
+
+def install(request):
+    """Have every process that multiprocessing spawns from now on begin with ``begin``.
+
+    Forked ones inherit the hooks as they are.
+    """
+    from multiprocessing import spawn
+
+    watch_starts()
+    path = os.path.join(request["scratch"], _FILE)
+    entry = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
+    with open(path, "w") as file:
+        json.dump(request, file)
+    command_line = spawn.get_command_line
+
+    def observed_command_line(**kwds):
+        words = command_line(**kwds)
+        if "-c" in words:
+            at = words.index("-c") + 1
+            words[at] = f"import runpy; runpy.run_path({entry!r})['begin_spawned']({path!r}); {words[at]}"
+        return words
+
+    spawn.get_command_line = observed_command_line
+
+
+def begin(path):
+    """In the spawned process, before it imports the script: the same hooks as in the one that spawned it."""
+    try:
+        with open(path) as file:
+            request = json.load(file)
+        import torch  # noqa: F401
+    except (OSError, ImportError):
+        # The run is over, or this process has no use for torch.
+        return
+    from .claim import Claim
+    from .run import observe
+
+    observe(request, Claim(request["scratch"]))
+
+
+def watch_starts():
+    """Note from now on which processes the script starts."""
+    sys.addaudithook(_heard)
+
+
+def started():
+    """Command lines of the processes that were started, as far as they were seen."""
+    return list(_STARTED)
+
+
+_STARTED = []
+_MOST_STARTED = 8
+_FORK = "a fork of the script"
+
+
+def _heard(event, arguments):
+    if event == "subprocess.Popen" and len(_STARTED) < _MOST_STARTED:
+        command = arguments[1]
+        words = command if isinstance(command, (list, tuple)) else [command]
+        _STARTED.append(" ".join(os.fsdecode(word) for word in words)[:200])
+    elif event == "os.fork" and _FORK not in _STARTED:
+        _STARTED.append(_FORK)

@@ -1,0 +1,93 @@
+"""Ways of training that a script is recognised by: how its steps are scaled, compiled, spread and driven."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import torch
+
+_FRAMEWORKS = (
+    ("transformers.trainer", "Hugging Face Trainer"),
+    ("lightning.", "PyTorch Lightning"),
+    ("pytorch_lightning.", "PyTorch Lightning"),
+    ("lightning_fabric.", "Lightning Fabric"),
+    ("accelerate.", "Accelerate"),
+    ("fastai.", "fastai"),
+    ("ignite.", "PyTorch Ignite"),
+)
+_MOST_FRAMES = 200
+
+
+class Styles:
+    """Collects style names while the script warms up; each is named once, in the order seen."""
+
+    def __init__(self):
+        self._names = {}
+
+    def add(self, name):
+        """The script trains in this way."""
+        self._names[name] = True
+
+    def see_stack(self, frame):
+        """Whose loop calls the step that ends an iteration."""
+        for _ in range(_MOST_FRAMES):
+            if frame is None:
+                return
+            module = frame.f_globals.get("__name__", "")
+            for prefix, name in _FRAMEWORKS:
+                if isinstance(module, str) and module.startswith(prefix):
+                    self.add(name)
+            frame = frame.f_back
+
+    def see_module(self, module):
+        """A module that is called in training."""
+        if isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase)):
+            self.add("recurrent network")
+        name = type(module).__name__
+        if name in {"DistributedDataParallel", "FullyShardedDataParallel", "DataParallel"}:
+            self.add(name)
+        precision = _autocast_dtype()
+        if precision is not None:
+            self.add(f"automatic mixed precision ({str(precision).replace('torch.', '')})")
+
+    def names(self):
+        """All that was recognised until now."""
+        if compiled_frames():
+            self.add("torch.compile")
+        return list(self._names)
+
+
+def _autocast_dtype():
+    """The number format that autocast computes in here; None outside of it."""
+    try:
+        for device in ("cuda", "cpu"):
+            if torch.is_autocast_enabled(device):
+                return torch.get_autocast_dtype(device)
+    except TypeError:
+        # torch before 2.4 asks per device under other names.
+        if torch.is_autocast_enabled():
+            return torch.get_autocast_gpu_dtype()
+        if torch.is_autocast_cpu_enabled():
+            return torch.get_autocast_cpu_dtype()
+    return None
+
+
+def compiled_frames():
+    """How many functions torch.compile has compiled, or tried to, in this process."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    counters = getattr(dynamo, "counters", None)
+    return counters["frames"]["total"] + counters["stats"]["unique_graphs"] if counters else 0
+
+
+def rank():
+    """This process's rank and how many there are: ``(0, 1)`` without a process group.
+
+    Before the group is made the environment speaks, as it does for the script.
+    """
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    try:
+        return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    except ValueError:
+        return 0, 1

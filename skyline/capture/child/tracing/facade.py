@@ -1,0 +1,282 @@
+"""A GPU as far as a script can ask for one: what ``torch.cuda`` and its neighbours answer."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+import torch
+
+from . import compiler
+from .virtual import GPU, VirtualTensor
+
+
+class Properties:
+    """``torch.cuda.get_device_properties``."""
+
+    def __init__(self, gpu):
+        self.name = gpu["name"]
+        self.total_memory = gpu["memory_bytes"]
+        self.major, self.minor = gpu["compute_capability"]
+        self.multi_processor_count = gpu["multiprocessors"]
+        self.warp_size = 32
+        self.max_threads_per_multi_processor = 2048
+        self.regs_per_multiprocessor = 65536
+        self.shared_memory_per_block = 49152
+        self.L2_cache_size = 0
+        self.is_integrated = self.is_multi_gpu_board = False
+        self.gcnArchName = ""
+
+
+class Stream:
+    """A stream that everything is in anyway; also stands for an event."""
+
+    device = GPU
+    cuda_stream = 0
+    priority = 0
+
+    def __init__(self, tracer=None, *_, **__):
+        self._tracer = tracer
+
+    def synchronize(self):
+        if self._tracer is not None:
+            self._tracer.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _nothing()
+
+    def query(self):
+        return True
+
+    def elapsed_time(self, _):
+        return 1.0
+
+    def record_event(self, event=None):
+        return event or self
+
+
+class _Generator(torch.Generator):
+    """A generator on whatever device is asked for, in truth on the host."""
+
+    def __new__(cls, device="cpu"):
+        return super().__new__(cls, device="cpu")
+
+
+def _nothing():
+    """A function that does nothing; each is another, as the compiler's tables do not allow one in two places."""
+    return lambda *_, **__: None
+
+
+class Facade:
+    """Puts the answers of one GPU in the place of PyTorch's."""
+
+    def __init__(self, tracer, gpu):
+        self._tracer = tracer
+        self._gpu = gpu
+        self.compiled = False
+
+    def install(self):
+        """Patch; the script runs afterwards."""
+        self._queries()
+        self._memory()
+        self._streams()
+        self._precision()
+        torch.Generator = _Generator
+
+    def install_everywhere(self):
+        """What also holds where a CPU is followed: nothing compiles, nothing trains in other processes."""
+        torch.compile = self._not_compiled
+        torch.jit.script = _unchanged
+        torch.jit.trace = _unchanged
+        torch.nn.Module.compile = _nothing()
+        torch.nn.RNNBase.flatten_parameters = _nothing()
+        torch.distributions.Distribution.set_default_validate_args(False)
+        torch.nn.DataParallel.__new__ = staticmethod(lambda cls, module, *_, **__: module)
+        scaler = torch.amp.GradScaler
+        scaler._maybe_opt_step = _stepped
+        torch.optim.Optimizer._accelerator_graph_capture_health_check = _nothing()
+        torch.optim.Optimizer._cuda_graph_capture_health_check = _nothing()
+        torch.optim.Optimizer._patch_track_step_called = getattr(
+            torch.optim.Optimizer, "_patch_track_step_called", _nothing()
+        )
+        compiler.install()
+        from torch.utils import _foreach_utils as foreach
+
+        for module in (foreach, sys.modules["torch.optim.optimizer"]):
+            if VirtualTensor not in module._foreach_supported_types:
+                module._foreach_supported_types.append(VirtualTensor)
+
+        torch._C._group_tensors_by_device_and_dtype = _grouped(torch._C._group_tensors_by_device_and_dtype)
+
+    def _not_compiled(self, model=None, **_):
+        self.compiled = True
+        return _unchanged if model is None else model
+
+    def _queries(self):
+        gpu = self._gpu
+        properties = Properties(gpu)
+        cuda = torch.cuda
+        answers = {
+            "is_available": lambda: True,
+            "is_initialized": lambda: True,
+            "init": _nothing(),
+            "_lazy_init": _nothing(),
+            "_is_compiled": lambda: True,
+            "device_count": lambda: 1,
+            "current_device": lambda: 0,
+            "set_device": _nothing(),
+            "get_device_name": lambda *_: gpu["name"],
+            "get_device_capability": lambda *_: tuple(gpu["compute_capability"]),
+            "get_device_properties": lambda *_: properties,
+            "get_arch_list": lambda: ["sm_{}{}".format(*gpu["compute_capability"])],
+            "is_bf16_supported": lambda *_, **__: gpu["compute_capability"][0] >= 8,
+            "synchronize": lambda *_: self._tracer.wait(),
+            "manual_seed": _nothing(),
+            "manual_seed_all": _nothing(),
+            "seed": _nothing(),
+            "seed_all": _nothing(),
+            "get_rng_state": lambda *_: torch.get_rng_state(),
+            "set_rng_state": _nothing(),
+            "get_rng_state_all": lambda: [torch.get_rng_state()],
+            "set_rng_state_all": _nothing(),
+            "ipc_collect": _nothing(),
+            "device": lambda *_: contextlib.nullcontext(),
+            "device_of": lambda *_: contextlib.nullcontext(),
+        }
+        for name, answer in answers.items():
+            setattr(cuda, name, answer)
+        cuda.random.manual_seed = _nothing()
+        cuda.random.manual_seed_all = _nothing()
+        accelerator = getattr(torch, "accelerator", None)
+        if accelerator is not None:
+            accelerator.is_available = lambda: True
+            accelerator.device_count = lambda: 1
+            accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
+            accelerator.current_device_index = accelerator.current_device_idx = lambda: 0
+            accelerator.set_device_index = _nothing()
+            accelerator.set_device_idx = _nothing()
+            accelerator.synchronize = lambda *_: self._tracer.wait()
+        torch.backends.cuda.is_built = lambda: True
+        if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
+            # The compiler, which libraries import, asks for it where there is a GPU.
+            torch._C._cuda_getCurrentRawStream = lambda *_: 0
+        torch._C._nn._parse_to = _parsed(torch._C._nn._parse_to)
+
+    def _memory(self):
+        ledger, total = self._tracer.ledger, self._gpu["memory_bytes"]
+        cuda = torch.cuda
+
+        def live(*_):
+            return ledger.live_bytes[True]
+
+        def peak(*_):
+            return ledger.peak_bytes[True]
+
+        def free(*_):
+            return max(0, total - live()), total
+
+        for module in (cuda, cuda.memory):
+            module.memory_allocated = module.memory_reserved = module.memory_cached = live
+            module.max_memory_allocated = module.max_memory_reserved = module.max_memory_cached = peak
+            module.mem_get_info = free
+            module.memory_stats = lambda *_: {
+                "allocated_bytes.all.current": live(),
+                "allocated_bytes.all.peak": peak(),
+            }
+            module.memory_summary = lambda *_, **__: ""
+            module.empty_cache = _nothing()
+            module.reset_peak_memory_stats = _nothing()
+            module.reset_max_memory_allocated = _nothing()
+            module.reset_accumulated_memory_stats = _nothing()
+            module.set_per_process_memory_fraction = _nothing()
+
+    def _streams(self):
+        tracer = self._tracer
+
+        def made(*_, **__):
+            return Stream(tracer)
+
+        cuda = torch.cuda
+        cuda.current_stream = cuda.default_stream = made
+        cuda.Stream = cuda.Event = made
+        cuda.stream = lambda *_: contextlib.nullcontext()
+        cuda.set_stream = _nothing()
+        for name in ("range_push", "range_pop", "mark"):
+            setattr(cuda.nvtx, name, _nothing())
+
+    def _precision(self):
+        torch.nn.functional.scaled_dot_product_attention = _fused_attention(
+            torch.nn.functional.scaled_dot_product_attention
+        )
+        torch._VF.dropout = _fused_dropout(torch._VF.dropout)
+
+
+def _unchanged(thing=None, *_, **__):
+    return thing if thing is not None else _unchanged
+
+
+def _stepped(self, optimizer, optimizer_state, *args, **kwargs):
+    """Gradient scaling without numbers finds no infinite ones."""
+    return optimizer.step(*args, **kwargs)
+
+
+def _fused_attention(attention):
+    """The GPU's fused kernel takes dropout as well; the CPU's, which stands in for it, would not."""
+
+    def scaled_dot_product_attention(
+        query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+    ):
+        if isinstance(query, VirtualTensor) and query.on_gpu:
+            dropout_p = 0.0
+        return attention(
+            query,
+            key,
+            value,
+            attn_mask=attn_mask,
+            dropout_p=dropout_p,
+            is_causal=is_causal,
+            scale=scale,
+            enable_gqa=enable_gqa,
+        )
+
+    return scaled_dot_product_attention
+
+
+def _fused_dropout(dropout):
+    """The GPU draws and applies its mask in one kernel, and keeps one byte for each element."""
+
+    def fused(inputs, p, train):
+        if train and 0 < p < 1 and isinstance(inputs, VirtualTensor) and inputs.on_gpu:
+            return torch.native_dropout(inputs, p, True)[0]
+        return dropout(inputs, p, train)
+
+    return fused
+
+
+def _grouped(group):
+    """Groups of tensors under the device where they say they are."""
+
+    def grouped(*args, **kwargs):
+        found = {}
+        for (device, dtype), (lists, indices) in group(*args, **kwargs).items():
+            first = lists[0][0]
+            found[(first.device if isinstance(first, VirtualTensor) else device, dtype)] = (lists, indices)
+        return found
+
+    return grouped
+
+
+def _parsed(parse):
+    def parse_to(*args, **kwargs):
+        args = tuple(GPU if isinstance(value, int) and not isinstance(value, bool) else value for value in args)
+        return parse(*args, **kwargs)
+
+    return parse_to

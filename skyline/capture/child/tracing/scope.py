@@ -1,0 +1,145 @@
+"""Which call of PyTorch's the script is in: where it asks for a tensor to go, and whether it is GPU work."""
+
+from __future__ import annotations
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from .virtual import GPU, VirtualTensor
+
+_TRUTH = frozenset(("__bool__", "is_nonzero", "equal", "allclose"))
+_FROM_NUMBERS = (torch.tensor, torch.as_tensor, torch.asarray)
+
+
+class Scope(TorchFunctionMode):
+    """Carries out what moves tensors, and remembers the call that is under way.
+
+    ``target`` is where the copy that is being made goes (True: the GPU), None outside of copies.
+    """
+
+    def __init__(self, in_backward):
+        super().__init__()
+        self.target = None
+        self._in_backward = in_backward
+        self._calls = []
+        self._handlers = {
+            torch.Tensor.to: self._to,
+            torch.Tensor.cuda: self._cuda,
+            torch.Tensor.cpu: self._cpu,
+            torch.Tensor.type: self._type,
+            torch.Tensor.pin_memory: lambda func, args, kwargs: args[0],
+            torch.Tensor.is_pinned: lambda func, args, kwargs: False,
+            torch.Tensor.new_tensor: self._new_tensor,
+            **dict.fromkeys(_FROM_NUMBERS, self._from_numbers),
+        }
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        handler = self._handlers.get(func)
+        if handler is not None:
+            return handler(func, args, kwargs)
+        if "device" in kwargs:
+            kwargs = dict(kwargs, device=_device(kwargs["device"]))
+        if kwargs.get("pin_memory"):
+            kwargs = dict(kwargs, pin_memory=False)
+        self._calls.append((func, _on_gpu(args)))
+        try:
+            return func(*args, **kwargs)
+        finally:
+            self._calls.pop()
+
+    def inside_gpu_work(self):
+        """Whether the call under way works on tensors of the GPU."""
+        return self._calls[-1][1] if self._calls else self._in_backward()
+
+    def asks_for_truth(self):
+        """Whether the script asks whether something is so."""
+        return bool(self._calls) and getattr(self._calls[-1][0], "__name__", "") in _TRUTH
+
+    def move(self, tensor, device, dtype=None, copy=False):
+        """The tensor on another device; itself where it is there already."""
+        there = device is not None and device.type == "cuda"
+        here = isinstance(tensor, VirtualTensor) and tensor.on_gpu
+        if device is not None and device.type not in ("cpu", "cuda"):
+            return torch.Tensor.to(tensor, device, dtype)
+        if device is None or there == here:
+            return torch.Tensor.to(tensor, dtype or tensor.dtype, copy=copy)
+        outer, self.target = self.target, there
+        try:
+            return torch.ops.aten._to_copy(tensor, dtype=dtype or tensor.dtype)
+        finally:
+            self.target = outer
+
+    def _to(self, func, args, kwargs):
+        device, dtype = kwargs.get("device"), kwargs.get("dtype")
+        for value in (*args[1:], kwargs.get("other")):
+            if isinstance(value, torch.Tensor):
+                device, dtype = value.device, value.dtype
+            elif isinstance(value, torch.dtype):
+                dtype = value
+            elif isinstance(value, (str, torch.device)) or (
+                isinstance(value, int) and not isinstance(value, bool)
+            ):
+                device = value
+        copy = kwargs.get("copy", False)
+        format_ = kwargs.get("memory_format")
+        moved = self.move(args[0], _device(device), dtype, copy)
+        if format_ is not None and format_ is not torch.preserve_format:
+            moved = moved.contiguous(memory_format=format_)
+        return moved
+
+    def _cuda(self, func, args, kwargs):
+        return self.move(args[0], GPU)
+
+    def _cpu(self, func, args, kwargs):
+        return self.move(args[0], torch.device("cpu"))
+
+    def _type(self, func, args, kwargs):
+        wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
+        if isinstance(wanted, type):
+            wanted = f"{wanted.__module__}.{wanted.__name__}"
+        if isinstance(wanted, str) and ".cuda." in wanted:
+            return self.move(args[0].type(wanted.replace(".cuda.", ".")), GPU)
+        if wanted is None and isinstance(args[0], VirtualTensor) and args[0].on_gpu:
+            return func(*args, **kwargs).replace("torch.", "torch.cuda.")
+        return func(*args, **kwargs)
+
+    def _from_numbers(self, func, args, kwargs):
+        device = _device(kwargs.get("device"))
+        if device is None or device.type != "cuda":
+            if args and isinstance(args[0], VirtualTensor):
+                return self.move(args[0], device, kwargs.get("dtype"))
+            return func(*args, **kwargs)
+        rest = {name: value for name, value in kwargs.items() if name not in ("device", "requires_grad")}
+        if args and isinstance(args[0], torch.Tensor):
+            made = self.move(args[0], device, kwargs.get("dtype"))
+        else:
+            made = self.move(func(*args, **rest, device="cpu"), device)
+        return made.detach().requires_grad_() if kwargs.get("requires_grad") else made
+
+    def _new_tensor(self, func, args, kwargs):
+        like = args[0]
+        kwargs = dict(kwargs)
+        device = _device(kwargs.pop("device", None)) or like.device
+        kwargs.setdefault("dtype", like.dtype)
+        return self._from_numbers(torch.tensor, args[1:], dict(kwargs, device=device))
+
+
+def _device(value):
+    """What a script named as a device, as a device; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, int):
+        return GPU
+    device = torch.device(value)
+    return GPU if device.type == "cuda" else device
+
+
+def _on_gpu(args):
+    for value in args:
+        if isinstance(value, VirtualTensor):
+            if value.on_gpu:
+                return True
+        elif isinstance(value, (list, tuple)) and _on_gpu(value):
+            return True
+    return False

@@ -1,0 +1,114 @@
+"""Drives a script whose tensors are virtual: a first iteration or two to set up, then one that is written down."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from .. import stepper as measured
+from .. import user_code
+from .autocast import Autocast
+from .evaluation import Evaluation
+from .facade import Facade
+from .loaders import Loaders
+from .modules import Modules
+from .owners import owned
+from .place import Places
+from .scope import Scope
+from .tracer import Tracer
+
+_WARMUP = 1
+_MOST_BRANCHES = 5
+
+
+class ShapeStepper(measured.Stepper):
+    """The stepper of a run in which nothing is computed. ``gpu`` describes the GPU; None follows the CPU."""
+
+    def __init__(self, claim, gpu):
+        super().__init__(claim, _WARMUP, replay_evaluation=False)
+        self._gpu = gpu
+        self._before = []
+        self._scope = Scope(lambda: self.observer.current_part() == "backward")
+        self._tracer = tracer = Tracer(gpu is not None, self._scope)
+        self._evaluations = Evaluation(tracer)
+        self._loaders = Loaders()
+        self._facade = Facade(tracer, gpu)
+        tracer.modules = Modules(tracer, self._evaluations)
+        tracer.places = Places(self.observer, tracer.modules)
+
+    def install(self):
+        """Put the virtual GPU in place; the script runs on it afterwards."""
+        self._facade.install_everywhere()
+        if self._gpu is not None:
+            Autocast().install()
+            self._facade.install()
+        self._loaders.install()
+        self.observer.install()
+        self._tracer.modules.install()
+        self._scope.__enter__()
+        self._tracer.start()
+
+    def _now(self):
+        return 0.0
+
+    def _wait(self, frame):
+        command = self._channel.next_command()
+        self._record_path = command["path"]
+        self._mode = self._tracing
+        tracer = self._tracer
+        self._before = user_code.user_frames(frame)
+        tracer.places.follow(self._before)
+        tracer.places.forget()
+        tracer.ledger.mark()
+        tracer.recording = True
+
+    def _tracing(self, frame, ended):
+        tracer = self._tracer
+        tracer.recording = False
+        optimizers = self._optimizers()
+        on_gpu = self._device() == "cuda"
+        parts = self.observer.parts
+        memory = owned(tracer.ledger, optimizers, tracer.modules, on_gpu)
+        loop = self._persistent(frame)
+        trace = tracer.rows.trace(tracer.places, on_gpu, loop)
+        recording = {
+            "trace": trace,
+            "recorded_ms": [trace["iterations"][0]["end_us"] / 1e3],
+            "memory": memory,
+            "peak_bytes": tracer.ledger.peak_bytes[on_gpu],
+        }
+        with open(os.open(self._record_path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
+            file.write(json.dumps(recording))
+        self._channel.send(
+            "recorded",
+            path=self._record_path,
+            facts=self._facts(),
+            fetches=parts.fetches,
+            backward_calls=parts.backward_calls,
+            optimizer_steps=parts.optimizer_steps,
+            on_gpu=on_gpu,
+            loop=loop and dict(user_code.line_of(loop), first_line=loop.f_code.co_firstlineno),
+            branches=self._branches(),
+            compiled=self._facade.compiled,
+            samples_repeated=self._loaders.shortened,
+            evaluations_skipped=self._evaluations.replayed,
+        )
+        super()._wait(frame)
+
+    def _persistent(self, frame):
+        """The innermost frame of the person's that was there when the iteration began."""
+        before = {id(kept) for kept in self._before}
+        return next((now for now in user_code.user_frames(frame) if id(now) in before), None)
+
+    def _branches(self):
+        places = self._tracer.places
+        found = sorted(self._tracer.branches)
+        return [dict(places.line(line), what=what) for line, what in found[:_MOST_BRANCHES]]
+
+    def _facts(self):
+        found = super()._facts()
+        for seen, row in zip((seen for seen in self.observer.loaders.values() if seen.fetches), found["loaders"]):
+            asked = self._loaders.workers_asked(seen.loader())
+            if asked:
+                row["num_workers"] = asked
+        return found

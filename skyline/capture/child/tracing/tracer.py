@@ -1,0 +1,306 @@
+"""Carries out operators on virtual tensors: finds the shapes of the results and writes down what would have run."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import ValuesView
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import numbers, rules
+from .ledger import Ledger
+from .operator import operator
+from .rows import COPY, WAIT, Rows
+from .virtual import Runner, VirtualTensor, meta_like
+
+_BRANCHES = re.compile(r"^\s*(if|elif|while|assert)\b|\bif\b.*\belse\b")
+_READS_LITTLE = frozenset(
+    "aten::embedding aten::index aten::index_select aten::gather aten::_embedding_bag "
+    "aten::_embedding_bag_forward_only".split()
+)
+"""Operators that read of their first tensors no more than they give."""
+
+_ON_GPU = {
+    "aten::_scaled_dot_product_flash_attention_for_cpu": "aten::_scaled_dot_product_flash_attention",
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": (
+        "aten::_scaled_dot_product_flash_attention_backward"
+    ),
+    "aten::mkldnn_rnn_layer": "aten::_cudnn_rnn",
+    "aten::mkldnn_rnn_layer_backward": "aten::_cudnn_rnn_backward",
+}
+"""What the CPU's operators, which stand in for the GPU's, are called there."""
+
+
+class Tracer(TorchDispatchMode):
+    """Sees every operator of the process.
+
+    Operators on virtual tensors are not executed. Those on real tensors are (they read files, shuffle and
+    collate), except where they would need the numbers of a virtual one. ``for_gpu`` False follows the CPU:
+    then real tensors count as much as virtual ones do.
+    """
+
+    def __init__(self, for_gpu, scope):
+        super().__init__()
+        self.for_gpu = for_gpu
+        self.ledger = Ledger(self._changed)
+        self.rows = Rows()
+        self._rules = rules.Rules(for_gpu)
+        self.recording = False
+        self.places = None
+        self.modules = None
+        self.scope = scope
+        self.branches = {}
+        self._place = None
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        # Nothing is compiled here, and asking the compiler to keep away would import it.
+        return False
+
+    def start(self):
+        """See every operator from here on."""
+        Runner.run = self.run
+        Runner.sync = self.sync
+        self.__enter__()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return self.run(func, args, kwargs or {}, VirtualTensor in types)
+
+    def run(self, func, args, kwargs, virtual=True):
+        """One operator: virtual if one of its tensors is, or if it makes one on the GPU."""
+        device = kwargs.get("device")
+        beside = False
+        if not virtual:
+            moves = self.scope.target is not None or (device is not None and device.type != "cpu")
+            if not moves and not self.scope.inside_gpu_work():
+                return self._real(func, args, kwargs)
+            tensors = [*_tensors(args), *_tensors(kwargs.values())]
+            # Where PyTorch's own code asks for memory beside a tensor of the script's, it means that one's place.
+            beside = not tensors or any(tensor.is_meta for tensor in tensors)
+            if not (moves or beside):
+                return self._real(func, args, kwargs)
+        call = _Call(self)
+        call.on_gpu = beside and self.for_gpu
+        metas = [call.take(value) for value in args]
+        options = {name: call.take(value) for name, value in kwargs.items()}
+        return self._virtual(operator(func), func, args, kwargs, call, metas, options)
+
+    def sync(self, tensor):
+        """The script reads numbers: it waits until the GPU has done what was asked of it."""
+        if self.recording and tensor.on_gpu:
+            self._add_wait(self._here())
+
+    def wait(self):
+        """The script waits for the GPU for another reason."""
+        if self.recording:
+            self._add_wait(self._here())
+
+    # Operators.
+
+    def _real(self, func, args, kwargs):
+        result = func(*args, **kwargs)
+        if self.recording and func.namespace != "profiler":
+            one = operator(func)
+            self._place = self._here()
+            tensors = [*_tensors(args), *_tensors(kwargs.values())]
+            self._record(one, self._place, tensors, _tensors(result), args, False, False)
+        if not self.for_gpu:
+            for tensor in _tensors(result):
+                self.ledger.take(tensor, False)
+        return result
+
+    def _virtual(self, one, func, args, kwargs, call, metas, options):
+        device = kwargs.get("device")
+        on_gpu = call.on_gpu
+        if self.scope.target is not None and one.name == "aten::_to_copy":
+            on_gpu = self.scope.target
+        elif device is not None and device.type == "cuda":
+            on_gpu = True
+        if device is not None or not call.tensors:
+            options["device"] = torch.device("meta")
+            options.pop("pin_memory", None)
+        if "generator" in options:
+            options["generator"] = None
+        self._place = place = self._here() if self.recording else None
+        if one.name == "aten::_local_scalar_dense":
+            return self._read(args[0], place)
+        real = None
+        rule = None
+        if not one.writes and not one.random and (call.known or not call.tensors):
+            real = numbers.computed(func, args, kwargs, self.ledger) if self._small(call) else None
+        if real is None:
+            rule = rules.data_dependent(one.name, metas)
+        if rule is not None:
+            results = rule(metas, options)
+        elif real is not None and one.name in ("aten::nonzero", "aten::masked_select", "aten::index"):
+            results = meta_like(real)
+        else:
+            results = self._rules.shaped(func, one, metas, options)
+        if one.writes:
+            for meta in call.originals_written(func, metas, options):
+                block = self.ledger.block(meta)
+                if block is not None:
+                    block.stale = True
+        if self.recording:
+            if rule is not None:
+                self._note_branch(place, f"{one.name.partition('::')[2]}: the size of its result")
+            record = self._record(
+                one, place, call.tensors, _tensors(results), args, on_gpu, call.crosses(on_gpu)
+            )
+            if rule is not None and on_gpu:
+                self._add_wait(place)
+            if place.phase != "backward" and torch.is_grad_enabled():
+                self.places.made(record)
+        return call.give(results, on_gpu, real)
+
+    def _small(self, call):
+        return all(numbers.keep(tensor) for tensor in call.tensors)
+
+    def _read(self, tensor, place):
+        """``item()`` and whatever comes to it: the number, and the wait for it."""
+        value = numbers.known(tensor, self.ledger)
+        if isinstance(tensor, VirtualTensor) and tensor.on_gpu and self.recording:
+            self._add_wait(place)
+        if value is not None:
+            return value.item()
+        if place is None:
+            place = self._here()
+        self._note_branch(place, "")
+        return numbers.guess(tensor.dtype)
+
+    # Writing down.
+
+    def _here(self):
+        return self.places.current()
+
+    def _record(self, one, place, ins, outs, args, on_gpu, crosses):
+        taken = tuple((tuple(tensor.shape), str(tensor.dtype)[6:]) for tensor in ins)
+        given = tuple((tuple(tensor.shape), str(tensor.dtype)[6:]) for tensor in outs)
+        if not one.has_kernel:
+            return self.rows.host(one.name, place)
+        name = self._name(one.name, ins) if on_gpu else one.name
+        moved = sum(_bytes(tensor) for tensor in outs)
+        if one.name in _READS_LITTLE:
+            moved += sum(_bytes(tensor) for tensor in ins[1:]) + sum(_bytes(tensor) for tensor in outs)
+        else:
+            moved += sum(_bytes(tensor) for tensor in ins)
+        shape, count = self.rows.shape(name, taken, given, args, moved)
+        if crosses:
+            direction = "HtoD" if on_gpu else "DtoH"
+            return self.rows.device(f"Memcpy {direction}", place, shape, 0, COPY, "copy", waits=True)
+        if on_gpu:
+            return self.rows.device(name, place, shape, count)
+        return self.rows.host(one.name, place, shape, count)
+
+    def _name(self, name, ins):
+        name = _ON_GPU.get(name, name)
+        if "_flash_attention" in name and ins[0].dtype is torch.float32:
+            # The fastest kernel takes half precision only.
+            return name.replace("_flash_", "_efficient_")
+        return name
+
+    def _add_wait(self, place):
+        self.rows.host(WAIT, place, kind="runtime")
+
+    def _changed(self, block, sign):
+        if self.recording:
+            self.rows.changed(block, sign, self._place or self._here())
+
+    def _note_branch(self, place, what):
+        if place.line < 0:
+            return
+        if not what:
+            row = self.places.line(place.line)
+            if not (self.scope.asks_for_truth() or _BRANCHES.search(linecache.getline(row["file"], row["line"]))):
+                return
+        self.branches.setdefault((place.line, what), 0)
+        self.branches[(place.line, what)] += 1
+
+
+class _Call:
+    """The tensors of one operator call, and what its results will be."""
+
+    __slots__ = ("known", "on_gpu", "tensors", "tracer", "where")
+
+    def __init__(self, tracer):
+        self.tracer = tracer
+        self.tensors = []
+        self.where = []
+        self.on_gpu = False
+        self.known = True
+
+    def take(self, value):
+        """An argument with tensors that have no memory in the place of its tensors."""
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value)
+        if type(value) in (list, tuple):
+            return [self.take(item) for item in value]
+        return value
+
+    def _tensor(self, tensor):
+        if isinstance(tensor, VirtualTensor):
+            self.on_gpu = self.on_gpu or tensor.on_gpu
+            self.known = self.known and tensor.known is not None
+            meta, on_gpu = tensor.meta, tensor.on_gpu
+        elif tensor.is_meta:
+            # PyTorch's own code made it in the course of an operator.
+            self.known = False
+            meta, on_gpu = tensor, None
+        else:
+            meta, on_gpu = meta_like(tensor), False
+        self.tensors.append(meta)
+        self.where.append((tensor, on_gpu))
+        return meta
+
+    def crosses(self, on_gpu):
+        """Whether a copy goes from the host to the GPU or back."""
+        return any(gpu is not None and gpu != on_gpu for _, gpu in self.where)
+
+    def originals_written(self, func, metas, options):
+        """The tensors without memory of the arguments that the operator changes."""
+        for argument, value in zip(func._schema.arguments, metas):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                yield from _tensors(value)
+        for argument in func._schema.arguments:
+            if argument.name in options and argument.alias_info is not None and argument.alias_info.is_write:
+                yield from _tensors(options[argument.name])
+
+    def give(self, results, on_gpu, real):
+        """Virtual tensors for the results; an argument that was changed in place is itself the result."""
+        if isinstance(results, torch.Tensor):
+            return self._given(results, on_gpu, real)
+        if type(results) in (list, tuple):
+            reals = real if type(real) in (list, tuple) else [None] * len(results)
+            return type(results)(
+                self.give(one, on_gpu, number) for one, number in zip(results, reals)
+            )
+        return results
+
+    def _given(self, meta, on_gpu, real):
+        for made, (tensor, _) in zip(self.tensors, self.where):
+            if made is meta:
+                if isinstance(tensor, VirtualTensor) and (
+                    tensor.shape != meta.shape or tensor.stride() != meta.stride()
+                ):
+                    tensor.become(VirtualTensor(meta, tensor.on_gpu))
+                return tensor
+        if not meta.is_meta:
+            return meta
+        self.tracer.ledger.take(meta, on_gpu)
+        known = real if isinstance(real, torch.Tensor) and numbers.keep(real) else None
+        return VirtualTensor(meta, on_gpu, known)
+
+
+def _tensors(value):
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple, ValuesView)):
+        return [tensor for item in value for tensor in _tensors(item)]
+    return []
+
+
+def _bytes(tensor):
+    """What can be read of a tensor at most: an expanded one is stored once."""
+    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())

@@ -1,0 +1,205 @@
+"""The resident process: it has imported torch and forks a process for each run, so that runs need not import it.
+
+It executes nothing of the person's, starts no threads and leaves CUDA alone, so that what it forks is like
+an interpreter that has just imported torch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import random
+import select
+import signal
+import socket
+import struct
+import sys
+import tempfile
+
+_LENGTH = struct.Struct("!I")
+_NAME = "skyline-warm"
+_RUN_TAG = "SKYLINE_RUN"
+_IMPORTED = (
+    "torch",
+    "torch.optim",
+    "torch.utils.data",
+    "torch.profiler",
+    "multiprocessing.connection",
+    __package__ + ".run",
+    __package__ + ".stepper",
+)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+
+
+def serve(descriptor):
+    """Fork at the server's request until it goes away. In each fork, gives the run's address and key."""
+    control = socket.socket(fileno=descriptor)
+    names = _set_name(_NAME)
+    try:
+        for name in _IMPORTED:
+            importlib.import_module(name)
+    except ImportError as error:
+        _send(control, {"event": "unable", "message": str(error)})
+        os._exit(0)
+    gc.collect()
+    # What was imported stays out of every later collection, so that the pages stay shared with the forks.
+    gc.freeze()
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    woken, wake = os.pipe()
+    for end in (woken, wake):
+        os.set_blocking(end, False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(wake)
+    _send(control, {"event": "ready", "files": _foundations()})
+    running = set()
+    while True:
+        readable = select.select([control, woken], [], [])[0]
+        if woken in readable:
+            _drain(woken)
+            _report_ended(control, running)
+        if control in readable:
+            request, output = _receive(control)
+            if request is None:
+                _leave(running)
+            pid, started = _fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
+                control.close()
+                for end in (woken, wake):
+                    os.close(end)
+                _become(request, output)
+                _set_name(names)
+                os.write(started, b"1")
+                os.close(started)
+                return request["address"], bytes.fromhex(request["key"])
+            os.close(output)
+            running.add(pid)
+            # Only a process that leads its own group by now can be ended as a group.
+            os.read(started, 1)
+            os.close(started)
+            _send(control, {"event": "forked", "number": request["number"], "pid": pid})
+
+
+def _fork():
+    """(pid, reading end) in the parent, (0, writing end) in the fork."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    os.close(reading if pid == 0 else writing)
+    return pid, writing if pid == 0 else reading
+
+
+def _become(request, output):
+    """Everything that a fresh process would have of its own."""
+    os.setsid()
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    os.chdir(request["directory"])
+    _tag(request["environment"].get(_RUN_TAG, ""))
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    tempfile.tempdir = None
+    random.seed()
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+
+
+def _tag(tag):
+    """Put the run's tag where other processes look for it: in the environment that this process began with."""
+    place = ctypes.CDLL(None).getenv
+    place.restype = ctypes.c_void_p
+    if len(os.environ.get(_RUN_TAG, "")) == len(tag.encode()):
+        ctypes.memmove(place(_RUN_TAG.encode()), tag.encode(), len(tag))
+
+
+def _foundations():
+    """Files whose change makes the imports out of date, and folders that change when something is installed."""
+    own = os.path.dirname(os.path.abspath(__file__))
+    files = [sys.executable, *(os.path.join(own, name) for name in os.listdir(own) if name.endswith(".py"))]
+    files += [entry for entry in sys.path if entry.endswith("-packages") and os.path.isdir(entry)]
+    for name in ("torch", "numpy"):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file:
+            files += [file, os.path.join(os.path.dirname(file), "version.py")]
+    return [os.path.abspath(file) for file in files]
+
+
+def _report_ended(control, running):
+    while running:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        if pid in running:
+            running.discard(pid)
+            code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+            _send(control, {"event": "ended", "pid": pid, "status": code})
+
+
+def _leave(running):
+    """The server is gone, and so is everything that ran for it."""
+    for pid in running:
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except OSError:
+            pass
+    os._exit(0)
+
+
+def _drain(descriptor):
+    try:
+        while os.read(descriptor, 512):
+            pass
+    except BlockingIOError:
+        pass
+
+
+def _send(control, message):
+    data = json.dumps(message).encode()
+    try:
+        control.sendall(_LENGTH.pack(len(data)) + data)
+    except OSError:
+        pass  # the server is gone: reading says so next
+
+
+def _receive(control):
+    """A request and the descriptor that came with it; (None, None) once the server is gone."""
+    try:
+        head, descriptors, _, _ = socket.recv_fds(control, _LENGTH.size, 1)
+        while 0 < len(head) < _LENGTH.size:
+            head += control.recv(_LENGTH.size - len(head)) or _gone()
+        if not head:
+            return None, None
+        (missing,) = _LENGTH.unpack(head)
+        parts = []
+        while missing:
+            part = control.recv(missing) or _gone()
+            parts.append(part)
+            missing -= len(part)
+    except OSError:
+        return None, None
+    return json.loads(b"".join(parts)), descriptors[0]
+
+
+def _gone():
+    raise ConnectionError("the server is gone")
+
+
+def _set_name(name):
+    """Show ``name`` in process lists where the system allows it; gives the name there was."""
+    try:
+        with open("/proc/self/comm", "r+") as file:
+            before = file.read().strip()
+            file.seek(0)
+            file.write(name)
+            return before
+    except OSError:
+        return name

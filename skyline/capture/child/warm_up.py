@@ -1,0 +1,79 @@
+"""When a script has warmed up: its steps no longer become faster, nothing is compiled, the allocator has settled."""
+
+from __future__ import annotations
+
+import statistics
+
+import torch
+
+from .styles import compiled_frames
+
+LEAST = 2
+_MOST = 60
+_BUDGET_S = 4.0
+_MOST_COMPILING = 24
+_WINDOW = 3
+_AGREEMENT = 1.10
+_TREND = 0.95
+
+
+class WarmUp:
+    """Judges after each iteration whether another is needed; ``reason`` says in words why it ended.
+
+    The steps have settled when the last three agree within a tenth, or, on a machine that is busy with other
+    things, when the last three are not faster than the three before them. Steps in which torch.compile worked
+    or in which the GPU allocator took more memory start the count anew and are not charged to the time that
+    warm-up may take.
+    """
+
+    def __init__(self, asked=None):
+        self._asked = asked
+        self._steps_ms = []
+        self._spent_ms = 0.0
+        self._compiled = 0
+        self._compiling_steps = 0
+        self._reserved = 0
+        self.reason = ""
+
+    def over(self, count, step_ms):
+        """Whether ``count`` iterations, the last of which took ``step_ms`` (None: not known), are enough."""
+        if self._asked is not None:
+            self.reason = "as asked"
+            return count >= self._asked
+        compiled, reserved = compiled_frames(), _reserved_bytes()
+        changing = compiled != self._compiled or reserved != self._reserved
+        self._compiled, self._reserved = compiled, reserved
+        if changing and self._compiling_steps < _MOST_COMPILING:
+            self._compiling_steps += 1
+            self._steps_ms.clear()
+            return False
+        if step_ms is not None:
+            self._steps_ms.append(step_ms)
+            self._spent_ms += step_ms
+        if count < LEAST:
+            return False
+        if _settled(self._steps_ms):
+            self.reason = "the step times had settled"
+        elif self._spent_ms >= _BUDGET_S * 1e3:
+            self.reason = f"{_BUDGET_S:g} s were spent on it and the step times still varied"
+            if len(self._steps_ms) < _WINDOW:
+                self.reason = "iterations are long"
+        elif count >= _MOST:
+            self.reason = "the step times still varied"
+        return bool(self.reason)
+
+
+def _settled(steps_ms):
+    last = steps_ms[-_WINDOW:]
+    if len(last) < _WINDOW:
+        return False
+    if max(last) <= min(last) * _AGREEMENT:
+        return True
+    before = steps_ms[-2 * _WINDOW : -_WINDOW]
+    return len(before) == _WINDOW and statistics.median(last) >= statistics.median(before) * _TREND
+
+
+def _reserved_bytes():
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        return torch.cuda.memory_reserved()
+    return 0

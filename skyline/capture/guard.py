@@ -1,0 +1,154 @@
+"""Watches what a run takes of the machine, and ends it before others suffer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from skyline.capture.process_family import ProcessFamily
+
+_SHARE_OF_AVAILABLE = 0.9
+_SHARE_OF_FREE_DISK = 0.5
+_MOST_SCRATCH_BYTES = 20_000_000_000
+_LEAST_FREE_DISK_BYTES = 100_000_000
+_MOST_PROCESSES = 512
+_INTERVAL_S = 1.0
+"""Seldom, because looking costs time on the cores that are being measured."""
+_GLANCE_S = 0.1
+"""A glance at the kernel's count of tasks costs some microseconds; only a jump makes us look closer."""
+_MOST_FILES_COUNTED = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a run may take; None: a share of what is free when it starts.
+
+    ``memory_bytes`` is resident memory of all its processes, ``scratch_bytes`` what it writes.
+    """
+
+    memory_bytes: int | None = None
+    scratch_bytes: int | None = None
+    processes: int = _MOST_PROCESSES
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """A limit that was passed, and what to do about it."""
+
+    message: str
+    hint: str
+
+
+class Guard:
+    """A thread that looks at a run's processes and files, and ends the run over a limit.
+
+    Pages that forked workers share with their parent are counted for each: the sum errs on the safe side.
+    """
+
+    def __init__(self, family: ProcessFamily, scratch: Path, limits: Limits) -> None:
+        self._family = family
+        self._scratch = scratch
+        self._memory_bytes = limits.memory_bytes or int(psutil.virtual_memory().available * _SHARE_OF_AVAILABLE)
+        self._scratch_bytes = limits.scratch_bytes or min(
+            _MOST_SCRATCH_BYTES, int(shutil.disk_usage(scratch).free * _SHARE_OF_FREE_DISK)
+        )
+        self._processes = limits.processes
+        self._tasks_at_start = _tasks()
+        self.excess: Excess | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="skyline-guard", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """The run is over."""
+        self._stopped.set()
+
+    def _watch(self) -> None:
+        glances = round(_INTERVAL_S / _GLANCE_S)
+        left = glances
+        while not self._stopped.wait(_GLANCE_S):
+            left -= 1
+            jumped = _tasks() - self._tasks_at_start > self._processes
+            if left and not jumped:
+                continue
+            left = glances
+            self.excess = self._look()
+            if self.excess is not None:
+                self._family.end()
+                return
+
+    def _look(self) -> Excess | None:
+        members = self._family.members()
+        if len(members) > self._processes:
+            return Excess(
+                f"The script started more than {self._processes} processes",
+                "Start fewer workers for the profiling run; a script that starts itself again needs "
+                'if __name__ == "__main__".',
+            )
+        memory = sum(map(_resident_bytes, members))
+        if memory > self._memory_bytes:
+            return Excess(
+                f"The script and its workers grew to {_size(memory)} of memory, over the limit of "
+                f"{_size(self._memory_bytes)}",
+                "Profile it with a smaller batch size, or on a machine with more memory.",
+            )
+        written = _written_bytes(self._scratch)
+        if written > self._scratch_bytes:
+            return Excess(
+                f"The script wrote {_size(written)} of files, over the limit of {_size(self._scratch_bytes)}",
+                "What it writes is kept in the temporary folder until it ends: have it save less often for the "
+                "profiling run, or let it write where it likes with --side-effects allow.",
+            )
+        if written > _LEAST_FREE_DISK_BYTES and _free_bytes(self._scratch) < _LEAST_FREE_DISK_BYTES:
+            return Excess(
+                f"The temporary folder's disk is full; the script had written {_size(written)} of files there",
+                "Set TMPDIR to a folder with more room.",
+            )
+        return None
+
+
+def _tasks() -> int:
+    """Threads and processes that the kernel has; 0 where it does not say."""
+    try:
+        with open("/proc/loadavg", encoding="ascii") as line:
+            return int(line.read().split()[3].partition("/")[2])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _resident_bytes(process: psutil.Process) -> int:
+    try:
+        return process.memory_info().rss
+    except psutil.Error:
+        return 0
+
+
+def _written_bytes(folder: Path) -> int:
+    """Room that a folder takes on its disk, of the first files if they are very many."""
+    total = counted = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(path, name)).st_blocks * 512
+            except OSError:
+                continue
+            counted += 1
+        if counted > _MOST_FILES_COUNTED:
+            break
+    return total
+
+
+def _free_bytes(folder: Path) -> int:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return _LEAST_FREE_DISK_BYTES
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e8 else f"{size_bytes / 1e6:.1f} MB"

@@ -1,0 +1,117 @@
+"""What one iteration of the script is, in figures and in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from skyline.capture.bare import BareRows
+from skyline.capture.events import OptimizerSeen, RunFacts
+from skyline.trace.iteration import IterationFact
+
+OPTIMIZER_STEP = "optimizer step"
+BACKWARD_PASS = "backward pass"
+_FRAMEWORKS = (
+    "Hugging Face Trainer",
+    "PyTorch Lightning",
+    "Lightning Fabric",
+    "Accelerate",
+    "fastai",
+    "PyTorch Ignite",
+)
+
+
+def iteration_fact(facts: RunFacts, rows: BareRows) -> IterationFact:
+    """How the run was cut into iterations, from the end of warm-up and the iterations that were timed."""
+    styles = _styles(facts, rows)
+    return IterationFact(
+        meaning=_meaning(facts, rows, styles),
+        boundary=OPTIMIZER_STEP if facts.optimizers else BACKWARD_PASS,
+        optimizer_steps=rows.optimizer_steps,
+        backward_passes=rows.backward_calls,
+        batches=rows.fetches,
+        styles=styles,
+        rank=facts.rank,
+        world_size=facts.world_size,
+    )
+
+
+def _styles(facts: RunFacts, rows: BareRows) -> tuple[str, ...]:
+    found: list[str] = []
+    if not facts.optimizers:
+        found.append("hand-written update")
+    elif len(facts.optimizers) > 1:
+        found.append("several optimizers")
+    elif _accumulates(facts, rows):
+        found.append("gradient accumulation")
+    if facts.world_size > 1:
+        found.append("distributed")
+    return tuple(dict.fromkeys((*found, *facts.styles)))
+
+
+def _accumulates(facts: RunFacts, rows: BareRows) -> bool:
+    """Several passes before a step; a closure such as LBFGS makes them over one and the same batch."""
+    repeats = "closure" in facts.styles and rows.fetches < 1.5
+    return rows.backward_calls >= 1.5 and not repeats
+
+
+def _meaning(facts: RunFacts, rows: BareRows, styles: tuple[str, ...]) -> str:
+    passes, batches = rows.backward_calls, rows.fetches
+    if not facts.optimizers:
+        text = "one update that the script makes by hand, without a torch optimizer: "
+        text += _count(facts.passes_per_update, "backward pass", "backward passes")
+    else:
+        text = _steps(facts.optimizers)
+        if "gradient accumulation" in styles:
+            over = f" over {_count(batches, 'batch', 'batches')}" if batches >= 1.5 else ""
+            text += (
+                f", with {_count(passes, 'backward pass', 'backward passes')}{over} (gradient accumulation)"
+            )
+        elif "several optimizers" in styles and passes >= 1.5:
+            text += f", with {_count(passes, 'backward pass', 'backward passes')}"
+        elif "closure" in styles and passes >= 1.5:
+            text += f", whose closure runs forward and backward {_number(passes)} times"
+        elif passes < 0.05:
+            text += ", without a backward pass"
+    # The first that applies: the Trainer, for one, is built on Accelerate.
+    if framework := [name for name in _FRAMEWORKS if name in styles]:
+        text += f", in the loop of {framework[0]}"
+    if facts.world_size > 1:
+        text += f", on rank {facts.rank} of {facts.world_size}"
+    skipped = sum(optimizer.skipped for optimizer in facts.optimizers)
+    if skipped:
+        of = sum(optimizer.steps for optimizer in facts.optimizers)
+        text += f"; {skipped} of the first {of} steps were skipped by the gradient scaler (overflow)"
+    return text
+
+
+def _steps(optimizers: tuple[OptimizerSeen, ...]) -> str:
+    least = min(optimizer.steps for optimizer in optimizers)
+    rarest = [optimizer for optimizer in optimizers if round(optimizer.steps / least) <= 1]
+    others = [optimizer for optimizer in optimizers if optimizer not in rarest]
+    if len(optimizers) == 1:
+        return f"one step of {_place(optimizers[0])}"
+    if len(rarest) == 1:
+        text = f"one step of {_place(rarest[0])}"
+    else:
+        names = [_place(optimizer) for optimizer in rarest]
+        text = f"one step each of {', '.join(names[:-1])} and {names[-1]}"
+    if others:
+        text += " and " + ", ".join(
+            f"{round(optimizer.steps / least)} steps of {_place(optimizer)}" for optimizer in others
+        )
+    return text
+
+
+def _place(optimizer: OptimizerSeen) -> str:
+    line = optimizer.step_line
+    return f"{optimizer.name} ({PurePath(line.file).name} line {line.line})" if line else optimizer.name
+
+
+def _number(value: float) -> str:
+    whole = round(value)
+    return str(whole) if abs(value - whole) < 0.05 else f"about {value:.1f}"
+
+
+def _count(value: float, one: str, many: str) -> str:
+    number = _number(value)
+    return f"{number} {one if number == '1' else many}"

@@ -1,0 +1,54 @@
+"""What can be said of a run before its profile is there: from the source at once, then from the first iterations."""
+
+from __future__ import annotations
+
+from skyline.capture.bare import BareRows
+from skyline.capture.batch_sizes import shows
+from skyline.capture.events import Ready, RunFacts
+from skyline.capture.request import Known
+from skyline.errors import SkylineError
+from skyline.source.knob import KnobSearch
+from skyline.source.text import SourceText
+from skyline.source.training_loop import find as find_loop
+from skyline.spread import interval_of
+
+
+def from_source(text: SourceText, knobs: KnobSearch) -> Known:
+    """Nothing has run yet: the batch size that the source seems to set, and its training loop."""
+    try:
+        loop = find_loop(text)
+    except SkylineError:
+        loop = None
+    return Known(
+        batch_size=knobs.candidates[0].value if knobs.candidates else None,
+        loop_line=loop.line if loop else None,
+    )
+
+
+def from_first_iterations(source: Known, knobs: KnobSearch, ready: Ready, rows: BareRows) -> Known:
+    """Some iterations were timed; the batch size is now the one that the run showed, if it showed any."""
+    seen = ready.facts.batch_sizes_seen
+    fed = max(ready.facts.loaders, key=lambda loader: loader.fetches, default=None)
+    own = fed.batch_size if fed else None
+    batch_size = next((knob.value for knob in knobs.candidates if shows(knob.value, seen)), own)
+    iteration_ms = interval_of(rows.steps_ms)
+    samples = batch_size * micro_batches(ready.facts, rows) if batch_size else 0
+    return Known(
+        batch_size=batch_size,
+        loop_line=source.loop_line,
+        iteration_ms=iteration_ms,
+        throughput=iteration_ms.inverse(samples * 1e3) if samples else None,
+        script_s=ready.script_s,
+        files=ready.facts.modules,
+    )
+
+
+def micro_batches(facts: RunFacts, rows: BareRows) -> int:
+    """How many batches one iteration takes: gradients may be gathered over several."""
+    if any(loader.fetches for loader in facts.loaders) and rows.fetches:
+        return max(1, round(rows.fetches))
+    if "closure" in facts.styles:
+        # It is called again and again on the same batch.
+        return 1
+    # Several optimizers make several backward passes over one batch.
+    return max(1, round(rows.backward_calls)) if len(facts.optimizers) <= 1 else 1

@@ -1,0 +1,36 @@
+"""Ends a run when this process is gone, however it went and whatever the run is doing then."""
+
+from __future__ import annotations
+
+import subprocess
+
+_WAIT_AND_KILL = 'trap "" HUP INT TERM; read -r _; kill -KILL -- "-$0"'
+
+
+class Lifeline:
+    """A tiny shell that waits for the end of its standard input, which is ours, and then kills a process group.
+
+    The run listens for our end itself, but cannot while native code keeps the interpreter from running.
+    """
+
+    def __init__(self, group: int) -> None:
+        self._shell: subprocess.Popen[bytes] | None = None
+        try:
+            self._shell = subprocess.Popen(
+                ["/bin/sh", "-c", _WAIT_AND_KILL, str(group)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError:
+            pass  # no shell here: the run's own listening has to do
+
+    def close(self) -> None:
+        """The run has ended."""
+        if self._shell is not None:
+            self._shell.kill()
+            self._shell.wait()
+            if self._shell.stdin is not None:
+                self._shell.stdin.close()
+            self._shell = None

@@ -1,0 +1,114 @@
+"""The resident processes of a server: one for each interpreter, folder and environment, few at a time."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections import OrderedDict
+
+from skyline.capture.process import RunningProcess, Start, Starter, start_fresh
+from skyline.capture.warm_parent import CannotFork, WarmParent
+
+logger = logging.getLogger(__name__)
+
+_MOST_PARENTS = 2
+"""Each keeps some 200 MB."""
+_READY_TIMEOUT_S = 60.0
+_READ_AT_IMPORT = (
+    "ATEN_",
+    "BLIS_",
+    "CONDA_",
+    "DNNL_",
+    "GOMP_",
+    "KINETO_",
+    "KMP_",
+    "LANG",
+    "LC_",
+    "LD_",
+    "MALLOC_",
+    "MKL_",
+    "NUMEXPR_",
+    "OMP_",
+    "ONEDNN_",
+    "OPENBLAS_",
+    "PATH",
+    "PYTHON",
+    "PYTORCH_",
+    "TORCH",
+    "VIRTUAL_ENV",
+)
+"""How the names of variables begin that matter while an interpreter starts and imports; the rest is set in the fork."""
+
+_Key = tuple[str, str, tuple[tuple[str, str], ...]]
+
+
+class Nursery:
+    """Starts runs from resident processes where that works, and fresh ones where it does not.
+
+    Forking after imports is safe on Linux alone: elsewhere every run is started fresh.
+    """
+
+    def __init__(self, most: int = _MOST_PARENTS, *, fallback: Starter = start_fresh) -> None:
+        self._most = most
+        self._fallback = fallback
+        self._parents: OrderedDict[_Key, WarmParent] = OrderedDict()
+        self._retired: list[WarmParent] = []
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+
+    def start(self, start: Start) -> RunningProcess:
+        """A run's process. The first for an environment waits until torch is imported there."""
+        if sys.platform == "linux" and not self._closed.is_set():
+            try:
+                parent = self._parent(start)
+                if parent.wait_ready(_READY_TIMEOUT_S, start.cancel):
+                    return parent.fork(start)
+            except OSError as error:
+                logger.info("starting a fresh process, since there is no resident one (%s)", error)
+        return self._fallback(start)
+
+    def close(self) -> None:
+        """End all of them, with the runs that they started."""
+        self._closed.set()
+        with self._lock:
+            parents = [*self._parents.values(), *self._retired]
+            self._parents.clear()
+            self._retired.clear()
+        for parent in parents:
+            parent.close()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Of the resident processes that there are."""
+        with self._lock:
+            return tuple(parent.pid for parent in self._parents.values())
+
+    def _parent(self, start: Start) -> WarmParent:
+        key = _key(start)
+        with self._lock:
+            if self._closed.is_set():
+                raise CannotFork("the server is closing")
+            parent = self._parents.get(key)
+            if parent is not None and not parent.is_current():
+                self._retired.append(self._parents.pop(key))
+                parent = None
+            if parent is None:
+                parent = self._parents[key] = WarmParent(start)
+            self._parents.move_to_end(key)
+            for other in [one for one in self._parents if one != key]:
+                if len(self._parents) <= self._most:
+                    break
+                self._retired.append(self._parents.pop(other))
+            # What a retired one forked for other runs goes on until those are over.
+            for retired in [one for one in self._retired if not one.busy]:
+                self._retired.remove(retired)
+                retired.close()
+            return parent
+
+
+def _key(start: Start) -> _Key:
+    read = tuple(
+        sorted((name, value) for name, value in start.environment.items() if name.startswith(_READ_AT_IMPORT))
+    )
+    return start.interpreter, str(start.working_directory), read

@@ -1,0 +1,64 @@
+"""Where a run's process comes from: a fresh interpreter, or whatever else can start one."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Protocol
+
+ENTRY = Path(__file__).parent / "child" / "__main__.py"
+CHANNEL_KEY = "SKYLINE_CHANNEL_KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a run's process is started with; it calls back at ``address`` and proves itself with ``key``."""
+
+    interpreter: str
+    working_directory: Path
+    environment: Mapping[str, str]
+    address: str
+    key: bytes
+    cancel: threading.Event = field(default_factory=threading.Event)
+
+
+class RunningProcess(Protocol):
+    """The leader of its own session, with stdout and stderr on one pipe and nothing to read on stdin."""
+
+    @property
+    def pid(self) -> int:
+        """Of the process and of its group."""
+        ...
+
+    @property
+    def stdout(self) -> IO[bytes] | None:
+        """What it writes, on either of its outputs."""
+        ...
+
+    def poll(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the exit status; raises ``subprocess.TimeoutExpired``."""
+        ...
+
+
+Starter = Callable[[Start], RunningProcess]
+"""Raises OSError where the process cannot be started."""
+
+
+def start_fresh(start: Start) -> RunningProcess:
+    """A new interpreter, which has everything still to import."""
+    return subprocess.Popen(
+        [start.interpreter, str(ENTRY), start.address],
+        cwd=start.working_directory,
+        env={**start.environment, CHANNEL_KEY: start.key.hex()},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )

@@ -1,0 +1,79 @@
+"""Every process that belongs to a run, wherever it went, and the end of them all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import psutil
+
+RUN_TAG = "SKYLINE_RUN"
+"""The environment variable by which a process that left its parents is still known."""
+_END_WITHIN_S = 5.0
+_POLL_S = 0.02
+
+
+class ProcessFamily:
+    """The leader of a process group, its descendants, and those that a run detached from it.
+
+    A process that makes a session of its own leaves the group, and one whose parent has ended is no longer a
+    descendant: such are remembered from when they were seen, and found by the tag in their environment.
+    """
+
+    def __init__(self, leader: int, tag: str) -> None:
+        self._leader = leader
+        self._tag = tag
+        self._seen: dict[int, psutil.Process] = {}
+
+    def members(self) -> list[psutil.Process]:
+        """Those that run now."""
+        try:
+            root = psutil.Process(self._leader)
+            for process in (root, *root.children(recursive=True)):
+                self._seen.setdefault(process.pid, process)
+        except psutil.Error:
+            pass
+        self._seen = {pid: process for pid, process in self._seen.items() if _runs(process)}
+        return list(self._seen.values())
+
+    def end(self) -> None:
+        """Kill the group, and whatever of the run is left outside of it, until nothing is."""
+        deadline = time.monotonic() + _END_WITHIN_S
+        while True:
+            self._kill_group()
+            left = [process for process in (*self.members(), *self._tagged()) if process.pid != self._leader]
+            for process in left:
+                self._seen.setdefault(process.pid, process)
+                try:
+                    process.kill()
+                except psutil.Error:
+                    continue
+            if not left or time.monotonic() > deadline:
+                return
+            time.sleep(_POLL_S)
+
+    def _kill_group(self) -> None:
+        try:
+            os.killpg(self._leader, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    def _tagged(self) -> Iterator[psutil.Process]:
+        own = os.getpid()
+        for process in psutil.process_iter():
+            if process.pid == own or process.pid == self._leader:
+                continue
+            try:
+                if process.environ().get(RUN_TAG) == self._tag and _runs(process):
+                    yield process
+            except (psutil.Error, OSError):
+                continue
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

@@ -1,0 +1,131 @@
+"""Tracing a script for a GPU that need not be there: every operator with its shapes, none executed."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from skyline.capture.assemble import Run, assemble
+from skyline.capture.bare import BareRows
+from skyline.capture.child_process import ChildProcess, ScriptEnded
+from skyline.capture.events import LoopFrame, StepRow
+from skyline.capture.gpu_target import GpuTarget
+from skyline.capture.process import start_fresh
+from skyline.capture.recording import Recording
+from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
+from skyline.capture.session import Session, too_few
+from skyline.trace.profile import Profile
+
+
+def trace_shapes(
+    request: CaptureRequest,
+    gpu: GpuTarget | None,
+    *,
+    progress: ProgressCallback,
+    output: OutputCallback | None = None,
+    cancel: threading.Event | None = None,
+) -> Profile:
+    """Run the script without executing or owning its tensors, and give one iteration as a profile.
+
+    The script sees one GPU as ``gpu`` describes it; None follows this machine's CPU instead. Times in the
+    profile are nominal, a microsecond for each record, and give the order only. Raises what ``capture``
+    raises, and leaves no process behind either.
+    """
+    session = _ShapeSession(request, progress, output, cancel or threading.Event(), start_fresh)
+    try:
+        return session.trace(gpu)
+    except ScriptEnded as ended:
+        raise too_few(ended.ended, least=2) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """A line whose outcome depends on numbers that were not computed; ``what`` says how, where it is no branch."""
+
+    file: str
+    line: int
+    function: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Traced:
+    """What the child tells of the traced iteration beside its records."""
+
+    path: str
+    fetches: int
+    backward_calls: int
+    optimizer_steps: int
+    on_gpu: bool
+    loop: LoopFrame | None
+    branches: tuple[_Branch, ...]
+    compiled: bool
+    samples_repeated: bool
+    evaluations_skipped: int
+
+
+class _ShapeSession(Session):
+    """One tracing, from the start of the script to the profile."""
+
+    def trace(self, gpu: GpuTarget | None) -> Profile:
+        """The profile of one traced iteration."""
+        knobs = self._find_knobs()
+        self._say("launch", f"starting {self._script.name}", 0.1)
+        with self._launch() as child:
+            mode = {"mode": "shapes", "gpu": asdict(gpu) if gpu else None}
+            self._start(child, {}, self._request.arguments, **mode)
+            ready, _ = self._await_ready(child)
+            self._say("record", "tracing an iteration", 0.5)
+            traced, recording = self._record(child)
+            step_ms = recording.recorded_ms[0]
+            row = StepRow(
+                step_ms, 0.0, 0.0, 0.0, traced.fetches, traced.backward_calls, traced.optimizer_steps
+            )
+            run = Run(
+                request=self._request,
+                script=str(self._script),
+                text=self._text,
+                sources=self._sources,
+                directory=str(self._directory),
+                interpreter=self._interpreter,
+                ready=replace(ready, loop=traced.loop),
+                rows=BareRows([row]),
+                recording=recording,
+                knobs=knobs,
+                confirmed=None,
+                notes=(*self._notes, *_notes(traced, gpu)),
+                side_effects=child.side_effects(),
+                output_tail=child.output.tail_now(),
+                secrecy=child.secrecy,
+            )
+        return replace(assemble(run.with_batch(), ()), mode="predicted")
+
+    def _record(self, child: ChildProcess) -> tuple[_Traced, Recording]:
+        path = child.scratch / "recording.json"
+        child.send("record", iterations=1, path=str(path), stacks=True)
+        traced = msgspec.convert(child.receive("recorded"), _Traced)
+        return traced, msgspec.json.decode(path.read_bytes(), type=Recording)
+
+
+def _notes(traced: _Traced, gpu: GpuTarget | None) -> tuple[str, ...]:
+    """What the person should know about a trace in which no number was computed."""
+    notes: list[str] = []
+    if gpu is not None and not traced.on_gpu:
+        notes.append(f"This script never moves its model to a GPU: on a machine with a {gpu.name} it trains on the CPU.")
+    for branch in traced.branches:
+        place = f"{Path(branch.file).name} line {branch.line}"
+        if branch.what:
+            notes.append(f"{place}: {branch.what} depends on computed numbers; half of the elements were assumed.")
+        else:
+            notes.append(
+                f"{place} decides by a number that was not computed; false or 1 was assumed, "
+                "and the other way was not traced."
+            )
+    if traced.compiled:
+        notes.append("torch.compile was left out: the operators are those of the uncompiled model.")
+    if traced.samples_repeated:
+        notes.append("The data set is slow to read: a few samples were read and repeated to fill the batch.")
+    return tuple(notes)

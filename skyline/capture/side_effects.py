@@ -1,0 +1,57 @@
+"""Reads what a run's child noted of the script's effects on the world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from skyline.capture.secrecy import Secrecy
+from skyline.trace.record import CodeLine
+from skyline.trace.side_effect import SideEffect
+
+_LOG_NAME = "effects.jsonl"
+_LAST_WORDS_NAME = "last-words"
+_MOST_KEPT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    pid: int
+    kind: str
+    target: str
+    outcome: str
+    count: int = 1
+    line: CodeLine | None = None
+
+
+def read_side_effects(scratch: Path, secrecy: Secrecy) -> tuple[SideEffect, ...]:
+    """The effects so far, each once, in the order in which they first happened."""
+    try:
+        lines = (scratch / _LOG_NAME).read_bytes().splitlines()
+    except OSError:
+        return ()
+    counts: dict[tuple[str, str, str], dict[int, int]] = {}
+    first: dict[tuple[str, str, str], CodeLine | None] = {}
+    for line in lines:
+        try:
+            row = msgspec.json.decode(line, type=_Row)
+        except msgspec.MsgspecError:
+            continue  # a process was ended in the middle of it
+        key = (row.kind, secrecy.scrub(row.target), row.outcome)
+        by_process = counts.setdefault(key, {})
+        by_process[row.pid] = max(row.count, by_process.get(row.pid, 0))
+        first.setdefault(key, row.line)
+    return tuple(
+        SideEffect(kind, target, outcome, sum(by_process.values()), first[kind, target, outcome])
+        for (kind, target, outcome), by_process in list(counts.items())[:_MOST_KEPT]
+    )
+
+
+def last_words(scratch: Path) -> str:
+    """Why the run had to end itself, where it could still say so."""
+    try:
+        return (scratch / _LAST_WORDS_NAME).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,89 @@
+"""Takes the calls of a run's processes: the one that was started, and the one that turns out to train."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, Listener, wait
+from typing import Any, cast
+
+Event = dict[str, Any]
+_JOIN_S = 1.0
+
+
+class Switchboard:
+    """Events come from every process that called; commands go to the one that called last.
+
+    A script may train in a process that it starts itself. That process calls when it makes its first step,
+    and from then on it is the one to talk to; the first one may still tell how the script ended.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._listener = Listener(None, authkey=key)
+        self._lines: list[Connection] = []
+        self._called = threading.Event()
+        self._closing = False
+        self._thread = threading.Thread(target=self._accept, name="skyline-accept", daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """Where to call."""
+        return str(self._listener.address)
+
+    def wait_for_call(self, timeout_s: float) -> bool:
+        """Whether a process has called, waiting for it a little."""
+        return self._called.wait(timeout_s)
+
+    def send(self, message: Event) -> None:
+        """To the process that is observed. Raises OSError when it is gone."""
+        if not self._lines:
+            raise BrokenPipeError("no process is there")
+        self._lines[-1].send_bytes(json.dumps(message).encode())
+
+    def waiting(self) -> bool:
+        """Whether an event can be taken at once."""
+        return bool(self._lines) and bool(wait(self._lines, 0))
+
+    def next_event(self, timeout_s: float) -> Event | None:
+        """The next event of any process, None if there is none in time; EOFError once all have hung up."""
+        if not self._lines:
+            raise EOFError
+        for line in cast("list[Connection]", wait(list(self._lines), timeout_s)):
+            try:
+                return cast("Event", json.loads(line.recv_bytes()))
+            except (EOFError, OSError):
+                self._lines.remove(line)
+                line.close()
+                if not self._lines:
+                    raise EOFError from None
+        return None
+
+    def close(self) -> None:
+        """Take no more calls."""
+        self._closing = True
+        # Nothing but a call ends the wait for one.
+        with contextlib.suppress(OSError, EOFError, AuthenticationError):
+            Client(self.address, authkey=self._key).close()
+        self._thread.join(_JOIN_S)
+        self._listener.close()
+        for line in self._lines:
+            line.close()
+        self._lines.clear()
+
+    def _accept(self) -> None:
+        while not self._closing:
+            try:
+                line = self._listener.accept()
+            except (OSError, EOFError, AuthenticationError):
+                if self._closing:
+                    return
+                continue
+            if self._closing:
+                line.close()
+                return
+            self._lines.append(line)
+            self._called.set()

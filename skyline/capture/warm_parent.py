@@ -1,0 +1,241 @@
+"""A resident process that has imported torch, and the processes that it forks for runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+from skyline.capture.process import ENTRY, Start
+from skyline.capture.process_family import RUN_TAG
+
+_LENGTH = struct.Struct("!I")
+_FORK_TIMEOUT_S = 20.0
+_LEAVE_TIMEOUT_S = 3.0
+_UNKNOWN_STATUS = -int(signal.SIGKILL)
+"""What a run is said to have ended with when the process that would know is gone too: it takes its runs along."""
+
+_NO_RUN = "0" * 16
+"""Takes the place of a run's tag: the forks write theirs over it."""
+
+Stamp = tuple[tuple[str, int, int, int], ...]
+
+
+class CannotFork(OSError):
+    """The resident process is gone, or does not answer: a run must be started in another way."""
+
+
+class ForkedProcess:
+    """A run's process that the resident process forked, and whose end it reports."""
+
+    def __init__(self, pid: int, stdout: IO[bytes]) -> None:
+        self.pid = pid
+        self.stdout: IO[bytes] | None = stdout
+        self._ended = threading.Event()
+        self._status = _UNKNOWN_STATUS
+
+    def poll(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs."""
+        return self._status if self._ended.is_set() else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the exit status; raises ``subprocess.TimeoutExpired``."""
+        if not self._ended.wait(timeout):
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        return self._status
+
+    def end(self, status: int) -> None:
+        """Take note of the exit status."""
+        self._status = status
+        self._ended.set()
+
+
+class WarmParent:
+    """One resident process; it ends when this end of its channel closes, with everything it forked."""
+
+    def __init__(self, start: Start) -> None:
+        self._forking = threading.Lock()
+        self._state = threading.Condition()
+        self._files: list[str] | None = None
+        self._stamp: Stamp = ()
+        self._answers: dict[int, ForkedProcess] = {}
+        self._outputs: dict[int, IO[bytes]] = {}
+        self._running: dict[int, ForkedProcess] = {}
+        self._number = 0
+        self._gone = False
+        self._control, theirs = socket.socketpair()
+        try:
+            self._process = subprocess.Popen(
+                [start.interpreter, str(ENTRY), "--warm", str(theirs.fileno())],
+                cwd=start.working_directory,
+                env={**start.environment, RUN_TAG: _NO_RUN},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        except OSError:
+            self._control.close()
+            raise
+        finally:
+            theirs.close()
+        self._reader = threading.Thread(target=self._listen, name="skyline-warm", daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Of the resident process itself."""
+        return self._process.pid
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run is under way in one of its forks."""
+        with self._state:
+            return bool(self._running)
+
+    def is_current(self) -> bool:
+        """Whether it lives, and what it has imported is still what the disk holds."""
+        with self._state:
+            files, stamp = self._files, self._stamp
+            if self._gone:
+                return False
+        return files is None or _stamp(files) == stamp
+
+    def wait_ready(self, timeout_s: float, cancel: threading.Event) -> bool:
+        """Wait until it can fork; False where it ended, was cancelled or took longer."""
+        slept = 0.0
+        with self._state:
+            while self._files is None and not self._gone and not cancel.is_set() and slept < timeout_s:
+                self._state.wait(0.05)
+                slept += 0.05
+            return self._files is not None and not self._gone
+
+    def fork(self, start: Start) -> ForkedProcess:
+        """A run's process, forked; raises CannotFork."""
+        reading, writing = os.pipe()
+        output = os.fdopen(reading, "rb", buffering=0)
+        number = -1
+        try:
+            number = self._ask(start, output, writing)
+            with self._state:
+                self._state.wait_for(lambda: number in self._answers or self._gone, _FORK_TIMEOUT_S)
+                process = self._answers.pop(number, None)
+                self._outputs.pop(number, None)
+            if process is None:
+                raise CannotFork("the resident process does not answer")
+            return process
+        except OSError as error:
+            with self._state:
+                self._outputs.pop(number, None)
+            output.close()
+            raise CannotFork(str(error)) from error
+        finally:
+            os.close(writing)
+
+    def _ask(self, start: Start, output: IO[bytes], writing: int) -> int:
+        """Send the request; gives its number."""
+        with self._forking:
+            self._number += 1
+            with self._state:
+                self._outputs[self._number] = output
+            message = json.dumps(
+                {
+                    "number": self._number,
+                    "address": start.address,
+                    "key": start.key.hex(),
+                    "environment": dict(start.environment),
+                    "directory": str(start.working_directory),
+                }
+            ).encode()
+            socket.send_fds(self._control, [_LENGTH.pack(len(message))], [writing])
+            self._control.sendall(message)
+            return self._number
+
+    def close(self) -> None:
+        """End it and its forks."""
+        try:
+            self._control.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        try:
+            self._process.wait(_LEAVE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(_LEAVE_TIMEOUT_S)
+        self._control.close()
+
+    def _listen(self) -> None:
+        try:
+            while (message := self._receive()) is not None:
+                with self._state:
+                    self._take(message)
+                    self._state.notify_all()
+        except (OSError, ValueError):
+            pass
+        with self._state:
+            self._gone = True
+            for process in self._running.values():
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except OSError:
+                    pass
+                process.end(_UNKNOWN_STATUS)
+            self._running.clear()
+            self._state.notify_all()
+        self._process.wait()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        match message["event"]:
+            case "ready":
+                self._stamp = _stamp(message["files"])
+                self._files = message["files"]
+            case "forked":
+                number, pid = message["number"], message["pid"]
+                output = self._outputs.get(number)
+                if output is None:
+                    # Nobody waits for it any more.
+                    os.killpg(pid, signal.SIGKILL)
+                else:
+                    self._answers[number] = self._running[pid] = ForkedProcess(pid, output)
+            case "ended":
+                process = self._running.pop(message["pid"], None)
+                if process is not None:
+                    process.end(message["status"])
+            case _:
+                # It cannot import torch: it leaves by itself, and a fresh process says why.
+                pass
+
+    def _receive(self) -> dict[str, Any] | None:
+        head = self._exactly(_LENGTH.size)
+        body = self._exactly(_LENGTH.unpack(head)[0]) if head else b""
+        return json.loads(body) if body else None
+
+    def _exactly(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            part = self._control.recv(count - len(data))
+            if not part:
+                return b""
+            data += part
+        return data
+
+
+def _stamp(files: list[str]) -> Stamp:
+    """What tells that one of these files was replaced, or that something was installed into a folder."""
+    found: list[tuple[str, int, int, int]] = []
+    for file in files:
+        try:
+            status = os.stat(Path(file))
+        except OSError:
+            found.append((file, 0, 0, 0))
+            continue
+        found.append((file, status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(found)

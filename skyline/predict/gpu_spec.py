@@ -1,0 +1,36 @@
+"""What a GPU can do at most, as its maker states it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSpec:
+    """One model of GPU. Peaks are dense TFLOP/s, None where the hardware has no such format.
+
+    ``tflops_fp32`` is what ordinary 32-bit matrix products can reach: on AMD's CDNA parts that of the matrix units,
+    which PyTorch uses for them. ``memory_bytes`` is what the driver reports, which is less than what is printed on
+    the box. ``compute_capability`` is the pair that ``torch.cuda.get_device_capability`` gives.
+    ``board_power_watts`` tells the boards that cannot hold their clock.
+    """
+
+    name: str
+    full_name: str
+    vendor: str
+    architecture: str
+    memory_bytes: int
+    bandwidth_gb_s: float
+    multiprocessors: int
+    clock_mhz: int
+    l2_bytes: int
+    compute_capability: tuple[int, int]
+    board_power_watts: int
+    tflops_fp32: float
+    tflops_tf32: float | None = None
+    tflops_fp16: float | None = None
+    tflops_bf16: float | None = None
+    tflops_fp8: float | None = None
+    aliases: tuple[str, ...] = ()
+    fp16_on_tensor_cores: bool = True
+    """Whether the 16-bit peak is that of matrix units: older parts only have it for plain arithmetic."""

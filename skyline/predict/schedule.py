@@ -1,0 +1,126 @@
+"""Puts the records of a traced iteration on the clock: the host launches, the GPU follows, waits join them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from skyline.predict.host_cost import HostCost
+from skyline.trace.phase import Phase
+from skyline.trace.record import Allocation, IterationMark, Record, RecordKind, Trace
+
+_DEVICE_KINDS = frozenset({RecordKind.KERNEL, RecordKind.COPY})
+END_OF_ITERATION = "cudaDeviceSynchronize"
+"""Each iteration is taken to wait for its own GPU work: a host that runs ahead is held up sooner or later anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A record of the host and the GPU work that it launches, by their indices."""
+
+    host: int
+    device: int = -1
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The records of one iteration in the order of the host, told apart by what they do."""
+
+    records: tuple[Record, ...]
+    steps: tuple[_Step, ...]
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> Schedule:
+        """Of records with nominal times, which give the order only."""
+        ordered = tuple(sorted(records, key=lambda record: (record.start_us, record.kind in _DEVICE_KINDS)))
+        launched = {
+            record.correlation: index for index, record in enumerate(ordered) if record.kind in _DEVICE_KINDS
+        }
+        steps: list[_Step] = []
+        for index, record in enumerate(ordered):
+            if record.kind in _DEVICE_KINDS:
+                continue
+            device = launched.get(record.correlation, -1) if record.correlation else -1
+            # A copy from ordinary memory returns when it is done.
+            blocking = device >= 0 and ordered[device].kind is RecordKind.COPY
+            waits = record.kind is RecordKind.RUNTIME and (device < 0 or blocking)
+            steps.append(_Step(index, device, waits))
+        return cls(ordered, tuple(steps))
+
+    def place(self, durations_us: Sequence[float], cost: HostCost) -> tuple[list[float], list[float], float]:
+        """Start and end of every record in µs, and the end of the iteration; durations as in ``records``."""
+        starts = [0.0] * len(self.records)
+        ends = [0.0] * len(self.records)
+        host = 0.0
+        free: dict[str, float] = {}
+        for step in self.steps:
+            starts[step.host] = host
+            host += durations_us[step.host]
+            if step.device >= 0:
+                lane = self.records[step.device].lane
+                start = max(starts[step.host] + cost.launch_latency_us, free.get(lane, 0.0))
+                starts[step.device] = start
+                ends[step.device] = start + durations_us[step.device]
+                free[lane] = ends[step.device] + cost.turnaround_us
+            if step.waits:
+                busy_until = ends[step.device] if step.device >= 0 else max(free.values(), default=0.0)
+                host = max(host, busy_until + durations_us[step.host])
+            ends[step.host] = host
+        return starts, ends, max(host, *free.values(), 0.0) if free else host
+
+    def trace(self, nominal: Trace, durations_us: Sequence[float], cost: HostCost, iterations: int) -> Trace:
+        """So many iterations one after the other, each like this one; allocations are those of the last."""
+        starts, ends, until = self.place(durations_us, cost)
+        host_end = max((ends[step.host] for step in self.steps), default=0.0)
+        closing = self.records[self.steps[-1].host] if self.steps else None
+        made: list[Record] = []
+        marks: list[IterationMark] = []
+        whole = until + cost.wait_us
+        for index in range(iterations):
+            begin = index * whole
+            made += [
+                replace(
+                    record,
+                    iteration=index,
+                    start_us=begin + start,
+                    duration_us=end - start,
+                    correlation=record.correlation and record.correlation + index * len(self.records),
+                )
+                for record, start, end in zip(self.records, starts, ends, strict=True)
+            ]
+            if closing is not None:
+                made.append(
+                    Record(
+                        END_OF_ITERATION,
+                        RecordKind.RUNTIME,
+                        Phase.OTHER,
+                        closing.lane,
+                        index,
+                        begin + host_end,
+                        whole - host_end,
+                    )
+                )
+            marks.append(IterationMark(index, begin, begin + whole))
+        moved = self._moved(nominal.allocations, starts, ends, (iterations - 1) * whole)
+        return replace(nominal, iterations=tuple(marks), records=tuple(made), allocations=moved)
+
+    def _moved(
+        self, allocations: Sequence[Allocation], starts: Sequence[float], ends: Sequence[float], begin: float
+    ) -> tuple[Allocation, ...]:
+        """Allocations at the time of the host record during which they happened."""
+        hosts = [step.host for step in self.steps]
+        nominal = [self.records[index].start_us for index in hosts]
+        moved: list[Allocation] = []
+        for allocation in allocations:
+            position = bisect_right(nominal, allocation.time_us) - 1
+            if position < 0:
+                time_us = 0.0
+            else:
+                index = hosts[position]
+                record = self.records[index]
+                share = min(1.0, (allocation.time_us - record.start_us) / max(record.duration_us, 1e-9))
+                time_us = starts[index] + share * (ends[index] - starts[index])
+            moved.append(replace(allocation, time_us=begin + time_us))
+        return tuple(moved)

@@ -1,0 +1,142 @@
+"""Gives a traced profile its times: operators from a predictor, the host's share from typical costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+
+from skyline.graph.build import build, main_lane
+from skyline.interval import Interval
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.host_cost import HostCost
+from skyline.predict.operator_time import OperatorPredictor, OperatorTime
+from skyline.predict.schedule import Schedule
+from skyline.simulate.billing import billed_phases, billed_us
+from skyline.simulate.engine import simulate
+from skyline.trace.facts import Device
+from skyline.trace.phase import Phase
+from skyline.trace.prediction import Prediction
+from skyline.trace.profile import BareTimes, Profile
+from skyline.trace.record import Record, RecordKind, Trace
+from skyline.trace.shape import OperatorShape
+
+_ITERATIONS = 2
+_HOST = "host"
+_NOMINAL_US = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """The time of one record, and the name of those whose errors go along with its own."""
+
+    time_us: Interval
+    group: str
+    measured: bool
+
+
+def timed(
+    traced: Profile, gpu: GpuSpec, predictor: OperatorPredictor, cost: HostCost | None = None
+) -> Profile:
+    """The profile with predicted times on ``gpu``; the traced iteration stands for all of them.
+
+    Errors of operators of one group are taken to go together, those of different groups to be independent: each
+    group in turn is put at its low and high end, and what that does to the iteration is summed in squares.
+    """
+    cost = cost or HostCost()
+    first = min((mark.index for mark in traced.trace.iterations), default=0)
+    schedule = Schedule.of([record for record in traced.trace.records if record.iteration == first])
+    times = _times(schedule.records, traced.trace.shapes, gpu, predictor, cost)
+    values = [one.time_us.value for one in times]
+    trace = schedule.trace(traced.trace, values, cost, _ITERATIONS)
+    iteration_ms = _iteration(schedule, times, values, cost)
+    prediction = Prediction(
+        gpu.name, predictor.name, predictor.basis(gpu), iteration_ms, _unmeasured(schedule.records, times)
+    )
+    environment = replace(
+        traced.environment,
+        device=Device(gpu.full_name, "cuda"),
+        memory_capacity_bytes=gpu.memory_bytes,
+    )
+    return replace(
+        traced,
+        mode="predicted",
+        environment=environment,
+        trace=trace,
+        times=_bare(trace, iteration_ms.value),
+        recorded_ms=(),
+        prediction=prediction,
+    )
+
+
+def _times(
+    records: Sequence[Record],
+    shapes: Sequence[OperatorShape],
+    gpu: GpuSpec,
+    predictor: OperatorPredictor,
+    cost: HostCost,
+) -> list[_Timed]:
+    """One per record; each distinct shape is asked about once."""
+    asked: dict[tuple[int, bool], OperatorShape] = {}
+    for record in records:
+        if record.kind in (RecordKind.KERNEL, RecordKind.COPY) and record.shape >= 0:
+            copied = record.kind is RecordKind.COPY
+            asked[record.shape, copied] = (
+                _copy(record, shapes[record.shape]) if copied else shapes[record.shape]
+            )
+    answers: dict[tuple[int, bool], OperatorTime] = dict(
+        zip(asked, predictor.predict(tuple(asked.values()), gpu), strict=True)
+    )
+    found: list[_Timed] = []
+    for record in records:
+        shape = shapes[record.shape] if 0 <= record.shape < len(shapes) else None
+        answer = answers.get((record.shape, record.kind is RecordKind.COPY))
+        if record.kind not in (RecordKind.KERNEL, RecordKind.COPY):
+            found.append(_Timed(cost.of(record, shape), _HOST, True))
+        elif answer is not None:
+            found.append(_Timed(answer.time_us, answer.group, answer.measured))
+        else:
+            found.append(_Timed(Interval.exact(_NOMINAL_US), _HOST, False))
+    return found
+
+
+def _copy(record: Record, shape: OperatorShape) -> OperatorShape:
+    """What crosses the bus: the operator reads on one side what it writes on the other."""
+    return replace(shape, operator=record.name, flops=0, bytes_moved=max(1, shape.bytes_moved // 2))
+
+
+def _iteration(
+    schedule: Schedule, times: Sequence[_Timed], values: Sequence[float], cost: HostCost
+) -> Interval:
+    def iteration_us(durations: Sequence[float]) -> float:
+        return schedule.place(durations, cost)[2] + cost.wait_us
+
+    value = iteration_us(values)
+    below = above = 0.0
+    for group in sorted({one.group for one in times}):
+        low = [one.time_us.low if one.group == group else one.time_us.value for one in times]
+        high = [one.time_us.high if one.group == group else one.time_us.value for one in times]
+        below += (value - iteration_us(low)) ** 2
+        above += (iteration_us(high) - value) ** 2
+    # Each group alone stays above its low end; together they could not take more than all there is.
+    least = iteration_us([one.time_us.low for one in times])
+    return Interval(value, max(least, value - sqrt(below)), value + sqrt(above)).scaled(1e-3)
+
+
+def _unmeasured(records: Sequence[Record], times: Sequence[_Timed]) -> float:
+    on_gpu = [one for record, one in zip(records, times, strict=True) if record.kind is RecordKind.KERNEL]
+    total = sum(one.time_us.value for one in on_gpu)
+    return sum(one.time_us.value for one in on_gpu if not one.measured) / total if total else 0.0
+
+
+def _bare(trace: Trace, iteration_ms: float) -> BareTimes:
+    """The iteration and its parts: each moment belongs to what the GPU does, and to the host while it idles."""
+    lane = main_lane(trace)
+    timeline = simulate(build(trace))
+    phases = billed_phases(timeline, billed_us(timeline, lane))
+    factor = iteration_ms / phases.total if phases.total else 0.0
+
+    def part(phase: Phase) -> tuple[float, ...]:
+        return (phases[phase] * factor,)
+
+    return BareTimes((iteration_ms,), part(Phase.DATA), part(Phase.BACKWARD), part(Phase.OPTIMIZER))

@@ -1,0 +1,47 @@
+"""In a few words, what profiling kept away from the person's files and accounts, and what it let through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from skyline.trace.side_effect import SideEffect
+
+_NOUNS = {
+    "file": ("file", "files"),
+    "folder": ("folder", "folders"),
+    "removal": ("removal", "removals"),
+    "download": ("downloaded file", "downloaded files"),
+    "program": ("program", "programs"),
+}
+_MOST_NAMED = 3
+
+
+def kept_away(effects: Sequence[SideEffect]) -> str:
+    """``2 files, 1 folder; W&B off``; empty where nothing was kept away."""
+    kept = [effect for effect in effects if effect.outcome in ("redirected", "held back")]
+    counted = _counted(effect for effect in kept if effect.kind in _NOUNS)
+    trackers = dict.fromkeys(effect.target for effect in kept if effect.kind in ("tracker", "profiler"))
+    named = f"{', '.join(trackers)} off" if trackers else ""
+    return "; ".join(part for part in (counted, named) if part)
+
+
+def let_through(effects: Sequence[SideEffect]) -> str:
+    """``1 downloaded file; host example.org; program git``; empty where nothing of note happened for real."""
+    allowed = [effect for effect in effects if effect.outcome == "allowed"]
+    counted = _counted(effect for effect in allowed if effect.kind in _NOUNS and effect.kind != "program")
+    parts = [counted]
+    for kind, one, many in (("network", "host", "hosts"), ("program", "program", "programs"), ("tracker", "", "")):
+        names = list(dict.fromkeys(effect.target for effect in allowed if effect.kind == kind))
+        if names:
+            shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+            parts.append(f"{one if len(names) == 1 else many} {shown}".strip())
+    return "; ".join(part for part in parts if part)
+
+
+def _counted(effects: Iterable[SideEffect]) -> str:
+    counts: dict[str, int] = {}
+    for effect in effects:
+        counts[effect.kind] = counts.get(effect.kind, 0) + 1
+    return ", ".join(
+        f"{counts[kind]} {one if counts[kind] == 1 else many}" for kind, (one, many) in _NOUNS.items() if kind in counts
+    )

@@ -1,0 +1,92 @@
+"""One line of the person's source in full: every phase, memory, arithmetic, and what it calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.text import Text
+
+from skyline import units
+from skyline.errors import UsageError
+from skyline.report.schema import LineReport, ProfileReport
+from skyline.report.text.page import PHASE_STYLES, Column, Page
+from skyline.trace.phase import Phase
+
+_ALWAYS = 1.0 - 1e-9
+
+
+def find_line(report: ProfileReport, place: str) -> LineReport:
+    """The line that ``FILE:LINE`` or ``LINE`` (of the script) names. Raises UsageError where nothing was billed."""
+    name, _, number = place.rpartition(":")
+    if not number.isdigit():
+        raise UsageError(f"{place} names no line", hint="Write --line 42 or --line model.py:42.")
+    wanted = name or report.script
+    for line in report.lines:
+        if line.file and line.line == int(number) and _is_file(line.file, wanted):
+            return line
+    raise UsageError(
+        f"Nothing was billed to line {number} of {Path(wanted).name}",
+        hint="The dearest lines are in `skyline show`; all of them are in its --json.",
+    )
+
+
+def render_line(report: ProfileReport, line: LineReport, page: Page) -> None:
+    """Everything that the profile knows of one line."""
+    scale = units.time_scale((report.iteration_ms.value,))
+    page.title(page.place(line.file, line.line, page.width).plain, line.function)
+    page.line(page.cut(line.source.strip(), page.width))
+    page.blank()
+    for phase in Phase:
+        value = float(getattr(line, f"{phase.value}_ms", 0.0))
+        if scale.number(value).strip("0."):
+            page.line(page.text(f"{phase.value:<10}", PHASE_STYLES[phase]), page.text(scale.text(value)))
+    page.line(
+        page.text(f"{'in all':<10}"),
+        page.text(f"{scale.text(line.self_ms)}, {units.format_share(line.share)}"),
+    )
+    for remark in _remarks(line):
+        page.paragraph(remark, style="dim")
+    if line.parts:
+        page.blank()
+        page.title("Of which", f"{scale.unit} per iteration")
+        rows: list[tuple[Text, ...]] = []
+        for part in line.parts:
+            rest = page.width - 24
+            name = page.shortened(part.module, max(12, rest * 3 // 5)) if part.module else page.text("")
+            rows.append(
+                (
+                    page.text(scale.number(part.self_ms)),
+                    name,
+                    page.shortened(part.callee, max(8, rest * 2 // 5)),
+                )
+            )
+        page.table((Column(scale.unit), Column("module", "left"), Column("calls", "left")), rows)
+
+
+def _remarks(line: LineReport) -> list[str]:
+    found: list[str] = []
+    if line.calls:
+        found.append(f"the iteration comes to it {units.format_count(line.calls)} times")
+    if line.frequency < _ALWAYS:
+        found.append(f"ran in {units.format_share(line.frequency)} of the recorded iterations only")
+    if line.gpu_ms > 0:
+        found.append(f"its kernels keep the GPU busy for {line.gpu_ms:.3g} ms, beside the times above")
+    if line.flops:
+        found.append(f"{line.flops / 1e9:.3g} billion operations, forward and backward")
+    if line.activation_bytes:
+        found.append(f"keeps {units.format_bytes(line.activation_bytes)} for its backward work")
+    if line.peak_bytes:
+        found.append(f"had taken {units.format_bytes(line.peak_bytes)} of what was live at the memory peak")
+    return found
+
+
+def _is_file(path: str, wanted: str) -> bool:
+    given = Path(wanted)
+    return path == str(given) or Path(path).parts[-len(given.parts) :] == given.parts or _same(path, given)
+
+
+def _same(path: str, given: Path) -> bool:
+    try:
+        return Path(path).resolve() == given.resolve()
+    except OSError:
+        return False

@@ -1,0 +1,380 @@
+"""The person's files are as they were, whatever the script does to them, and the script does not notice."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skyline.capture
+
+CHILD = Path(skyline.capture.__file__).parent / "child" / "__main__.py"
+RUN = """
+import runpy, sys
+runpy.run_path(sys.argv[1])["load_package"]()
+from _skyline_child.sandbox import Sandbox
+script, scratch, policy = sys.argv[2:5]
+Sandbox(scratch, script, policy).install()
+sys.path.insert(0, script.rpartition("/")[0])
+exec(compile(open(script).read(), script, "exec"), {"__name__": "__main__", "__file__": script})
+"""
+
+Effects = list[dict[str, Any]]
+Sandboxed = Callable[..., Effects]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "out" / "old").mkdir(parents=True)
+    (folder / "data").mkdir()
+    (folder / "empty").mkdir()
+    (folder / "out" / "old" / "best.pt").write_text("precious")
+    (folder / "notes.txt").write_text("mine")
+    (folder / "log.txt").write_text("old\n")
+    (folder / "data" / "a.txt").write_text("a")
+    (folder / "data" / "b.txt").write_text("b")
+    (folder / "local.py").write_text("value = 1\n")
+    return folder
+
+
+@pytest.fixture
+def sandboxed(folder: Path, tmp_path: Path) -> Sandboxed:
+    """Runs statements as the capture's child would, only without torch; gives what was noted."""
+
+    def run(source: str, policy: str = "redirect", **environment: str) -> Effects:
+        scratch = tmp_path / "scratch"
+        scratch.mkdir(exist_ok=True)
+        script = folder / "train.py"
+        script.write_text("import os, pathlib, shutil\n" + textwrap.dedent(source))
+        ended = subprocess.run(
+            [sys.executable, "-c", RUN, str(CHILD), str(script), str(scratch), policy],
+            cwd=folder,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        script.unlink()
+        assert ended.returncode == 0, ended.stderr
+        log = scratch / "effects.jsonl"
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    return run
+
+
+def picture(folder: Path) -> dict[str, object]:
+    """Everything below a folder: contents, modes and times."""
+    return {
+        str(path.relative_to(folder)): (
+            path.lstat().st_mode,
+            None if path.is_dir() else (path.read_bytes(), path.lstat().st_mtime_ns),
+        )
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+WRITES = {
+    "makedirs and files in them": """
+        os.makedirs("runs/1/logs")
+        os.makedirs("runs/1/logs", exist_ok=True)
+        open("runs/1/logs/a.csv", "w").write("1,2")
+        assert os.path.isdir("runs/1") and os.listdir("runs") == ["1"]
+        assert open("runs/1/logs/a.csv").read() == "1,2"
+        import glob
+        assert glob.glob("runs/*/logs/*.csv") == ["runs/1/logs/a.csv"]
+        """,
+    "pathlib": """
+        path = pathlib.Path("runs/x.txt")
+        path.parent.mkdir()
+        path.write_text("1")
+        path.touch()
+        assert path.exists() and path.read_text() == "1" and [p.name for p in path.parent.iterdir()] == ["x.txt"]
+        path.rename("runs/y.txt")
+        assert not path.exists() and pathlib.Path("runs/y.txt").is_file()
+        pathlib.Path("notes.txt").touch()
+        """,
+    "cleaning the output folder": """
+        shutil.rmtree("out")
+        assert not os.path.exists("out") and "out" not in os.listdir(".")
+        os.makedirs("out")
+        assert os.listdir("out") == []
+        open("out/new", "w").close()
+        assert sorted(os.listdir("out")) == ["new"]
+        shutil.rmtree("out")
+        shutil.rmtree("out", ignore_errors=True)
+        assert not os.path.exists("out")
+        """,
+    "removing a file twice": """
+        os.remove("notes.txt")
+        assert not os.path.exists("notes.txt")
+        for call in (os.remove, open, os.stat, lambda name: os.rename(name, "elsewhere")):
+            try:
+                call("notes.txt")
+            except FileNotFoundError as error:
+                assert error.filename == "notes.txt"
+            else:
+                raise AssertionError(call)
+        pathlib.Path("notes.txt").write_text("again")
+        assert open("notes.txt").read() == "again"
+        """,
+    "renaming": """
+        os.rename("data", "data_old")
+        assert not os.path.exists("data") and sorted(os.listdir("data_old")) == ["a.txt", "b.txt"]
+        open("data_old/c.txt", "w").write("c")
+        os.replace("data_old/c.txt", "data_old/a.txt")
+        assert open("data_old/a.txt").read() == "c" and open("data_old/b.txt").read() == "b"
+        shutil.move("data_old/b.txt", "b.txt")
+        assert sorted(os.listdir("data_old")) == ["a.txt"]
+        os.rename("log.txt", "log.1.txt")
+        assert open("log.1.txt").read() == "old\\n"
+        """,
+    "appending and changing in place": """
+        with open("log.txt", "a") as log:
+            log.write("new")
+        assert open("log.txt").read() == "old\\nnew"
+        with open("notes.txt", "r+") as notes:
+            notes.write("M")
+        assert open("notes.txt").read() == "Mine"
+        os.truncate("data/a.txt", 0)
+        assert os.path.getsize("data/a.txt") == 0
+        os.chmod("data/b.txt", 0o600)
+        os.utime("data/b.txt", (1, 1))
+        """,
+    "copying": """
+        shutil.copy("notes.txt", "data/notes.txt")
+        shutil.copytree("data", "data2")
+        assert sorted(os.listdir("data2")) == ["a.txt", "b.txt", "notes.txt"]
+        shutil.make_archive("archive", "zip", "data")
+        assert os.path.getsize("archive.zip") > 0
+        """,
+    "links": """
+        open("ckpt_1", "w").write("1")
+        os.symlink("ckpt_1", "latest")
+        assert open("latest").read() == "1" and os.readlink("latest") == "ckpt_1"
+        os.link("notes.txt", "hard.txt")
+        open("hard.txt", "a").write("more")
+        """,
+    "folders": """
+        os.rmdir("empty")
+        assert not os.path.isdir("empty")
+        os.mkdir("empty")
+        for call, error in (
+            (lambda: os.mkdir("empty"), FileExistsError),
+            (lambda: os.mkdir("nowhere/x"), FileNotFoundError),
+            (lambda: open("nowhere/x", "w"), FileNotFoundError),
+            (lambda: open("notes.txt", "x"), FileExistsError),
+            (lambda: open("data", "w"), IsADirectoryError),
+            (lambda: os.rmdir("data"), OSError),
+        ):
+            try:
+                call()
+            except error:
+                continue
+            raise AssertionError(error)
+        """,
+    "changing into a new folder": """
+        os.mkdir("new")
+        os.chdir("new")
+        open("in_it", "w").write("x")
+        assert os.path.basename(os.getcwd()) == "new"
+        assert open("../notes.txt").read() == "mine" and open(os.path.abspath("in_it")).read() == "x"
+        os.chdir("..")
+        assert os.listdir("new") == ["in_it"] and [names for _, _, names in os.walk("new")] == [["in_it"]]
+        """,
+    "low level and temporary files": """
+        import tempfile
+        descriptor = os.open("low", os.O_CREAT | os.O_WRONLY)
+        os.write(descriptor, b"1")
+        os.close(descriptor)
+        assert open("low").read() == "1"
+        with tempfile.NamedTemporaryFile(dir="data", suffix=".part") as file:
+            file.write(b"1")
+            assert os.path.exists(file.name)
+        assert not os.path.exists(file.name)
+        with tempfile.TemporaryDirectory() as scratch:
+            pathlib.Path(scratch, "x").write_text("1")
+        left = tempfile.mkdtemp()
+        assert os.path.isdir(left)
+        """,
+    "archives, compression, logging, databases": """
+        import bz2, csv, gzip, json, logging, pickle, shelve, sqlite3, tarfile
+        with tarfile.open("t.tgz", "w:gz") as archive:
+            archive.add("notes.txt")
+        with gzip.open("g.gz", "wt") as file:
+            file.write("x")
+        with bz2.open("b.bz2", "wt") as file:
+            file.write("x")
+        json.dump({}, open("j.json", "w"))
+        pickle.dump([1], open("p.pkl", "wb"))
+        csv.writer(open("c.csv", "w")).writerow([1])
+        logging.basicConfig(filename="train.log")
+        logging.warning("seen")
+        assert "seen" in open("train.log").read()
+        database = sqlite3.connect("runs.db")
+        database.execute("create table t (x)")
+        database.commit()
+        assert os.path.exists("runs.db")
+        """,
+    "numpy": """
+        import numpy
+        numpy.save("a.npy", numpy.zeros(3))
+        assert numpy.load("a.npy").shape == (3,)
+        numpy.savez("a.npz", x=numpy.zeros(3))
+        numpy.savetxt("a.txt", numpy.zeros(3))
+        numpy.ones(4).tofile("raw.bin")
+        assert numpy.fromfile("raw.bin").shape == (4,)
+        mapped = numpy.memmap("m.dat", mode="w+", dtype="uint8", shape=10)
+        mapped[:] = 1
+        mapped.flush()
+        assert open("m.dat", "rb").read() == bytes([1] * 10)
+        numpy.memmap("notes.txt", dtype="uint8")[0] = 0
+        """,
+    "compiled modules": "import local\nassert local.value == 1\n",
+    "a forked worker": """
+        pid = os.fork()
+        if not pid:
+            open("by_worker", "w").write("w")
+            os._exit(0)
+        os.waitpid(pid, 0)
+        assert open("by_worker").read() == "w"
+        """,
+}
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_the_folder_is_as_it_was_and_the_script_sees_its_own_doing(
+    what: str, folder: Path, sandboxed: Sandboxed
+) -> None:
+    before = picture(folder)
+
+    effects = sandboxed(WRITES[what])
+
+    assert picture(folder) == before
+    assert all(effect["outcome"] in ("redirected", "held back") for effect in effects)
+    assert effects or what == "compiled modules"
+
+
+def test_each_effect_is_noted_once_with_its_line(folder: Path, sandboxed: Sandboxed) -> None:
+    effects = sandboxed(
+        """
+        for step in range(100):
+            open("log.txt", "a").write("x")
+        shutil.rmtree("out")
+        """
+    )
+
+    removal = effects[-1]
+    assert (removal["kind"], removal["target"], removal["outcome"]) == ("removal", str(folder / "out"), "held back")
+    assert removal["line"]["line"] == 5
+    assert {effect["target"] for effect in effects[:-1]} == {str(folder / "log.txt")}
+    assert effects[-2]["count"] == 64
+
+
+def test_everything_happens_where_it_is_allowed(folder: Path, sandboxed: Sandboxed) -> None:
+    effects = sandboxed(
+        """
+        os.makedirs("runs")
+        open("runs/a", "w").write("1")
+        os.rename("runs/a", "runs/b")
+        os.remove("notes.txt")
+        shutil.rmtree("out")
+        """,
+        policy="allow",
+    )
+
+    assert (folder / "runs" / "b").read_text() == "1"
+    assert not (folder / "notes.txt").exists()
+    assert not (folder / "out").exists()
+    assert {effect["outcome"] for effect in effects} == {"allowed"}
+
+
+def test_a_librarys_cache_is_written_for_real(folder: Path, sandboxed: Sandboxed, tmp_path: Path) -> None:
+    library = tmp_path / "site-packages" / "fonts"
+    library.mkdir(parents=True)
+    (library / "__init__.py").write_text(
+        "import os\ncache = os.environ['XDG_CACHE_HOME']\nos.makedirs(cache + '/fonts')\n"
+        "open(cache + '/fonts/list', 'w').write('x')\nopen('report.txt', 'w').write('x')\n"
+    )
+
+    effects = sandboxed(
+        "import fonts\nassert open('report.txt').read() == 'x'",
+        PYTHONPATH=str(library.parent),
+        XDG_CACHE_HOME=str(tmp_path / "cache"),
+    )
+
+    assert (tmp_path / "cache" / "fonts" / "list").exists()
+    assert not (folder / "report.txt").exists()
+    assert [Path(effect["target"]).name for effect in effects] == ["report.txt"]
+
+
+def test_a_download_stays_so_that_it_is_not_made_twice(folder: Path, sandboxed: Sandboxed) -> None:
+    effects = sandboxed(
+        f"""
+        import urllib.request
+        os.makedirs("raw", exist_ok=True)
+        urllib.request.urlretrieve({(folder / "notes.txt").as_uri()!r}, "raw/notes.txt")
+        assert open("raw/notes.txt").read() == "mine"
+        """
+    )
+
+    assert (folder / "raw" / "notes.txt").read_text() == "mine"
+    assert {(effect["kind"], effect["outcome"]) for effect in effects} == {
+        ("folder", "redirected"),
+        ("download", "allowed"),
+    }
+
+
+def test_programs_and_hosts_are_noted_and_trackers_are_held_back(sandboxed: Sandboxed) -> None:
+    effects = sandboxed(
+        """
+        import socket, subprocess
+        subprocess.run(["true", "--api-key", "s3cr3t-value"])
+        os.system("true")
+        assert os.environ["WANDB_MODE"] == "disabled"
+        for host in ("data.invalid", "api.wandb.ai", "localhost"):
+            try:
+                socket.create_connection((host, 9), timeout=1)
+            except OSError:
+                pass
+        """
+    )
+
+    assert {(effect["kind"], effect["target"], effect["outcome"]) for effect in effects} == {
+        ("program", "true", "allowed"),
+        ("network", "data.invalid", "allowed"),
+        ("tracker", "api.wandb.ai", "held back"),
+    }
+
+
+def test_a_folder_that_is_gone_and_no_descriptors_left(folder: Path, sandboxed: Sandboxed) -> None:
+    before = picture(folder)
+    sandboxed(
+        """
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+        kept = []
+        try:
+            while True:
+                kept.append(open("log.txt", "a"))
+        except OSError as error:
+            assert error.errno == 24, error
+        for file in kept:
+            file.close()
+        os.mkdir("gone")
+        os.chdir("gone")
+        os.rmdir("../gone")
+        try:
+            open("x", "w")
+        except OSError:
+            pass
+        """
+    )
+    assert picture(folder) == before

@@ -1,0 +1,222 @@
+"""Runs that a resident process forks: like fresh ones in everything that the script can see, and as easy to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from skyline.capture.nursery import Nursery
+from skyline.capture.process import Starter, start_fresh
+from skyline.capture.request import CaptureRequest, Progress
+from skyline.capture.session import capture
+from skyline.errors import CaptureImpossible, SkylineError
+from skyline.trace.profile import Profile
+
+pytestmark = [
+    pytest.mark.capture,
+    pytest.mark.skipif(sys.platform != "linux", reason="runs are forked on Linux alone"),
+]
+
+Write = Callable[..., Path]
+
+TRAINING = """
+import torch
+w = torch.nn.Parameter(torch.ones(1))
+optimizer = torch.optim.SGD([w], lr=0.1)
+for _ in range(100_000):
+    (w * w).sum().backward()
+    optimizer.step()
+"""
+
+WORLD = """
+import json, os, random, signal, sys, threading
+import numpy, torch
+names = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE]
+own = {"SKYLINE_RUN"}
+print("WORLD" + json.dumps({
+    "argv": sys.argv, "path": sys.path, "name": __name__, "file": __file__, "folder": os.getcwd(),
+    "environment": {name: value for name, value in os.environ.items() if name not in own},
+    "seed": torch.initial_seed(), "threads": torch.get_num_threads(), "inter": torch.get_num_interop_threads(),
+    "signals": [str(signal.getsignal(name)) for name in names], "wakeup": signal.set_wakeup_fd(-1),
+    "python_threads": [thread.name for thread in threading.enumerate()],
+    "leads_its_session": os.getsid(0) == os.getpid(), "stdout": sys.stdout.encoding, "input": sys.stdin.read(),
+    "main": sys.modules["__main__"].__file__, "cuda": torch.cuda.is_initialized(),
+    "drawn": torch.rand(3).tolist(),
+}) + "=====" + json.dumps([random.random(), numpy.random.rand()]) + "-----", flush=True)
+"""
+
+
+@pytest.fixture
+def nursery() -> Iterator[Nursery]:
+    made = Nursery(most=1)
+    yield made
+    made.close()
+    deadline = time.monotonic() + 5
+    while children := psutil.Process().children(recursive=True):
+        assert time.monotonic() < deadline, children
+        time.sleep(0.05)
+
+
+def run(
+    path: Path, starter: Starter, *arguments: str, stages: list[Progress] | None = None, **options: object
+) -> tuple[Profile, str]:
+    settings: dict[str, object] = {"settle_s": 0.1, "batch_points": 0, "timeout_s": 60.0, **options}
+    request = CaptureRequest(path, tuple(arguments), working_directory=path.parent, **settings)  # type: ignore[arg-type]
+    printed: list[str] = []
+    said: list[Progress] = [] if stages is None else stages
+    return capture(request, progress=said.append, output=printed.append, starter=starter), "".join(printed)
+
+
+def world(printed: str) -> tuple[dict[str, object], list[float]]:
+    seen, _, rest = printed.partition("WORLD")[2].partition("=====")
+    return json.loads(seen), json.loads(rest.partition("-----")[0])
+
+
+def test_a_forked_run_sees_what_a_fresh_one_sees(script: Write, nursery: Nursery) -> None:
+    path = script(WORLD + TRAINING)
+    fresh, drawn_fresh = world(run(path, start_fresh, "--epochs", "3")[1])
+    first, drawn_first = world(run(path, nursery.start, "--epochs", "3")[1])
+    second, drawn_second = world(run(path, nursery.start, "--epochs", "3")[1])
+    assert first == fresh
+    assert second == fresh
+    assert fresh["argv"] == [str(path), "--epochs", "3"]
+    # What a fresh process seeds by chance differs from fork to fork too.
+    for python_and_numpy in zip(drawn_fresh, drawn_first, drawn_second, strict=True):
+        assert len(set(python_and_numpy)) == 3
+    assert len(nursery.pids) == 1
+
+
+def test_one_process_imports_for_all_runs_and_nothing_is_left_open(script: Write, nursery: Nursery) -> None:
+    path = script(TRAINING)
+    profile, _ = run(path, nursery.start, batch_points=0)
+    assert profile.times.steps_ms
+    (resident,) = nursery.pids
+    files, own = psutil.Process(resident).num_fds(), psutil.Process().num_fds()
+    for _ in range(3):
+        run(path, nursery.start)
+    assert nursery.pids == (resident,)
+    assert psutil.Process(resident).num_fds() == files
+    assert psutil.Process().num_fds() == own
+    assert psutil.Process(resident).children() == []
+    # It holds torch, and has run nothing of the script.
+    assert psutil.Process(resident).memory_info().rss > 50_000_000
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import os\nprint('last words', flush=True)\nos._exit(7)\n", "status 7"),
+        ("import ctypes\nctypes.string_at(0)\n", "SIGSEGV"),
+        ("import os, signal\nos.killpg(0, signal.SIGKILL)\n", "SIGKILL"),
+        ("def broken(:\n    pass\n", "SyntaxError"),
+    ],
+)
+def test_how_a_forked_run_ended_is_known(script: Write, nursery: Nursery, source: str, message: str) -> None:
+    with pytest.raises(SkylineError, match=message):
+        run(script(source), nursery.start)
+    assert len(nursery.pids) == 1
+
+
+def test_a_script_that_kills_its_parent_costs_only_its_own_run(script: Write, nursery: Nursery) -> None:
+    with pytest.raises(SkylineError, match="SIGKILL"):
+        run(script("import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(60)\n"), nursery.start)
+    (killed,) = nursery.pids
+    assert run(script(TRAINING), nursery.start)[0].times.steps_ms
+    (resident,) = nursery.pids
+    assert resident != killed
+
+
+def test_an_install_beside_torch_replaces_the_resident_process(
+    script: Write, nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "more" / "site-packages"
+    installed.mkdir(parents=True)
+    monkeypatch.setenv("PYTHONPATH", str(installed))
+    path = script("try:\n    import new_package\nexcept ImportError:\n    new_package = None\n" + TRAINING)
+    run(path, nursery.start)
+    before = nursery.pids
+    (installed / "new_package.py").write_text("print('here it is')\n")
+    assert "here it is" in run(path, nursery.start)[1]
+    assert len(nursery.pids) == 1
+    assert nursery.pids != before
+    # Other variables that count at import make it another one; no more are kept than were asked for.
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert run(path, nursery.start)[0].environment.intraop_threads == 2
+    assert len(nursery.pids) == 1
+
+
+def test_without_torch_the_reason_is_the_usual_one(script: Write, nursery: Nursery, tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+    bare.chmod(0o755)
+    with pytest.raises(CaptureImpossible, match="PyTorch is not installed"):
+        run(script(TRAINING), nursery.start, interpreter=str(bare))
+
+
+def test_closing_ends_the_runs_that_are_under_way(script: Write, nursery: Nursery) -> None:
+    pid_file = script("", "pid.txt")
+    path = script("import os, time\nprint('pid', os.getpid(), flush=True)\ntime.sleep(100)\n")
+    printed: list[str] = []
+    failed: list[BaseException] = []
+
+    def profile() -> None:
+        request = CaptureRequest(path, working_directory=path.parent, batch_points=0)
+        try:
+            capture(request, progress=lambda _: None, output=printed.append, starter=nursery.start)
+        except SkylineError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=profile)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while "pid" not in "".join(printed):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    pid = int("".join(printed).split()[1])
+    nursery.close()
+    thread.join(20)
+    assert len(failed) == 1
+    assert not psutil.pid_exists(pid)
+    assert os.path.exists(pid_file)
+    # From now on there is nobody to fork.
+    assert run(script(TRAINING), nursery.start)[0].times.steps_ms
+    assert nursery.pids == ()
+
+
+def test_the_first_figures_come_before_the_profile(script: Write, nursery: Nursery) -> None:
+    script("rate = 0.1\n", "settings.py")
+    source = "import time\nimport settings\ntime.sleep(0.2)\nbatch_size = 16\n" + TRAINING.replace(
+        "(w * w).sum()", "(w * torch.ones(batch_size, 1)).sum()"
+    )
+    path = script(source)
+    stages: list[Progress] = []
+    profile, _ = run(path, nursery.start, stages=stages)
+    known = [progress.known for progress in stages if progress.known is not None]
+    assert known[0].iteration_ms is None
+    assert known[0].loop_line == source.splitlines().index("for _ in range(100_000):") + 1
+    first = known[-1]
+    assert first.iteration_ms is not None
+    assert first.script_s is not None
+    assert first.script_s > 0.2
+    assert stages.index(next(one for one in stages if one.known is first)) < len(stages) - 1
+    # A module that was only imported is as much a part of the run as the lines that take time.
+    assert str(path.parent / "settings.py") in first.files
+    assert str((path.parent / "settings.py").resolve()) in [source.path for source in profile.sources]
+
+
+def test_the_signal_of_a_terminal_does_not_reach_it(script: Write, nursery: Nursery) -> None:
+    run(script(TRAINING), nursery.start)
+    (resident,) = nursery.pids
+    assert os.getsid(resident) == resident
+    os.kill(resident, signal.SIGTERM)
+    psutil.Process(resident).wait(10) if psutil.pid_exists(resident) else None
+    assert run(script(TRAINING), nursery.start)[0].times.steps_ms

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from skyline.analysis.analyse import analyse
+from skyline.interval import Interval
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.host_cost import HostCost
+from skyline.predict.operator_time import OperatorTime
+from skyline.predict.schedule import END_OF_ITERATION
+from skyline.predict.timed import timed
+from skyline.report.basis import basis_parts, memory_remark
+from skyline.report.build import profile_report
+from skyline.report.headline import headline
+from skyline.trace.phase import Phase
+from skyline.trace.profile import Profile
+from skyline.trace.record import RecordKind
+from skyline.trace.shape import OperatorShape
+
+HOST = HostCost(launch_us=10.0, operator_us=2.0, wait_us=4.0, launch_latency_us=5.0, turnaround_us=0.0)
+
+
+class Told:
+    """A predictor that says what it was told: one time for products, one for everything else."""
+
+    name = "told"
+
+    def __init__(self, product_us: float, other_us: float, spread: float = 0.0) -> None:
+        self.times = (product_us, other_us)
+        self.spread = spread
+        self.asked: list[OperatorShape] = []
+
+    def basis(self, device: GpuSpec) -> str:
+        return f"what was told of the {device.name}"
+
+    def predict(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
+        self.asked += shapes
+        answers: list[OperatorTime] = []
+        for shape in shapes:
+            product = shape.operator == "aten::mm"
+            value = self.times[0 if product else 1]
+            interval = Interval(value, value * (1 - self.spread), value * (1 + self.spread))
+            answers.append(OperatorTime(interval, product, "product" if product else "other"))
+        return answers
+
+
+def test_a_gpu_that_is_slow_sets_the_iteration(traced: Profile, gpu: GpuSpec):
+    made = timed(traced, gpu, Told(10_000.0, 1_000.0), HOST)
+    assert made.times.steps_ms[0] == pytest.approx(2 * 10 + 4 * 1, abs=0.2)
+
+
+def test_a_gpu_that_is_fast_leaves_the_host_to_set_it(traced: Profile, gpu: GpuSpec):
+    made = timed(traced, gpu, Told(0.1, 0.1), HOST)
+    host_us = 6 * HOST.launch_us + HOST.operator_us + 2 * HOST.wait_us
+    assert made.times.steps_ms[0] * 1e3 == pytest.approx(host_us, abs=12)
+
+
+def test_each_distinct_shape_is_asked_about_once_and_a_copy_by_what_crosses_the_bus(
+    traced: Profile, gpu: GpuSpec
+):
+    told = Told(10.0, 10.0)
+    timed(traced, gpu, told, HOST)
+    assert sorted(shape.operator for shape in told.asked) == ["Memcpy HtoD", "aten::gelu", "aten::mm"]
+    assert next(shape for shape in told.asked if shape.operator == "Memcpy HtoD").bytes_moved == 4096
+
+
+def test_kernels_start_after_their_launch_and_never_overlap(traced: Profile, gpu: GpuSpec):
+    made = timed(traced, gpu, Told(300.0, 20.0), HOST)
+    launches = {record.correlation: record for record in made.trace.records if record.lane == "cpu:main"}
+    until = 0.0
+    for kernel in (record for record in made.trace.records if record.lane == "gpu:0"):
+        assert kernel.start_us >= launches[kernel.correlation].start_us + HOST.launch_latency_us - 1e-9
+        assert kernel.start_us >= until - 1e-9
+        until = kernel.end_us
+    hosts = [record for record in made.trace.records if record.lane == "cpu:main"]
+    assert all(
+        later.start_us >= earlier.end_us - 1e-9 for earlier, later in zip(hosts, hosts[1:], strict=False)
+    )
+
+
+def test_waiting_for_a_number_lasts_until_the_gpu_is_done(traced: Profile, gpu: GpuSpec):
+    made = timed(traced, gpu, Told(5_000.0, 20.0), HOST)
+    wait = next(record for record in made.trace.records if record.name == "cudaStreamSynchronize")
+    forward = [
+        record for record in made.trace.records if record.phase is Phase.FORWARD and record.lane == "gpu:0"
+    ]
+    assert wait.end_us >= forward[1].end_us
+    assert wait.duration_us > 4_000
+
+
+def test_every_iteration_ends_when_its_gpu_work_does(traced: Profile, gpu: GpuSpec):
+    made = timed(traced, gpu, Told(5_000.0, 20.0), HOST)
+    ends = [record.end_us for record in made.trace.records if record.name == END_OF_ITERATION]
+    assert ends == pytest.approx([mark.end_us for mark in made.trace.iterations])
+    assert len({record.iteration for record in made.trace.records}) == len(made.trace.iterations) == 2
+
+
+def test_the_graph_of_it_replays_to_the_same_time(traced: Profile, gpu: GpuSpec):
+    for told in (Told(5_000.0, 20.0), Told(3.0, 2.0), Told(40.0, 30.0)):
+        analysis = analyse(timed(traced, gpu, told, HOST))
+        assert analysis.replay_error < 0.05
+        assert analysis.baseline.simulated_ms == pytest.approx(analysis.baseline.iteration_ms.value, rel=0.05)
+
+
+def test_time_goes_to_the_lines_and_phases_whose_kernels_run(traced: Profile, gpu: GpuSpec):
+    analysis = analyse(timed(traced, gpu, Told(10_000.0, 1_000.0), HOST))
+    total = analysis.baseline.iteration_ms.value
+    assert analysis.phases.total == pytest.approx(total)
+    assert analysis.phases.forward == pytest.approx(11.0, rel=0.02)
+    assert analysis.phases.backward == pytest.approx(11.0, rel=0.02)
+    assert analysis.phases.optimizer == pytest.approx(1.0, rel=0.05)
+    assert sum(line.self_ms for line in analysis.lines) == pytest.approx(total)
+    assert analysis.lines[0].line == 5
+    assert analysis.lines[0].self_ms > 0.9 * total
+
+
+def test_the_interval_holds_what_each_group_does_to_the_iteration(traced: Profile, gpu: GpuSpec):
+    sure = timed(traced, gpu, Told(10_000.0, 1_000.0), HOST).prediction
+    unsure = timed(traced, gpu, Told(10_000.0, 1_000.0, spread=0.3), HOST).prediction
+    assert sure is not None
+    assert unsure is not None
+    assert sure.iteration_ms.high - sure.iteration_ms.low < 0.2
+    # Products move it by 6 ms and the rest by 1.2 ms either way, independently.
+    assert unsure.iteration_ms.high - unsure.iteration_ms.value == pytest.approx(6.12, abs=0.1)
+    assert unsure.iteration_ms.value - unsure.iteration_ms.low == pytest.approx(6.12, abs=0.1)
+
+
+def test_what_was_never_measured_is_weighed_by_time(traced: Profile, gpu: GpuSpec):
+    made = timed(traced, gpu, Told(3_000.0, 1_000.0), HOST)
+    assert made.prediction is not None
+    assert made.prediction.unmeasured_share == pytest.approx(3 / 9)
+
+
+def test_memory_follows_the_host_into_the_last_iteration(traced: Profile, gpu: GpuSpec):
+    made = timed(traced, gpu, Told(10_000.0, 1_000.0), HOST)
+    last = made.trace.iterations[-1]
+    times = [allocation.time_us for allocation in made.trace.allocations]
+    assert times == sorted(times)
+    assert all(last.start_us <= time <= last.end_us for time in times)
+    taken, freed = times
+    wait = [record for record in made.trace.records if record.name == "cudaStreamSynchronize"][-1]
+    assert taken <= wait.start_us < wait.end_us <= freed + 1e-6
+
+
+def test_it_says_that_it_is_predicted_for_what_and_on_what(traced: Profile, gpu: GpuSpec):
+    made = timed(replace(traced, peak_bytes=2 * 2**30), gpu, Told(10_000.0, 1_000.0), HOST)
+    report = profile_report(analyse(made))
+    assert report.mode == "predicted"
+    assert "(predicted, X1)" in headline(report)
+    words = " · ".join(basis_parts(report))
+    assert "for Example X1" in words
+    assert "nothing was run" in words
+    assert "what was told of the X1" in words
+    assert memory_remark(report) == "fits into the memory of the X1"
+    too_large = timed(replace(traced, peak_bytes=20 * 2**30), gpu, Told(1.0, 1.0), HOST)
+    assert "does not fit" in memory_remark(profile_report(analyse(too_large)))
+
+
+def test_it_can_be_saved_and_loaded(traced: Profile, gpu: GpuSpec):
+    made = timed(traced, gpu, Told(10.0, 1.0), HOST)
+    assert msgspec.json.decode(msgspec.json.encode(made), type=Profile) == made
+
+
+def test_a_trace_without_gpu_work_is_the_host_alone(traced: Profile, gpu: GpuSpec):
+    hosts = tuple(record for record in traced.trace.records if record.kind is RecordKind.DATA)
+    made = timed(
+        replace(traced, trace=replace(traced.trace, records=hosts, allocations=())), gpu, Told(1.0, 1.0), HOST
+    )
+    assert made.times.steps_ms[0] * 1e3 == pytest.approx(HOST.operator_us + HOST.wait_us)
