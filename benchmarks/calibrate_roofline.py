@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-from gpu_latency import TRAIN, Measured, measured
+from gpu_latency import DATA, TRAIN, Measured, measured
 
 from skyline_predictors import constants as shipped
 from skyline_predictors.constants import Constants, Spread
@@ -25,7 +25,6 @@ from skyline_predictors.matrix_time import MatrixConstants
 from skyline_predictors.operator_class import OperatorClass
 from skyline_predictors.roofline import LONG_ROW, Roofline
 
-DATA = Path("shared/data/gpu_latency")
 _LEAST_US = 60.0
 """Shorter times are mostly those of the launch."""
 _MOST_OVERHEAD_US = 60.0
@@ -190,23 +189,30 @@ def without(figures: Constants, generation_: str) -> Constants:
     return msgspec.structs.replace(figures, **changed)
 
 
-def spreads(
-    figures: Constants, rows: list[Measured]
-) -> tuple[dict[OperatorClass, Spread], dict[OperatorClass, Spread]]:
+Spreads = dict[OperatorClass, Spread]
+
+
+def spreads(figures: Constants, rows: list[Measured]) -> tuple[Spreads, Spreads]:
     """By class, with each GPU's own shares and without them."""
-    known: dict[OperatorClass, list[float]] = defaultdict(list)
-    left_out: dict[OperatorClass, list[float]] = defaultdict(list)
+    known: dict[OperatorClass, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    left_out: dict[OperatorClass, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        known[row.kind].append(log_ratio(figures, row))
-        left_out[row.kind].append(log_ratio(without(figures, generation(row)), row))
-    return {k: quantiles(v) for k, v in known.items()}, {k: quantiles(v) for k, v in left_out.items()}
+        known[row.kind][row.gpu.name].append(log_ratio(figures, row))
+        left_out[row.kind][row.gpu.name].append(log_ratio(without(figures, generation(row)), row))
+    return (
+        {kind: widest(logs) for kind, logs in known.items()},
+        {kind: widest(logs) for kind, logs in left_out.items()},
+    )
 
 
-def quantiles(logs: list[float]) -> Spread:
-    ordered = sorted(logs)
-    outside = int(len(ordered) * _TAIL)
-    low, high = math.exp(ordered[outside]), math.exp(ordered[-1 - outside])
-    return Spread(round(min(1.0, low), 3), round(max(1.0, high), 3))
+def widest(logs: dict[str, list[float]]) -> Spread:
+    """What holds nine in ten on each of the GPUs: the next one may be like the worst of them."""
+    low = high = 1.0
+    for of_gpu in logs.values():
+        ordered = sorted(of_gpu)
+        outside = int(len(ordered) * _TAIL)
+        low, high = min(low, math.exp(ordered[outside])), max(high, math.exp(ordered[-1 - outside]))
+    return Spread(low, high)
 
 
 def rounded(figures: Constants) -> Constants:

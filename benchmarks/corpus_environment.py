@@ -26,11 +26,16 @@ import sys
 
 
 class Prepared:
+    asking = False
+
     def find_spec(self, name, path, target=None):
-        if name != "torchvision":
+        if name != "torchvision" or self.asking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self.asking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.asking = False
         if spec is not None:
             run = spec.loader.exec_module
             spec.loader.exec_module = lambda module: prepare(run, module)

@@ -13,6 +13,7 @@ from skyline.predict.gpus import gpu_named
 from skyline.trace.shape import OperatorShape
 from skyline_predictors.operator_class import OperatorClass
 
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "gpu_latency"
 TRAIN, SEEN, UNSEEN = "kernels_train", "kernels_test_seen_gpus", "kernels_test_visible"
 _BINARY = frozenset({"add", "mul", "div", "pow"})
 _NAMES = {"ln": "native_layer_norm", "softmax": "_softmax", "conv": "convolution", "linear": "addmm"}

@@ -26,7 +26,7 @@ from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-HOOKS = Path(__file__).resolve().parent / "injected_hooks.py"
+HOOKS = Path(__file__).resolve().parent / "injected_hooks.txt"
 _TOLERANCE = 0.10
 _MARK = "injected: "
 _WAYS = {
@@ -40,7 +40,8 @@ def _note(place, began):
     _spent.setdefault(place, []).append((_time.perf_counter() - began) * 1e3)
 def _step():
     _steps[0] += 1
-    print("injected: " + _json.dumps({p: _statistics.median(v) * len(v) / _steps[0] for p, v in _spent.items()}), flush=True)
+    mean = {place: _statistics.median(all) * len(all) / _steps[0] for place, all in _spent.items()}
+    print("injected: " + _json.dumps(mean), flush=True)
 """
 
 
@@ -56,6 +57,7 @@ class Shown:
 
     @property
     def ratio(self) -> float:
+        """What is shown over what went in."""
         return self.shown_ms / self.injected_ms
 
 
@@ -82,7 +84,7 @@ def injected(source: str, way: str) -> str:
             first = found.body[0]
             added.setdefault(first.lineno, []).extend(stretch(place, way, seconds, " " * first.col_offset))
 
-    at_top_of("__getitem__", "dataset", 0.002)
+    at_top_of("__getitem__", "dataset", 0.0005)
     at_top_of("get_batch", "hand-written batch", 0.02)
     at_top_of("forward", "layer", 0.02)
     for node in ast.walk(tree):
@@ -90,7 +92,11 @@ def injected(source: str, way: str) -> str:
             indent = " " * node.col_offset
             loss = ast.unparse(node)[: -len(".backward()")]
             added.setdefault(node.lineno, []).extend(
-                [*stretch("loop", way, 0.02, indent), f"{indent}_step()", f"{indent}{loss}.register_hook(_of_tensor)"]
+                [
+                    *stretch("loop", way, 0.02, indent),
+                    f"{indent}_step()",
+                    f"{indent}{loss}.register_hook(_of_tensor)",
+                ]
             )
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "optimizer":
             indent = " " * node.col_offset
@@ -156,11 +162,15 @@ def main() -> int:
     shown: list[Shown] = []
     with tempfile.TemporaryDirectory() as folder:
         for way in _WAYS:
-            scripts = {path.stem: injected(path.read_text(encoding="utf-8"), way) for path in EXAMPLES.glob("*.py")}
+            scripts = {
+                path.stem: injected(path.read_text(encoding="utf-8"), way) for path in EXAMPLES.glob("*.py")
+            }
             scripts["hooks"] = hooks_script(way)
             for name, source in sorted(scripts.items()):
-                shown += measure(name, way, source, Path(folder))
-                print(f"{name}, {way}: done", file=sys.stderr)
+                found = measure(name, way, source, Path(folder))
+                shown += found
+                ratios = ", ".join(f"{one.place} {one.ratio:.3f}" for one in found)
+                print(f"{name}, {way}: {ratios}", file=sys.stderr)
     off = [one for one in shown if abs(one.ratio - 1) > _TOLERANCE]
     rows = [
         [one.script, one.way, one.place, f"{one.injected_ms:.2f}", f"{one.shown_ms:.2f}", f"{one.ratio:.3f}"]

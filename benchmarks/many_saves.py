@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,7 +32,9 @@ from skyline_tui.messages import ProfileMoved, ProgressEnded
 LONGEST_S = 120.0
 SETTLE_S = 2.0
 MOST_GROWTH_BYTES = 20_000_000
-TIMEOUT_S = 4.0
+POOL_THREADS = min(32, (os.cpu_count() or 1) + 4)
+"""The pool that reads what the client sends makes a thread now and then, until it has this many."""
+TIMEOUT_S = 8.0
 """How long a script without iterations may take: a newcomer's three minutes would make this very long."""
 
 
@@ -51,7 +54,7 @@ class Holdings:
             f"{now - then} more {name}"
             for name, now, then in (
                 ("processes", self.processes, before.processes),
-                ("threads", self.threads, before.threads),
+                ("threads", self.threads, before.threads + POOL_THREADS),
                 ("open files", self.files, before.files),
                 ("temporary files", self.temporary, before.temporary),
             )
@@ -140,7 +143,9 @@ class Session:
             self.errors.append(message.change.error)
 
 
-async def measure(saves: int, warm_up: int) -> tuple[Holdings, Holdings, dict[str, str], list[float]]:
+async def measure(
+    saves: int, warm_up: int, broken: Mapping[str, str | bytes | None] = BROKEN
+) -> tuple[Holdings, Holdings, dict[str, str], list[float]]:
     """Holdings before and after, how the broken saves ended, and seconds that each save took."""
     with tempfile.TemporaryDirectory() as folder:
         session = Session(Path(folder).resolve())
@@ -151,13 +156,13 @@ async def measure(saves: int, warm_up: int) -> tuple[Holdings, Holdings, dict[st
             for number in range(warm_up):
                 await session.save(f"{TRAIN}# warm-up\nnumber = {number}\n")
             before = await session.holdings()
-            broken = list(BROKEN)
-            every = max(1, saves // len(broken))
+            names = list(broken)
+            every = max(1, saves // len(names))
             for number in range(saves):
                 begin = time.perf_counter()
-                if number % every == every // 2 and number // every < len(broken):
-                    name = broken[number // every]
-                    answers[name] = await session.save(BROKEN[name])
+                if number % every == every // 2 and number // every < len(names):
+                    name = names[number // every]
+                    answers[name] = await session.save(broken[name])
                     print(f"{number}: {name}: {answers[name]}", file=sys.stderr)
                 else:
                     answer = await session.save(f"{TRAIN}number = {number}\n")

@@ -9,13 +9,14 @@ of the other GPUs other shapes did.
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_latency import SEEN, UNSEEN, Measured, measured
+from gpu_latency import DATA, SEEN, UNSEEN, Measured, measured
 from machine import Machine
 from result_file import RESULTS, table, write
 from whole_models import Model, models
@@ -24,7 +25,6 @@ from skyline_predictors.constants import constants
 from skyline_predictors.operator_class import OperatorClass
 from skyline_predictors.roofline import Roofline
 
-DATA = Path("shared/data/gpu_latency")
 _LEAST_US = 100.0
 
 
@@ -51,16 +51,19 @@ def outcome(row: Measured, roofline: Roofline) -> Outcome:
 
 
 def of_model(model: Model, roofline: Roofline) -> Outcome:
-    """A whole model: the sum over its operators, the ends of the interval summed as if all were off together."""
-    value = low = high = sheet = 0.0
+    """A whole model, its operators summed; of the interval each group in turn, summed in squares, as in a profile."""
+    value = sheet = 0.0
+    below: dict[str, float] = defaultdict(float)
+    above: dict[str, float] = defaultdict(float)
     times = roofline.predict([shape for shape, _ in model.operators], model.gpu)
     for (shape, count), time in zip(model.operators, times, strict=True):
         value += count * time.time_us.value
-        low += count * time.time_us.low
-        high += count * time.time_us.high
+        below[time.group] += count * (time.time_us.value - time.time_us.low)
+        above[time.group] += count * (time.time_us.high - time.time_us.value)
         sheet += count * max(
             shape.flops / (model.gpu.tflops_fp32 * 1e6), shape.bytes_moved / (model.gpu.bandwidth_gb_s * 1e3)
         )
+    low, high = value - math.hypot(*below.values()), value + math.hypot(*above.values())
     return Outcome(value / model.time_us, sheet / model.time_us, low <= model.time_us <= high)
 
 

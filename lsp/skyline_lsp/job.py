@@ -12,6 +12,7 @@ from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest, Known, Progress
 from skyline.capture.session import capture
 from skyline.errors import Cancelled, SkylineError
+from skyline.predict.gpu_profile import gpu_profile
 from skyline.trace.profile import Profile
 
 logger = logging.getLogger(__name__)
@@ -69,14 +70,7 @@ class Job(Generic[Result]):
 
     def _outcome(self) -> Outcome[Result]:
         try:
-            profile = capture(
-                self.request,
-                progress=self._on_progress,
-                output=_log_output,
-                cancel=self._cancel,
-                on_partial=self._on_partial,
-                starter=self._starter,
-            )
+            profile = self._profile()
             if self._cancel.is_set():
                 return Outcome()
             self._on_progress(Progress("analyse", "working out where the time goes", 0.97))
@@ -89,6 +83,24 @@ class Job(Generic[Result]):
             logger.exception("profiling %s failed", self.request.script)
             hint = "This is a fault in Skyline: please report it with the server's log."
             return Outcome(error=SkylineError(f"{type(error).__name__}: {error}", hint=hint))
+
+    def _profile(self) -> Profile:
+        if self.request.gpu:
+            return gpu_profile(
+                self.request,
+                progress=self._on_progress,
+                output=_log_output,
+                cancel=self._cancel,
+                on_partial=self._on_partial,
+            )
+        return capture(
+            self.request,
+            progress=self._on_progress,
+            output=_log_output,
+            cancel=self._cancel,
+            on_partial=self._on_partial,
+            starter=self._starter,
+        )
 
 
 def _log_output(text: str) -> None:

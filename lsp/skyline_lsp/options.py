@@ -17,3 +17,5 @@ class ProfileOptions:
     timeoutS: float | None = None
     batchPoints: int | None = None
     device: str | None = None
+    gpu: str | None = None
+    """A GPU to predict for, which need not be here: the script is traced and not run."""

@@ -39,7 +39,7 @@ class _Run:
     """A job with the request that asked for it and, once a newer one came, the one to start after it."""
 
     request: CaptureRequest
-    texts: dict[str, str]
+    texts: dict[str, str | None]
     bar: ProgressBar
     next: CaptureRequest | None = None
     cancelled: bool = False
@@ -130,6 +130,7 @@ class Profiler:
             interpreter=settings.interpreter,
             working_directory=Path(self._folder(state.path)),
             device=options.device or defaults.device,
+            gpu=options.gpu if options.gpu is not None else settings.gpu or "",
             steps=options.steps or settings.profile.steps,
             batch_points=options.batchPoints if options.batchPoints is not None else defaults.batch_points,
             timeout_s=options.timeoutS or settings.profile.timeout_s,
@@ -143,9 +144,9 @@ class Profiler:
         around = [root for root in roots if root and Path(root) in Path(path).parents]
         return max(around, key=len, default=os.path.dirname(path))
 
-    def _texts(self, state: ScriptState) -> dict[str, str]:
+    def _texts(self, state: ScriptState) -> dict[str, str | None]:
         current = {path: self.server.texts.current(path) for path in state.files()}
-        return {path: text.text for path, text in current.items() if text is not None}
+        return {path: text.text if text is not None else None for path, text in current.items()}
 
     def _launch(self, state: ScriptState, request: CaptureRequest) -> None:
         bar = ProgressBar(self.server, f"Profiling {request.script.name}", lambda: self.cancel(state))

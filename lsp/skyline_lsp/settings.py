@@ -60,9 +60,13 @@ class HoverSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything under ``skyline``; ``interpreter`` None: the one that runs the server."""
+    """Everything under ``skyline``; ``interpreter`` None: the one that runs the server.
+
+    ``gpu``: predict for this GPU, which need not be here, instead of running the script.
+    """
 
     interpreter: str | None = None
+    gpu: str | None = None
     profile: ProfileSettings = field(default_factory=ProfileSettings)
     code_lens: CodeLensSettings = field(default_factory=CodeLensSettings)
     inlay_hints: InlayHintSettings = field(default_factory=InlayHintSettings)

@@ -80,8 +80,8 @@ class ScriptState:
     asked: bool = False
     options: ProfileOptions = field(default_factory=ProfileOptions)
     stale: bool = False
-    attempt: dict[str, str] = field(default_factory=dict)
-    """The texts that the latest run was made from, whether it succeeded or not."""
+    attempt: dict[str, str | None] = field(default_factory=dict)
+    """The texts that the latest run was made from, whether it succeeded or not; None: there was none to read."""
     estimates: OrderedDict[Question, Estimate] = field(default_factory=OrderedDict)
 
     def accept(self, prepared: Prepared) -> None:
@@ -152,10 +152,10 @@ def same_text(left: str, right: str) -> bool:
     return left == right or left.replace("\r\n", "\n") == right.replace("\r\n", "\n")
 
 
-def _differs(texts: Texts, path: str, text: str) -> bool:
+def _differs(texts: Texts, path: str, text: str | None) -> bool:
     current = texts.current(path)
-    if current is None:
-        return True
+    if current is None or text is None:
+        return current is not None or text is not None
     if same_text(current.text, text):
         return False
     document = texts.at(path)

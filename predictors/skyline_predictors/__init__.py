@@ -1,1 +1,1 @@
-"""How long an operator would take on hardware that was not measured: empty so far."""
+"""How long an operator would take on hardware that is not here: a table of GPUs and a calibrated roofline."""

@@ -14,7 +14,7 @@ FILE = "roofline.json"
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """Nine in ten measured times lie between these multiples of the predicted one."""
+    """Nine in ten measured times lie between these multiples of the predicted one, on the worst of the GPUs."""
 
     low: float
     high: float

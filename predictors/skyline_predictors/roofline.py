@@ -180,10 +180,9 @@ def convolution_shape(shape: OperatorShape) -> MatrixShape:
     if backward:
         output, image, weight = tensors[:3]
     else:
-        output = shape.outputs[0] if shape.outputs else ()
-        image, weight = tensors[:2] if len(tensors) >= 2 else ((), ())
-    if len(output) < 3 or len(weight) < 3 or not prod(output):
-        return MatrixShape(1, max(1, prod(output)), 1, max(1, shape.flops // (2 * max(1, prod(output)))))
+        if len(tensors) < 2 or not shape.outputs or not prod(shape.outputs[0]):
+            return MatrixShape(1, max(1, shape.flops // 2), 1, 1)
+        output, (image, weight) = shape.outputs[0], tensors[:2]
     groups = max(1, image[1] // max(1, weight[1]))
     pixels = output[0] * prod(output[2:])
     return MatrixShape(groups, pixels, max(1, output[1] // groups), prod(weight[1:]))

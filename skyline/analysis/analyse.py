@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from skyline.analysis.curve import CurvePoint, curve_points
+from skyline.analysis.line_notes import line_notes
 from skyline.analysis.lines import LineCost, line_costs
 from skyline.analysis.rewrites import Rewrites
 from skyline.findings.base import Finding
@@ -51,6 +52,7 @@ def analyse(profile: Profile) -> Analysis:
     """Build and calibrate the graph, simulate it, and work out lines, findings and the curve."""
     start = baseline(profile)
     timeline = simulate(start.graph)
+    lines = line_costs(start)
     return Analysis(
         profile=profile,
         baseline=start,
@@ -58,10 +60,15 @@ def analyse(profile: Profile) -> Analysis:
         critical_path=critical_path(timeline),
         replay_error=replay_error(profile.trace),
         overhead=_overhead(profile, start.iteration_ms.value),
-        lines=line_costs(start),
+        lines=lines,
         findings=find(start),
         curve=curve_points(start),
-        notes=(*profile.notes, *_notes(profile), *start.curve.notes),
+        notes=(
+            *profile.notes,
+            *_notes(profile),
+            *line_notes(profile, lines, start.iteration_ms.value),
+            *start.curve.notes,
+        ),
         rewrites=Rewrites(profile),
     )
 

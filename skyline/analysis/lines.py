@@ -120,7 +120,7 @@ def line_costs(baseline: Baseline) -> tuple[LineCost, ...]:
         for place, tally in tallies.items()
         if place != ("", 0)
     ]
-    nobody = costs.get(("", 0), {phase: 0.0 for phase in Phase})
+    nobody = costs.get(("", 0), dict.fromkeys(Phase, 0.0))
     for phase in Phase:
         # A phase with time but without any task is nobody's.
         if phase not in factors:

@@ -139,7 +139,7 @@ def _batch(run: Run) -> BatchFact:
 def _optimizer(seen: OptimizerSeen, run: Run) -> OptimizerFact:
     return OptimizerFact(
         name=seen.name,
-        steps_per_iteration=max(1, round(seen.steps / max(1, run.ready.warmup))),
+        steps_per_iteration=seen.steps_lately or max(1, round(seen.steps / max(1, run.ready.warmup))),
         tensor_count=seen.tensor_count,
         parameter_count=seen.parameter_count,
         state_bytes=seen.state_bytes,

@@ -33,7 +33,8 @@ _WHERE_TIMEOUT_S = 3.0
 _GONE_GRACE_S = 2.0
 _DEFAULT_LIMITS = Limits()
 _ROOM_HINT = (
-    "What the script writes is kept in the temporary folder while it is profiled: set TMPDIR to one with more room."
+    "What the script writes is kept in the temporary folder while it is profiled: "
+    "set TMPDIR to one with more room."
 )
 
 
@@ -101,7 +102,7 @@ class ChildProcess:
             raise
         assert self._process.stdout is not None
         self._family = ProcessFamily(self._process.pid, tag)
-        self._lifeline = Lifeline(self._process.pid)
+        self._lifeline = Lifeline(self._process.pid, self.scratch)
         self.output = ScriptOutput(self._process.stdout, output)
         self._guard = Guard(self._family, self.scratch, limits)
         try:

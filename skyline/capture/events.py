@@ -44,6 +44,8 @@ class OptimizerSeen:
     created_line: CodeLine | None
     skipped: int = 0
     """Steps that a gradient scaler left out."""
+    steps_lately: int = 0
+    """Steps in the last whole iteration of the warm-up; the first one may have had more or fewer."""
 
 
 @dataclass(frozen=True, slots=True)

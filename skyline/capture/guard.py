@@ -53,7 +53,9 @@ class Guard:
     def __init__(self, family: ProcessFamily, scratch: Path, limits: Limits) -> None:
         self._family = family
         self._scratch = scratch
-        self._memory_bytes = limits.memory_bytes or int(psutil.virtual_memory().available * _SHARE_OF_AVAILABLE)
+        self._memory_bytes = limits.memory_bytes or int(
+            psutil.virtual_memory().available * _SHARE_OF_AVAILABLE
+        )
         self._scratch_bytes = limits.scratch_bytes or min(
             _MOST_SCRATCH_BYTES, int(shutil.disk_usage(scratch).free * _SHARE_OF_FREE_DISK)
         )

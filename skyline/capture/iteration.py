@@ -85,21 +85,19 @@ def _meaning(facts: RunFacts, rows: BareRows, styles: tuple[str, ...]) -> str:
 
 
 def _steps(optimizers: tuple[OptimizerSeen, ...]) -> str:
-    least = min(optimizer.steps for optimizer in optimizers)
-    rarest = [optimizer for optimizer in optimizers if round(optimizer.steps / least) <= 1]
-    others = [optimizer for optimizer in optimizers if optimizer not in rarest]
-    if len(optimizers) == 1:
-        return f"one step of {_place(optimizers[0])}"
-    if len(rarest) == 1:
-        text = f"one step of {_place(rarest[0])}"
-    else:
-        names = [_place(optimizer) for optimizer in rarest]
-        text = f"one step each of {', '.join(names[:-1])} and {names[-1]}"
-    if others:
-        text += " and " + ", ".join(
-            f"{round(optimizer.steps / least)} steps of {_place(optimizer)}" for optimizer in others
-        )
-    return text
+    """Those that step once in an iteration come first: one of them ends it."""
+    counts = [(optimizer, optimizer.steps_lately) for optimizer in optimizers if optimizer.steps_lately]
+    if not counts:
+        # Hardly anything has run: the counts since the start are all there is.
+        least = min(optimizer.steps for optimizer in optimizers)
+        counts = [(optimizer, round(optimizer.steps / least)) for optimizer in optimizers]
+    once = [_place(optimizer) for optimizer, count in counts if count == 1]
+    parts = [f"{count} steps of {_place(optimizer)}" for optimizer, count in counts if count > 1]
+    if len(once) > 1:
+        parts.insert(0, f"one step each of {', '.join(once[:-1])} and {once[-1]}")
+    elif once:
+        parts.insert(0, f"one step of {once[0]}")
+    return " and ".join(parts)
 
 
 def _place(optimizer: OptimizerSeen) -> str:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
-_WAIT_AND_KILL = 'trap "" HUP INT TERM; read -r _; kill -KILL -- "-$0"'
+_WAIT_AND_KILL = 'trap "" HUP INT TERM; read -r _; kill -s KILL -- "-$0"; sleep 0.2; rm -rf -- "$1"'
 
 
 class Lifeline:
-    """A tiny shell that waits for the end of its standard input, which is ours, and then kills a process group.
+    """A tiny shell that waits for the end of its standard input, which is ours, and then clears away a run.
 
     The run listens for our end itself, but cannot while native code keeps the interpreter from running.
     """
 
-    def __init__(self, group: int) -> None:
+    def __init__(self, group: int, scratch: Path) -> None:
         self._shell: subprocess.Popen[bytes] | None = None
         try:
             self._shell = subprocess.Popen(
-                ["/bin/sh", "-c", _WAIT_AND_KILL, str(group)],
+                ["/bin/sh", "-c", _WAIT_AND_KILL, str(group), str(scratch)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

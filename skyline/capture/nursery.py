@@ -1,8 +1,9 @@
-"""The resident processes of a server: one for each interpreter, folder and environment, few at a time."""
+"""The resident processes of a server: one for each interpreter and environment, few at a time."""
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from collections import OrderedDict
@@ -111,4 +112,7 @@ def _key(start: Start) -> _Key:
     read = tuple(
         sorted((name, value) for name, value in start.environment.items() if name.startswith(_READ_AT_IMPORT))
     )
-    return start.interpreter, str(start.working_directory), read
+    # The folder matters only where the interpreter looks for modules relative to it.
+    entries = start.environment.get("PYTHONPATH", "").split(os.pathsep)
+    relative = any(entry and not os.path.isabs(entry) for entry in entries)
+    return start.interpreter, str(start.working_directory) if relative else "", read

@@ -45,7 +45,9 @@ class ScriptOutput:
         with self._lock:
             text = bytes(self._kept).decode("utf-8", "replace")
         # Not splitlines(): a progress bar returns to the start of its line.
-        rows = [row.rstrip("\r").rpartition("\r")[2] for row in _CONTROL.sub("", text).rstrip("\n").split("\n")]
+        rows = [
+            row.rstrip("\r").rpartition("\r")[2] for row in _CONTROL.sub("", text).rstrip("\n").split("\n")
+        ]
         return "\n".join(row[-_LONGEST_LINE:] for row in rows[-lines:])
 
     def close(self) -> None:
@@ -75,4 +77,6 @@ class ScriptOutput:
         self._passed_on += len(chunk)
         self._callback(self._decode(chunk))
         if self._passed_on > _MOST_PASSED_ON_BYTES:
-            self._callback(f"\n[more than {_MOST_PASSED_ON_BYTES >> 20} MB of output: no more of it is shown]\n")
+            self._callback(
+                f"\n[more than {_MOST_PASSED_ON_BYTES >> 20} MB of output: no more of it is shown]\n"
+            )

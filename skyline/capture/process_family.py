@@ -63,7 +63,7 @@ class ProcessFamily:
     def _tagged(self) -> Iterator[psutil.Process]:
         own = os.getpid()
         for process in psutil.process_iter():
-            if process.pid == own or process.pid == self._leader:
+            if process.pid in (own, self._leader):
                 continue
             try:
                 if process.environ().get(RUN_TAG) == self._tag and _runs(process):

@@ -25,7 +25,8 @@ class CaptureRequest:
     step times have settled. ``module`` is the dotted name under which the script is to be run, as by
     ``python -m``. ``evaluation`` says whether a forward pass that the script repeats for an evaluation before
     or between its first steps is run each time. ``ranks`` is how many processes train together: the others
-    are started beside the one that is measured.
+    are started beside the one that is measured. ``gpu`` names the GPU that the profile is predicted for instead of
+    being measured; empty: it is measured here.
     """
 
     script: Path
@@ -46,6 +47,7 @@ class CaptureRequest:
     module: str = ""
     evaluation: Literal["run", "replay"] = "replay"
     ranks: int = 1
+    gpu: str = ""
     source_overrides: tuple[tuple[str, str], ...] = ()
     """(path, text) pairs: run this text in place of the file, as for an editor's unsaved buffer."""
 

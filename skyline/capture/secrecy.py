@@ -8,16 +8,19 @@ from collections.abc import Iterable, Mapping
 
 HIDDEN = "[hidden]"
 _SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|(^|_)(KEY|PAT|PWD|AUTH|DSN)($|_)",
+    r"TOKEN($|_)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|(^|_)(KEY|PAT|PWD|AUTH|DSN)($|_)",
     re.IGNORECASE,
 )
 _NO_SECRETS = {"PWD", "OLDPWD"}
-_SECRET_OPTION = re.compile(
-    r"^--?[\w-]*?(token|secret|password|passwd|api[-_]?key|access[-_]?key|private[-_]?key|auth)(=|$)", re.IGNORECASE
+# In this field most tokens are words: a pad_token is no secret.
+_SECRET_WORDS = (
+    r"(?:secret|password|passwd|(?:api|access|private)[-_]?key"
+    r"|(?:api|access|auth|bearer|refresh|hf|hub|github|gitlab|wandb)[-_]?token)"
 )
-_SECRET_WORDS = r"(?:token|secret|password|passwd|api[-_]?key|access[-_]?key|private[-_]?key)"
+_SECRET_OPTION = re.compile(rf"^--?(?:[\w-]*{_SECRET_WORDS}|token|auth)(=|$)", re.IGNORECASE)
 _SECRET_ASSIGNMENT = re.compile(
-    rf"((?:--[\w-]*{_SECRET_WORDS}\s+|{_SECRET_WORDS}[\"']?\s*[=:]\s*)[\"']?)([^\s\"',;]{{6,}})", re.IGNORECASE
+    rf"((?:--[\w-]*{_SECRET_WORDS}\s+|{_SECRET_WORDS}[\"']?\s*[=:]\s*)[\"']?)([^\s\"',;]{{6,}})",
+    re.IGNORECASE,
 )
 _ADDRESS_LOGIN = re.compile(r"(\w+://)[^/\s@]+@")
 _LEAST_LENGTH = 6
@@ -36,27 +39,27 @@ class Secrecy:
         """Those of an environment (default: ours) whose names say so, and of options such as ``--api-key``."""
         given = os.environ if environment is None else environment
         values = [
-            value for name, value in given.items() if _SECRET_NAME.search(name) and name.upper() not in _NO_SECRETS
+            value
+            for name, value in given.items()
+            if _SECRET_NAME.search(name) and name.upper() not in _NO_SECRETS
         ]
         return cls([*values, *(value for _, value in _secret_arguments(tuple(arguments)))])
 
     def scrub(self, text: str) -> str:
         """The text without them."""
-        for value in self._values:
-            text = text.replace(value, HIDDEN)
-        text = _ADDRESS_LOGIN.sub(rf"\1{HIDDEN}@", text)
-        return _SECRET_ASSIGNMENT.sub(rf"\1{HIDDEN}", text)
+        return _SECRET_ASSIGNMENT.sub(rf"\1{HIDDEN}", self._without_values(text))
 
     def scrub_arguments(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
         """A command line without them."""
         scrubbed = list(arguments)
         for index, value in _secret_arguments(arguments):
             scrubbed[index] = arguments[index][: len(arguments[index]) - len(value)] + HIDDEN
-        for index, text in enumerate(scrubbed):
-            for value in self._values:
-                text = text.replace(value, HIDDEN)
-            scrubbed[index] = _ADDRESS_LOGIN.sub(rf"\1{HIDDEN}@", text)
-        return tuple(scrubbed)
+        return tuple(self._without_values(text) for text in scrubbed)
+
+    def _without_values(self, text: str) -> str:
+        for value in self._values:
+            text = text.replace(value, HIDDEN)
+        return _ADDRESS_LOGIN.sub(rf"\1{HIDDEN}@", text)
 
 
 def _secret_arguments(arguments: tuple[str, ...]) -> Iterable[tuple[int, str]]:
@@ -64,7 +67,7 @@ def _secret_arguments(arguments: tuple[str, ...]) -> Iterable[tuple[int, str]]:
         match = _SECRET_OPTION.match(argument)
         if match is None:
             continue
-        if match.group(2):
+        if match.group(1):
             yield index, argument[match.end() :]
         elif index + 1 < len(arguments) and not arguments[index + 1].startswith("-"):
             yield index + 1, arguments[index + 1]

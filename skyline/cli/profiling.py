@@ -36,7 +36,10 @@ def add_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
         ),
         group.add_argument("--steps", type=_positive, metavar="N", help="iterations to time at least"),
         group.add_argument(
-            "--warmup", type=_natural, metavar="N", help="iterations to leave out at the start (default: until times settle)"
+            "--warmup",
+            type=_natural,
+            metavar="N",
+            help="iterations to leave out at the start (default: until times settle)",
         ),
         group.add_argument(
             "--timeout", type=_seconds, metavar="S", help="longest wait for one iteration, in seconds"
@@ -68,7 +71,10 @@ def add_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
             "allow: everything happens",
         ),
         group.add_argument(
-            "--memory-limit", type=_gigabytes, metavar="GB", help="memory of the script (default: 90%% of what is free)"
+            "--memory-limit",
+            type=_gigabytes,
+            metavar="GB",
+            help="memory of the script (default: 90%% of what is free)",
         ),
         group.add_argument(
             "--scratch-limit",
@@ -127,6 +133,7 @@ def run_capture(
         arguments=arguments,
         interpreter=options.interpreter,
         device=options.device,
+        gpu=options.gpu or "",
         module=module,
         evaluation=options.evaluation,
         ranks=options.ranks,
@@ -140,10 +147,12 @@ def run_capture(
         stack.enter_context(_terminable())
         display = stack.enter_context(_Display(quiet=options.quiet))
         try:
-            if options.gpu is not None:
+            if request.gpu:
                 from skyline.predict.gpu_profile import gpu_profile
 
-                return gpu_profile(request, options.gpu, progress=display.progress, output=display.output)
+                return gpu_profile(
+                    request, progress=display.progress, output=display.output, on_partial=partial.append
+                )
             return capture(
                 request, progress=display.progress, output=display.output, on_partial=partial.append
             )

@@ -9,8 +9,8 @@ from skyline.graph.part import Part, part_of
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.trace.phase import Phase
 
-_DEAREST = 2.5
-_LEAST_LEFT = 0.2
+_DEAREST = 1.5
+_LEAST_LEFT = 0.3
 """However much recording had to note on a task, this share of its time was its own."""
 
 _PHASE_OF_PART = {

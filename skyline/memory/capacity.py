@@ -5,14 +5,22 @@ from __future__ import annotations
 from skyline.trace.facts import DeviceMemoryFact
 from skyline.trace.profile import Profile
 
+_CONTEXT_BYTES = 600_000_000
+_FRAGMENTS = 0.05
+"""What a CUDA context with its libraries, and the fragments of PyTorch's allocator, usually take of a GPU."""
+
 
 def usable_bytes(profile: Profile) -> int | None:
     """What "fits" is judged against: the capacity without what others and this process hold beside its tensors.
 
-    None where the capacity is not known. On a machine whose device did not say what else it holds, all of it.
+    None where the capacity is not known. On a machine whose device did not say what else it holds, all of it;
+    of a GPU that is only predicted, what is usual.
     """
     if profile.device_memory is not None:
         return usable_on_device(profile.device_memory)
+    if profile.prediction is not None:
+        # A GPU that is not here cannot be asked.
+        return round((profile.environment.memory_capacity_bytes - _CONTEXT_BYTES) * (1.0 - _FRAGMENTS))
     return profile.environment.memory_capacity_bytes or None
 
 

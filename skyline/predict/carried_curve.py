@@ -21,6 +21,8 @@ def with_carried_curve(profile: Profile, before: Profile | None) -> Profile:
     size = profile.batch_size
     if (
         before is None
+        or before.prediction is not None
+        or profile.prediction is not None
         or profile.points
         or not before.points
         or size is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from skyline.capture.batch_sizes import followed, run_with
@@ -10,6 +11,7 @@ from skyline.capture.gpu_target import GpuTarget
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
 from skyline.capture.shape_session import trace_shapes
 from skyline.errors import BudgetExceeded, CaptureImpossible, ScriptFailed
+from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
 from skyline.predict.batch_curve import batch_curve
 from skyline.predict.gpu_spec import GpuSpec
@@ -28,17 +30,18 @@ _FURTHEST = 64
 
 def gpu_profile(
     request: CaptureRequest,
-    gpu: str,
     *,
     progress: ProgressCallback,
     output: OutputCallback | None = None,
     cancel: threading.Event | None = None,
+    on_partial: Callable[[Profile], None] | None = None,
 ) -> Profile:
-    """Trace the script for the GPU called ``gpu`` and predict its times; nothing is executed on any GPU.
+    """Trace the script for the GPU that ``request`` names and predict its times; nothing is executed on any GPU.
 
+    ``on_partial`` receives the profile before the other batch sizes are traced for the curve.
     Raises UsageError for a GPU that is not known, and what ``capture`` raises.
     """
-    spec = gpu_named(gpu)
+    spec = gpu_named(request.gpu)
     predictor = predictor_named()
     tracer = _Tracer(request, spec, progress, output, cancel)
     traced = tracer.trace(request)
@@ -49,6 +52,8 @@ def gpu_profile(
             "answers True while it is traced.",
         )
     made = timed(traced, spec, predictor)
+    if on_partial is not None:
+        on_partial(made)
     progress(Progress("predict", f"times on the {spec.name}", 0.5))
     return _with_curve(made, tracer, predictor) if request.batch_points > 0 else made
 
@@ -117,12 +122,12 @@ def _with_curve(made: Profile, tracer: _Tracer, predictor: OperatorPredictor) ->
         note = f"Changing {knob.name} on line {knob.span.line} did not change the batch: no other size was traced."
         return replace(made, notes=(*made.notes, note))
     drawn = _drawn(made, points)
-    largest = _largest_fitting(drawn, most, tracer.gpu.memory_bytes)
+    largest = _largest_fitting(drawn, most)
     traced_there = largest is not None and (largest in points or add(largest, 0.85))
     drawn = _drawn(made, points)
     if made.prediction is None:
         return drawn
-    checked = _largest_fitting(drawn, most, tracer.gpu.memory_bytes)
+    checked = _largest_fitting(drawn, most)
     prediction = replace(
         made.prediction,
         largest_batch=checked,
@@ -150,14 +155,14 @@ def _point(profile: Profile, base: Profile, size: int) -> BatchPoint:
     return BatchPoint(size, profile.times, ratios, profile.peak_bytes, profile.batch.leading_dimensions)
 
 
-def _largest_fitting(profile: Profile, most: int, capacity_bytes: int) -> int | None:
+def _largest_fitting(profile: Profile, most: int) -> int | None:
     """The largest batch size whose memory fits, by the straight lines through the traced ones; at most ``most``."""
-    curve = batch_curve(profile)
+    curve, usable = batch_curve(profile), usable_bytes(profile)
     if curve.base is None or curve.reason:
         return None
 
     def fits(size: int) -> bool:
-        return fit(curve.peak_bytes(size), capacity_bytes) is Fit.FITS
+        return fit(curve.peak_bytes(size), usable) is Fit.FITS
 
     if not fits(1):
         return None

@@ -34,6 +34,10 @@ def iteration_remark(report: ProfileReport) -> str:
     if report.mode == "measured" and report.warmup_reason:
         count = report.warmup_iterations
         remark += f" Measured after {count} warm-up iteration{'' if count == 1 else 's'} ({report.warmup_reason})."
+    replayed = sum(effect.count for effect in report.side_effects if effect.kind == "evaluation")
+    if replayed:
+        times = f"{replayed} forward pass{'' if replayed == 1 else 'es'}"
+        remark += f" Of an evaluation before that, {times} gave an earlier result again (--evaluation run: none)."
     return remark
 
 
@@ -79,15 +83,15 @@ def batch_size_remark(report: ProfileReport, where: str) -> str:
 def memory_remark(report: ProfileReport) -> str:
     """Whether a predicted run fits into the memory of its GPU, and the largest batch that does."""
     said = report.prediction
-    capacity = report.memory.capacity_bytes
-    if said is None or not capacity:
+    usable = report.memory.usable_bytes or report.memory.capacity_bytes
+    if said is None or not usable:
         return ""
     verdicts = {
         Fit.FITS: f"fits into the memory of the {said.gpu}",
         Fit.UNSURE: f"may not fit into the memory of the {said.gpu}",
         Fit.TOO_LARGE: f"does not fit into the memory of the {said.gpu}",
     }
-    remark = verdicts[fit(report.memory.peak_bytes, capacity)]
+    remark = verdicts[fit(report.memory.peak_bytes, usable)]
     if said.largest_batch is None:
         return remark
     how = "traced there" if said.largest_batch_traced else "by the sizes that were traced"

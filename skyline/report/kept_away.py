@@ -30,7 +30,11 @@ def let_through(effects: Sequence[SideEffect]) -> str:
     allowed = [effect for effect in effects if effect.outcome == "allowed"]
     counted = _counted(effect for effect in allowed if effect.kind in _NOUNS and effect.kind != "program")
     parts = [counted]
-    for kind, one, many in (("network", "host", "hosts"), ("program", "program", "programs"), ("tracker", "", "")):
+    for kind, one, many in (
+        ("network", "host", "hosts"),
+        ("program", "program", "programs"),
+        ("tracker", "", ""),
+    ):
         names = list(dict.fromkeys(effect.target for effect in allowed if effect.kind == kind))
         if names:
             shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
@@ -43,5 +47,7 @@ def _counted(effects: Iterable[SideEffect]) -> str:
     for effect in effects:
         counts[effect.kind] = counts.get(effect.kind, 0) + 1
     return ", ".join(
-        f"{counts[kind]} {one if counts[kind] == 1 else many}" for kind, (one, many) in _NOUNS.items() if kind in counts
+        f"{counts[kind]} {one if counts[kind] == 1 else many}"
+        for kind, (one, many) in _NOUNS.items()
+        if kind in counts
     )

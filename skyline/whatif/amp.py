@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from skyline.errors import UsageError
-from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.graph.task import Task, TaskKind, WorkClass, work_class
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
+from skyline.trace.shape import OperatorShape
 from skyline.whatif.base import Applicability, Basis, Scenario, Semantics, Stage
 from skyline.whatif.baseline import Baseline
 
@@ -41,6 +42,8 @@ class Amp:
         features = baseline.profile.environment.cpu_features
         if not baseline.on_gpu and not any(feature in features for feature in _FAST_ON_CPU):
             return Applicability.no("this CPU emulates bf16, it would be slower")
+        if any(work_class(one.operator) in _HEAVY and _narrow(one) for one in baseline.profile.trace.shapes):
+            return Applicability.no("its matrix products run in 16 bits already")
         if not baseline.outline.select(_is_heavy):
             return Applicability.no("no matrix product, convolution or attention was recorded")
         return Applicability(True, values=("bf16",), default="bf16")
@@ -71,6 +74,10 @@ class Amp:
         )
         share = baseline.memory.activations / max(1, baseline.memory.total)
         return replace(changed, peak_bytes=_with_smaller_activations(scenario.peak_bytes, share))
+
+
+def _narrow(shape: OperatorShape) -> bool:
+    return any(name in ("bfloat16", "float16") for name in shape.dtypes)
 
 
 def _in_model(task: Task) -> bool:

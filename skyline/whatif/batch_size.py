@@ -104,7 +104,9 @@ def shown_sizes(baseline: Baseline) -> tuple[int, ...]:
 def _how_known(measured: bool, extrapolated: bool, *, predicted: bool) -> str:
     if predicted:
         return (
-            "predicted: traced at this batch size" if measured else "predicted: between or beyond traced sizes"
+            "predicted: traced at this batch size"
+            if measured
+            else "predicted: between or beyond traced sizes"
         )
     if measured:
         return "measured at this batch size"

@@ -66,12 +66,17 @@ class Editor:
         pytest_lsp.client.register_lsp_features(self.client)
         self.documents: dict[str, TextDocument] = {}
         self.changes: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.measuring: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.labels: list[str | None] = []
         self.refreshed = {"lens": 0, "hint": 0}
 
         @self.client.feature(protocol.PROFILE_CHANGED)
         def profile_changed(params: dict[str, Any]) -> None:
             self.changes.put_nowait(params)
+
+        @self.client.feature(protocol.MEASURING)
+        def measuring(params: dict[str, Any]) -> None:
+            self.measuring.put_nowait(params)
 
         @self.client.feature(types.WORKSPACE_APPLY_EDIT)
         def apply_edit(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:

@@ -16,7 +16,7 @@ _ADDRESS = "channel.json"
 class Claim:
     """Held by every process of the run that could train; only one of them gets a channel to the parent.
 
-    In a process group it is rank 0, as the others wait for it in their collectives.
+    Of several that the script starts it is rank 0, as the others wait for it in their collectives.
     """
 
     def __init__(self, folder, channel=None):
@@ -33,14 +33,14 @@ class Claim:
         return self._decided[pid]
 
     def _take(self, pid):
-        if rank()[0] != 0:
+        own = self._channels.get(pid)
+        if own is None and rank()[0] != 0:
             return None
         try:
             descriptor = os.open(os.path.join(self._folder, _FILE), os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         except OSError:
             return None
         os.close(descriptor)
-        own = self._channels.get(pid)
         if own is not None:
             return own
         address, key = _read_address(self._folder)

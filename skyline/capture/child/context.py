@@ -70,4 +70,6 @@ class Step:
     @property
     def label(self):
         """What stands for the optimizer, and its parameter group, among the modules."""
-        return self.name if self._group < 0 or self.name is None else f"{self.name}.param_groups[{self._group}]"
+        return (
+            self.name if self._group < 0 or self.name is None else f"{self.name}.param_groups[{self._group}]"
+        )

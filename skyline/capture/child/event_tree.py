@@ -7,12 +7,12 @@ import sys
 
 from .context import Cause, Context, Step
 from .flops import convolution
+from .guests import BACKWARD_PREFIX, seat_guests
 from .phases import settle_phases
 from .places import Places
 from .rows import clipped, coalesced
 from .shapes import Shapes, operator_flops, tensors_of
 
-_BACKWARD_PREFIX = "autograd::engine::evaluate_function: "
 _STEP_PREFIX = "Optimizer.step#"
 _DEEPEST = 20_000
 
@@ -20,6 +20,9 @@ CALL_COST_US = 0.1
 """What noting the start or the end of a Python call takes, about; the bare iterations tell how much it was."""
 OPERATOR_COST_US = 1.2
 """What noting an operator takes, with its stack, shapes and allocations."""
+
+_CLOCKS = ("perf_counter", "monotonic", "function time>", "thread_time", "process_time")
+"""A loop that waits for the clock takes as long as it does, however slow recording makes its calls."""
 
 
 class EventTree:
@@ -29,8 +32,9 @@ class EventTree:
     first marker.
     """
 
-    def __init__(self, roots, boundary):
+    def __init__(self, roots, boundary, samples=None):
         self.boundary = boundary
+        self._samples = samples
         self._roots = roots
         marks = sorted(self._find_marks(roots), key=lambda node: node.start_time_ns)
         self._main_thread = marks[0].start_tid
@@ -81,7 +85,7 @@ class EventTree:
             main, others = [], []
             for root in sorted(self._roots, key=lambda root: root.start_time_ns):
                 (main if root.start_tid == self._main_thread else others).append(root)
-            others = self._seat_guests(main, others)
+            self._guests, others = seat_guests(main, others)
             for node in main:
                 self._visit(node, Context())
             for node in others:
@@ -113,45 +117,6 @@ class EventTree:
             if node.name == self.boundary:
                 yield node
             waiting.extend(node.children)
-
-    def _seat_guests(self, main, others):
-        """A GPU's backward pass runs on a thread of its own while the script's thread waits inside ``backward()``.
-
-        The thread that did most of it is told as if the script's thread had done it: the one stands still while
-        the other works. Gives the roots that are left.
-        """
-        work = {}
-        for root in others:
-            if root.name.startswith(_BACKWARD_PREFIX):
-                work[root.start_tid] = work.get(root.start_tid, 0) + root.end_time_ns - root.start_time_ns
-        if not work:
-            return others
-        busiest = max(work, key=work.get)
-        hosts, waiting = [], list(main)
-        while waiting:
-            node = waiting.pop()
-            if "run_backward" in node.name and type(node.extra_fields).__name__ == "_ExtraFields_PyCCall":
-                hosts.append(node)
-            else:
-                waiting.extend(node.children)
-        left = []
-        for root in others:
-            host = next(
-                (
-                    node
-                    for node in hosts
-                    if root.start_tid == busiest
-                    and node.start_time_ns <= root.start_time_ns
-                    and root.end_time_ns <= node.end_time_ns
-                    and not any(_overlap(root, child) for child in node.children)
-                ),
-                None,
-            )
-            if host is None:
-                left.append(root)
-            else:
-                self._guests.setdefault(host.id, []).append(root)
-        return left
 
     # Walking.
 
@@ -225,6 +190,7 @@ class EventTree:
         """
         cursor = node.start_time_ns
         line = own_line
+        frame = node.extra_fields.callsite if own_line is not None else None
         children = [*node.children, *self._guests.get(getattr(node, "id", None), ())]
         for child in sorted(children, key=lambda item: item.start_time_ns):
             if type(child.extra_fields).__name__ == "_ExtraFields_Allocation":
@@ -242,7 +208,7 @@ class EventTree:
                 self._visit(child, here)
                 continue
             if child.start_time_ns > cursor:
-                self._python(cursor, child.start_time_ns, here)
+                self._python(cursor, child.start_time_ns, here, frame, noted=not _reads_clock(child))
             below = here
             if own_line is not None:
                 below = here.copy()
@@ -256,14 +222,14 @@ class EventTree:
                 rest.line = line
                 if context.in_loop_frame:
                     rest.call_line = line
-            self._python(cursor, node.end_time_ns, rest)
+            self._python(cursor, node.end_time_ns, rest, frame, noted=not _reads_clock(node))
 
     # Operators.
 
     def _visit_operator(self, node, fields, context):
         name = node.name
-        if name.startswith(_BACKWARD_PREFIX):
-            name = name[len(_BACKWARD_PREFIX) :]
+        if name.startswith(BACKWARD_PREFIX):
+            name = name[len(BACKWARD_PREFIX) :]
             context = self._backward_context(node, fields, context)
         made = len(self._records)
         if self._runs_own_code(node):
@@ -303,9 +269,9 @@ class EventTree:
         while waiting:
             child = waiting.pop()
             fields = child.extra_fields
-            if type(fields).__name__ == "_ExtraFields_PyCall":
-                if self._places.user_path(fields.callsite.file_name) is not None:
-                    return True
+            is_call = type(fields).__name__ == "_ExtraFields_PyCall"
+            if is_call and self._places.user_path(fields.callsite.file_name) is not None:
+                return True
             waiting.extend(child.children)
         return False
 
@@ -341,7 +307,7 @@ class EventTree:
 
     def _shape(self, node):
         shown = node
-        if node.name.startswith(_BACKWARD_PREFIX):
+        if node.name.startswith(BACKWARD_PREFIX):
             shown = next((child for child in node.children if hasattr(child.extra_fields, "inputs")), node)
         return self._shapes.number(shown)
 
@@ -406,14 +372,28 @@ class EventTree:
                 self._lane = f"cpu:{here.start_tid}"
                 self._visit_operator(here, fields, Context())
                 self._lane = "cpu:main"
+            elif type(fields).__name__ == "_ExtraFields_Allocation":
+                self._allocated(here, fields, Context())
             else:
                 waiting.extend(here.children)
 
     # Rows.
 
-    def _python(self, start_ns, end_ns, context):
+    def _python(self, start_ns, end_ns, context, frame=None, noted=True):
+        """Interpreter time; in a ``frame`` of the person's a long stretch without calls has lines of its own."""
+        if frame is not None and self._samples is not None:
+            path = self._places.user_path(frame.file_name)
+            for start, end, number in self._samples.stretches(
+                start_ns, end_ns, self._places.user_path, path, frame.function_name
+            ):
+                here = context.copy()
+                here.line = self._places.numbered(path, number, frame.function_name)
+                if context.in_loop_frame:
+                    here.call_line = here.line
+                self._python(start, end, here)
+                start_ns = end
         record = self._record("python", start_ns, end_ns, context, context.kind or "python")
-        if record is not None:
+        if record is not None and noted:
             record["recording_us"] = CALL_COST_US
 
     def _operator(self, name, start_ns, end_ns, context):
@@ -470,10 +450,10 @@ def _is_closure(fields):
     return "torch/optim/" in caller and not caller.endswith("/optimizer.py") and "torch/" not in callee
 
 
+def _reads_clock(node):
+    return any(clock in node.name for clock in _CLOCKS)
+
+
 def _is_user_span(node):
     fields = node.extra_fields
     return type(fields).__name__ == "_ExtraFields_TorchOp" and str(fields.scope).endswith("USER_SCOPE")
-
-
-def _overlap(one, other):
-    return one.start_time_ns < other.end_time_ns and other.start_time_ns < one.end_time_ns

@@ -61,6 +61,7 @@ def _optimizer(seen, optimizer):
         "name": type(optimizer).__name__,
         "steps": seen.steps,
         "skipped": seen.skipped,
+        "steps_lately": seen.steps_lately,
         "tensor_count": len(with_gradient),
         "parameter_count": sum(parameter.numel() for parameter in with_gradient),
         "state_bytes": memory.state_bytes(optimizer),

@@ -12,9 +12,17 @@ import sys
 import tempfile
 
 _READING = (
-    "access chdir getxattr listdir listxattr lstat pathconf readlink stat statvfs".split()
+    "access",
+    "chdir",
+    "getxattr",
+    "listxattr",
+    "lstat",
+    "pathconf",
+    "readlink",
+    "stat",
+    "statvfs",
 )
-_CHANGING = "chmod chown lchown removexattr setxattr utime".split()
+_CHANGING = ("chmod", "chown", "lchown", "removexattr", "setxattr", "utime")
 _SWEPT = ("bz2", "codecs", "gzip", "lzma", "pathlib", "shutil", "tarfile", "tempfile", "tokenize", "zipfile")
 
 
@@ -51,9 +59,9 @@ def _sweep(replaced):
     accessor = getattr(pathlib, "_NormalAccessor", None)
     if accessor is not None:  # Python 3.9 and 3.10 keep the calls of pathlib in a class
         for attribute, value in list(vars(accessor).items()):
-            value = getattr(value, "__func__", value)
-            if callable(value) and value in replaced:
-                setattr(accessor, attribute, staticmethod(replaced[value]))
+            native = getattr(value, "__func__", value)
+            if callable(native) and native in replaced:
+                setattr(accessor, attribute, staticmethod(replaced[native]))
 
 
 def _opening(overlay):

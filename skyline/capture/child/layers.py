@@ -105,9 +105,8 @@ class Layers:
         if canonical is None or self.policy.is_open_to_all(canonical):
             return path
         found = self.locate(canonical)
-        if found == canonical:
-            if os.path.isabs(path) or self.native.getcwd() == self.getcwd():
-                return path
+        if found == canonical and (os.path.isabs(path) or self.native.getcwd() == self.getcwd()):
+            return path
         return os.fsencode(found) if isinstance(path, bytes) else found
 
     def locate(self, canonical):
@@ -134,7 +133,11 @@ class Layers:
     def names_in(self, canonical):
         """Names in a folder and where each really is, both layers together; None where one layer has it all."""
         scratch, real = self.scratch_of(canonical), self.real_of(canonical)
-        moved = {os.path.basename(path): at for path, at in self.moved.items() if os.path.dirname(path) == canonical}
+        moved = {
+            os.path.basename(path): at
+            for path, at in self.moved.items()
+            if os.path.dirname(path) == canonical
+        }
         if not moved and (real is None or self.mode_of(scratch) is None):
             return None
         found = {}

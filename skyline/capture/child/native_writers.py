@@ -58,9 +58,14 @@ def _lead(overlay, module, name, position, writes):
     native = getattr(module, name, None)
     if native is None:
         return
+
     def led(*args, **kwargs):
         if len(args) > position:
-            args = (*args[:position], target(args[position], args[position + 1 :], kwargs), *args[position + 1 :])
+            args = (
+                *args[:position],
+                target(args[position], args[position + 1 :], kwargs),
+                *args[position + 1 :],
+            )
         else:
             for given in _PATH_NAMES:
                 if given in kwargs:
@@ -77,7 +82,9 @@ def _lead(overlay, module, name, position, writes):
         mode = kwargs.get("mode", rest[0] if rest and isinstance(rest[0], str) else None)
         if not writes or (name == "File" and (mode is None or mode in _READ_MODES)):
             return overlay.find(path) if overlay.in_use[0] else path
-        return overlay.for_writing(path, keeps=name in ("connect", "open", "from_file", "File") and mode != "w")
+        return overlay.for_writing(
+            path, keeps=name in ("connect", "open", "from_file", "File") and mode != "w"
+        )
 
     functools.update_wrapper(led, native, updated=())
     if isinstance(native, type):
@@ -99,14 +106,14 @@ def _lead_memmap(overlay, numpy):
     native = numpy.memmap.__new__
 
     def __new__(cls, filename, dtype=numpy.uint8, mode="r+", *args, **kwargs):
-        if isinstance(filename, (str, bytes, os.PathLike)):
-            if mode in ("r+", "readwrite") and overlay.redirects:
-                at = overlay.find(filename)
-                try:
-                    large = at is filename and overlay.native.stat(at).st_size > _COPIED_ON_WRITE_BYTES
-                except OSError:
-                    large = False
-                mode = "c" if large else mode
+        named = isinstance(filename, (str, bytes, os.PathLike))
+        if named and mode in ("r+", "readwrite") and overlay.redirects:
+            at = overlay.find(filename)
+            try:
+                large = at is filename and overlay.native.stat(at).st_size > _COPIED_ON_WRITE_BYTES
+            except OSError:
+                large = False
+            mode = "c" if large else mode
         return native(cls, filename, dtype, mode, *args, **kwargs)
 
     numpy.memmap.__new__ = __new__

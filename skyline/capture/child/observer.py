@@ -23,7 +23,7 @@ _MOST_SIZES = 64
 
 
 class OptimizerSeen:
-    """An optimizer that was constructed; ``steps`` counts how often it stepped."""
+    """An optimizer that was constructed; ``steps`` counts how often it stepped, ``steps_lately`` in one iteration."""
 
     def __init__(self, optimizer, created):
         self.optimizer = weakref.ref(optimizer)
@@ -31,6 +31,8 @@ class OptimizerSeen:
         self.step_line = None
         self.steps = 0
         self.skipped = 0
+        self.steps_before = 0
+        self.steps_lately = 0
         self.last_step = 0
 
 
@@ -123,6 +125,9 @@ class Observer:
     def new_iteration(self):
         """The next module called is the root of its iteration."""
         self._await_root = True
+        if self._warming:
+            for seen in self.optimizers.values():
+                seen.steps_lately, seen.steps_before = seen.steps - seen.steps_before, seen.steps
 
     def _stop_watching_modules(self):
         for hook in (self._module_hook, *self._compiled_hooks):

@@ -60,7 +60,11 @@ def _watch_programs(log):
 def _program(args):
     """The program's name alone: what follows may hold anything."""
     try:
-        first = args.split()[0] if isinstance(args, str) else os.fsdecode(args if isinstance(args, bytes) else args[0])
+        first = (
+            args.split()[0]
+            if isinstance(args, str)
+            else os.fsdecode(args if isinstance(args, bytes) else args[0])
+        )
     except (TypeError, IndexError, AttributeError):
         return "a program"
     return os.path.basename(os.fspath(first))

@@ -19,7 +19,6 @@ class Overlay(Layers):
         self.redirects = redirects
         self.log = log
 
-
     def for_writing(self, path, *, keeps=False, creates=True, exclusive=False):
         """The path to open for writing; ``keeps``: what is there already stays, ``creates``: or is made."""
         canonical = self.canonical(path)
@@ -173,7 +172,10 @@ class Overlay(Layers):
         if call is getattr(self.native, "symlink", None):
             old = self.canonical(os.path.join(os.path.dirname(new), os.fsdecode(source)))
             at = self.locate(old)
-            return call(source if at == self.scratch_of(old) and not os.path.isabs(source) else at, self.scratch_of(new))
+            return call(
+                source if at == self.scratch_of(old) and not os.path.isabs(source) else at,
+                self.scratch_of(new),
+            )
         # A second name for a file of the person's would be a way to change it: the run gets a copy.
         return self._copy(self.find(source), self.scratch_of(new))
 

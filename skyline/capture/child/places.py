@@ -45,11 +45,11 @@ class Places:
         path = self.user_path(frame.file_name)
         if path is None:
             return None
-        return self._lines.setdefault((path, frame.line_number, frame.function_name), len(self._lines))
+        return self.numbered(path, frame.line_number, frame.function_name)
 
-    def place(self, line):
-        """File and number of a line of the table."""
-        return self.lines[line]
+    def numbered(self, path, number, function):
+        """The number of a line of the person's by its file and number."""
+        return self._lines.setdefault((path, number, function), len(self._lines))
 
     def user_path(self, name):
         """The full path of a file of the person's, else None.

@@ -9,6 +9,7 @@ import torch
 
 from .event_tree import EventTree
 from .gpu_events import gpu_records
+from .line_samples import LineSamples
 
 # Kept from before the script could put something else in their place.
 _open, _dump = open, json.dump
@@ -33,10 +34,14 @@ class Recorder:
             profile_memory=True,
         )
         self._marker = marker if with_stacks else None
+        self._samples = LineSamples() if with_stacks else None
 
     def start(self):
         """Begin; what runs before the first mark is dropped."""
         self._profiler.start()
+        if self._samples is not None:
+            # After the profiler, which would otherwise trace this thread as well.
+            self._samples.start()
         if self._marker is not None:
             self._marker.start()
 
@@ -49,9 +54,11 @@ class Recorder:
         """End, and give the recording as a dictionary in the shape of ``skyline.trace.Trace``."""
         if self._marker is not None:
             self._marker.stop()
+        if self._samples is not None:
+            self._samples.stop()
         self._profiler.stop()
         results = self._profiler.profiler.kineto_results
-        tree = EventTree(results.experimental_event_tree(), BOUNDARY)
+        tree = EventTree(results.experimental_event_tree(), BOUNDARY, self._samples)
         names = _module_names() if self._with_stacks else {}
         trace = tree.trace(loop, names, self._device_kind)
         if self._device_kind == "cuda":

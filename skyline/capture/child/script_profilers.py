@@ -9,7 +9,8 @@ from .import_hooks import after_import
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _OTHERS = tuple(
-    part.replace("/", os.sep) for part in ("/torch/_inductor/", "/torch/_dynamo/", "/triton/", _OWN + "recorder.py")
+    part.replace("/", os.sep)
+    for part in ("/torch/_inductor/", "/torch/_dynamo/", "/triton/", _OWN + "recorder.py")
 )
 _FRAMES = 12
 
@@ -31,7 +32,9 @@ def _install(module, log):
 
         def _prepare_trace(self):
             self.entered = True
-            self.function_events = module.EventList([], use_device=None)
+            # Under one name or the other, by the version of PyTorch.
+            self._function_events = self.__dict__["function_events"] = module.EventList([], use_device=None)
+            self._function_events._build_tree()
 
         def _start_trace(self):
             pass

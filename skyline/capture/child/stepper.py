@@ -84,8 +84,8 @@ class Stepper:
             self._begin(channel)
         ended = self._now()
         self.boundaries += 1
-        self._mode(frame, ended)
         self.observer.new_iteration()
+        self._mode(frame, ended)
         self.observer.take_parts()
         self._since = self._now()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import torch
@@ -81,13 +80,8 @@ def compiled_frames():
 
 
 def rank():
-    """This process's rank and how many there are: ``(0, 1)`` without a process group.
-
-    Before the group is made the environment speaks, as it does for the script.
-    """
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    try:
-        return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    except ValueError:
-        return 0, 1
+    """This process's rank and how many there are: ``(0, 1)`` without a process group."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1

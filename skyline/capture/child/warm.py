@@ -105,6 +105,8 @@ def _become(request, output):
     os.environ.update(request["environment"])
     tempfile.tempdir = None
     random.seed()
+    # Of the CPU alone: those of other devices are not there yet, and begin the same in every process.
+    sys.modules["torch"].default_generator.seed()
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
@@ -149,6 +151,11 @@ def _leave(running):
     for pid in running:
         try:
             os.killpg(pid, signal.SIGKILL)
+        except OSError:
+            pass
+    for pid in running:
+        try:
+            os.waitpid(pid, 0)
         except OSError:
             pass
     os._exit(0)

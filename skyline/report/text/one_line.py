@@ -49,17 +49,16 @@ def render_line(report: ProfileReport, line: LineReport, page: Page) -> None:
     if line.parts:
         page.blank()
         page.title("Of which", f"{scale.unit} per iteration")
-        rows: list[tuple[Text, ...]] = []
-        for part in line.parts:
-            rest = page.width - 24
-            name = page.shortened(part.module, max(12, rest * 3 // 5)) if part.module else page.text("")
-            rows.append(
-                (
-                    page.text(scale.number(part.self_ms)),
-                    name,
-                    page.shortened(part.callee, max(8, rest * 2 // 5)),
-                )
+        room = page.width - 16
+        callees = min(max(len(part.callee) for part in line.parts), room // 2)
+        rows: list[tuple[Text, ...]] = [
+            (
+                page.text(scale.number(part.self_ms)),
+                page.shortened(part.module, room - callees),
+                page.shortened(part.callee, callees),
             )
+            for part in line.parts
+        ]
         page.table((Column(scale.unit), Column("module", "left"), Column("calls", "left")), rows)
 
 

@@ -63,7 +63,8 @@ def run() -> Callable[..., Profile]:
         **options: object,
     ) -> Profile:
         settings: dict[str, object] = {"settle_s": 0.3, "batch_points": 0, "timeout_s": 60.0, **options}
-        request = CaptureRequest(path, tuple(arguments), working_directory=path.parent, **settings)  # type: ignore[arg-type]
+        settings.setdefault("working_directory", path.parent)
+        request = CaptureRequest(path, tuple(arguments), **settings)  # type: ignore[arg-type]
         said = stages if stages is not None else []
         heard = output if output is not None else []
         return capture(request, progress=said.append, output=heard.append, cancel=cancel)

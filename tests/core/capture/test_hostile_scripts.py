@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import textwrap
 import time
 from collections.abc import Iterator
@@ -50,8 +51,12 @@ class Case:
 
 CASES = {
     "aborts": Case("import os\nos.abort()", "signal SIGABRT"),
-    "divides by zero in native code": Case("import os, signal\nos.kill(os.getpid(), signal.SIGFPE)", "signal SIGFPE"),
-    "is killed as if out of memory": Case("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
+    "divides by zero in native code": Case(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGFPE)", "signal SIGFPE"
+    ),
+    "is killed as if out of memory": Case(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"
+    ),
     "overflows the stack": Case("def f():\n    f()\nf()", "RecursionError"),
     "kills its whole group": Case("import os, signal\nos.kill(0, signal.SIGKILL)", "SIGKILL"),
     "ignores SIGTERM and never ends": Case(
@@ -74,11 +79,15 @@ CASES = {
         "import builtins, json\njson.dumps = json.loads = json.dump = None\nbuiltins.open = lambda *a, **k: 1 / 0"
     ),
     "neighbours named like the standard library": Case(
-        "", files={name: "raise ImportError('not this one')" for name in ("queue.py", "json.py", "signal.py")}
+        "", files=dict.fromkeys(("queue.py", "json.py", "signal.py"), "raise ImportError('not this one')")
     ),
     "clears the environment": Case("import os\nos.environ.clear()"),
-    "stands in a folder that is gone": Case("import os\nos.mkdir('x')\nos.chdir('x')\nos.rmdir('../x')", "No such file"),
-    "removes its folder": Case("import os, shutil\nshutil.rmtree(os.path.dirname(os.path.abspath(__file__)))"),
+    "stands in a folder that is gone": Case(
+        "import os\nos.mkdir('x')\nos.chdir('x')\nos.rmdir('../x')", "No such file"
+    ),
+    "removes its folder": Case(
+        "import os, shutil\nshutil.rmtree(os.path.dirname(os.path.abspath(__file__)))"
+    ),
     "changes its own file": Case("open(__file__, 'w').write('raise SystemExit(9)')"),
     "patches the optimizer": Case(
         "import torch\nold = torch.optim.SGD.step\ntorch.optim.SGD.step = lambda self, *a: old(self, *a)"
@@ -94,7 +103,7 @@ CASES = {
         after=TRAIN + "    profiler.step()\n",
     ),
     "uses torch's profiler for a while": Case(
-        "import torch\nwith torch.profiler.profile() as p:\n    torch.ones(2).sum()\nassert p.key_averages()"
+        "import torch\nwith torch.profiler.profile() as p:\n    torch.ones(2).sum()\np.key_averages().table()"
     ),
     "catches everything": Case(
         "",
@@ -112,10 +121,12 @@ while True:
 """,
     ),
     "leaves a process in a session of its own": Case(
-        "import subprocess, sys\nsubprocess.Popen([sys.executable, '-S', '-c', 'import os, time; os.setsid(); time.sleep(600)'])"
+        "import subprocess, sys\ncode = 'import os, time; os.setsid(); time.sleep(600)'\n"
+        "subprocess.Popen([sys.executable, '-S', '-c', code])"
     ),
     "leaves a daemon": Case(
-        "import os, time\nif not os.fork():\n    os.setsid()\n    if not os.fork():\n        time.sleep(600)\n    os._exit(0)"
+        "import os, time\nif not os.fork():\n    os.setsid()\n    if not os.fork():\n        time.sleep(600)\n"
+        "    os._exit(0)"
     ),
     "starts too many processes": Case(
         "import os, time\nfor _ in range(60):\n    if not os.fork():\n        time.sleep(600)\ntime.sleep(600)",
@@ -123,15 +134,15 @@ while True:
         options={"process_limit": 30},
     ),
     "writes too much": Case(
-        "import time\nfile = open('big', 'wb')\nfor _ in range(600):\n    file.write(bytes(1 << 20))\n    file.flush()\n"
-        "    time.sleep(0.01)\ntime.sleep(60)",
+        "import time\nfile = open('big', 'wb')\nfor _ in range(600):\n    file.write(bytes(1 << 20))\n"
+        "    file.flush()\n    time.sleep(0.01)\ntime.sleep(60)",
         "of files, over the limit of 50.0 MB",
         options={"scratch_limit_bytes": 50_000_000},
     ),
     "prints without end": Case("", after=TRAIN + "    print('x' * 1_000_000)\n"),
     "becomes another program": Case("import os\nos.execv('/bin/true', ['true'])", "left with status 0"),
     "is empty": Case("", "without a training step", after=""),
-    "is a very long line": Case("x = [" + "1, " * 200_000 + "]"),
+    "is a very long line": Case("x = [" + "1, " * 20_000 + "]"),
     "is a million lines": Case("\n" * 1_000_000),
     "uses up all descriptors": Case(
         "import os\nkept = []\nwhile True: kept.append(os.open('/dev/null', 0))", "Too many open files"
@@ -171,8 +182,15 @@ def _run(case: Case, folder: Path, starter: Starter) -> Outcome:
     for name, text in case.files.items():
         (folder / name).write_text(text)
     files = sorted(path.name for path in folder.iterdir())
-    options = {"settle_s": 0.1, "steps": 3, "recorded": 1, "batch_points": 0, "timeout_s": 30.0, **case.options}
-    request = CaptureRequest(script, working_directory=folder.parent, **options)  # type: ignore[arg-type]
+    options = {
+        "settle_s": 0.1,
+        "steps": 3,
+        "recorded": 1,
+        "batch_points": 0,
+        "timeout_s": 30.0,
+        **case.options,
+    }
+    request = CaptureRequest(script, (), sys.executable, folder.parent, **options)  # type: ignore[arg-type]
     profile = error = None
     try:
         profile = capture(request, progress=lambda _: None, starter=starter)
@@ -211,5 +229,3 @@ def test_it_ends_as_it_should(name: str, outcomes: dict[str, Future[Outcome]]) -
         assert outcome.error is None, outcome.error
         assert outcome.profile is not None
         assert outcome.profile.times.steps_ms
-
-

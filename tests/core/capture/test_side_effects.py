@@ -165,15 +165,20 @@ def test_secrets_are_known_by_their_names() -> None:
         "HF_TOKEN": "hf_abcdef123",
         "AWS_SECRET_ACCESS_KEY": "aws/abc+def",
         "DB_PASSWORD": "hunter22",
-        "PWD": "/home/someone",
+        "PWD": "/somewhere/else",
         "KEYBOARD": "qwertyuiop",
+        "MAX_TOKENS": "100000",
         "SHORT_KEY": "abc",
     }
     secrecy = Secrecy.of(environment, ("--lr", "0.1", "--hf-token", "from-the-line"))
-    text = "hf_abcdef123 aws/abc+def hunter22 /home/someone qwertyuiop abc from-the-line"
-    assert secrecy.scrub(text) == f"{HIDDEN} {HIDDEN} {HIDDEN} /home/someone qwertyuiop abc {HIDDEN}"
+    text = "hf_abcdef123 aws/abc+def hunter22 /somewhere/else qwertyuiop abc from-the-line"
+    assert secrecy.scrub(text) == f"{HIDDEN} {HIDDEN} {HIDDEN} /somewhere/else qwertyuiop abc {HIDDEN}"
     assert secrecy.scrub("https://me:pw@host/x?a=1 step 5") == f"https://{HIDDEN}@host/x?a=1 step 5"
-    assert secrecy.scrub("api_key=0123456789 tokens per second: 5") == f"api_key={HIDDEN} tokens per second: 5"
+    assert (
+        secrecy.scrub("api_key=0123456789 tokens per second: 5") == f"api_key={HIDDEN} tokens per second: 5"
+    )
+    harmless = "set tokenizer.pad_token = tokenizer.eos_token, --pad-token something"
+    assert secrecy.scrub(harmless) == harmless
     assert secrecy.scrub("password: correcthorse") == f"password: {HIDDEN}"
     assert Secrecy.of({}).scrub_arguments(("--auth", "abc", "--tokenizer", "gpt2", "--steps", "3")) == (
         "--auth",

@@ -272,7 +272,11 @@ def test_each_effect_is_noted_once_with_its_line(folder: Path, sandboxed: Sandbo
     )
 
     removal = effects[-1]
-    assert (removal["kind"], removal["target"], removal["outcome"]) == ("removal", str(folder / "out"), "held back")
+    assert (removal["kind"], removal["target"], removal["outcome"]) == (
+        "removal",
+        str(folder / "out"),
+        "held back",
+    )
     assert removal["line"]["line"] == 5
     assert {effect["target"] for effect in effects[:-1]} == {str(folder / "log.txt")}
     assert effects[-2]["count"] == 64

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 import threading
 import time
@@ -41,25 +39,36 @@ WORLD = """
 import json, os, random, signal, sys, threading
 import numpy, torch
 names = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE]
-own = {"SKYLINE_RUN"}
+own = lambda name, value: name == "SKYLINE_RUN" or "/skyline-" in value  # each run has a folder of its own
 print("WORLD" + json.dumps({
     "argv": sys.argv, "path": sys.path, "name": __name__, "file": __file__, "folder": os.getcwd(),
-    "environment": {name: value for name, value in os.environ.items() if name not in own},
-    "seed": torch.initial_seed(), "threads": torch.get_num_threads(), "inter": torch.get_num_interop_threads(),
+    "environment": {name: value for name, value in os.environ.items() if not own(name, value)},
+    "threads": torch.get_num_threads(), "inter": torch.get_num_interop_threads(),
     "signals": [str(signal.getsignal(name)) for name in names], "wakeup": signal.set_wakeup_fd(-1),
     "python_threads": [thread.name for thread in threading.enumerate()],
     "leads_its_session": os.getsid(0) == os.getpid(), "stdout": sys.stdout.encoding, "input": sys.stdin.read(),
     "main": sys.modules["__main__"].__file__, "cuda": torch.cuda.is_initialized(),
-    "drawn": torch.rand(3).tolist(),
-}) + "=====" + json.dumps([random.random(), numpy.random.rand()]) + "-----", flush=True)
+}) + "=====" + json.dumps([random.random(), numpy.random.rand(), torch.rand(1).item()]) + "-----", flush=True)
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
+    """One for all tests that do no harm to it: the import is what takes long."""
     made = Nursery(most=1)
     yield made
     made.close()
+    nothing_is_left()
+
+
+@pytest.fixture
+def own_nursery() -> Iterator[Nursery]:
+    made = Nursery(most=1)
+    yield made
+    made.close()
+
+
+def nothing_is_left() -> None:
     deadline = time.monotonic() + 5
     while children := psutil.Process().children(recursive=True):
         assert time.monotonic() < deadline, children
@@ -90,14 +99,14 @@ def test_a_forked_run_sees_what_a_fresh_one_sees(script: Write, nursery: Nursery
     assert second == fresh
     assert fresh["argv"] == [str(path), "--epochs", "3"]
     # What a fresh process seeds by chance differs from fork to fork too.
-    for python_and_numpy in zip(drawn_fresh, drawn_first, drawn_second, strict=True):
-        assert len(set(python_and_numpy)) == 3
+    for drawn in zip(drawn_fresh, drawn_first, drawn_second, strict=True):
+        assert len(set(drawn)) == 3
     assert len(nursery.pids) == 1
 
 
 def test_one_process_imports_for_all_runs_and_nothing_is_left_open(script: Write, nursery: Nursery) -> None:
     path = script(TRAINING)
-    profile, _ = run(path, nursery.start, batch_points=0)
+    profile, _ = run(path, nursery.start)
     assert profile.times.steps_ms
     (resident,) = nursery.pids
     files, own = psutil.Process(resident).num_fds(), psutil.Process().num_fds()
@@ -128,30 +137,33 @@ def test_how_a_forked_run_ended_is_known(script: Write, nursery: Nursery, source
 
 def test_a_script_that_kills_its_parent_costs_only_its_own_run(script: Write, nursery: Nursery) -> None:
     with pytest.raises(SkylineError, match="SIGKILL"):
-        run(script("import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(60)\n"), nursery.start)
-    (killed,) = nursery.pids
+        run(
+            script("import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(60)\n"),
+            nursery.start,
+        )
+    before = nursery.pids
     assert run(script(TRAINING), nursery.start)[0].times.steps_ms
     (resident,) = nursery.pids
-    assert resident != killed
+    assert before != (resident,)
 
 
 def test_an_install_beside_torch_replaces_the_resident_process(
-    script: Write, nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Write, own_nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed = tmp_path / "more" / "site-packages"
     installed.mkdir(parents=True)
     monkeypatch.setenv("PYTHONPATH", str(installed))
     path = script("try:\n    import new_package\nexcept ImportError:\n    new_package = None\n" + TRAINING)
-    run(path, nursery.start)
-    before = nursery.pids
+    run(path, own_nursery.start)
+    before = own_nursery.pids
     (installed / "new_package.py").write_text("print('here it is')\n")
-    assert "here it is" in run(path, nursery.start)[1]
-    assert len(nursery.pids) == 1
-    assert nursery.pids != before
+    assert "here it is" in run(path, own_nursery.start)[1]
+    assert len(own_nursery.pids) == 1
+    assert own_nursery.pids != before
     # Other variables that count at import make it another one; no more are kept than were asked for.
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert run(path, nursery.start)[0].environment.intraop_threads == 2
-    assert len(nursery.pids) == 1
+    assert run(path, own_nursery.start)[0].environment.intraop_threads == 2
+    assert len(own_nursery.pids) == 1
 
 
 def test_without_torch_the_reason_is_the_usual_one(script: Write, nursery: Nursery, tmp_path: Path) -> None:
@@ -162,8 +174,7 @@ def test_without_torch_the_reason_is_the_usual_one(script: Write, nursery: Nurse
         run(script(TRAINING), nursery.start, interpreter=str(bare))
 
 
-def test_closing_ends_the_runs_that_are_under_way(script: Write, nursery: Nursery) -> None:
-    pid_file = script("", "pid.txt")
+def test_closing_ends_the_runs_that_are_under_way(script: Write, own_nursery: Nursery) -> None:
     path = script("import os, time\nprint('pid', os.getpid(), flush=True)\ntime.sleep(100)\n")
     printed: list[str] = []
     failed: list[BaseException] = []
@@ -171,7 +182,7 @@ def test_closing_ends_the_runs_that_are_under_way(script: Write, nursery: Nurser
     def profile() -> None:
         request = CaptureRequest(path, working_directory=path.parent, batch_points=0)
         try:
-            capture(request, progress=lambda _: None, output=printed.append, starter=nursery.start)
+            capture(request, progress=lambda _: None, output=printed.append, starter=own_nursery.start)
         except SkylineError as error:
             failed.append(error)
 
@@ -182,14 +193,13 @@ def test_closing_ends_the_runs_that_are_under_way(script: Write, nursery: Nurser
         assert time.monotonic() < deadline
         time.sleep(0.02)
     pid = int("".join(printed).split()[1])
-    nursery.close()
+    own_nursery.close()
     thread.join(20)
     assert len(failed) == 1
     assert not psutil.pid_exists(pid)
-    assert os.path.exists(pid_file)
     # From now on there is nobody to fork.
-    assert run(script(TRAINING), nursery.start)[0].times.steps_ms
-    assert nursery.pids == ()
+    assert run(script(TRAINING), own_nursery.start)[0].times.steps_ms
+    assert own_nursery.pids == ()
 
 
 def test_the_first_figures_come_before_the_profile(script: Write, nursery: Nursery) -> None:
@@ -211,12 +221,3 @@ def test_the_first_figures_come_before_the_profile(script: Write, nursery: Nurse
     # A module that was only imported is as much a part of the run as the lines that take time.
     assert str(path.parent / "settings.py") in first.files
     assert str((path.parent / "settings.py").resolve()) in [source.path for source in profile.sources]
-
-
-def test_the_signal_of_a_terminal_does_not_reach_it(script: Write, nursery: Nursery) -> None:
-    run(script(TRAINING), nursery.start)
-    (resident,) = nursery.pids
-    assert os.getsid(resident) == resident
-    os.kill(resident, signal.SIGTERM)
-    psutil.Process(resident).wait(10) if psutil.pid_exists(resident) else None
-    assert run(script(TRAINING), nursery.start)[0].times.steps_ms

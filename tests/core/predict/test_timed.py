@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import msgspec
 import pytest
 
 from skyline.analysis.analyse import analyse
+from skyline.analysis.estimate import applicability
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.host_cost import HostCost
@@ -77,9 +79,7 @@ def test_kernels_start_after_their_launch_and_never_overlap(traced: Profile, gpu
         assert kernel.start_us >= until - 1e-9
         until = kernel.end_us
     hosts = [record for record in made.trace.records if record.lane == "cpu:main"]
-    assert all(
-        later.start_us >= earlier.end_us - 1e-9 for earlier, later in zip(hosts, hosts[1:], strict=False)
-    )
+    assert all(later.start_us >= earlier.end_us - 1e-9 for earlier, later in pairwise(hosts))
 
 
 def test_waiting_for_a_number_lasts_until_the_gpu_is_done(traced: Profile, gpu: GpuSpec):
@@ -158,6 +158,24 @@ def test_it_says_that_it_is_predicted_for_what_and_on_what(traced: Profile, gpu:
     assert memory_remark(report) == "fits into the memory of the X1"
     too_large = timed(replace(traced, peak_bytes=20 * 2**30), gpu, Told(1.0, 1.0), HOST)
     assert "does not fit" in memory_remark(profile_report(analyse(too_large)))
+
+
+def test_room_is_left_for_the_context_and_fragments(traced: Profile, gpu: GpuSpec):
+    """8 GiB are 8.6 GB, of which 7.6 GB are for tensors."""
+    for peak_bytes, words in ((7_500_000_000, "fits into"), (8_000_000_000, "does not fit into")):
+        made = timed(replace(traced, peak_bytes=peak_bytes), gpu, Told(1.0, 1.0), HOST)
+        assert memory_remark(profile_report(analyse(made))).startswith(words)
+
+
+def test_mixed_precision_is_not_offered_where_products_have_16_bits_already(traced: Profile, gpu: GpuSpec):
+    product, *others = traced.trace.shapes
+    narrow = replace(product, dtypes=("bfloat16", "bfloat16"))
+    before = analyse(timed(traced, gpu, Told(1_000.0, 1.0), HOST))
+    after = replace(traced, trace=replace(traced.trace, shapes=(narrow, *others)))
+    assert "16 bits" not in applicability(before, "amp").reason
+    assert (
+        "16 bits already" in applicability(analyse(timed(after, gpu, Told(1_000.0, 1.0), HOST)), "amp").reason
+    )
 
 
 def test_it_can_be_saved_and_loaded(traced: Profile, gpu: GpuSpec):

@@ -11,6 +11,20 @@ from . import compiler
 from .virtual import GPU, VirtualTensor
 
 
+_LEGACY = {
+    "FloatTensor": torch.float32,
+    "DoubleTensor": torch.float64,
+    "HalfTensor": torch.float16,
+    "BFloat16Tensor": torch.bfloat16,
+    "LongTensor": torch.int64,
+    "IntTensor": torch.int32,
+    "ShortTensor": torch.int16,
+    "CharTensor": torch.int8,
+    "ByteTensor": torch.uint8,
+    "BoolTensor": torch.bool,
+}
+
+
 class Properties:
     """``torch.cuda.get_device_properties``."""
 
@@ -63,6 +77,23 @@ class Stream:
         return event or self
 
 
+class LegacyType:
+    """``torch.cuda.FloatTensor`` and its like: called, it makes a tensor on the GPU."""
+
+    def __init__(self, name, dtype):
+        self.__name__ = name
+        self.__module__ = "torch.cuda"
+        self.dtype = dtype
+
+    def __call__(self, *values):
+        if len(values) == 1 and not isinstance(values[0], int):
+            return torch.tensor(values[0], dtype=self.dtype, device=GPU)
+        return torch.empty(*values, dtype=self.dtype, device=GPU)
+
+    def __instancecheck__(self, value):
+        return isinstance(value, VirtualTensor) and value.on_gpu and value.dtype is self.dtype
+
+
 class _Generator(torch.Generator):
     """A generator on whatever device is asked for, in truth on the host."""
 
@@ -89,6 +120,9 @@ class Facade:
         self._memory()
         self._streams()
         self._precision()
+        for name, dtype in _LEGACY.items():
+            setattr(torch.cuda, name, LegacyType(name, dtype))
+        torch.set_default_tensor_type = _default_type(torch.set_default_tensor_type)
         torch.Generator = _Generator
 
     def install_everywhere(self):
@@ -259,6 +293,18 @@ def _fused_dropout(dropout):
         return dropout(inputs, p, train)
 
     return fused
+
+
+def _default_type(set_default):
+    def set_default_tensor_type(kind):
+        name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
+        if isinstance(kind, LegacyType) or ".cuda." in name:
+            torch.set_default_dtype(_LEGACY[name.rpartition(".")[2]])
+            torch.set_default_device(GPU)
+            return
+        set_default(kind)
+
+    return set_default_tensor_type
 
 
 def _grouped(group):

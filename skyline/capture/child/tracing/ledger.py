@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import weakref
 
+import torch
+
 _GRANULE = 512
 """PyTorch's CUDA allocator gives out multiples of this."""
 
@@ -33,6 +35,8 @@ class Ledger:
 
     def take(self, tensor, on_gpu):
         """Note the memory behind a tensor, unless it is known already."""
+        if tensor.layout is not torch.strided:
+            raise NotImplementedError("sparse tensors cannot be followed without computing them")
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key in self._blocks:

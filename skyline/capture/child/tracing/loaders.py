@@ -8,7 +8,7 @@ from torch.utils.data import dataloader as loading
 from torch.utils.data._utils import fetch as fetching
 
 _SLOW_S = 0.25
-"""A batch that takes longer than this to read is the last that is read in full."""
+"""A batch that takes more computing than this to read is the last that is read in full."""
 _SAMPLES = 8
 
 
@@ -57,9 +57,9 @@ class Loaders:
                 self.shortened = True
                 samples = [fetcher.dataset[index] for index in list(indices)[:_SAMPLES]]
                 return fetcher.collate_fn([samples[at % _SAMPLES] for at in range(len(indices))])
-            began = time.perf_counter()
+            began = time.process_time()
             batch = fetch(fetcher, indices)
-            if time.perf_counter() - began > _SLOW_S:
+            if time.process_time() - began > _SLOW_S:
                 slow.add(key)
             return batch
 

@@ -59,15 +59,18 @@ class Rows:
         record = self.latest
         self._allocations.append((self._now, sign * block.size_bytes, block.address, block.on_gpu, place, record))
 
-    def shape(self, name, ins, outs, args, moved):
-        """The index of an operator's shapes, and its arithmetic; ``moved`` is the bytes it reads and writes."""
+    def shape(self, name, counted_as, ins, outs, args, moved):
+        """The index of an operator's shapes, and its arithmetic.
+
+        ``counted_as`` is the operator whose arguments these are; ``moved`` is the bytes it reads and writes.
+        """
         key = (name, tuple(ins), tuple(outs), moved)
         found = self._shapes.get(key)
         if found is None:
-            if name == "aten::convolution":
+            if counted_as == "aten::convolution":
                 count = flops.convolution(outs[0][0], ins[1][0], bool(args[6]), ins[0][0])
             else:
-                count = flops.count(name, _dimensions(args)) if flops.is_known(name) else 0
+                count = flops.count(counted_as, _dimensions(args)) if flops.is_known(counted_as) else 0
             if name == "aten::convolution_backward" and not (args[10][0] and args[10][1]):
                 count //= 2  # the first layer's input, say, needs no gradient
             found = self._shapes[key] = (len(self._shapes), count)

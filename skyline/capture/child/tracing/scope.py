@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.overrides import TorchFunctionMode
 
+from .facade import LegacyType
 from .virtual import GPU, VirtualTensor
 
 _TRUTH = frozenset(("__bool__", "is_nonzero", "equal", "allclose"))
@@ -96,6 +97,8 @@ class Scope(TorchFunctionMode):
 
     def _type(self, func, args, kwargs):
         wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
+        if isinstance(wanted, LegacyType):
+            return self.move(args[0], GPU, wanted.dtype)
         if isinstance(wanted, type):
             wanted = f"{wanted.__module__}.{wanted.__name__}"
         if isinstance(wanted, str) and ".cuda." in wanted:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 
+from .. import facts, user_code
 from .. import stepper as measured
-from .. import user_code
 from .autocast import Autocast
 from .evaluation import Evaluation
 from .facade import Facade
@@ -19,6 +19,8 @@ from .tracer import Tracer
 
 _WARMUP = 1
 _MOST_BRANCHES = 5
+_RETRIES = 2
+"""Iterations that are passed over because the script evaluated in them."""
 
 
 class ShapeStepper(measured.Stepper):
@@ -28,6 +30,7 @@ class ShapeStepper(measured.Stepper):
         super().__init__(claim, _WARMUP, replay_evaluation=False)
         self._gpu = gpu
         self._before = []
+        self._retries = _RETRIES
         self._scope = Scope(lambda: self.observer.current_part() == "backward")
         self._tracer = tracer = Tracer(gpu is not None, self._scope)
         self._evaluations = Evaluation(tracer)
@@ -58,13 +61,25 @@ class ShapeStepper(measured.Stepper):
         tracer = self._tracer
         self._before = user_code.user_frames(frame)
         tracer.places.follow(self._before)
-        tracer.places.forget()
-        tracer.ledger.mark()
-        tracer.recording = True
+        tracer.record(self._retries)
+
+    def _device(self):
+        optimizers = self._optimizers()
+        if optimizers:
+            return super()._device()
+        parameters = self._tracer.modules.parameters()
+        on_gpu = parameters[0].is_cuda if parameters else bool(self._tracer.ledger.live_bytes[True])
+        return "cuda" if on_gpu else "cpu"
 
     def _tracing(self, frame, ended):
         tracer = self._tracer
         tracer.recording = False
+        if tracer.spoiled:
+            self._retries -= 1
+            self._before = user_code.user_frames(frame)
+            tracer.places.follow(self._before)
+            tracer.record(self._retries)
+            return
         optimizers = self._optimizers()
         on_gpu = self._device() == "cuda"
         parts = self.observer.parts
@@ -107,6 +122,7 @@ class ShapeStepper(measured.Stepper):
 
     def _facts(self):
         found = super()._facts()
+        found["environment"] = facts.environment(self._device())
         for seen, row in zip((seen for seen in self.observer.loaders.values() if seen.fetches), found["loaders"]):
             asked = self._loaders.workers_asked(seen.loader())
             if asked:

@@ -47,7 +47,8 @@ class Tracer(TorchDispatchMode):
         self.ledger = Ledger(self._changed)
         self.rows = Rows()
         self._rules = rules.Rules(for_gpu)
-        self.recording = False
+        self.recording = self.spoiled = False
+        self._retries = 0
         self.places = None
         self.modules = None
         self.scope = scope
@@ -86,6 +87,22 @@ class Tracer(TorchDispatchMode):
         metas = [call.take(value) for value in args]
         options = {name: call.take(value) for name, value in kwargs.items()}
         return self._virtual(operator(func), func, args, kwargs, call, metas, options)
+
+    def record(self, retries):
+        """Write down what follows; up to so often, not if the script evaluates meanwhile."""
+        self.rows = Rows()
+        self.branches = {}
+        self.places.forget()
+        self.ledger.mark()
+        self._retries = retries
+        self.spoiled = False
+        self.recording = True
+
+    def evaluating(self):
+        """The script evaluates: an iteration with that in it is not the one to show, if another can be had."""
+        if self.recording and self._retries:
+            self.recording = False
+            self.spoiled = True
 
     def sync(self, tensor):
         """The script reads numbers: it waits until the GPU has done what was asked of it."""
@@ -186,7 +203,7 @@ class Tracer(TorchDispatchMode):
             moved += sum(_bytes(tensor) for tensor in ins[1:]) + sum(_bytes(tensor) for tensor in outs)
         else:
             moved += sum(_bytes(tensor) for tensor in ins)
-        shape, count = self.rows.shape(name, taken, given, args, moved)
+        shape, count = self.rows.shape(name, one.name, taken, given, args, moved)
         if crosses:
             direction = "HtoD" if on_gpu else "DtoH"
             return self.rows.device(f"Memcpy {direction}", place, shape, 0, COPY, "copy", waits=True)

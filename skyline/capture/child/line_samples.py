@@ -1,0 +1,74 @@
+"""Where the script's thread stood, looked at every few milliseconds: for Python that makes no calls."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from bisect import bisect_left
+
+_EVERY_S = 0.001
+_WORTH_SPLITTING_NS = 2_000_000
+"""A shorter stretch without any call is left on the line of the call that follows."""
+
+
+class LineSamples:
+    """The profiler sees calls only. A loop that calls nothing is told apart by these samples.
+
+    They are taken by a thread, which gets its turn every few milliseconds of Python at the latest. Times are
+    nanoseconds of the system's clock, as the profiler's.
+    """
+
+    def __init__(self):
+        self._rows = []
+        self._over = threading.Event()
+        self._thread = None
+
+    def start(self):
+        """Watch the calling thread."""
+        self._thread = threading.Thread(target=self._watch, args=(threading.get_ident(),), daemon=True)
+        self._thread.start()
+
+    def stop(self):
+        """No longer; the samples stay."""
+        if self._thread is not None:
+            self._over.set()
+            self._thread.join()
+            self._thread = None
+
+    def _watch(self, watched):
+        while not self._over.wait(_EVERY_S):
+            self._look(watched)
+
+    def _look(self, watched):
+        # A frame keeps its variables alive, and with them tensors: it must not be held on to.
+        frame = sys._current_frames().get(watched)
+        if frame is not None:
+            code = frame.f_code
+            self._rows.append((time.time_ns(), code.co_filename, frame.f_lineno, code.co_name))
+
+    def stretches(self, start_ns, end_ns, path_of, path, function):
+        """``(start, end, line number)`` of a stretch that a function of ``path`` spent without calls.
+
+        ``path_of`` resolves file names. Empty where there is no sample of that function or the stretch is short.
+        """
+        if end_ns - start_ns < _WORTH_SPLITTING_NS:
+            return []
+        first = bisect_left(self._rows, (start_ns,))
+        last = bisect_left(self._rows, (end_ns,))
+        seen = [
+            (moment, line)
+            for moment, file, line, name in self._rows[first:last]
+            if name == function and path_of(file) == path
+        ]
+        found = []
+        cursor = start_ns
+        for index, (moment, line) in enumerate(seen):
+            following = seen[index + 1] if index + 1 < len(seen) else None
+            end = end_ns if following is None else (moment + following[0]) // 2
+            if found and found[-1][2] == line:
+                found[-1] = (found[-1][0], end, line)
+            else:
+                found.append((cursor, end, line))
+            cursor = end
+        return found

@@ -1,0 +1,219 @@
+"""What a run may take of the machine, and that nothing of it is left when its parent is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from skyline.capture.guard import Guard, Limits
+from skyline.capture.lifeline import Lifeline
+from skyline.capture.output import ScriptOutput
+from skyline.capture.process_family import RUN_TAG, ProcessFamily
+from skyline.capture.scratch import make_scratch
+from skyline.errors import CaptureImpossible
+
+SLEEP = "import time; time.sleep(600)"
+
+
+def start(code: str, **environment: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-S", "-c", code],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+DETACHED = """
+import os, sys, time
+if not os.fork():
+    os.setsid()
+    if not os.fork():
+        print(os.getpid(), flush=True)
+        time.sleep(600)
+    os._exit(0)
+time.sleep(600)
+"""
+
+
+def test_a_process_that_left_its_session_and_parents_is_found_and_ended() -> None:
+    run = start(DETACHED, **{RUN_TAG: "abc"})
+    assert run.stdout is not None
+    stray = int(run.stdout.readline())
+    wait_until(lambda: psutil.Process(stray).ppid() != run.pid)
+
+    ProcessFamily(run.pid, "abc").end()
+
+    wait_until(lambda: gone(stray) and run.poll() is not None)
+    end(run)
+
+
+def test_other_runs_are_left_alone() -> None:
+    mine, other = start(SLEEP, **{RUN_TAG: "mine"}), start(SLEEP, **{RUN_TAG: "other"})
+    ProcessFamily(mine.pid, "mine").end()
+    wait_until(lambda: mine.poll() is not None)
+    assert other.poll() is None
+    end(mine)
+    end(other)
+
+
+@pytest.mark.parametrize(
+    ("code", "limits", "words"),
+    [
+        (
+            "import os, time\nfor _ in range(20):\n    if not os.fork(): time.sleep(600)\ntime.sleep(600)",
+            Limits(processes=10),
+            "more than 10 processes",
+        ),
+        (
+            "import os, time\ndata = bytearray(os.urandom(1 << 20) * 80)\ntime.sleep(600)",
+            Limits(memory_bytes=50_000_000),
+            "over the limit of 50.0 MB",
+        ),
+        (
+            "import os, time\nopen(os.environ['INTO'], 'wb').write(bytes(9_000_000))\ntime.sleep(600)",
+            Limits(scratch_bytes=5_000_000),
+            "wrote 9.0 MB of files",
+        ),
+    ],
+    ids=["processes", "memory", "files"],
+)
+def test_a_run_over_a_limit_is_ended(code: str, limits: Limits, words: str, tmp_path: Path) -> None:
+    run = start(code, INTO=str(tmp_path / "big"))
+    guard = Guard(ProcessFamily(run.pid, "none"), tmp_path, limits)
+
+    wait_until(lambda: run.poll() is not None)
+
+    assert guard.excess is not None
+    assert words in guard.excess.message
+    assert guard.excess.hint
+    guard.stop()
+    end(run)
+
+
+def test_the_lifeline_ends_a_group_when_its_holder_is_killed(tmp_path: Path) -> None:
+    run = start(SLEEP)
+    scratch = tmp_path / "scratch"
+    (scratch / "tree").mkdir(parents=True)
+    holder = start(
+        f"import sys, time; sys.path[:] = {sys.path!r}\n"
+        "from pathlib import Path\nfrom skyline.capture.lifeline import Lifeline\n"
+        f"kept = Lifeline({run.pid}, Path({str(scratch)!r})); print(1, flush=True)\n{SLEEP}"
+    )
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    assert run.poll() is None
+
+    holder.kill()
+
+    wait_until(lambda: run.poll() is not None and not scratch.exists())
+    end(run)
+    end(holder)
+
+
+def test_a_closed_lifeline_harms_nothing(tmp_path: Path) -> None:
+    run = start(SLEEP)
+    before = len(psutil.Process().children())
+    Lifeline(run.pid, tmp_path).close()
+    assert len(psutil.Process().children()) == before
+    assert run.poll() is None
+    assert tmp_path.exists()
+    end(run)
+
+
+@pytest.mark.capture
+@pytest.mark.parametrize(
+    "stuck", ["while True: pass", "import re; re.match('(a+)+$', 'a' * 60 + 'b')"], ids=["busy", "native"]
+)
+def test_the_script_ends_with_a_killed_parent(stuck: str, tmp_path: Path) -> None:
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    script = tmp_path / "train.py"
+    script.write_text(f"import os\nprint('pid', os.getpid(), flush=True)\n{stuck}\n")
+    parent = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "skyline",
+            "profile",
+            "--no-save",
+            "--interpreter",
+            sys.executable,
+            str(script),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stderr is not None
+    line = next(line for line in parent.stderr if line.startswith("pid"))
+    pid = int(line.split()[1])
+
+    parent.send_signal(signal.SIGKILL)
+
+    wait_until(lambda: gone(pid) and not list(temporary.glob("skyline-*")))
+    parent.wait()
+    parent.stderr.close()
+
+
+def test_output_without_end_is_drained_and_bounded() -> None:
+    run = start("import sys\nfor i in range(3000): print(i, 'x' * 10_000)")
+    heard: list[str] = []
+    assert run.stdout is not None
+    output = ScriptOutput(run.stdout, heard.append)
+    run.wait()
+
+    assert sum(map(len, heard)) < 9_000_000
+    assert "no more of it is shown" in heard[-1]
+    assert output.tail(2).splitlines()[-1].endswith("x" * 100)
+    assert len(output.tail()) < 100_000
+    output.close()
+
+
+def test_the_last_lines_are_as_a_terminal_would_show_them() -> None:
+    run = start("import sys\nsys.stdout.write('one\\n\\x1b[31mtwo\\x1b[0m\\n 10%\\r 50%\\r100%\\n\\u20ac')")
+    assert run.stdout is not None
+    output = ScriptOutput(run.stdout, None)
+    run.wait()
+    assert output.tail() == "one\ntwo\n100%\n€"
+    output.close()
+
+
+def test_no_room_for_a_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    with pytest.raises(CaptureImpossible, match="No temporary folder") as caught:
+        make_scratch()
+    assert "TMPDIR" in caught.value.hint
