@@ -31,7 +31,7 @@ _TOLERANCE = 0.10
 _MARK = "injected: "
 _WAYS = {
     "sleep": "_time.sleep({s})",
-    "spin": "while _time.perf_counter() < _began + {s}: pass",
+    "spin": "while _time.perf_counter() < _began + {s}: sum(range(2000))",
 }
 _PRELUDE = """\
 import json as _json, statistics as _statistics, time as _time

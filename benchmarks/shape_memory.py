@@ -79,7 +79,11 @@ def main() -> int:
         "libraries take beside the tensors, and what its allocator keeps in fragments, is in neither figure."
     )
     figures = [dict(asdict(row), error=row.error) for row in rows]
-    print(write("shape_memory", "Peak memory without computing", machine, body, figures, results=options.results))
+    print(
+        write(
+            "shape_memory", "Peak memory without computing", machine, body, figures, results=options.results
+        )
+    )
     return 0 if worst <= LARGEST_ERROR else 1
 
 

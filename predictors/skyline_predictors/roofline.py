@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import exp, hypot, log, prod
 
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
@@ -45,7 +45,7 @@ _TRAFFIC_CLASSES = frozenset(OperatorClass) - {
 }
 _MEASURED_ARCHITECTURES = "P4, P100, V100, T4 and A100"
 _UNMEASURED = Spread(0.5, 2.0)
-"""Of a class or number format without any measurement: a factor of two either way, on top of the measured spread."""
+"""Of a class or number format without any measurement: a factor of two, independent of the measured spread."""
 _UNMEASURED_TRAFFIC = Spread(0.7, 1.5)
 """The same for work that only moves bytes: its speed depends little on what the bytes mean."""
 
@@ -151,11 +151,22 @@ class Roofline:
         """How far measured times may lie from the predicted one, as factors."""
         figures = self._constants
         table = figures.known if _generation(gpu) in figures.compute_share else figures.left_out
-        calibrated = table.get(kind) or table[OperatorClass.ELEMENTWISE]
         if measured:
-            return calibrated
-        wider = _UNMEASURED_TRAFFIC if kind in _TRAFFIC_CLASSES else _UNMEASURED
-        return Spread(calibrated.low * wider.low, calibrated.high * wider.high)
+            return table[kind]
+        traffic = kind in _TRAFFIC_CLASSES
+        # On matrix units a convolution is computed as the product that it is.
+        near = (
+            kind
+            if traffic and kind in table
+            else OperatorClass.ELEMENTWISE
+            if traffic
+            else OperatorClass.MATRIX
+        )
+        calibrated, wider = table[near], _UNMEASURED_TRAFFIC if traffic else _UNMEASURED
+        return Spread(
+            exp(-hypot(log(calibrated.low), log(wider.low))),
+            exp(hypot(log(calibrated.high), log(wider.high))),
+        )
 
 
 def matrix_shape(shape: OperatorShape) -> MatrixShape:

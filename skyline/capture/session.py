@@ -104,6 +104,7 @@ class Session:
         self._directory = (request.working_directory or Path.cwd()).resolve()
 
     def run(self, on_partial: Callable[[Profile], None] | None) -> Profile:
+        """The profile, measured; ``on_partial`` gets it before the curve over batch sizes."""
         knobs = self._find_knobs()
         with ExitStack() as stack:
             base = stack.enter_context(self._launch())

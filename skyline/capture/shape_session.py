@@ -114,11 +114,15 @@ def _notes(traced: _Traced, gpu: GpuTarget | None) -> tuple[str, ...]:
     """What the person should know about a trace in which no number was computed."""
     notes: list[str] = []
     if gpu is not None and not traced.on_gpu:
-        notes.append(f"This script never moves its model to a GPU: on a machine with a {gpu.name} it trains on the CPU.")
+        notes.append(
+            f"This script never moves its model to a GPU: on a machine with a {gpu.name} it trains on the CPU."
+        )
     for branch in traced.branches:
         place = f"{Path(branch.file).name} line {branch.line}"
         if branch.what:
-            notes.append(f"{place}: {branch.what} depends on computed numbers; half of the elements were assumed.")
+            notes.append(
+                f"{place}: {branch.what} depends on computed numbers; half of the elements were assumed."
+            )
         else:
             notes.append(
                 f"{place} decides by a number that was not computed; false or 1 was assumed, "

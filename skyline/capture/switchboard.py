@@ -63,7 +63,9 @@ class Switchboard:
         return None
 
     def close(self) -> None:
-        """Take no more calls."""
+        """Take no more calls. May be called again."""
+        if self._closing:
+            return
         self._closing = True
         # Nothing but a call ends the wait for one.
         with contextlib.suppress(OSError, EOFError, AuthenticationError):

@@ -29,7 +29,11 @@ from skyline.source.scope import Binding, BindingKind, Scope, default_of, own_sc
 from skyline.source.syntax import Function, last_name, literal_key, text_of
 
 # A program that leads round in circles must still give an answer while somebody waits for it.
-_STEP_LIMIT = 10_000
+_STEP_LIMIT = 500
+_SEARCH_LIMIT = 2_000
+"""Steps for one use of a batch size, and for all of a program: usual scripts take less than a hundred, while objects
+that a library passes around untyped can be looked for everywhere, for minutes."""
+
 _DEPTH_LIMIT = 40
 _TRANSPARENT = {"int", "copy", "deepcopy", "cast", "eval"}
 
@@ -51,11 +55,13 @@ class Resolver:
         self.program = program
         self.options: tuple[Option, ...] = options_of(program)
         self._steps = 0
+        self._all_steps = 0
         self._active: list[tuple[int, int]] = []
         self._lookups: set[tuple[int, str]] = set()
 
     def literals(self, node: ast.expr, frame: Frame, route: Route) -> list[Origin]:
         """The integer literals behind an expression, likeliest first; the ones behind arithmetic are marked so."""
+        self._all_steps += self._steps
         self._steps = 0
         return self._literals(node, frame, route)
 
@@ -83,7 +89,8 @@ class Resolver:
         """Everything an expression may come from, likeliest first; empty where nothing can be told."""
         key = (id(node), id(frame.call))
         self._steps += 1
-        if key in self._active or len(self._active) > _DEPTH_LIMIT or self._steps > _STEP_LIMIT:
+        spent = self._steps > _STEP_LIMIT or self._all_steps + self._steps > _SEARCH_LIMIT
+        if spent or key in self._active or len(self._active) > _DEPTH_LIMIT:
             return []
         self._active.append(key)
         try:

@@ -25,9 +25,14 @@ class EffectLog:
         self._open, self._write, self._close = opened, write, close
         self._dumps = json.dumps
         self._counts = {}
+        self._owner = os.getpid()
 
     def note(self, kind, target, outcome):
         """One effect of ``kind`` on ``target``, and what became of it (see ``skyline.trace.side_effect``)."""
+        pid = os.getpid()
+        if pid != self._owner:
+            # A forked worker counts its own.
+            self._owner, self._counts = pid, {}
         key = (kind, target, outcome)
         count = self._counts.get(key, 0) + 1
         if count == 1 and len(self._counts) >= _MOST_TARGETS:
@@ -36,7 +41,7 @@ class EffectLog:
         if count > _ALWAYS_LOGGED and count & (count - 1):
             return
         line = user_code.innermost_line() if count == 1 else None
-        row = {"pid": os.getpid(), "kind": kind, "target": target, "outcome": outcome, "count": count}
+        row = {"pid": pid, "kind": kind, "target": target, "outcome": outcome, "count": count}
         text = self._dumps({**row, "line": line}) + "\n"
         try:
             descriptor = self._open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -21,6 +21,9 @@ CALL_COST_US = 0.1
 OPERATOR_COST_US = 1.2
 """What noting an operator takes, with its stack, shapes and allocations."""
 
+_WORTH_NAMING_NS = 10_000
+"""Shorter calls of functions written in C come by the thousand, and stay part of the line's own Python."""
+
 _CLOCKS = ("perf_counter", "monotonic", "function time>", "thread_time", "process_time")
 """A loop that waits for the clock takes as long as it does, however slow recording makes its calls."""
 
@@ -57,6 +60,7 @@ class EventTree:
         self._device_kind = "cpu"
         self._loop = None
         self._lane = "cpu:main"
+        self._open = None
         self._guests = {}
 
     def microseconds(self, time_ns):
@@ -149,7 +153,7 @@ class EventTree:
         if is_python:
             own_line = self._places.line(fields.callsite)
             self._enter_function(fields, context, is_own=own_line is not None)
-        elif context.function is None:
+        elif context.function is None and node.end_time_ns - node.start_time_ns >= _WORTH_NAMING_NS:
             context.function = self._places.built_in(node.name)
         self._visit_children(node, context, own_line)
 
@@ -392,9 +396,34 @@ class EventTree:
                     here.call_line = here.line
                 self._python(start, end, here)
                 start_ns = end
+        cost_us = CALL_COST_US if noted else 0.0
+        if self._continues(start_ns, end_ns, context):
+            # A loop of small calls has millions of stretches: they are one row at once.
+            last = self._records[-1]
+            last["duration_us"] = self.microseconds(end_ns) - last["start_us"]
+            last["recording_us"] += cost_us
+            return
         record = self._record("python", start_ns, end_ns, context, context.kind or "python")
-        if record is not None and noted:
-            record["recording_us"] = CALL_COST_US
+        if record is not None:
+            record["recording_us"] = cost_us
+            self._open = (end_ns, context.line, context.call_line, context.function)
+
+    def _continues(self, start_ns, end_ns, context):
+        """Whether interpreter time goes on where the last record was, on behalf of the same."""
+        if not self._records or end_ns <= start_ns:
+            return False
+        last = self._records[-1]
+        same = (
+            last["name"] == "python"
+            and self._open == (start_ns, context.line, context.call_line, context.function)
+            and last["module"] == context.module
+            and last["phase"] == context.phase
+            and last["root_call"] == context.root_call
+            and last["lane"] == self._lane
+        )
+        if same:
+            self._open = (end_ns, *self._open[1:])
+        return same
 
     def _operator(self, name, start_ns, end_ns, context):
         return self._record(name, start_ns, end_ns, context, context.kind or "operator")
@@ -407,6 +436,7 @@ class EventTree:
     def _record(self, name, start_ns, end_ns, context, kind):
         if end_ns <= start_ns:
             return None
+        start_us, duration_us = self.microseconds(start_ns), (end_ns - start_ns) / 1e3
         module = context.module
         if module < 0 and context.step is not None and context.step.label is not None:
             module = self._places.named_module(context.step.label)
@@ -415,8 +445,8 @@ class EventTree:
             "kind": kind,
             "phase": context.phase,
             "lane": self._lane,
-            "start_us": self.microseconds(start_ns),
-            "duration_us": (end_ns - start_ns) / 1e3,
+            "start_us": start_us,
+            "duration_us": duration_us,
             "line": context.line,
             "call_line": context.call_line,
             "module": module,

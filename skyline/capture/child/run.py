@@ -72,8 +72,6 @@ def observe(request, claim):
 
 def protect(request):
     """What every process of the run needs: files kept apart, and the text of the sources as it is to be run."""
-    import torch
-
     from . import process_group
 
     sandbox = Sandbox(request["scratch"], request["script"], request.get("side_effects", "redirect"))

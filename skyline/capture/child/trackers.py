@@ -9,7 +9,7 @@ from .import_hooks import after_import
 
 _SWITCHES = {
     "WANDB_MODE": "disabled",
-    "COMET_START_MODE": "offline",
+    "COMET_START_ONLINE": "0",
     "NEPTUNE_MODE": "debug",
     "CLEARML_OFFLINE_MODE": "1",
     "SWANLAB_MODE": "disabled",

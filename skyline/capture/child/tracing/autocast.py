@@ -7,12 +7,47 @@ import torch
 from .virtual import VirtualTensor
 
 _IN_FLOAT32 = (
-    "acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar "
-    "pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm group_norm frobenius_norm.dim "
-    "nuclear_norm cosine_similarity kl_div dist renorm logsumexp softmax.int "
-    "log_softmax.int cumsum cumprod linalg_vector_norm linalg_matrix_norm sum sum.dim_IntList norm.Scalar "
-    "norm.ScalarOpt_dim norm.names_ScalarOpt_dim binary_cross_entropy_with_logits"
-).split()
+    "acos",
+    "asin",
+    "cosh",
+    "erfinv",
+    "exp",
+    "expm1",
+    "log",
+    "log10",
+    "log2",
+    "log1p",
+    "reciprocal",
+    "rsqrt",
+    "sinh",
+    "tan",
+    "pow.Tensor_Scalar",
+    "pow.Tensor_Tensor",
+    "pow.Scalar",
+    "softplus",
+    "layer_norm",
+    "native_layer_norm",
+    "group_norm",
+    "frobenius_norm.dim",
+    "nuclear_norm",
+    "cosine_similarity",
+    "kl_div",
+    "dist",
+    "renorm",
+    "logsumexp",
+    "softmax.int",
+    "log_softmax.int",
+    "cumsum",
+    "cumprod",
+    "linalg_vector_norm",
+    "linalg_matrix_norm",
+    "sum",
+    "sum.dim_IntList",
+    "norm.Scalar",
+    "norm.ScalarOpt_dim",
+    "norm.names_ScalarOpt_dim",
+    "binary_cross_entropy_with_logits",
+)
 """Operators that CUDA's autocast computes in float32 and the CPU's leaves alone (PyTorch, autocast_mode.h)."""
 
 _kept = []
@@ -48,11 +83,7 @@ def _in_float32(func, key):
 
 
 def _widened(value):
-    if (
-        isinstance(value, VirtualTensor)
-        and value.on_gpu
-        and value.dtype in (torch.float16, torch.bfloat16)
-    ):
+    if isinstance(value, VirtualTensor) and value.on_gpu and value.dtype in (torch.float16, torch.bfloat16):
         return torch.ops.aten._to_copy(value, dtype=torch.float32)
     return value
 

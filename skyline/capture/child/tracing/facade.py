@@ -10,7 +10,6 @@ import torch
 from . import compiler
 from .virtual import GPU, VirtualTensor
 
-
 _LEGACY = {
     "FloatTensor": torch.float32,
     "DoubleTensor": torch.float64,
@@ -322,7 +321,9 @@ def _grouped(group):
 
 def _parsed(parse):
     def parse_to(*args, **kwargs):
-        args = tuple(GPU if isinstance(value, int) and not isinstance(value, bool) else value for value in args)
+        args = tuple(
+            GPU if isinstance(value, int) and not isinstance(value, bool) else value for value in args
+        )
         return parse(*args, **kwargs)
 
     return parse_to

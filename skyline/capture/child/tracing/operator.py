@@ -5,10 +5,29 @@ from __future__ import annotations
 import torch
 
 _NO_KERNEL = frozenset(
-    "aten::empty aten::empty_like aten::empty_strided aten::new_empty aten::new_empty_strided aten::lift_fresh "
-    "aten::_unsafe_view aten::lift aten::empty_permuted aten::_local_scalar_dense aten::_reshape_alias "
-    "aten::resize_ aten::set_ aten::detach_ aten::is_same_size aten::sym_size aten::squeeze_ aten::unsqueeze_ "
-    "aten::t_ aten::transpose_ aten::as_strided_".split()
+    (
+        "aten::empty",
+        "aten::empty_like",
+        "aten::empty_strided",
+        "aten::new_empty",
+        "aten::new_empty_strided",
+        "aten::lift_fresh",
+        "aten::_unsafe_view",
+        "aten::lift",
+        "aten::empty_permuted",
+        "aten::_local_scalar_dense",
+        "aten::_reshape_alias",
+        "aten::resize_",
+        "aten::set_",
+        "aten::detach_",
+        "aten::is_same_size",
+        "aten::sym_size",
+        "aten::squeeze_",
+        "aten::unsqueeze_",
+        "aten::t_",
+        "aten::transpose_",
+        "aten::as_strided_",
+    )
 )
 _known = {}
 

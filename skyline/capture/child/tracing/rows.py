@@ -1,4 +1,4 @@
-"""The rows of the traced iteration, in the shape of ``skyline.trace.Trace``. Times are nominal: one record, one tick."""
+"""The rows of the traced iteration, as of ``skyline.trace.Trace``. Times are nominal: one record, one tick."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class Rows:
 
     def host(self, name, place, shape=-1, count=0, kind="operator"):
         """Work of the script's own thread."""
-        return self._add(name, "data" if place.phase == "data" and kind == "operator" else kind, place, shape, count)
+        return self._add(
+            name, "data" if place.phase == "data" and kind == "operator" else kind, place, shape, count
+        )
 
     def device(self, name, place, shape, count, call=LAUNCH, kind="kernel", waits=False):
         """Work on the GPU and the call that launched it; ``waits``: the call comes back when it is done."""
@@ -57,7 +59,9 @@ class Rows:
     def changed(self, block, sign, place):
         """A block was taken (+1) or given back (-1)."""
         record = self.latest
-        self._allocations.append((self._now, sign * block.size_bytes, block.address, block.on_gpu, place, record))
+        self._allocations.append(
+            (self._now, sign * block.size_bytes, block.address, block.on_gpu, place, record)
+        )
 
     def shape(self, name, counted_as, ins, outs, args, moved):
         """The index of an operator's shapes, and its arithmetic.

@@ -31,7 +31,7 @@ class ShapeStepper(measured.Stepper):
         self._gpu = gpu
         self._before = []
         self._retries = _RETRIES
-        self._scope = Scope(lambda: self.observer.current_part() == "backward")
+        self._scope = Scope(self._in_gpu_backward)
         self._tracer = tracer = Tracer(gpu is not None, self._scope)
         self._evaluations = Evaluation(tracer)
         self._loaders = Loaders()
@@ -50,6 +50,9 @@ class ShapeStepper(measured.Stepper):
         self._tracer.modules.install()
         self._scope.__enter__()
         self._tracer.start()
+
+    def _in_gpu_backward(self):
+        return self.observer.current_part() == "backward" and self._tracer.ledger.live_bytes[True] > 0
 
     def _now(self):
         return 0.0
@@ -123,7 +126,8 @@ class ShapeStepper(measured.Stepper):
     def _facts(self):
         found = super()._facts()
         found["environment"] = facts.environment(self._device())
-        for seen, row in zip((seen for seen in self.observer.loaders.values() if seen.fetches), found["loaders"]):
+        delivered = [seen for seen in self.observer.loaders.values() if seen.fetches]
+        for seen, row in zip(delivered, found["loaders"], strict=True):
             asked = self._loaders.workers_asked(seen.loader())
             if asked:
                 row["num_workers"] = asked

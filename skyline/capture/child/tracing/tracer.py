@@ -17,8 +17,14 @@ from .virtual import Runner, VirtualTensor, meta_like
 
 _BRANCHES = re.compile(r"^\s*(if|elif|while|assert)\b|\bif\b.*\belse\b")
 _READS_LITTLE = frozenset(
-    "aten::embedding aten::index aten::index_select aten::gather aten::_embedding_bag "
-    "aten::_embedding_bag_forward_only".split()
+    (
+        "aten::embedding",
+        "aten::index",
+        "aten::index_select",
+        "aten::gather",
+        "aten::_embedding_bag",
+        "aten::_embedding_bag_forward_only",
+    )
 )
 """Operators that read of their first tensors no more than they give."""
 
@@ -75,11 +81,12 @@ class Tracer(TorchDispatchMode):
         beside = False
         if not virtual:
             moves = self.scope.target is not None or (device is not None and device.type != "cpu")
-            if not moves and not self.scope.inside_gpu_work():
+            inside = self.scope.inside_gpu_work()
+            if not moves and not inside:
                 return self._real(func, args, kwargs)
             tensors = [*_tensors(args), *_tensors(kwargs.values())]
             # Where PyTorch's own code asks for memory beside a tensor of the script's, it means that one's place.
-            beside = not tensors or any(tensor.is_meta for tensor in tensors)
+            beside = inside and (not tensors or any(tensor.is_meta for tensor in tensors))
             if not (moves or beside):
                 return self._real(func, args, kwargs)
         call = _Call(self)
@@ -123,7 +130,7 @@ class Tracer(TorchDispatchMode):
             self._place = self._here()
             tensors = [*_tensors(args), *_tensors(kwargs.values())]
             self._record(one, self._place, tensors, _tensors(result), args, False, False)
-        if not self.for_gpu:
+        if not (self.for_gpu and self.ledger.live_bytes[True]):
             for tensor in _tensors(result):
                 self.ledger.take(tensor, False)
         return result
@@ -230,7 +237,9 @@ class Tracer(TorchDispatchMode):
             return
         if not what:
             row = self.places.line(place.line)
-            if not (self.scope.asks_for_truth() or _BRANCHES.search(linecache.getline(row["file"], row["line"]))):
+            if not (
+                self.scope.asks_for_truth() or _BRANCHES.search(linecache.getline(row["file"], row["line"]))
+            ):
                 return
         self.branches.setdefault((place.line, what), 0)
         self.branches[(place.line, what)] += 1
@@ -277,7 +286,7 @@ class _Call:
 
     def originals_written(self, func, metas, options):
         """The tensors without memory of the arguments that the operator changes."""
-        for argument, value in zip(func._schema.arguments, metas):
+        for argument, value in zip(func._schema.arguments, metas, strict=False):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 yield from _tensors(value)
         for argument in func._schema.arguments:
@@ -291,12 +300,12 @@ class _Call:
         if type(results) in (list, tuple):
             reals = real if type(real) in (list, tuple) else [None] * len(results)
             return type(results)(
-                self.give(one, on_gpu, number) for one, number in zip(results, reals)
+                self.give(one, on_gpu, number) for one, number in zip(results, reals, strict=True)
             )
         return results
 
     def _given(self, meta, on_gpu, real):
-        for made, (tensor, _) in zip(self.tensors, self.where):
+        for made, (tensor, _) in zip(self.tensors, self.where, strict=True):
             if made is meta:
                 if isinstance(tensor, VirtualTensor) and (
                     tensor.shape != meta.shape or tensor.stride() != meta.stride()

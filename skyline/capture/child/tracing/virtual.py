@@ -151,5 +151,6 @@ def _rebuilt(shape, dtype, requires_grad):
 
 
 def meta_like(tensor):
-    """A tensor without memory, of the same shape, strides and type."""
-    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
+    """A tensor without memory, of the same shape, strides and type; nobody sees it being made."""
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")

@@ -1,0 +1,68 @@
+"""Calls of several processes of one run, taken at one place."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from multiprocessing.connection import Client, Connection
+
+import pytest
+
+from skyline.capture.switchboard import Switchboard
+
+
+def call(board: Switchboard, key: bytes) -> Connection:
+    return Client(board.address, authkey=key)
+
+
+def tell(line: Connection, event: str) -> None:
+    line.send_bytes(json.dumps({"event": event}).encode())
+
+
+def next_event(board: Switchboard) -> str:
+    for _ in range(50):
+        found = board.next_event(0.1)
+        if found is not None:
+            return str(found["event"])
+    raise TimeoutError
+
+
+def test_events_come_from_all_and_commands_go_to_the_last_that_called() -> None:
+    key = secrets.token_bytes(16)
+    board = Switchboard(key)
+    try:
+        assert not board.wait_for_call(0.01)
+        first = call(board, key)
+        assert board.wait_for_call(5)
+        tell(first, "hello")
+        assert next_event(board) == "hello"
+
+        second = call(board, key)
+        tell(second, "adopted")
+        assert next_event(board) == "adopted"
+        board.send({"do": "run"})
+        assert json.loads(second.recv_bytes()) == {"do": "run"}
+        tell(first, "finished")
+        assert next_event(board) == "finished"
+
+        second.close()
+        assert board.next_event(1) is None
+        first.close()
+        with pytest.raises(EOFError):
+            board.next_event(1)
+    finally:
+        board.close()
+    # A run is ended where it failed, and again where it was begun.
+    board.close()
+
+
+def test_a_caller_with_another_key_is_turned_away() -> None:
+    key = secrets.token_bytes(16)
+    board = Switchboard(key)
+    try:
+        with pytest.raises(Exception, match="digest"):
+            call(board, secrets.token_bytes(16))
+        call(board, key).close()
+        assert board.wait_for_call(5)
+    finally:
+        board.close()

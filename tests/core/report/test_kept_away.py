@@ -1,0 +1,62 @@
+"""What profiling kept away, in every report."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from skyline.report import html, text
+from skyline.report.build import encode
+from skyline.report.schema import ProfileReport
+from skyline.trace.record import CodeLine
+from skyline.trace.side_effect import SideEffect
+
+
+def with_effects(report: ProfileReport) -> ProfileReport:
+    folder = Path(report.script).parent
+    return replace(
+        report,
+        side_effects=(
+            SideEffect(
+                "file", f"{folder}/out/<last>.pt", "redirected", 12, CodeLine(report.script, 7, "main")
+            ),
+            SideEffect("removal", f"{folder}/out", "held back"),
+            SideEffect("tracker", "W&B", "held back"),
+            SideEffect("network", "example.org", "allowed"),
+        ),
+    )
+
+
+def printed(report: ProfileReport) -> str:
+    stream = io.StringIO()
+    text.render(report, None, Console(file=stream, width=100))
+    return stream.getvalue()
+
+
+def test_the_text_says_it_in_two_lines(profile_report: ProfileReport) -> None:
+    out = printed(with_effects(profile_report))
+    assert "kept away: 1 file, 1 removal; W&B off" in out
+    assert "let through: host example.org" in out
+
+
+def test_the_text_says_nothing_where_there_is_nothing(profile_report: ProfileReport) -> None:
+    assert "kept away" not in printed(profile_report)
+
+
+def test_the_page_lists_each_with_its_place(profile_report: ProfileReport) -> None:
+    page = html.render(with_effects(profile_report))
+    assert "What the script did beside training" in page
+    assert "out/&lt;last&gt;.pt" in page
+    assert "train.py:7" in page
+    assert "Side effects" not in html.render(profile_report)
+
+
+def test_json_holds_them_whole(profile_report: ProfileReport) -> None:
+    report = with_effects(profile_report)
+    [first, *_] = json.loads(encode(report))["side_effects"]
+    assert first["line"]["line"] == 7
+    assert (first["kind"], first["outcome"], first["count"]) == ("file", "redirected", 12)
