@@ -110,14 +110,9 @@ def main() -> int:
     kept = options.scratch / "rows.json"
     rows: dict[str, dict[str, object]] = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
     for script in corpus:
-        if options.only:
-            wanted = script.name in options.only
-        else:
-            done = rows.get(script.name, {})
-            finished = "not_run" in done or (done.get("works") and (options.quick or "stopwatch" in done))
-            wanted = (
-                not finished if options.failed or "works" not in done else not (finished or not done["works"])
-            )
+        wanted = (
+            script.name in options.only if options.only else _is_due(script, rows.get(script.name), options)
+        )
         if not wanted:
             continue
         row = run(script, options, repair)
@@ -131,6 +126,15 @@ def main() -> int:
         "capture_corpus", "Public training scripts, unmodified", machine, body, rows, results=options.results
     )
     return 0
+
+
+def _is_due(script: CorpusScript, row: dict[str, object] | None, options: argparse.Namespace) -> bool:
+    """Whether a script is to be measured in a run that goes on where the last one stopped."""
+    if row is None or ("not_run" in row and not script.unavailable):
+        return True
+    if "not_run" in row:
+        return False
+    return not (options.quick or "stopwatch" in row) if row["works"] else options.failed
 
 
 def _brief(row: dict[str, object]) -> str:
