@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check -qq
-PYTEST_FLAGS ?=
+PYTEST_FLAGS ?= -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check fix validate screenshots clean

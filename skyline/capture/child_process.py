@@ -25,6 +25,7 @@ from skyline.capture.scratch import make_scratch
 from skyline.capture.secrecy import Secrecy
 from skyline.capture.side_effects import last_words, read_side_effects
 from skyline.capture.switchboard import Event, Switchboard
+from skyline.capture.terminal import empty_terminal
 from skyline.errors import BudgetExceeded, Cancelled, CaptureImpossible, ScriptFailed
 from skyline.trace.side_effect import SideEffect
 
@@ -69,7 +70,15 @@ class ChildProcess:
         self._scratch = make_scratch()
         self._secrecy = Secrecy.of(arguments=arguments)
         key = secrets.token_bytes(32)
-        self._switchboard = Switchboard(key)
+        try:
+            self._switchboard = Switchboard(key, self.scratch)
+        except OSError as error:
+            self._scratch.cleanup()
+            raise CaptureImpossible(
+                f"No socket can be made in the temporary folder: {error.strerror or error}",
+                hint="Set TMPDIR to a folder with a short path.",
+            ) from error
+        self._terminal = empty_terminal()
         tag = secrets.token_hex(8)
         environment = dict(os.environ, KINETO_LOG_LEVEL="5")
         environment[RUN_TAG] = tag
@@ -87,18 +96,17 @@ class ChildProcess:
                     self._switchboard.address,
                     key,
                     self._cancel,
+                    self._terminal.descriptor if self._terminal is not None else None,
                 )
             )
         except OSError as error:
-            self._switchboard.close()
-            self._scratch.cleanup()
+            self._let_go()
             raise CaptureImpossible(
                 f"{interpreter} could not be started: {error.strerror or error}",
                 hint="Choose another interpreter with --interpreter.",
             ) from error
         except BaseException:
-            self._switchboard.close()
-            self._scratch.cleanup()
+            self._let_go()
             raise
         assert self._process.stdout is not None
         self._family = ProcessFamily(self._process.pid, tag)
@@ -171,7 +179,13 @@ class ChildProcess:
         self._process.wait()
         self._lifeline.close()
         self.output.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
         self._switchboard.close()
+        if self._terminal is not None:
+            self._terminal.close()
+            self._terminal = None
         self._scratch.cleanup()
 
     def _await_call(self) -> None:

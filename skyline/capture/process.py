@@ -15,7 +15,10 @@ CHANNEL_KEY = "SKYLINE_CHANNEL_KEY"
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a run's process is started with; it calls back at ``address`` and proves itself with ``key``."""
+    """What a run's process is started with; it calls back at ``address`` and proves itself with ``key``.
+
+    ``stdin`` is a descriptor that stays the caller's; None for one with nothing to read.
+    """
 
     interpreter: str
     working_directory: Path
@@ -23,6 +26,7 @@ class Start:
     address: str
     key: bytes
     cancel: threading.Event = field(default_factory=threading.Event)
+    stdin: int | None = None
 
 
 class RunningProcess(Protocol):
@@ -57,7 +61,7 @@ def start_fresh(start: Start) -> RunningProcess:
         [start.interpreter, str(ENTRY), start.address],
         cwd=start.working_directory,
         env={**start.environment, CHANNEL_KEY: start.key.hex()},
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL if start.stdin is None else start.stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,

@@ -105,10 +105,12 @@ class Session:
 
     def run(self, on_partial: Callable[[Profile], None] | None) -> Profile:
         """The profile, measured; ``on_partial`` gets it before the curve over batch sizes."""
-        knobs = self._find_knobs()
         with ExitStack() as stack:
             base = stack.enter_context(self._launch())
-            run = self._measure_base(base, knobs)
+            self._say("launch", f"starting {self._script.name}", 0.05)
+            self._start(base, {}, self._request.arguments)
+            # The script imports its libraries meanwhile, which takes longer.
+            run = self._measure_base(base, self._find_knobs())
             profile = assemble(run, ())
             if on_partial is not None:
                 on_partial(profile)
@@ -127,7 +129,12 @@ class Session:
             return assemble(replace(run, notes=(*run.notes, *notes), knobs=knobs), points)
 
     def _find_knobs(self) -> KnobSearch:
+        overridden = {Path(path) for path in self._sources}
+
         def read(path: Path) -> SourceText | None:
+            # Most places where an import might lead have no file.
+            if not path.is_file() and path not in overridden:
+                return None
             override = self._sources.get(str(path.resolve()))
             if override is not None:
                 return SourceText.of(str(path), override)
@@ -197,8 +204,7 @@ class Session:
     def _measure_base(self, child: ChildProcess, knobs: KnobSearch) -> Run:
         request = self._request
         known = from_source(self._text, knobs)
-        self._say("launch", f"starting {self._script.name}", 0.05, known)
-        self._start(child, {}, request.arguments)
+        self._say("launch", f"starting {self._script.name}", 0.1, known)
         ready, step_ms = self._await_ready(child)
         self._say("measure", "timing iterations", 0.3)
 

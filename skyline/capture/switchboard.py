@@ -7,10 +7,12 @@ import json
 import threading
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener, wait
+from pathlib import Path
 from typing import Any, cast
 
 Event = dict[str, Any]
 _JOIN_S = 1.0
+_SOCKET = "calls"
 
 
 class Switchboard:
@@ -18,11 +20,13 @@ class Switchboard:
 
     A script may train in a process that it starts itself. That process calls when it makes its first step,
     and from then on it is the one to talk to; the first one may still tell how the script ended.
+
+    Its socket lies in ``folder``. Raises OSError where it cannot, as where the path is too long for a socket.
     """
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, folder: Path) -> None:
         self._key = key
-        self._listener = Listener(None, authkey=key)
+        self._listener = Listener(str(folder / _SOCKET), "AF_UNIX", authkey=key)
         self._lines: list[Connection] = []
         self._called = threading.Event()
         self._closing = False

@@ -154,7 +154,8 @@ class WarmParent:
                     "directory": str(start.working_directory),
                 }
             ).encode()
-            socket.send_fds(self._control, [_LENGTH.pack(len(message))], [writing])
+            descriptors = [writing] if start.stdin is None else [writing, start.stdin]
+            socket.send_fds(self._control, [_LENGTH.pack(len(message))], descriptors)
             self._control.sendall(message)
             return self._number
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import launch_of
+from skyline.cli.misplaced import misplaced, remarks
 from skyline.cli.profiling import add_options, module_script, run_capture, save
-from skyline.cli.streams import data_console, write_data
+from skyline.cli.streams import data_console, say, write_data
 from skyline.errors import ExitCode
 
 _EXAMPLES = """\
@@ -46,6 +47,9 @@ def run(arguments: Sequence[str]) -> int:
     if launch.ranks is not None:
         options.ranks = launch.ranks
     script = Path(launch.script) if launch.script else module_script(launch.module, options)
+    if "--" not in arguments[: len(arguments) - len(rest)]:
+        for remark in remarks(misplaced(launch.arguments, own, script)):
+            say(f"skyline: {remark}", quiet=options.quiet)
     profile = run_capture(script, launch.arguments, options, module=launch.module)
     from skyline.analysis.analyse import analyse
     from skyline.report.build import encode, profile_report, whatif_report

@@ -5,22 +5,27 @@ from __future__ import annotations
 from skyline.trace.facts import DeviceMemoryFact
 from skyline.trace.profile import Profile
 
-_CONTEXT_BYTES = 600_000_000
-_FRAGMENTS = 0.05
-"""What a CUDA context with its libraries, and the fragments of PyTorch's allocator, usually take of a GPU."""
+ASSUMED_CONTEXT_BYTES = 600_000_000
+"""Of a CUDA context with PyTorch's kernels and libraries on a GPU that cannot be asked.
+
+An assumption: less than the 781 MB of pytorch/pytorch issue 34323, which is from before CUDA loaded kernels one by one.
+"""
+ASSUMED_FRAGMENTS = 0.05
+"""The share of the rest that PyTorch's allocator is assumed to lose to fragments there."""
 
 
 def usable_bytes(profile: Profile) -> int | None:
     """What "fits" is judged against: the capacity without what others and this process hold beside its tensors.
 
     None where the capacity is not known. On a machine whose device did not say what else it holds, all of it;
-    of a GPU that is only predicted, what is usual.
+    of a GPU that is only predicted, all but what the two constants above assume.
     """
     if profile.device_memory is not None:
         return usable_on_device(profile.device_memory)
     if profile.prediction is not None:
         # A GPU that is not here cannot be asked.
-        return round((profile.environment.memory_capacity_bytes - _CONTEXT_BYTES) * (1.0 - _FRAGMENTS))
+        capacity_bytes = profile.environment.memory_capacity_bytes - ASSUMED_CONTEXT_BYTES
+        return max(0, round(capacity_bytes * (1.0 - ASSUMED_FRAGMENTS)))
     return profile.environment.memory_capacity_bytes or None
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import PurePath
 
 from skyline import units
+from skyline.memory.capacity import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS
 from skyline.memory.fit import Fit, fit
 from skyline.report.schema import CurvePointReport, ProfileReport
 from skyline.source.knob import KnobKind
@@ -33,11 +34,15 @@ def iteration_remark(report: ProfileReport) -> str:
     remark = f"An iteration is {report.iteration.meaning}."
     if report.mode == "measured" and report.warmup_reason:
         count = report.warmup_iterations
-        remark += f" Measured after {count} warm-up iteration{'' if count == 1 else 's'} ({report.warmup_reason})."
+        remark += (
+            f" Measured after {count} warm-up iteration{'' if count == 1 else 's'} ({report.warmup_reason})."
+        )
     replayed = sum(effect.count for effect in report.side_effects if effect.kind == "evaluation")
     if replayed:
         times = f"{replayed} forward pass{'' if replayed == 1 else 'es'}"
-        remark += f" Of an evaluation before that, {times} gave an earlier result again (--evaluation run: none)."
+        remark += (
+            f" Of an evaluation before that, {times} gave an earlier result again (--evaluation run: none)."
+        )
     return remark
 
 
@@ -91,7 +96,9 @@ def memory_remark(report: ProfileReport) -> str:
         Fit.UNSURE: f"may not fit into the memory of the {said.gpu}",
         Fit.TOO_LARGE: f"does not fit into the memory of the {said.gpu}",
     }
+    context, fragments = units.format_bytes(ASSUMED_CONTEXT_BYTES), f"{ASSUMED_FRAGMENTS:.0%}"
     remark = verdicts[fit(report.memory.peak_bytes, usable)]
+    remark += f" (less an assumed {context} for the CUDA context and {fragments} for fragments)"
     if said.largest_batch is None:
         return remark
     how = "traced there" if said.largest_batch_traced else "by the sizes that were traced"

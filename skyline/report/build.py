@@ -106,16 +106,16 @@ def _with_cure_that_helps(analysis: Analysis, finding: Finding) -> Finding:
 
 def _memory(analysis: Analysis) -> MemoryReport:
     profile, start = analysis.profile, analysis.baseline
-    lines = sorted((line for line in analysis.lines if line.peak_bytes > 0), key=lambda line: -line.peak_bytes)
+    lines = sorted(
+        (line for line in analysis.lines if line.peak_bytes > 0), key=lambda line: -line.peak_bytes
+    )
     return MemoryReport(
         Interval.exact(float(start.memory.total)),
         profile.environment.memory_capacity_bytes or None,
         start.memory,
         usable_bytes(profile),
         memory_timeline(profile.memory, profile.trace, start.iteration_ms.value),
-        tuple(
-            PeakLine(line.file, line.line, line.source, line.peak_bytes) for line in lines[:_MOST_AT_PEAK]
-        ),
+        tuple(PeakLine(line.file, line.line, line.source, line.peak_bytes) for line in lines[:_MOST_AT_PEAK]),
         profile.device_memory,
     )
 

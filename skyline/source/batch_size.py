@@ -225,17 +225,16 @@ def _has_configurator(script: Module) -> bool:
         and any(
             isinstance(each, ast.Constant) and "configurator" in str(each.value) for each in ast.walk(node)
         )
-        for node in ast.walk(script.tree)
+        for node in script.nodes
     )
 
 
 def _maps_names(program: Program) -> bool:
-    for _, node in program.nodes():
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = {alias.name.split(".")[0] for alias in node.names}
-            package = node.module or "" if isinstance(node, ast.ImportFrom) else ""
-            if (names | {package.split(".")[0]}) & _NAME_MAPPERS:
-                return True
+    for _, node in program.nodes_of(ast.Import, ast.ImportFrom):
+        names = {alias.name.split(".")[0] for alias in node.names}
+        package = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+        if (names | {package.split(".")[0]}) & _NAME_MAPPERS:
+            return True
     return False
 
 

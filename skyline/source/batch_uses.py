@@ -12,7 +12,7 @@ from skyline.source.batch_names import batch_rank, is_batch_name, is_evaluation,
 from skyline.source.program import Module, Program
 from skyline.source.resolver import evaluation_of
 from skyline.source.scope import default_of, parameters_of
-from skyline.source.syntax import Function, dotted, last_name, text_of
+from skyline.source.syntax import dotted, last_name, text_of
 
 _TRAINER_KEYWORDS = {"per_device_train_batch_size", "train_batch_size", "train_micro_batch_size_per_gpu"}
 _SAMPLERS = {"BatchSampler"}
@@ -56,8 +56,8 @@ def is_loader(callee: ast.expr) -> bool:
 
 def loader_calls(program: Program) -> Iterator[tuple[Module, ast.Call]]:
     """Every construction of a loader or batch sampler."""
-    for module, node in program.nodes():
-        if isinstance(node, ast.Call) and (is_loader(node.func) or last_name(node.func) in _SAMPLERS):
+    for module, node in program.nodes_of(ast.Call):
+        if is_loader(node.func) or last_name(node.func) in _SAMPLERS:
             yield module, node
 
 
@@ -111,8 +111,8 @@ def _loaders(program: Program) -> Iterator[BatchUse]:
 
 
 def _keywords(program: Program) -> Iterator[BatchUse]:
-    for module, node in program.nodes():
-        if not isinstance(node, ast.Call) or is_loader(node.func) or last_name(node.func) in _SAMPLERS:
+    for module, node in program.nodes_of(ast.Call):
+        if is_loader(node.func) or last_name(node.func) in _SAMPLERS:
             continue
         for keyword in node.keywords:
             if keyword.arg is None or is_evaluation(keyword.arg) or batch_rank(keyword.arg) not in (0, 1):
@@ -126,12 +126,11 @@ def _keywords(program: Program) -> Iterator[BatchUse]:
 
 def _is_defined_here(program: Program, call: ast.Call) -> bool:
     """Whether the program itself defines what is called: its parameter then leads to uses of its own."""
-    name = last_name(call.func)
-    return any(isinstance(node, Function | ast.ClassDef) and node.name == name for _, node in program.nodes())
+    return last_name(call.func) in program.defined
 
 
 def _names(program: Program) -> Iterator[BatchUse]:
-    for module, node in program.nodes():
+    for module, node in program.nodes_of(ast.Name, ast.Attribute, ast.Subscript):
         match node:
             case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
                 pass
@@ -157,7 +156,7 @@ def _in_shape(module: Module, node: ast.AST) -> bool:
 
 
 def _definitions(program: Program) -> Iterator[BatchUse]:
-    for module, node in program.nodes():
+    for module, node in program.nodes_of(ast.Assign, ast.AnnAssign, ast.Dict, ast.Call):
         pairs: list[tuple[str, ast.expr]] = []
         match node:
             case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=value):
@@ -184,9 +183,9 @@ def _definitions(program: Program) -> Iterator[BatchUse]:
 
 
 def _defaults(program: Program) -> Iterator[BatchUse]:
-    for module, node in program.nodes():
-        for parameter in parameters_of(node) if isinstance(node, Function) else ():
-            default = default_of(node, parameter) if isinstance(node, Function) else None
+    for module, node in program.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef):
+        for parameter in parameters_of(node):
+            default = default_of(node, parameter)
             name = parameter.arg
             if default is not None and batch_rank(name) in (0, 1, 2) and not is_evaluation(name):
                 yield BatchUse(Certainty.DEFINED, module, default, name, name, evaluation_of(module, default))
@@ -213,8 +212,8 @@ _PARSED = ast.Call(ast.Attribute(ast.Name("parser", ast.Load()), "parse_args", a
 
 
 def _first_dimensions(program: Program) -> Iterator[BatchUse]:
-    for module, node in program.nodes():
-        if not isinstance(node, ast.Call) or last_name(node.func) not in _SHAPED or not dotted(node.func):
+    for module, node in program.nodes_of(ast.Call):
+        if last_name(node.func) not in _SHAPED or not dotted(node.func):
             continue
         if not dotted(node.func).startswith("torch.") or _in_class(module, node):
             continue

@@ -23,7 +23,7 @@ from skyline.source.origin import (
     same,
 )
 from skyline.source.program import Store
-from skyline.source.scope import BindingKind, own_scope
+from skyline.source.scope import BindingKind, is_main_guard, own_scope
 from skyline.source.syntax import Function, dotted, last_name, literal_key, text_of
 
 _PARSERS = {"parse_args", "parse_known_args", "parse_intermixed_args"}
@@ -73,7 +73,7 @@ def _item(follower: Follower, found: Found, key: str, route: Route, use: ast.exp
 def by_name(follower: Follower, name: str, route: Route) -> list[Found]:
     """Everything in the program that is called so and could be meant by an object nobody can tell."""
     found = _option(follower, name, route)
-    for module, node in follower.program.nodes():
+    for module, node in follower.program.members_of(name):
         frame = Frame(module, module.scope(node))
         match node:
             case ast.ClassDef():
@@ -116,7 +116,7 @@ def _stored(
             continue
         if isinstance(found, Instance) and dotted(store.owner) == "self":
             continue  # the class's own methods are read where its declarations are
-        if use is not None and use in set(ast.walk(store.statement)):
+        if use is not None and store.statement in (use, *store.module.around(use)):
             continue
         frame = Frame(store.module, store.module.scope(store.target))
         if not any(same(found, other) for other in follower.follow(store.owner, frame, route)):
@@ -148,10 +148,10 @@ def _conditional(store: Store) -> bool:
     for around in store.module.around(store.statement):
         if isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
             return False
-        if isinstance(around, ast.If | ast.For | ast.While | ast.ExceptHandler):
-            names = {node.id for node in ast.walk(around) if isinstance(node, ast.Name)}
-            if not (isinstance(around, ast.If) and "__name__" in names):
-                return True
+        if isinstance(around, ast.For | ast.While | ast.ExceptHandler):
+            return True
+        if isinstance(around, ast.If) and not is_main_guard(around):
+            return True
     return False
 
 
@@ -305,20 +305,11 @@ def _assigned_to_self(
 ) -> list[Found]:
     values: list[Found] = []
     module = found.of.module
-    for node in ast.walk(method):
-        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+    for value in module.own_attributes.get(method, {}).get(name, ()):
+        if _mentions(value, name) and dotted(value) != name:
             continue
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            if not (
-                isinstance(target, ast.Attribute) and target.attr == name and dotted(target.value) == "self"
-            ):
-                continue
-            if _mentions(node.value, name) and dotted(node.value) != name:
-                continue
-            held = route.through(
-                KnobKind.CONSTANT, Holder(HolderKind.ATTRIBUTE, name, module), f"self.{name}"
-            )
-            values += follower.follow(node.value, method_frame(found, method), held)
+        held = route.through(KnobKind.CONSTANT, Holder(HolderKind.ATTRIBUTE, name, module), f"self.{name}")
+        values += follower.follow(value, method_frame(found, method), held)
     return values
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from skyline.errors import SkylineError
-from skyline.source.scope import Scope, scopes_of
-from skyline.source.syntax import last_name, literal_key, parse
+from skyline.source.scope import Scope, own_scope, scopes_of
+from skyline.source.syntax import Function, children, dotted, last_name, literal_key, parse
 from skyline.source.text import SourceText
 
 ReadSource = Callable[[Path], SourceText | None]
 """Gives a file's text, None where there is no such file."""
+
+Node = TypeVar("Node", bound=ast.AST)
 
 _MODULE_LIMIT = 60
 # A project's scripts often stand a few folders below the package that they import.
@@ -30,13 +33,34 @@ class Module:
     tree: ast.Module
     scopes: dict[ast.AST, Scope]
     parents: dict[ast.AST, ast.AST]
+    """The node around each node."""
+    nodes: tuple[ast.AST, ...]
+    """Outer ones first, then in textual order."""
+    top: Scope
+    """The scope of the file itself."""
+    own_attributes: dict[ast.AST, dict[str, list[ast.expr]]] = field(
+        default_factory=dict[ast.AST, dict[str, list[ast.expr]]]
+    )
+    """Of each function, what it assigns to ``self.name``, by name."""
+    returns: dict[ast.AST, list[ast.expr]] = field(default_factory=dict[ast.AST, list[ast.expr]])
+    """Of each function, what it returns."""
 
     @classmethod
     def of(cls, source: SourceText) -> Module:
         """Parse; raises UsageError where this is not Python."""
         tree = parse(source)
-        parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-        return cls(source, tree, scopes_of(tree), parents)
+        parents: dict[ast.AST, ast.AST] = {}
+        nodes: list[ast.AST] = [tree]
+        for node in nodes:
+            for child in children(node):
+                parents[child] = node
+                nodes.append(child)
+        scopes = scopes_of(tree)
+        first = next(iter(scopes.values()), None)
+        top = first.module if first else Scope(tree, None)
+        made = cls(source, tree, scopes, parents, tuple(nodes), top)
+        made._index_functions()
+        return made
 
     @property
     def path(self) -> str:
@@ -52,18 +76,27 @@ class Module:
             around = self.parents.get(around)
         return self.top
 
-    @property
-    def top(self) -> Scope:
-        """The scope of the file itself."""
-        first = next(iter(self.scopes.values()), None)
-        return first.module if first else Scope(self.tree, None)
-
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes that hold this one, nearest first."""
         parent = self.parents.get(node)
         while parent is not None:
             yield parent
             parent = self.parents.get(parent)
+
+    def _index_functions(self) -> None:
+        for node in self.nodes:
+            match node:
+                case ast.Return(value=ast.expr() as value):
+                    self.returns.setdefault(self.scope(node).node, []).append(value)
+                case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
+                    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                        if isinstance(target, ast.Attribute) and dotted(target.value) == "self":
+                            for around in self.around(node):
+                                if isinstance(around, Function):
+                                    names = self.own_attributes.setdefault(around, {})
+                                    names.setdefault(target.attr, []).append(value)
+                case _:
+                    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +124,15 @@ class Program:
         self._known[Path(script.path)] = self.script
         self.modules = [self.script]
         self._nodes: list[tuple[Module, ast.AST]] = []
+        self._kinds: dict[type[ast.AST], list[tuple[Module, ast.AST]]] = {}
+        self._members: dict[str, list[tuple[Module, ast.AST]]] = {}
+        self._found: dict[tuple[Path, str, int], Module | None] = {}
+        self.defined: set[str] = set()
+        """The names of all its functions and classes."""
         self._calls: dict[str, list[tuple[Module, ast.Call]]] = {}
         self._stores: dict[str, list[Store]] = {}
         for module in self.modules:
-            for node in ast.walk(module.tree):
+            for node in module.nodes:
                 if isinstance(node, ast.Import | ast.ImportFrom):
                     for imported in self._imported(module, node):
                         self._add(imported)
@@ -113,6 +151,13 @@ class Program:
     def find_module(self, importer: Module, name: str, level: int = 0) -> Module | None:
         """The local module that ``import name`` means in a file; ``level`` counts the dots before it."""
         folder = Path(importer.path).parent
+        # What is not named from a file is the same wherever it is named.
+        key = (folder if level else Path(), name, level)
+        if key not in self._found:
+            self._found[key] = self._find_module(folder, name, level)
+        return self._found[key]
+
+    def _find_module(self, folder: Path, name: str, level: int) -> Module | None:
         if level:
             folders = [folder, *folder.parents][level - 1 : level]
         elif name.partition(".")[0] in _LIBRARIES:
@@ -142,9 +187,25 @@ class Program:
         """Every node of every module, the script's first."""
         return self._nodes
 
+    def nodes_of(self, *kinds: type[Node]) -> Iterator[tuple[Module, Node]]:
+        """Every node of these very types, type by type, in each the script's first."""
+        for kind in kinds:
+            for module, node in self._kinds.get(kind, ()):
+                if isinstance(node, kind):
+                    yield module, node
+
+    def members_of(self, name: str) -> list[tuple[Module, ast.AST]]:
+        """Every class, dict display and assignment to an attribute that has a member of this name."""
+        return self._members.get(name, [])
+
     def _index(self, module: Module) -> None:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             self._nodes.append((module, node))
+            self._kinds.setdefault(type(node), []).append((module, node))
+            if isinstance(node, Function | ast.ClassDef):
+                self.defined.add(node.name)
+            for name in _member_names(module, node):
+                self._members.setdefault(name, []).append((module, node))
             if isinstance(node, ast.Call):
                 self._calls.setdefault(last_name(node.func), []).append((module, node))
             if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and node.value is not None:
@@ -169,3 +230,16 @@ class Program:
     def _add(self, module: Module | None) -> None:
         if module is not None and module not in self.modules and len(self.modules) < _MODULE_LIMIT:
             self.modules.append(module)
+
+
+def _member_names(module: Module, node: ast.AST) -> list[str]:
+    match node:
+        case ast.ClassDef():
+            return list(own_scope(module.scopes, node).bindings)
+        case ast.Assign(targets=[ast.Attribute(attr=name)]):
+            return [name]
+        case ast.Dict():
+            keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+            return list(dict.fromkeys(key for key in keys if isinstance(key, str)))
+        case _:
+            return []

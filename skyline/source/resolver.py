@@ -341,13 +341,8 @@ class Resolver:
         else:
             within = Frame(function.module, inside, function.node, call, frame if call else None, owner)
         found: list[Found] = []
-        for node in ast.walk(function.node):
-            if (
-                isinstance(node, ast.Return)
-                and node.value
-                and function.module.scope(node).node is function.node
-            ):
-                found += self.follow(node.value, within, function.route)
+        for value in function.module.returns.get(function.node, ()):
+            found += self.follow(value, within, function.route)
         return found
 
 
@@ -426,7 +421,7 @@ def evaluation_of(module: Module, node: ast.AST) -> bool | None:
             case ast.keyword(arg=str() as argument):
                 names = [argument]
             case ast.Dict():
-                names = _key_of_value(around, node)
+                names = _key_of_value(module, around, node)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 names = [around.name]
             case _:
@@ -438,8 +433,9 @@ def evaluation_of(module: Module, node: ast.AST) -> bool | None:
     return None
 
 
-def _key_of_value(node: ast.Dict, inner: ast.AST) -> list[str]:
+def _key_of_value(module: Module, node: ast.Dict, inner: ast.AST) -> list[str]:
+    way = {inner, *module.around(inner)}
     for key, value in zip(node.keys, node.values, strict=True):
-        if isinstance(key, ast.Constant) and inner in set(ast.walk(value)):
+        if isinstance(key, ast.Constant) and value in way:
             return [str(key.value)]
     return []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from skyline.source.syntax import Function
+from skyline.source.syntax import Function, children
 
 ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 
@@ -173,7 +173,7 @@ class _Builder:
             case ast.Global() | ast.Nonlocal():
                 scope.outer_names.update(node.names)
             case _:
-                for child in ast.iter_child_nodes(node):
+                for child in children(node):
                     self.any(child, scope)
 
     def any(self, node: ast.AST, scope: Scope) -> None:
@@ -183,7 +183,7 @@ class _Builder:
             self.expression(node, scope, True)
         else:
             self.scopes[node] = scope
-            for child in ast.iter_child_nodes(node):
+            for child in children(node):
                 self.any(child, scope)
 
     def expression(self, node: ast.expr, scope: Scope, conditional: bool) -> None:
@@ -206,7 +206,7 @@ class _Builder:
                     )
             case _:
                 pass
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             if isinstance(child, ast.expr):
                 self.expression(child, scope, conditional)
             else:
@@ -248,7 +248,7 @@ class _Builder:
                 opaque = Binding("", BindingKind.OPAQUE, binding.node, None, (), binding.conditional)
                 self.target(target.value, opaque, scope)
             case _:
-                for child in ast.iter_child_nodes(target):
+                for child in children(target):
                     self.any(child, scope)
 
     def imports(self, node: ast.Import | ast.ImportFrom, scope: Scope, conditional: bool) -> None:

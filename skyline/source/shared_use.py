@@ -90,7 +90,7 @@ def _conflict(search: _Search, holder: Holder, name: str) -> str:
 
 def reads(program: Program, holder: Holder) -> Iterator[tuple[Module, ast.expr]]:
     """Every place that reads a variable, under its own name or an imported one."""
-    for module, node in program.nodes():
+    for module, node in program.nodes_of(ast.Name, ast.Attribute, ast.Subscript):
         match holder.kind, node:
             case HolderKind.ATTRIBUTE, ast.Attribute(attr=holder.name, ctx=ast.Load()):
                 yield module, node

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import gc
 import warnings
+from collections.abc import Iterator
 
 from skyline.errors import UsageError
 from skyline.source.span import SourceSpan
@@ -12,9 +14,16 @@ from skyline.source.text import SourceText
 Located = ast.expr | ast.stmt | ast.arg | ast.keyword
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
+# A display this long is a table of data, not something that a setting is written into.
+_TABLE_LENGTH = 2_000
+_DISPLAYS = (ast.List, ast.Tuple, ast.Set)
+_MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+
 
 def parse(source: SourceText) -> ast.Module:
     """The syntax tree; raises UsageError, with file and line, where this is not Python."""
+    collecting = gc.isenabled()
+    gc.disable()  # so many nodes at once, none of them garbage, would have the collector go over and over them
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes and the like are not ours to report
@@ -26,6 +35,23 @@ def parse(source: SourceText) -> ast.Module:
         ) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise UsageError(f"not valid Python: {error}", file=source.path, line=1) from None
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def children(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes directly inside one, but for operators and other marks without a place, and data tables' entries."""
+    if isinstance(node, _DISPLAYS) and len(node.elts) > _TABLE_LENGTH:
+        return
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            for each in value:  # pyright: ignore[reportUnknownVariableType]
+                if isinstance(each, ast.AST) and not isinstance(each, _MARKS):
+                    yield each
+        elif isinstance(value, ast.AST) and not isinstance(value, _MARKS):
+            yield value
 
 
 def span_of(source: SourceText, node: Located) -> SourceSpan:

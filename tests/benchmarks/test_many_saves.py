@@ -7,12 +7,9 @@ import pytest
 
 QUICK = [
     "a syntax error",
-    "leaves with os._exit",
     "crashes in native code",
-    "no text at all",
     "the file is gone",
     "closes its outputs",
-    "kills its own process group",
     "detaches a fork of itself",
 ]
 
@@ -32,9 +29,7 @@ def test_a_server_lets_go_of_every_run() -> None:
     from broken_scripts import BROKEN
     from many_saves import measure
 
-    before, after, answers, _ = asyncio.run(
-        measure(len(QUICK) + 2, 2, {name: BROKEN[name] for name in QUICK})
-    )
+    before, after, answers, _ = asyncio.run(measure(len(QUICK), 1, {name: BROKEN[name] for name in QUICK}))
     assert list(answers) == QUICK
     assert after.left_over(before) == []
     assert "SIGSEGV" in answers["crashes in native code"]

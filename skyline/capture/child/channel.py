@@ -11,7 +11,6 @@ import threading
 import traceback
 from multiprocessing.connection import Client
 
-
 _LAST_WORDS = "last-words"
 # Kept from before the script could put something else in their place.
 _dumps, _loads, _getpid, _open = json.dumps, json.loads, os.getpid, open
@@ -71,7 +70,9 @@ class Channel:
             return
         try:
             with _open(os.path.join(self._scratch, _LAST_WORDS), "w") as file:
-                file.write("The script closed file descriptors that are not its own, the one to Skyline among them")
+                file.write(
+                    "The script closed file descriptors that are not its own, the one to Skyline among them"
+                )
         except OSError:
             pass
 

@@ -32,6 +32,14 @@ class Context:
             setattr(other, name, getattr(self, name))
         return other
 
+    def on_line(self, line):
+        """The same on another line of the frame."""
+        other = self.copy()
+        other.line = line
+        if self.in_loop_frame:
+            other.call_line = line
+        return other
+
 
 class Cause:
     """The forward work behind some backward work, with the records that it left."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import torch
 
@@ -35,20 +36,17 @@ def split(stats, free, total, own_bytes=None):
 
 
 def _own_bytes():
-    """This process's share by NVML, where its bindings are installed; None else."""
+    """This process's share as the driver tells PyTorch, which needs the driver's bindings for that; None else."""
     try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByPciBusId(_bus_id())
-        for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
-            if process.pid == os.getpid():
-                return process.usedGpuMemory
+        return share_of(os.getpid(), torch.cuda.list_gpu_processes())
     except Exception:
-        return None  # no bindings, no right to ask, another numbering inside a container
-    return None
+        return None  # no right to ask, a device that the driver does not know by this name
 
 
-def _bus_id():
-    device = torch.cuda.get_device_properties(torch.cuda.current_device())
-    return f"{device.pci_domain_id:08x}:{device.pci_bus_id:02x}:{device.pci_device_id:02x}.0"
+def share_of(process, printed):
+    """The bytes of one process in what ``torch.cuda.list_gpu_processes`` prints; None where it is not listed.
+
+    It is not where the bindings are missing, or where a container has process numbers of its own.
+    """
+    found = re.search(rf"process +{process} uses +([0-9.]+) MB", printed)
+    return round(float(found.group(1)) * 2**20) if found else None

@@ -12,6 +12,7 @@ from .phases import settle_phases
 from .places import Places
 from .rows import clipped, coalesced
 from .shapes import Shapes, operator_flops, tensors_of
+from .tree_nodes import is_closure, is_user_span, named, reads_clock, start_ns
 
 _STEP_PREFIX = "Optimizer.step#"
 _DEEPEST = 20_000
@@ -24,22 +25,19 @@ OPERATOR_COST_US = 1.2
 _WORTH_NAMING_NS = 10_000
 """Shorter calls of functions written in C come by the thousand, and stay part of the line's own Python."""
 
-_CLOCKS = ("perf_counter", "monotonic", "function time>", "thread_time", "process_time")
-"""A loop that waits for the clock takes as long as it does, however slow recording makes its calls."""
-
 
 class EventTree:
     """One recording's tree of Python calls, operators, runtime calls and allocations.
 
     ``boundary`` is the name of the marker that cuts iterations; times are microseconds from the end of the
-    first marker.
+    first marker. ``places`` are shared with the tree of another recording of the same script.
     """
 
-    def __init__(self, roots, boundary, samples=None):
+    def __init__(self, roots, boundary, samples=None, places=None):
         self.boundary = boundary
         self._samples = samples
         self._roots = roots
-        marks = sorted(self._find_marks(roots), key=lambda node: node.start_time_ns)
+        marks = sorted(named(roots, boundary), key=lambda node: node.start_time_ns)
         self._main_thread = marks[0].start_tid
         self._origin_ns = marks[0].end_time_ns
         self.iterations = [
@@ -50,7 +48,7 @@ class EventTree:
             }
             for index, (before, after) in enumerate(itertools.pairwise(marks))
         ]
-        self._places = Places({})
+        self._places = places
         self._shapes = Shapes()
         self._records = []
         self._allocations = []
@@ -81,7 +79,7 @@ class EventTree:
         frees of blocks from before the recording are not in it, so that earlier ones do not add up.
         """
         self._loop = loop
-        self._places = Places(module_names)
+        self._places = self._places or Places(module_names)
         self._device_kind = device_kind
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _DEEPEST))
@@ -112,15 +110,6 @@ class EventTree:
                 if last["start_us"] <= allocation["time_us"] <= last["end_us"]
             ],
         }
-
-    def _find_marks(self, nodes):
-        # The markers are opened inside our own hook, some levels down: look everywhere, without recursion.
-        waiting = list(nodes)
-        while waiting:
-            node = waiting.pop()
-            if node.name == self.boundary:
-                yield node
-            waiting.extend(node.children)
 
     # Walking.
 
@@ -180,7 +169,7 @@ class EventTree:
             context.phase, context.step = "optimizer", Step()
         elif function == "_init_group" and context.step is not None:
             context.step.next_group()
-        elif context.step is not None and _is_closure(fields):
+        elif context.step is not None and is_closure(fields):
             context.phase, context.step = "other", None
         # Frames that were there before the recording are shown with the line they stood on.
         if self._loop is not None and callsite.line_number in (self._loop["first_line"], self._loop["line"]):
@@ -195,24 +184,36 @@ class EventTree:
         cursor = node.start_time_ns
         line = own_line
         frame = node.extra_fields.callsite if own_line is not None else None
-        children = [*node.children, *self._guests.get(getattr(node, "id", None), ())]
-        for child in sorted(children, key=lambda item: item.start_time_ns):
-            if type(child.extra_fields).__name__ == "_ExtraFields_Allocation":
-                self._allocated(child, child.extra_fields, context)
+        children = node.children
+        if self._guests:
+            children = [*children, *self._guests.get(getattr(node, "id", None), ())]
+        plain = context
+        for child in sorted(children, key=start_ns):
+            fields = child.extra_fields
+            kind = type(fields).__name__
+            if kind == "_ExtraFields_Allocation":
+                self._allocated(child, fields, context)
+                continue
+            end_ns = child.end_time_ns
+            if kind == "_ExtraFields_PyCCall" and self._is_plain(child, context):
+                if own_line is not None:
+                    line = self._places.line(fields.caller) or line
+                    if plain is context or plain.line != line:
+                        plain = context.on_line(line)
+                noted = not reads_clock(child)
+                self._python(cursor, max(cursor, end_ns), plain, frame, noted=noted, calls=2)
+                cursor = max(cursor, end_ns)
                 continue
             here = context
             if own_line is not None:
-                caller = getattr(child.extra_fields, "caller", None)
+                caller = getattr(fields, "caller", None)
                 line = (self._places.line(caller) if caller is not None else None) or line
-                here = context.copy()
-                here.line = line
-                if context.in_loop_frame:
-                    here.call_line = line
-            if child.name == self.boundary or _is_user_span(child):
+                here = context.on_line(line)
+            if child.name == self.boundary or is_user_span(child):
                 self._visit(child, here)
                 continue
             if child.start_time_ns > cursor:
-                self._python(cursor, child.start_time_ns, here, frame, noted=not _reads_clock(child))
+                self._python(cursor, child.start_time_ns, here, frame, noted=not reads_clock(child))
             below = here
             if own_line is not None:
                 below = here.copy()
@@ -222,11 +223,16 @@ class EventTree:
         if node.end_time_ns > cursor:
             rest = context
             if line is not None:
-                rest = context.copy()
-                rest.line = line
-                if context.in_loop_frame:
-                    rest.call_line = line
-            self._python(cursor, node.end_time_ns, rest, frame, noted=not _reads_clock(node))
+                rest = context.on_line(line)
+            self._python(cursor, node.end_time_ns, rest, frame, noted=not reads_clock(node))
+
+    def _is_plain(self, call, context):
+        """Whether a call is part of its line's own Python: there may be a million of them."""
+        return (
+            not call.children
+            and (context.function is not None or call.end_time_ns - call.start_time_ns < _WORTH_NAMING_NS)
+            and not (self._guests and call.id in self._guests)
+        )
 
     # Operators.
 
@@ -372,7 +378,7 @@ class EventTree:
         while waiting:
             here = waiting.pop()
             fields = here.extra_fields
-            if type(fields).__name__ == "_ExtraFields_TorchOp" and not _is_user_span(here):
+            if type(fields).__name__ == "_ExtraFields_TorchOp" and not is_user_span(here):
                 self._lane = f"cpu:{here.start_tid}"
                 self._visit_operator(here, fields, Context())
                 self._lane = "cpu:main"
@@ -383,7 +389,7 @@ class EventTree:
 
     # Rows.
 
-    def _python(self, start_ns, end_ns, context, frame=None, noted=True):
+    def _python(self, start_ns, end_ns, context, frame=None, noted=True, calls=1):
         """Interpreter time; in a ``frame`` of the person's a long stretch without calls has lines of its own."""
         if frame is not None and self._samples is not None:
             path = self._places.user_path(frame.file_name)
@@ -396,7 +402,7 @@ class EventTree:
                     here.call_line = here.line
                 self._python(start, end, here)
                 start_ns = end
-        cost_us = CALL_COST_US if noted else 0.0
+        cost_us = calls * CALL_COST_US if noted else 0.0
         if self._continues(start_ns, end_ns, context):
             # A loop of small calls has millions of stretches: they are one row at once.
             last = self._records[-1]
@@ -472,18 +478,3 @@ class EventTree:
                     "line": context.line,
                 }
             )
-
-
-def _is_closure(fields):
-    """Whether an optimizer calls back: what runs in there is not its own work."""
-    caller, callee = (place.file_name.replace("\\", "/") for place in (fields.caller, fields.callsite))
-    return "torch/optim/" in caller and not caller.endswith("/optimizer.py") and "torch/" not in callee
-
-
-def _reads_clock(node):
-    return any(clock in node.name for clock in _CLOCKS)
-
-
-def _is_user_span(node):
-    fields = node.extra_fields
-    return type(fields).__name__ == "_ExtraFields_TorchOp" and str(fields.scope).endswith("USER_SCOPE")

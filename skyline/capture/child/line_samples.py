@@ -7,7 +7,7 @@ import threading
 import time
 from bisect import bisect_left
 
-_EVERY_S = 0.001
+_EVERY_S = 0.005
 _WORTH_SPLITTING_NS = 2_000_000
 """A shorter stretch without any call is left on the line of the call that follows."""
 
@@ -25,7 +25,8 @@ class LineSamples:
         self._thread = None
 
     def start(self):
-        """Watch the calling thread."""
+        """Watch the calling thread, from now on or again."""
+        self._over.clear()
         self._thread = threading.Thread(target=self._watch, args=(threading.get_ident(),), daemon=True)
         self._thread.start()
 

@@ -150,8 +150,7 @@ class Stepper:
 
     def _recording(self, frame, ended):
         self._recorder.mark()
-        self._remaining -= 1
-        if self._remaining:
+        if self._recorder.remaining:
             self._show_life(ended)
             return
         with self._showing_life():
@@ -197,9 +196,10 @@ class Stepper:
         else:
             self._mode = self._recording
             self._record_path = command["path"]
-            self._recorder = Recorder(self._device(), command["stacks"], self._line_marker)
+            self._recorder = Recorder(
+                self._device(), command["stacks"], self._line_marker, command["iterations"]
+            )
             self._recorder.start()
-            self._recorder.mark()
 
     # The loop: the innermost frame of the person's that lives from one iteration to the next.
 

@@ -61,7 +61,7 @@ def serve(descriptor):
             _drain(woken)
             _report_ended(control, running)
         if control in readable:
-            request, output = _receive(control)
+            request, descriptors = _receive(control)
             if request is None:
                 _leave(running)
             pid, started = _fork()
@@ -72,12 +72,13 @@ def serve(descriptor):
                 control.close()
                 for end in (woken, wake):
                     os.close(end)
-                _become(request, output)
+                _become(request, *descriptors)
                 _set_name(names)
                 os.write(started, b"1")
                 os.close(started)
                 return request["address"], bytes.fromhex(request["key"])
-            os.close(output)
+            for given in descriptors:
+                os.close(given)
             running.add(pid)
             # Only a process that leads its own group by now can be ended as a group.
             os.read(started, 1)
@@ -93,12 +94,15 @@ def _fork():
     return pid, writing if pid == 0 else reading
 
 
-def _become(request, output):
+def _become(request, output, stdin=None):
     """Everything that a fresh process would have of its own."""
     os.setsid()
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
+    if stdin is not None:
+        os.dup2(stdin, 0)
+        os.close(stdin)
     os.chdir(request["directory"])
     _tag(request["environment"].get(_RUN_TAG, ""))
     os.environ.clear()
@@ -178,9 +182,9 @@ def _send(control, message):
 
 
 def _receive(control):
-    """A request and the descriptor that came with it; (None, None) once the server is gone."""
+    """A request and the descriptors that came with it; (None, None) once the server is gone."""
     try:
-        head, descriptors, _, _ = socket.recv_fds(control, _LENGTH.size, 1)
+        head, descriptors, _, _ = socket.recv_fds(control, _LENGTH.size, 2)
         while 0 < len(head) < _LENGTH.size:
             head += control.recv(_LENGTH.size - len(head)) or _gone()
         if not head:
@@ -193,7 +197,7 @@ def _receive(control):
             missing -= len(part)
     except OSError:
         return None, None
-    return json.loads(b"".join(parts)), descriptors[0]
+    return json.loads(b"".join(parts)), descriptors
 
 
 def _gone():

@@ -23,7 +23,8 @@ def render_curve(report: ProfileReport, page: Page) -> None:
     page.title("Batch size", measured_range(report.curve))
     time = units.time_scale(point.iteration_ms.value for point in points)
     rate = units.rate_scale(point.throughput.value for point in points)
-    size = units.byte_scale(point.peak_bytes.value for point in points)
+    # The unit of the smallest: in that of the largest it would round to nothing.
+    size = units.byte_scale([min(point.peak_bytes.value for point in points)])
     best = max(point.throughput.value for point in points)
     capacity = report.memory.capacity_bytes
     cells: list[tuple[Text, ...]] = []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import textwrap
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from skyline.capture.nursery import Nursery
+from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.capture.session import capture
 from skyline.trace.profile import Profile
@@ -52,8 +54,19 @@ def script(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
+@pytest.fixture(scope="module")
+def starter(request: pytest.FixtureRequest) -> Iterator[Starter]:
+    """Runs are fresh ones, or forked from one that has imported torch in modules that say ``FORKED = True``."""
+    if not getattr(request.module, "FORKED", False):
+        yield start_fresh
+        return
+    nursery = Nursery()
+    yield nursery.start
+    nursery.close()
+
+
 @pytest.fixture
-def run() -> Callable[..., Profile]:
+def run(starter: Starter) -> Callable[..., Profile]:
     def short(
         path: Path,
         *arguments: str,
@@ -67,6 +80,6 @@ def run() -> Callable[..., Profile]:
         request = CaptureRequest(path, tuple(arguments), **settings)  # type: ignore[arg-type]
         said = stages if stages is not None else []
         heard = output if output is not None else []
-        return capture(request, progress=said.append, output=heard.append, cancel=cancel)
+        return capture(request, progress=said.append, output=heard.append, cancel=cancel, starter=starter)
 
     return short

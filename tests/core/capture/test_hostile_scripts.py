@@ -21,7 +21,8 @@ from skyline.capture.session import capture
 from skyline.errors import SkylineError
 from skyline.trace.profile import Profile
 
-pytestmark = pytest.mark.capture
+# All run in the background of the first one that is asked for: two workers would run all of them twice.
+pytestmark = [pytest.mark.capture, pytest.mark.xdist_group("hostile scripts")]
 
 TRAIN = """
 import torch

@@ -15,6 +15,8 @@ from skyline.trace.record import RecordKind
 
 pytestmark = pytest.mark.capture
 
+FORKED = True
+
 Write = Callable[..., Path]
 Run = Callable[..., Profile]
 

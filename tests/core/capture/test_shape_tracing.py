@@ -10,7 +10,7 @@ import pytest
 from skyline.capture.gpu_target import GpuTarget
 from skyline.capture.request import CaptureRequest
 from skyline.capture.shape_session import trace_shapes
-from skyline.errors import CaptureImpossible
+from skyline.errors import CaptureImpossible, ScriptFailed
 from skyline.trace import store
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
@@ -256,3 +256,37 @@ def test_one_iteration_is_too_few(script: Write) -> None:
     )
     with pytest.raises(CaptureImpossible, match="only 1 training iteration"):
         traced(path)
+
+
+def test_a_sparse_gradient_is_refused_in_one_sentence(script: Write) -> None:
+    path = script(
+        """
+        import torch
+        table = torch.nn.EmbeddingBag(100, 8, mode="sum", sparse=True).cuda()
+        optimizer = torch.optim.SGD(table.parameters(), lr=0.1)
+        for _ in range(10):
+            table(torch.randint(100, (4, 3)).cuda()).sum().backward()
+            optimizer.step()
+        """
+    )
+    with pytest.raises(ScriptFailed, match="makes a sparse tensor.*pass sparse=False"):
+        traced(path)
+
+
+def test_a_stream_is_a_type_to_the_script(script: Write) -> None:
+    path = script(
+        """
+        from typing import Optional
+        import torch
+        def side(stream: Optional[torch.cuda.Stream] = None) -> "torch.cuda.Stream | None":
+            assert isinstance(torch.cuda.current_stream(), torch.cuda.Stream)
+            return stream
+        model = torch.nn.Linear(4, 4).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(10):
+            side(torch.cuda.Stream())
+            model(torch.randn(2, 4).cuda()).sum().backward()
+            optimizer.step()
+        """
+    )
+    assert traced(path).trace.records

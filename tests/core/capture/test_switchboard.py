@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from multiprocessing.connection import Client, Connection
+from pathlib import Path
 
 import pytest
 
@@ -27,9 +28,9 @@ def next_event(board: Switchboard) -> str:
     raise TimeoutError
 
 
-def test_events_come_from_all_and_commands_go_to_the_last_that_called() -> None:
+def test_events_come_from_all_and_commands_go_to_the_last_that_called(tmp_path: Path) -> None:
     key = secrets.token_bytes(16)
-    board = Switchboard(key)
+    board = Switchboard(key, tmp_path)
     try:
         assert not board.wait_for_call(0.01)
         first = call(board, key)
@@ -54,11 +55,12 @@ def test_events_come_from_all_and_commands_go_to_the_last_that_called() -> None:
         board.close()
     # A run is ended where it failed, and again where it was begun.
     board.close()
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_caller_with_another_key_is_turned_away() -> None:
+def test_a_caller_with_another_key_is_turned_away(tmp_path: Path) -> None:
     key = secrets.token_bytes(16)
-    board = Switchboard(key)
+    board = Switchboard(key, tmp_path)
     try:
         with pytest.raises(Exception, match="digest"):
             call(board, secrets.token_bytes(16))

@@ -21,6 +21,7 @@ from skyline.trace.profile import Profile
 
 pytestmark = [
     pytest.mark.capture,
+    pytest.mark.xdist_group("warm start"),
     pytest.mark.skipif(sys.platform != "linux", reason="runs are forked on Linux alone"),
 ]
 
@@ -47,6 +48,7 @@ print("WORLD" + json.dumps({
     "signals": [str(signal.getsignal(name)) for name in names], "wakeup": signal.set_wakeup_fd(-1),
     "python_threads": [thread.name for thread in threading.enumerate()],
     "leads_its_session": os.getsid(0) == os.getpid(), "stdout": sys.stdout.encoding, "input": sys.stdin.read(),
+    "terminal": list(os.get_terminal_size(0)),
     "main": sys.modules["__main__"].__file__, "cuda": torch.cuda.is_initialized(),
 }) + "=====" + json.dumps([random.random(), numpy.random.rand(), torch.rand(1).item()]) + "-----", flush=True)
 """

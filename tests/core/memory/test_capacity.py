@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.capture.child.device_memory import split
+from skyline.capture.child.device_memory import share_of, split
 from skyline.memory.capacity import fragmentation, usable_bytes
 from skyline.trace.facts import DeviceMemoryFact
 
@@ -22,6 +22,15 @@ def test_the_driver_tells_the_context_from_other_processes():
     memory = DeviceMemoryFact(**split(STATS, free=8 * GB, total=24 * GB, own_bytes=11 * GB))
     assert (memory.context_bytes, memory.other_process_bytes) == (1 * GB, 5 * GB)
     assert (memory.reserved_bytes, memory.allocated_peak_bytes) == (10 * GB, 9 * GB)
+
+
+def test_the_share_of_a_process_is_read_from_what_pytorch_prints():
+    sizes = {4321: 1024.5, 21: 1.0}
+    printed = "\n".join(f"process {one:>10d} uses {size:>12.3f} MB GPU memory" for one, size in sizes.items())
+    assert share_of(4321, printed) == 1024 * 2**20 + 2**19
+    assert share_of(21, printed) == 2**20
+    assert share_of(432, printed) is None
+    assert share_of(21, "pynvml module not found, please install nvidia-ml-py") is None
 
 
 def test_without_the_driver_all_that_is_beside_the_allocator_is_context():

@@ -234,12 +234,16 @@ class Facade:
     def _streams(self):
         tracer = self._tracer
 
-        def made(*_, **__):
-            return Stream(tracer)
-
         cuda = torch.cuda
-        cuda.current_stream = cuda.default_stream = made
-        cuda.Stream = cuda.Event = made
+
+        class OwnStream(Stream):
+            """Made by the script, which may also ask whether something is one, or write it in an annotation."""
+
+            def __init__(self, *_, **__):
+                super().__init__(tracer)
+
+        cuda.current_stream = cuda.default_stream = OwnStream
+        cuda.Stream = cuda.Event = OwnStream
         cuda.stream = lambda *_: contextlib.nullcontext()
         cuda.set_stream = _nothing()
         for name in ("range_push", "range_pop", "mark"):

@@ -9,6 +9,10 @@ from .virtual import meta_like
 _MOST_REAL_BYTES = 1 << 28
 
 
+class SparseTensor(RuntimeError):
+    """The script makes a tensor that has no shape rule because most of it is not stored."""
+
+
 def _meta(shape, dtype):
     return torch.empty(shape, dtype=dtype, device="meta")
 
@@ -145,12 +149,23 @@ class Rules:
         own = self._own.get(name)
         if own is not None:
             return own(args, kwargs)
-        try:
-            if name not in _ON_ZEROS:
-                return func(*args, **kwargs)
-        except NotImplementedError:
-            pass
-        return _on_zeros(func, args, kwargs)
+        zeros = name in _ON_ZEROS
+        if not zeros:
+            try:
+                result = func(*args, **kwargs)
+            except NotImplementedError:
+                zeros = True
+        if zeros:
+            result = _on_zeros(func, args, kwargs)
+        for one in result if isinstance(result, (list, tuple)) else (result,):
+            if isinstance(one, torch.Tensor) and one.layout is not torch.strided:
+                raise SparseTensor(
+                    f"{name.partition('::')[2]} makes a sparse tensor, which cannot be followed for a GPU that is "
+                    "not there: how many rows it has depends on numbers. Such gradients come from "
+                    "sparse=True of Embedding and EmbeddingBag; pass sparse=False, or profile on this machine "
+                    "without --gpu"
+                )
+        return result
 
 
 class _Same:

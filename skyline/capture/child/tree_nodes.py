@@ -1,0 +1,38 @@
+"""What single nodes of the profiler's event tree are."""
+
+from __future__ import annotations
+
+_CLOCKS = ("perf_counter", "monotonic", "function time>", "thread_time", "process_time")
+"""A loop that waits for the clock takes as long as it does, however slow recording makes its calls."""
+
+
+def is_closure(fields):
+    """Whether an optimizer calls back: what runs in there is not its own work."""
+    caller, callee = (place.file_name.replace("\\", "/") for place in (fields.caller, fields.callsite))
+    return "torch/optim/" in caller and not caller.endswith("/optimizer.py") and "torch/" not in callee
+
+
+def reads_clock(node):
+    """Whether a call asks what time it is."""
+    return any(clock in node.name for clock in _CLOCKS)
+
+
+def is_user_span(node):
+    """Whether someone opened it by hand (record_function)."""
+    fields = node.extra_fields
+    return type(fields).__name__ == "_ExtraFields_TorchOp" and str(fields.scope).endswith("USER_SCOPE")
+
+
+def start_ns(node):
+    """When it began, to sort by."""
+    return node.start_time_ns
+
+
+def named(nodes, name):
+    """All nodes of a name, some levels down: looked for everywhere, without recursion."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node.name == name:
+            yield node
+        waiting.extend(node.children)
