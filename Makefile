@@ -32,6 +32,10 @@ validate: $(VENV)/.skyline-dev ## measure speed and accuracy on this machine (lo
 	$(VENV)/bin/python benchmarks/iteration_time.py
 	$(VENV)/bin/python benchmarks/drag_latency.py
 	$(VENV)/bin/python benchmarks/prediction_accuracy.py
+	$(VENV)/bin/python benchmarks/injected_cost.py
+	$(VENV)/bin/python benchmarks/shape_memory.py
+	$(VENV)/bin/python benchmarks/save_to_numbers.py
+	$(VENV)/bin/python benchmarks/many_saves.py
 
 screenshots: $(VENV)/.skyline-dev ## draw the pictures in docs/images from a fresh profile
 	$(VENV)/bin/python docs/screenshots.py
