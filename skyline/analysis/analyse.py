@@ -11,8 +11,6 @@ from skyline.analysis.rewrites import Rewrites
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.simulate.critical_path import CriticalPath, critical_path
-from skyline.simulate.engine import simulate
-from skyline.simulate.replay import replay_error
 from skyline.simulate.timeline import Timeline
 from skyline.spread import central_range, median
 from skyline.trace.phase import PhaseTimes
@@ -51,14 +49,13 @@ class Analysis:
 def analyse(profile: Profile) -> Analysis:
     """Build and calibrate the graph, simulate it, and work out lines, findings and the curve."""
     start = baseline(profile)
-    timeline = simulate(start.graph)
     lines = line_costs(start)
     return Analysis(
         profile=profile,
         baseline=start,
-        timeline=timeline,
-        critical_path=critical_path(timeline),
-        replay_error=replay_error(profile.trace),
+        timeline=start.timeline,
+        critical_path=critical_path(start.timeline),
+        replay_error=start.replay_error,
         overhead=_overhead(profile, start.iteration_ms.value),
         lines=lines,
         findings=find(start),

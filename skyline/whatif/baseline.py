@@ -20,6 +20,8 @@ from skyline.memory.peak import MemoryBreakdown, peak_breakdown
 from skyline.predict.batch_curve import BatchCurve, batch_curve
 from skyline.simulate.billing import billed_phases, billed_us
 from skyline.simulate.engine import simulate
+from skyline.simulate.replay import replay_error
+from skyline.simulate.timeline import Timeline
 from skyline.spread import interval_of
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
@@ -33,7 +35,7 @@ class Baseline:
 
     ``lane`` is the script's own thread. ``outline`` is the graph without its lines, small enough to be
     simulated while a person drags: what-ifs change it. ``simulated_ms`` is what both simulate to; on a CPU
-    it equals the median of ``iteration_ms``.
+    it equals the median of ``iteration_ms``. ``timeline`` is the simulation of ``graph``.
     """
 
     profile: Profile
@@ -49,6 +51,8 @@ class Baseline:
     batch_bytes: int
     parallel_share: float
     step: StepCost
+    timeline: Timeline
+    replay_error: float
     billed_us: tuple[float, ...]
     """By task of ``graph``, what the lines and phases are made of: the time of the script's own thread, in a
     predicted profile that of the GPU while it works."""
@@ -99,6 +103,8 @@ def baseline(profile: Profile) -> Baseline:
         batch_bytes(profile.trace),
         parallel_share(profile.trace),
         step_cost(profile.trace),
+        timeline,
+        replay_error(recorded, profile.trace),
         billed,
     )
 

@@ -162,20 +162,23 @@ async def test_saving_on_disk_profiles_again_and_questions_are_answered_meanwhil
     await editor.run(protocol.COMMAND_PROFILE, train, QUICK)
     first = await editor.next_change(lambda change: change["profileId"])
     await editor.until(editor.idle)
-    # Another program replaces a file that the script imports.
+    # Another program replaces a file that the script imports. The new one waits, so that the run lasts as
+    # long as the questions do.
     model = project / "model.py"
     new = project / "model.py.new"
-    slower = "import time; time.sleep(0.1); hidden = torch"
-    new.write_text(model.read_text().replace("256", "128").replace("hidden = torch", slower))
+    asked_enough = project / "asked_enough"
+    waiting = f"import os, time\nwhile not os.path.exists({str(asked_enough)!r}): time.sleep(0.02)\n"
+    new.write_text(waiting + model.read_text().replace("256", "128"))
     new.replace(model)
     await editor.next_change(lambda change: change["stale"])
-    await editor.until(lambda: bool(editor.runs()))
+    await editor.until(lambda: len(editor.progress()) == 2 and bool(editor.runs()))
     asked = [editor.ask(protocol.SIMULATE, uri=train, batchSize=None, whatifs=[]) for _ in range(20)]
     answers = await asyncio.gather(*asked)
     assert len({answer["iteration_ms"]["value"] for answer in answers}) == 1
-    assert editor.runs(), "the run must still be going on for this to mean anything"
+    assert not editor.idle(), "the run must still be going on for this to mean anything"
     lenses = await editor.lenses(train)
     assert any(lens.startswith("Profiling, ") for lens in lenses)
+    asked_enough.touch()
     second = await editor.next_change(lambda change: not change["stale"])
     assert second["error"] is None
     assert second["profileId"] != first["profileId"]

@@ -30,10 +30,10 @@ class EventTree:
     """One recording's tree of Python calls, operators, runtime calls and allocations.
 
     ``boundary`` is the name of the marker that cuts iterations; times are microseconds from the end of the
-    first marker. ``places`` are shared with the tree of another recording of the same script.
+    first marker.
     """
 
-    def __init__(self, roots, boundary, samples=None, places=None):
+    def __init__(self, roots, boundary, samples=None):
         self.boundary = boundary
         self._samples = samples
         self._roots = roots
@@ -48,7 +48,7 @@ class EventTree:
             }
             for index, (before, after) in enumerate(itertools.pairwise(marks))
         ]
-        self._places = places
+        self._places = None
         self._shapes = Shapes()
         self._records = []
         self._allocations = []
@@ -79,7 +79,7 @@ class EventTree:
         frees of blocks from before the recording are not in it, so that earlier ones do not add up.
         """
         self._loop = loop
-        self._places = self._places or Places(module_names)
+        self._places = Places(module_names)
         self._device_kind = device_kind
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _DEEPEST))

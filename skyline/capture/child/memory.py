@@ -15,28 +15,24 @@ def live_tensors(device_kind, optimizers):
     """
     seen = set()
     tensors = [thing for thing in gc.get_objects() if _is_tensor(thing)]
-    parameters = [
-        parameter
-        for _, optimizer in optimizers
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    ]
+    parameters, states = of_optimizers(optimizers)
     parameters += [tensor for tensor in tensors if issubclass(type(tensor), torch.nn.Parameter)]
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    states = [
-        value
-        for _, optimizer in optimizers
-        for state in optimizer.state.values()
-        if isinstance(state, dict)
-        for value in state.values()
-        if _is_tensor(value)
-    ]
     return {
         "parameter_bytes": _take(parameters, device_kind, seen),
         "gradient_bytes": _take(gradients, device_kind, seen),
         "optimizer_bytes": _take(states, device_kind, seen),
         "other_bytes": _take(tensors, device_kind, seen),
     }
+
+
+def of_optimizers(optimizers):
+    """The parameters that optimizers update, and the tensors that they keep beside them."""
+    parameters, states = [], []
+    for _, optimizer in optimizers:
+        parameters += [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        states += _states(optimizer)
+    return parameters, states
 
 
 def peak(live, allocations):
@@ -54,13 +50,17 @@ def peak(live, allocations):
 
 def state_bytes(optimizer):
     """Bytes that an optimizer keeps beside the parameters."""
-    return sum(
-        value.numel() * value.element_size()
+    return sum(value.numel() * value.element_size() for value in _states(optimizer))
+
+
+def _states(optimizer):
+    return [
+        value
         for state in optimizer.state.values()
         if isinstance(state, dict)
         for value in state.values()
         if _is_tensor(value)
-    )
+    ]
 
 
 def _is_tensor(thing):

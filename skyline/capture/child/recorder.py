@@ -11,7 +11,6 @@ import torch
 from .event_tree import EventTree
 from .gpu_events import gpu_records
 from .line_samples import LineSamples
-from .places import Places
 
 try:
     import resource
@@ -98,17 +97,14 @@ class Recorder:
                 gc.enable()
 
     def _read(self, loop, names):
-        places = Places(names)
-        results = _results(self._profiler)
-        tree = self._tree(results, places)
+        # Kept to the end: the nodes of its tree point into it.
+        results = self._profiler.profiler.kineto_results
+        tree = EventTree(results.experimental_event_tree(), BOUNDARY, self._samples)
         trace = tree.trace(loop, names, self._device_kind)
         if self._device_kind == "cuda":
             trace["records"] += gpu_records(results.events(), trace["records"], tree)
         marks = trace["iterations"]
         return {"trace": trace, "recorded_ms": [(mark["end_us"] - mark["start_us"]) / 1e3 for mark in marks]}
-
-    def _tree(self, results, places):
-        return EventTree(results.experimental_event_tree(), BOUNDARY, self._samples, places)
 
     def write(self, recording, path):
         """Leave the recording in a file for the parent: it may be megabytes."""
@@ -122,10 +118,6 @@ def _peak_bytes():
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _results(profiler):
-    return profiler.profiler.kineto_results
 
 
 def _module_names():

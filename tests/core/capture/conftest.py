@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import textwrap
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from skyline.capture.nursery import Nursery
@@ -42,6 +44,15 @@ for step in range(100_000):
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that wait for each other on busy cores make tiny iterations a hundred times longer."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture
+def no_process_left_behind() -> Iterator[None]:
+    yield
+    deadline = time.monotonic() + 5
+    while children := psutil.Process().children(recursive=True):
+        assert time.monotonic() < deadline, children
+        time.sleep(0.05)
 
 
 @pytest.fixture

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
 from skyline.capture.request import Progress
 from skyline.errors import BudgetExceeded, Cancelled, CaptureImpossible, ExitCode, ScriptFailed, UsageError
 from skyline.trace.profile import Profile
 
-pytestmark = pytest.mark.capture
+pytestmark = [pytest.mark.capture, pytest.mark.usefixtures("no_process_left_behind")]
 
 Write = Callable[..., Path]
 Run = Callable[..., Profile]
-
-
-@pytest.fixture(autouse=True)
-def no_process_left_behind() -> Iterator[None]:
-    yield
-    deadline = time.monotonic() + 5
-    while children := psutil.Process().children(recursive=True):
-        assert time.monotonic() < deadline, children
-        time.sleep(0.05)
 
 
 def test_no_such_file(tmp_path: Path, run: Run) -> None:

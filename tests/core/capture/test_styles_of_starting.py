@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
 from skyline.errors import CaptureImpossible, ScriptFailed
 from skyline.trace.profile import Profile
 
-pytestmark = pytest.mark.capture
+pytestmark = [pytest.mark.capture, pytest.mark.usefixtures("no_process_left_behind")]
 
 Write = Callable[..., Path]
 Run = Callable[..., Profile]
 
 SHORT = {"steps": 3, "recorded": 1, "settle_s": 0.1}
-
-
-@pytest.fixture(autouse=True)
-def no_process_left_behind() -> Iterator[None]:
-    yield
-    deadline = time.monotonic() + 5
-    while children := psutil.Process().children(recursive=True):
-        assert time.monotonic() < deadline, children
-        time.sleep(0.05)
 
 
 def test_a_module_of_a_package_with_relative_imports(tmp_path: Path, run: Run) -> None:

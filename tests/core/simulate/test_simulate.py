@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skyline.graph.build import build
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.simulate.critical_path import critical_path, critical_tasks
@@ -63,8 +64,9 @@ def test_a_gpu_bound_step_follows_its_kernels_and_a_host_bound_one_does_not(reco
 
 
 def test_replay_of_what_was_recorded(profile, recorded_gpu):
-    assert replay_error(profile.trace) == pytest.approx(0, abs=1e-9)
-    assert replay_error(recorded_gpu()) < 0.01
+    assert replay_error(build(profile.trace), profile.trace) == pytest.approx(0, abs=1e-9)
+    trace = recorded_gpu()
+    assert replay_error(build(trace), trace) < 0.01
 
 
 def test_the_critical_path_of_a_gpu_bound_step_is_the_gpu(recorded_gpu):

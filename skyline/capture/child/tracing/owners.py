@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import torch
-
+from ..memory import of_optimizers
 from .virtual import VirtualTensor
 
 
 def owned(ledger, optimizers, modules, on_gpu):
     """Bytes held on the script's device by parameters, gradients, optimizer state and the rest."""
-    parameters = [
-        parameter
-        for _, optimizer in optimizers
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    ]
+    parameters, states = of_optimizers(optimizers)
     parameters += modules.parameters()
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    states = [
-        value
-        for _, optimizer in optimizers
-        for state in optimizer.state.values()
-        if isinstance(state, dict)
-        for value in state.values()
-        if isinstance(value, torch.Tensor)
-    ]
     seen = set()
     sizes = {
         "parameter_bytes": _taken(parameters, ledger, on_gpu, seen),
