@@ -37,7 +37,7 @@ def build(trace: Trace) -> Graph:
     their own cost. GPU work waits for the start of its launch plus one latency for the whole trace, and a
     stream turns around in one time for the whole trace: the rest of its timing is left to the simulation.
     """
-    builder = _Builder(main_lane(trace))
+    builder = _Builder(trace, main_lane(trace))
     for record in sorted(trace.records, key=lambda record: (record.start_us, -record.duration_us)):
         builder.add(record)
     return coalesce(builder.graph())
@@ -47,6 +47,7 @@ def build(trace: Trace) -> Graph:
 class _Builder:
     """Collects tasks while the records go by in order of their start."""
 
+    trace: Trace
     main: str
     tasks: list[Task] = field(default_factory=list[Task])
     durations: list[float] = field(default_factory=list[float])
@@ -88,12 +89,13 @@ class _Builder:
         """Tasks and dependencies, with the launches told from the synchronising calls."""
         device = [index for index, record in enumerate(self.records) if record.kind in _DEVICE_KINDS]
         if not device:
-            return Graph(Structure(tuple(self.tasks)), tuple(self.durations), tuple(self.gaps))
+            return Graph(self._structure(()), self.durations, self.gaps)
         dependencies = [*self._launches(device), *self._syncs(device)]
         self._turn_around(device)
-        return Graph(
-            Structure(tuple(self.tasks), tuple(dependencies)), tuple(self.durations), tuple(self.gaps)
-        )
+        return Graph(self._structure(dependencies), self.durations, self.gaps)
+
+    def _structure(self, dependencies: Sequence[Dependency]) -> Structure:
+        return Structure(self.tasks, dependencies, self.trace.modules, self.trace.lines)
 
     def _launches(self, device: Sequence[int]) -> list[Dependency]:
         calls = {

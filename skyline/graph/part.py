@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+import numpy as np
+
+from skyline.graph.column import Codes
 from skyline.graph.task import Task, TaskKind
+from skyline.graph.tasks import KINDS, PHASES, Tasks
 from skyline.spread import median
 from skyline.trace.phase import Phase
 from skyline.trace.profile import BareTimes
@@ -24,15 +28,33 @@ class Part(str, Enum):
     REST = "rest"
 
 
+PARTS = tuple(Part)
+"""What the codes of ``parts_of`` mean."""
+
+
 def part_of(task: Task) -> Part:
     """The part that a task on the script's own thread counts for."""
-    if task.kind is TaskKind.DATA:
+    return _part(task.kind, task.phase)
+
+
+def parts_of(tasks: Tasks) -> Codes:
+    """The part of each task, as a code."""
+    return _PART_CODES[tasks.kind, tasks.phase]
+
+
+def _part(kind: TaskKind, phase: Phase) -> Part:
+    if kind is TaskKind.DATA:
         return Part.LOADER
-    if task.phase is Phase.BACKWARD:
+    if phase is Phase.BACKWARD:
         return Part.BACKWARD
-    if task.phase is Phase.OPTIMIZER:
+    if phase is Phase.OPTIMIZER:
         return Part.OPTIMIZER
     return Part.REST
+
+
+_PART_CODES: Codes = np.array(
+    [[PARTS.index(_part(kind, phase)) for phase in PHASES] for kind in KINDS], np.uint8
+)
 
 
 def part_shares(times: BareTimes) -> dict[Part, float]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from skyline.graph.graph import Graph
-from skyline.trace.phase import Phase, PhaseTimes
+from skyline.graph.tasks import PHASES
+from skyline.trace.phase import PhaseTimes
 
 
 def phase_times(graph: Graph, lane: str) -> PhaseTimes:
@@ -12,9 +15,10 @@ def phase_times(graph: Graph, lane: str) -> PhaseTimes:
     On a GPU machine this is the script's own thread: a phase whose kernels are merely launched looks short
     there, and the phase that waits for them looks long.
     """
-    spent: dict[Phase, float] = {}
-    for task, duration, gap in zip(graph.tasks, graph.durations, graph.gaps, strict=True):
-        if task.lane == lane:
-            spent[task.phase] = spent.get(task.phase, 0.0) + duration + gap
+    tasks = graph.tasks
+    on_lane = tasks.lane == tasks.lane_code(lane)
+    spent = np.bincount(
+        tasks.phase[on_lane], (graph.durations + graph.gaps)[on_lane], minlength=len(PHASES)
+    ).tolist()
     count = max(1, len(graph.iterations))
-    return PhaseTimes.of({phase: time / count / 1e3 for phase, time in spent.items()})
+    return PhaseTimes.of({phase: time / count / 1e3 for phase, time in zip(PHASES, spent, strict=True)})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import numpy as np
 
-from skyline.graph.graph import Dependency, Graph, Structure
+from skyline.graph.graph import Graph
 
 
 def stitch(graph: Graph, iterations: int) -> Graph:
@@ -13,16 +13,19 @@ def stitch(graph: Graph, iterations: int) -> Graph:
     copies = max(1, -(-iterations // max(1, len(recorded))))
     if copies == 1:
         return graph
-    number = {iteration: position for position, iteration in enumerate(recorded)}
-    count = len(graph.tasks)
-    tasks = tuple(
-        replace(task, iteration=copy * len(recorded) + number[task.iteration])
-        for copy in range(copies)
-        for task in graph.tasks
+    count = len(graph)
+    tasks = graph.tasks.taken(np.tile(np.arange(count), copies))
+    number = np.searchsorted(np.array(recorded), tasks.iteration)
+    tasks = tasks.changed(iteration=number + np.repeat(np.arange(copies) * len(recorded), count))
+    edges = graph.structure.dependencies
+    shift = np.repeat(np.arange(copies) * count, len(edges))
+    repeated = edges.taken(np.tile(np.arange(len(edges)), copies))
+    priorities = None if graph.priorities is None else np.tile(graph.priorities, copies)
+    return Graph(
+        graph.structure.with_parts(
+            tasks, repeated.between(repeated.source + shift, repeated.target + shift)
+        ),
+        np.tile(graph.durations, copies),
+        np.tile(graph.gaps, copies),
+        priorities,
     )
-    dependencies = tuple(
-        Dependency(d.source + copy * count, d.target + copy * count, d.cause, d.lag_us, d.from_start)
-        for copy in range(copies)
-        for d in graph.structure.dependencies
-    )
-    return Graph(Structure(tasks, dependencies), graph.durations * copies, graph.gaps * copies)

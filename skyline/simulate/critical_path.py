@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableSequence, Sequence
 from dataclasses import dataclass, fields
 
-from skyline.graph.graph import Cause
-from skyline.graph.task import Task, TaskKind
+import numpy as np
+import numpy.typing as npt
+
+from skyline.compiled import loop
+from skyline.graph.column import Ids
+from skyline.graph.dependency import CAUSE, Cause
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND, PHASE, Tasks
 from skyline.simulate.timeline import Timeline
 from skyline.trace.phase import Phase
-
-_TOLERANCE_US = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,29 +29,36 @@ class CriticalPath:
     idle: float
 
 
+_NAMES = tuple(field.name for field in fields(CriticalPath))
+_LAUNCH, _IDLE = _NAMES.index("launch"), _NAMES.index("idle")
+
+
 def critical_tasks(timeline: Timeline) -> tuple[int, ...]:
     """The longest chain of work, first task first. Ties go to the task on the same lane, then to the earliest."""
-    if not timeline.starts:
-        return ()
-    graph = timeline.graph
-    structure = graph.structure
-    finish = [end + gap for end, gap in zip(timeline.ends, graph.gaps, strict=True)]
-    index = max(range(len(finish)), key=lambda i: (finish[i], -i))
-    chain: list[int] = []
-    while index >= 0:
-        chain.append(index)
-        start = timeline.starts[index]
-        before = structure.before[index]
-        if before >= 0 and finish[before] >= start - _TOLERANCE_US:
-            index = before
-            continue
-        index = -1
-        for dependency in structure.incoming[chain[-1]]:
-            since = timeline.starts if dependency.from_start else timeline.ends
-            if since[dependency.source] + dependency.lag_us >= start - _TOLERANCE_US:
-                index = dependency.source
-                break
-    return tuple(reversed(chain))
+    return tuple(critical_chain(timeline).tolist())
+
+
+def critical_chain(timeline: Timeline) -> Ids:
+    """As ``critical_tasks``, as an array."""
+    freed = timeline.freed
+    if not len(freed):
+        return np.empty(0, np.int32)
+    structure = timeline.graph.structure
+    chain = np.empty(len(freed), np.int32)
+    length = _walk_back(
+        len(freed),
+        timeline.before,  # type: ignore[arg-type]
+        structure.incoming_offsets,  # type: ignore[arg-type]
+        structure.incoming_source,  # type: ignore[arg-type]
+        structure.incoming_lag,  # type: ignore[arg-type]
+        structure.incoming_from_start,  # type: ignore[arg-type]
+        timeline.starts,  # type: ignore[arg-type]
+        timeline.ends,  # type: ignore[arg-type]
+        freed,  # type: ignore[arg-type]
+        int(np.argmax(freed)),
+        chain,  # type: ignore[arg-type]
+    )
+    return chain[:length][::-1]
 
 
 def critical_path(timeline: Timeline) -> CriticalPath:
@@ -55,33 +67,74 @@ def critical_path(timeline: Timeline) -> CriticalPath:
     Time between two tasks of the chain is launch latency where a launch links them, idle otherwise. The time
     of a task that was launched before its launching call returned counts from where the next task starts.
     """
-    graph = timeline.graph
     span = timeline.makespan_us
-    chain = critical_tasks(timeline)
-    if not chain or span <= 0:
+    chain = critical_chain(timeline)
+    if not len(chain) or span <= 0:
         return CriticalPath(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
-    spent = {field.name: 0.0 for field in fields(CriticalPath)}
-    spent["idle"] += timeline.starts[chain[0]]
-    for position, index in enumerate(chain):
-        start = timeline.starts[index]
-        last = position + 1 == len(chain)
-        until = span if last else timeline.starts[chain[position + 1]]
-        own_end = min(timeline.ends[index] + graph.gaps[index], until)
-        spent[_cause(graph.tasks[index])] += max(0.0, own_end - start)
-        if not last:
-            between = max(0.0, until - max(own_end, start))
-            spent["launch" if _linked_by_launch(timeline, chain[position + 1]) else "idle"] += between
-    total = sum(spent.values())
-    return CriticalPath(**{name: time / total for name, time in spent.items()})
+    start = timeline.starts[chain]
+    until = np.append(start[1:], span)
+    own_end = np.minimum(timeline.freed[chain], until)
+    causes = causes_of(timeline.graph.tasks)[chain]
+    spent = np.bincount(causes, weights=np.maximum(0.0, own_end - start), minlength=len(_NAMES))
+    spent[_IDLE] += start[0]
+    between = np.maximum(0.0, until - np.maximum(own_end, start))[:-1]
+    launched = _linked_by_launch(timeline)[chain[1:]]
+    spent[_LAUNCH] += between[launched].sum()
+    spent[_IDLE] += between[~launched].sum()
+    return CriticalPath(*(spent / spent.sum()).tolist())
 
 
-def _cause(task: Task) -> str:
-    if task.kind in (TaskKind.KERNEL, TaskKind.COPY):
-        return "gpu_communication" if task.phase is Phase.COMMUNICATION else "gpu_compute"
-    if task.kind is TaskKind.DATA or task.phase is Phase.DATA:
-        return "data"
-    return "launch" if task.kind is TaskKind.LAUNCH else "cpu"
+def causes_of(tasks: Tasks) -> npt.NDArray[np.intp]:
+    """For each task the cause that its time is billed to, as its place among the fields of ``CriticalPath``."""
+    kind, phase = tasks.kind, tasks.phase
+    on_gpu = (kind == KIND[TaskKind.KERNEL]) | (kind == KIND[TaskKind.COPY])
+    return np.select(
+        [
+            on_gpu & (phase == PHASE[Phase.COMMUNICATION]),
+            on_gpu,
+            (kind == KIND[TaskKind.DATA]) | (phase == PHASE[Phase.DATA]),
+            kind == KIND[TaskKind.LAUNCH],
+        ],
+        [_NAMES.index(name) for name in ("gpu_communication", "gpu_compute", "data", "launch")],
+        _NAMES.index("cpu"),
+    )
 
 
-def _linked_by_launch(timeline: Timeline, index: int) -> bool:
-    return any(dependency.cause is Cause.LAUNCH for dependency in timeline.graph.structure.incoming[index])
+def _linked_by_launch(timeline: Timeline) -> npt.NDArray[np.bool_]:
+    dependencies = timeline.graph.structure.dependencies
+    linked = np.zeros(len(timeline.starts), np.bool_)
+    linked[dependencies.target[dependencies.cause == CAUSE[Cause.LAUNCH]]] = True
+    return linked
+
+
+@loop("iiifbfffn", writes="i")
+def _walk_back(
+    before: Sequence[int],
+    incoming_offsets: Sequence[int],
+    incoming_source: Sequence[int],
+    incoming_lag: Sequence[float],
+    incoming_from_start: Sequence[bool],
+    starts: Sequence[float],
+    ends: Sequence[float],
+    freed: Sequence[float],
+    last: int,
+    chain: MutableSequence[int],
+) -> int:
+    """Fills ``chain`` from its last task on; gives its length."""
+    length = 0
+    index = last
+    while index >= 0:
+        chain[length] = index
+        length += 1
+        start = starts[index] - 1e-6  # what rounding may have added
+        previous = before[index]
+        if previous < 0 or freed[previous] < start:
+            previous = -1
+            for place in range(incoming_offsets[index], incoming_offsets[index + 1]):
+                source = incoming_source[place]
+                since = starts[source] if incoming_from_start[place] else ends[source]
+                if since + incoming_lag[place] >= start:
+                    previous = source
+                    break
+        index = previous + 0
+    return length

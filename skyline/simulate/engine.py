@@ -1,8 +1,9 @@
-"""Daydream's simulation (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020, algorithm 1) over a fixed lane order."""
+"""Daydream's simulation (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020, algorithm 1)."""
 
 from __future__ import annotations
 
 from skyline.graph.graph import Graph
+from skyline.simulate.fixed_order import run, walks_lists
 from skyline.simulate.timeline import Timeline
 
 
@@ -11,23 +12,24 @@ def simulate(graph: Graph) -> Timeline:
 
     The tasks of a lane keep their order, so that taking less time for one task never makes the whole take
     longer. The ready heap of the algorithm has been run once per structure (``Structure.order``); what is
-    left is one pass in that order, O(tasks + dependencies).
+    left is one pass in that order, O(tasks + dependencies). Lanes whose tasks have priorities have no order:
+    a graph with such a lane is scheduled (``skyline.simulate.schedule``).
     """
+    if graph.priorities is not None:
+        from skyline.simulate.schedule import schedule
+
+        return schedule(graph)
     structure = graph.structure
-    durations, gaps = graph.durations, graph.gaps
-    lane_of, incoming = structure.lane_of, structure.incoming
-    free = [0.0] * len(structure.lanes)
-    starts = [0.0] * len(durations)
-    ends = [0.0] * len(durations)
-    for index in structure.order:
-        lane = lane_of[index]
-        start = free[lane]
-        for dependency in incoming[index]:
-            since = starts[dependency.source] if dependency.from_start else ends[dependency.source]
-            ready = since + dependency.lag_us
-            start = max(start, ready)
-        starts[index] = start
-        end = start + durations[index]
-        ends[index] = end
-        free[lane] = end + gaps[index]
-    return Timeline(graph, tuple(starts), tuple(ends))
+    columns = structure.plain if walks_lists(len(structure)) else structure
+    starts, ends = run(
+        columns.order,
+        columns.lane_of,
+        columns.incoming_offsets,
+        columns.incoming_source,
+        columns.incoming_lag,
+        columns.incoming_from_start,
+        graph.durations,
+        graph.gaps,
+        len(structure.lanes),
+    )
+    return Timeline(graph, starts, ends)

@@ -3,30 +3,64 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
+
+from skyline.graph.column import Ids, Times
 from skyline.graph.graph import Graph
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Timeline:
-    """Start and end of each task in µs from the start of the first; a gap follows its task's end."""
+    """Start and end of each task in µs from the start of the first; a gap follows its task's end.
+
+    The other arrays are given by engines that do more than start tasks in their order on their lanes: when the
+    lane of each task was free again, the task that ran before each one in its place (or -1), and an order in
+    which tasks follow all that they waited for.
+    """
 
     graph: Graph
-    starts: tuple[float, ...]
-    ends: tuple[float, ...]
+    starts: Times
+    ends: Times
+    freed_otherwise: Times | None = None
+    before_otherwise: Ids | None = None
+    order_otherwise: Ids | None = None
+
+    @cached_property
+    def freed(self) -> Times:
+        """When the lane of each task was free again, in µs: after its gap."""
+        return self.ends + self.graph.gaps if self.freed_otherwise is None else self.freed_otherwise
+
+    @property
+    def before(self) -> Ids:
+        """The task that ran before each one on its lane, or -1."""
+        return self.graph.structure.before if self.before_otherwise is None else self.before_otherwise
+
+    @property
+    def order(self) -> Ids:
+        """The tasks, each after all that it waited for."""
+        return self.graph.structure.order if self.order_otherwise is None else self.order_otherwise
 
     @property
     def makespan_us(self) -> float:
         """From the first start to the end of the last task and its gap."""
-        return max((end + gap for end, gap in zip(self.ends, self.graph.gaps, strict=True)), default=0.0)
+        return float(self.freed.max(initial=0.0))
 
     def iteration_ends_us(self, lane: str | None = None) -> tuple[float, ...]:
         """When the work of each iteration is over, on one lane or on all."""
-        ends: dict[int, float] = {}
-        for task, end, gap in zip(self.graph.tasks, self.ends, self.graph.gaps, strict=True):
-            if lane is None or task.lane == lane:
-                ends[task.iteration] = max(ends.get(task.iteration, 0.0), end + gap)
-        return tuple(ends[iteration] for iteration in sorted(ends))
+        iterations = self.graph.tasks.iteration
+        freed = self.freed
+        if lane is not None:
+            structure = self.graph.structure
+            if lane not in structure.lanes:
+                return ()
+            chosen = structure.lane_of == structure.lanes.index(lane)
+            iterations, freed = iterations[chosen], freed[chosen]
+        different, place = np.unique(iterations, return_inverse=True)
+        ends = np.zeros(len(different))
+        np.maximum.at(ends, place, freed)
+        return tuple(ends.tolist())
 
     def iteration_ms(self, lane: str, skip: int = 1) -> float:
         """Milliseconds per iteration of ``lane`` in the steady state: the first ``skip`` ones are run-in."""
@@ -41,7 +75,9 @@ class Timeline:
     def utilisation(self) -> dict[str, float]:
         """The share of the makespan in which each lane is busy, gaps of CPU lanes included."""
         span = self.makespan_us
-        busy = dict.fromkeys(self.graph.structure.lanes, 0.0)
-        for task, duration, gap in zip(self.graph.tasks, self.graph.durations, self.graph.gaps, strict=True):
-            busy[task.lane] += duration + gap
-        return {lane: min(1.0, time / span) if span else 0.0 for lane, time in busy.items()}
+        lanes = self.graph.structure.lanes
+        busy = np.bincount(
+            self.graph.structure.lane_of, weights=self.freed - self.starts, minlength=len(lanes)
+        )
+        shares = np.minimum(1.0, busy / span) if span else np.zeros(len(lanes))
+        return dict(zip(lanes, shares.tolist(), strict=True))

@@ -17,7 +17,7 @@ from skyline.trace.phase import Phase
 
 def test_a_lane_runs_one_task_after_another_with_gaps_between(chain):
     timeline = simulate(chain(("main", 10), ("main", 5), gaps={0: 3, 1: 2}))
-    assert timeline.starts == (0, 13)
+    assert timeline.starts.tolist() == [0, 13]
     assert timeline.makespan_us == 20
 
 
@@ -31,14 +31,14 @@ def test_a_diamond_solved_by_hand(chain):
         waits=(Dependency(0, 1, Cause.LAUNCH), Dependency(1, 3, Cause.SYNC)),
     )
     timeline = simulate(graph)
-    assert timeline.starts == (0, 3, 3, 7)
+    assert timeline.starts.tolist() == [0, 3, 3, 7]
     assert timeline.makespan_us == 8
     assert critical_tasks(timeline) == (0, 1, 3)
 
 
 def test_a_launch_is_counted_from_its_start(chain):
     graph = chain(("main", 10), ("gpu", 2), waits=(Dependency(0, 1, Cause.LAUNCH, 4.0, from_start=True),))
-    assert simulate(graph).starts == (0, 4)
+    assert simulate(graph).starts.tolist() == [0, 4]
 
 
 def test_an_empty_graph_takes_no_time():

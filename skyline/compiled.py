@@ -1,0 +1,156 @@
+"""Loops over arrays that run as they stand and, where numba is there and the work is worth it, compiled.
+
+A loop is written once, in the part of Python that numba compiles, so that both ways add and compare the same
+numbers in the same order: their results are equal to the last bit. numba is never needed and never imported
+for little work: importing it takes longer than simulating a small graph a thousand times.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import Enum
+from pathlib import Path
+from threading import Lock
+from typing import Any, Generic, ParamSpec
+
+_Arguments = ParamSpec("_Arguments")
+
+_SMALL = 2_000
+"""Visits; a call with fewer runs as it stands and does not count towards compiling."""
+_WORTH_COMPILING = 500_000
+"""Visits after which importing numba and loading the compiled loops (about 0.3 s) would have been cheaper."""
+
+
+class Way(Enum):
+    """How loops run."""
+
+    BY_WORK = "by work"
+    AS_WRITTEN = "as written"
+    COMPILED = "compiled"
+
+
+_way: ContextVar[Way] = ContextVar("way", default=Way.BY_WORK)
+_lock = Lock()
+_visits_so_far = 0
+_why_not: str | None = None
+
+
+@contextmanager
+def run_loops(way: Way) -> Iterator[None]:
+    """Within the block loops run in one way, whatever their work. COMPILED raises ImportError without numba."""
+    token = _way.set(way)
+    try:
+        yield
+    finally:
+        _way.reset(token)
+
+
+def why_not_compiled() -> str | None:
+    """Why loops are not compiled here, or None where they are, or where nothing has been worth it yet."""
+    return _why_not
+
+
+class Loop(Generic[_Arguments]):
+    """A function over arrays; call it with how many elements it will visit (``visits``), then its arguments.
+
+    ``reads`` and ``writes`` give the types of its arguments, those it only reads first: ``i`` int32, ``f``
+    float64 and ``b`` bool arrays, ``F`` a float64 matrix; ``n`` an integer and ``x`` a number on their own.
+    """
+
+    def __init__(self, function: Callable[_Arguments, int], reads: str, writes: str) -> None:
+        self._function = function
+        self._reads = reads
+        self._writes = writes
+        self._compiled: Callable[_Arguments, int] | None = None
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the next call will run compiled code, however little there is to do."""
+        return self._compiled is not None and _way.get() is not Way.AS_WRITTEN
+
+    def __call__(self, visits: int, *arguments: _Arguments.args, **_: _Arguments.kwargs) -> int:
+        compiled = self._when_worth_it(visits)
+        if compiled is not None:
+            return int(compiled(*map(_as_array, arguments, self._types)))
+        # Lists are several times quicker to index from Python than arrays.
+        listed: list[Any] = [
+            argument.tolist() if hasattr(argument, "tolist") else argument for argument in arguments
+        ]
+        result = self._function(*listed)
+        for argument, changed in list(zip(arguments, listed, strict=True))[len(self._reads) :]:
+            argument[...] = changed  # type: ignore[index]
+        return result
+
+    @property
+    def _types(self) -> str:
+        return self._reads + self._writes
+
+    def _when_worth_it(self, visits: int) -> Callable[_Arguments, int] | None:
+        global _visits_so_far, _why_not
+        way = _way.get()
+        if way is Way.AS_WRITTEN:
+            return None
+        if way is Way.BY_WORK:
+            if self._compiled is not None:
+                return self._compiled
+            if visits < _SMALL or _why_not is not None:
+                return None
+            _visits_so_far += visits
+            if _visits_so_far < _WORTH_COMPILING:
+                return None
+        with _lock:
+            if self._compiled is None:
+                try:
+                    self._compiled = _compile(self._function, self._reads, self._writes)
+                except Exception as error:  # numba fails in many ways where its parts do not fit one another
+                    _why_not = f"{type(error).__name__}: {error}"
+                    if way is Way.COMPILED:
+                        raise
+        return self._compiled
+
+
+def loop(reads: str, writes: str = "") -> Callable[[Callable[_Arguments, int]], Loop[_Arguments]]:
+    """Make a ``Loop`` of a function; see there for ``reads`` and ``writes``."""
+    return lambda function: Loop(function, reads, writes)
+
+
+_ELEMENTS = {"i": "int32", "f": "float64", "F": "float64", "b": "bool"}
+
+
+def _as_array(argument: Any, kind: str) -> Any:
+    if kind in "nx":
+        return int(argument) if kind == "n" else float(argument)
+    import numpy as np
+
+    return np.ascontiguousarray(argument, dtype=_ELEMENTS[kind])
+
+
+def _compile(function: Callable[..., int], reads: str, writes: str) -> Callable[..., int]:
+    """Compiled machine code is kept between runs in a folder of its own, not beside the installed source."""
+    import numba
+
+    def argument(kind: str, changed: bool) -> Any:
+        if kind in "nx":
+            return numba.int64 if kind == "n" else numba.float64
+        element = {"i": numba.int32, "f": numba.float64, "F": numba.float64, "b": numba.boolean}[kind]
+        return numba.types.Array(element, 2 if kind == "F" else 1, "C", readonly=not changed)
+
+    signature = numba.int64(*(argument(k, False) for k in reads), *(argument(k, True) for k in writes))
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = before or str(_cache_folder())
+    try:
+        return numba.njit(signature, cache=True, nogil=True)(function)
+    except (OSError, RuntimeError):
+        # No folder can be written: compiled anew in each process.
+        return numba.njit(signature, nogil=True)(function)
+    finally:
+        config.CACHE_DIR = before
+
+
+def _cache_folder() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "skyline" / "compiled"

@@ -1,0 +1,53 @@
+"""Columns of tasks and dependencies: read-only numpy arrays, shared between graphs that have them in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Codes = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
+Ids = npt.NDArray[np.int32]
+Indices = npt.NDArray[np.int64]
+Times = npt.NDArray[np.float64]
+
+_Value = TypeVar("_Value")
+
+
+def frozen(values: npt.ArrayLike, dtype: Any) -> npt.NDArray[Any]:
+    """A read-only contiguous array; the values are shared with whoever gave them where that is possible."""
+    array = np.ascontiguousarray(values, dtype=dtype)
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
+def coded(values: Sequence[_Value]) -> tuple[tuple[_Value, ...], Ids]:
+    """The different values in the order in which they first come, and for each value its place among them."""
+    table: dict[_Value, int] = {}
+    places = np.fromiter((table.setdefault(value, len(table)) for value in values), np.int32, len(values))
+    return tuple(table), places
+
+
+def joined(parts: Sequence[tuple[tuple[str, ...], Ids]]) -> tuple[tuple[str, ...], Ids]:
+    """One table for several, and under one another the columns that index them."""
+    table: dict[str, int] = {}
+    columns: list[Ids] = []
+    for values, column in parts:
+        places = np.array([table.setdefault(value, len(table)) for value in values], np.int32)
+        moved = bool((places != np.arange(len(places), dtype=np.int32)).any())
+        columns.append(places[column] if moved else column)
+    return tuple(table), frozen(np.concatenate(columns), np.int32)
+
+
+def without_unused(table: tuple[str, ...], column: Ids) -> tuple[tuple[str, ...], Ids]:
+    """The entries of a table that a column names, in their order, and the column that names them."""
+    used = np.bincount(column, minlength=len(table)) > 0
+    if used.all():
+        return table, column
+    places = np.cumsum(used, dtype=np.int32) - 1
+    return tuple(value for value, kept in zip(table, used.tolist(), strict=True) if kept), places[column]

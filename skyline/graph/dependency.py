@@ -1,0 +1,158 @@
+"""What a task on one lane waits for on another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from skyline.graph.column import Codes, Flags, Ids, Indices, Times, frozen
+
+
+class Cause(str, Enum):
+    """Why a task waits for another one on a different lane. The order on a lane needs no dependency."""
+
+    LAUNCH = "launch"
+    """A kernel starts no earlier than the launch that asked for it, plus a latency."""
+    SYNC = "sync"
+    """A synchronising call returns no earlier than the work it waits for."""
+    LOADER = "loader"
+    """A fetch waits for the worker that makes the batch; a worker waits for room in its queue."""
+    HAND_OFF = "hand-off"
+    """Work on one CPU thread was started by another thread."""
+    EVENT = "event"
+    """A stream waits for an event that was recorded on another stream."""
+    QUEUE = "queue"
+    """A launch waits until the queue of launched and unfinished work has room for one more."""
+    COLLECTIVE = "collective"
+    """Ranks that exchange data wait for the last of them."""
+    GIVEN = "given"
+    """Somebody who asks what-if wants it so."""
+
+
+CAUSES = tuple(Cause)
+"""What the codes in the column ``cause`` mean; ``CAUSE`` is the way back."""
+CAUSE: Mapping[Cause, int] = {cause: code for code, cause in enumerate(CAUSES)}
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """``target`` starts no earlier than ``lag_us`` after ``source``: after its end, or after its start."""
+
+    source: int
+    target: int
+    cause: Cause
+    lag_us: float = 0.0
+    from_start: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dependencies(Sequence[Dependency]):
+    """A sequence of dependencies that is stored as columns, read-only arrays of one length."""
+
+    source: Ids
+    target: Ids
+    cause: Codes
+    lag_us: Times
+    from_start: Flags
+    _rows: tuple[Dependency, ...] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, dependencies: Sequence[Dependency]) -> Dependencies:
+        """The columns of dependencies given one by one."""
+        if isinstance(dependencies, Dependencies):
+            return dependencies
+        return replace(
+            cls.columns(
+                [one.source for one in dependencies],
+                [one.target for one in dependencies],
+                [CAUSE[one.cause] for one in dependencies],
+                [one.lag_us for one in dependencies],
+                [one.from_start for one in dependencies],
+            ),
+            _rows=tuple(dependencies),
+        )
+
+    @classmethod
+    def columns(
+        cls,
+        source: npt.ArrayLike,
+        target: npt.ArrayLike,
+        cause: Cause | npt.ArrayLike,
+        lag_us: npt.ArrayLike = 0.0,
+        from_start: npt.ArrayLike = False,
+    ) -> Dependencies:
+        """From columns; a single cause, lag or flag is that of all."""
+        sources = frozen(source, np.int32)
+        shape = sources.shape
+        code = CAUSE[cause] if isinstance(cause, Cause) else cause
+        made: dict[str, npt.NDArray[Any]] = {
+            "source": sources,
+            "target": frozen(target, np.int32),
+            "cause": frozen(np.broadcast_to(np.asarray(code, np.uint8), shape), np.uint8),
+            "lag_us": frozen(np.broadcast_to(np.asarray(lag_us, np.float64), shape), np.float64),
+            "from_start": frozen(np.broadcast_to(np.asarray(from_start, np.bool_), shape), np.bool_),
+        }
+        if made["target"].shape != shape:
+            raise ValueError(f"{len(sources)} sources and {len(made['target'])} targets")
+        return cls(**made)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @overload
+    def __getitem__(self, index: int) -> Dependency: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Dependency, ...]: ...
+    def __getitem__(self, index: int | slice) -> Dependency | tuple[Dependency, ...]:
+        return self.rows()[index]
+
+    def __iter__(self) -> Iterator[Dependency]:
+        return iter(self.rows())
+
+    def rows(self) -> tuple[Dependency, ...]:
+        """The dependencies one by one: made once, and only for those who ask."""
+        if self._rows is None:
+            made = map(
+                Dependency,
+                self.source.tolist(),
+                self.target.tolist(),
+                map(CAUSES.__getitem__, self.cause.tolist()),
+                self.lag_us.tolist(),
+                self.from_start.tolist(),
+            )
+            object.__setattr__(self, "_rows", tuple(made))
+        assert self._rows is not None
+        return self._rows
+
+    def taken(self, chosen: Indices | Flags | slice) -> Dependencies:
+        """Some of them, by their places or by a flag for each."""
+        return Dependencies(
+            *(
+                frozen(column[chosen], column.dtype)
+                for column in (self.source, self.target, self.cause, self.lag_us, self.from_start)
+            )
+        )
+
+    def between(self, source: npt.ArrayLike, target: npt.ArrayLike) -> Dependencies:
+        """The same ones between other tasks: after tasks were renumbered, repeated or put together."""
+        return replace(self, source=frozen(source, np.int32), target=frozen(target, np.int32), _rows=None)
+
+    def joined(self, *others: Dependencies | Sequence[Dependency]) -> Dependencies:
+        """These and then the others."""
+        parts = [self, *(Dependencies.of(other) for other in others if len(other))]
+        if len(parts) == 1:
+            return self
+        return Dependencies(
+            *(
+                frozen(np.concatenate([getattr(part, name) for part in parts]), getattr(self, name).dtype)
+                for name in ("source", "target", "cause", "lag_us", "from_start")
+            )
+        )
+
+
+NO_DEPENDENCIES = Dependencies.columns((), (), Cause.GIVEN)

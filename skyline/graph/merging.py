@@ -1,0 +1,87 @@
+"""Primitive: several tasks in a row become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from skyline.graph.column import Flags, Indices
+from skyline.graph.dependency import Dependencies
+from skyline.graph.graph import Graph
+from skyline.graph.selection import indices
+from skyline.graph.tasks import ON_GPU
+
+
+def merge(graph: Graph, chosen: Iterable[int]) -> Graph:
+    """Each run of chosen tasks that are neighbours on a lane becomes one task, as when kernels are fused.
+
+    It takes the sum of their durations, and its name, line and layer from the first. Gaps of CPU tasks add up;
+    a GPU task keeps that of the last, for a stream turns around only between tasks. The merged task waits for
+    all that any of them waited for, and whoever waited for the end of one waits for its end.
+
+    Merging tasks of which one waits for something that waits for another is a cycle: ``CyclicGraph`` is raised
+    when the order is first asked for.
+    """
+    wanted = np.zeros(len(graph), np.bool_)
+    wanted[indices(chosen)] = True
+    members = graph.structure.lane_members
+    later, earlier = members[1:], members[:-1]
+    joins = (graph.structure.before[later] >= 0) & wanted[later] & wanted[earlier]
+    inner = earlier[joins & ON_GPU[graph.tasks.kind[earlier]]]
+    if len(inner):
+        gaps = graph.gaps.copy()
+        gaps[inner] = 0.0
+        graph = graph.with_times(gaps=gaps)
+    return grouped(graph, joins)
+
+
+def grouped(graph: Graph, joins: Flags) -> Graph:
+    """With the members of ``Structure.lane_members`` joined to the one before them where ``joins`` says so.
+
+    ``joins`` has one flag for each member but the first. A group stands where its first task stood.
+    """
+    if not joins.any():
+        return graph
+    members = graph.structure.lane_members
+    starts = np.flatnonzero(np.concatenate(([True], ~joins)))
+    first = members[starts]
+    # Groups were found lane by lane; they stand in the order of their first tasks.
+    standing = np.argsort(first, kind="stable")
+    place_of_group = np.empty(len(first), np.int64)
+    place_of_group[standing] = np.arange(len(first))
+    group_of_member = np.cumsum(np.concatenate(([0], ~joins)))
+    into = np.empty(len(graph), np.int64)
+    into[members] = place_of_group[group_of_member]
+    tasks = graph.tasks.taken(first[standing]).changed(
+        counts=np.add.reduceat(graph.tasks.counts[members], starts)[standing],
+        recording_us=np.add.reduceat(graph.tasks.recording_us[members], starts)[standing],
+    )
+    return Graph(
+        graph.structure.with_parts(tasks, _moved(graph, into, members, starts, group_of_member)),
+        np.add.reduceat(graph.durations[members], starts)[standing],
+        np.add.reduceat(graph.gaps[members], starts)[standing],
+        None if graph.priorities is None else graph.priorities[first[standing]],
+    )
+
+
+def _moved(
+    graph: Graph, into: Indices, members: Indices, starts: Indices, group_of_member: Indices
+) -> Dependencies:
+    """The dependencies between groups; a lag from the start of a later member counts from the group's start."""
+    edges = graph.structure.dependencies
+    if not len(edges):
+        return edges
+    took = graph.durations[members] + graph.gaps[members]
+    passed = np.cumsum(took) - took
+    offset = np.empty(len(graph))
+    offset[members] = passed - passed[starts][group_of_member]
+    moved = Dependencies.columns(
+        into[edges.source],
+        into[edges.target],
+        edges.cause,
+        np.where(edges.from_start, edges.lag_us + offset[edges.source], edges.lag_us),
+        edges.from_start,
+    )
+    within = moved.source == moved.target
+    return moved.taken(~within) if within.any() else moved

@@ -1,0 +1,52 @@
+"""Runtime calls and the GPU work that each of them started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Ids
+from skyline.trace.kineto.category import GPU_WORK, Category
+from skyline.trace.kineto.profiler_trace import ProfilerTrace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GpuWork:
+    """What ran on streams, by device, stream and start."""
+
+    event: Ids
+    """Row of the trace."""
+    call: Ids
+    """Row of the call that started it; -1 where it was launched before the recording began."""
+    lane: Ids
+    """Number of its stream, counting those of all devices."""
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+
+def gpu_work(trace: ProfilerTrace) -> GpuWork:
+    """Work joined to calls by correlation: flow arrows are drawn for calls without work, too.
+
+    One call may have started much work (a graph, a batch of copies). Of several calls with one correlation (a
+    runtime call and the driver's under it) the outermost counts.
+    """
+    rows = trace.of(*GPU_WORK)
+    stream, device = trace.stream[rows], trace.device[rows]
+    order = np.lexsort((-trace.duration_us[rows], trace.start_us[rows], stream, device))
+    rows, stream, device = rows[order], stream[order], device[order]
+    lane = np.zeros(len(rows), np.int32)
+    if len(rows):
+        lane[1:] = np.cumsum((stream[1:] != stream[:-1]) | (device[1:] != device[:-1]))
+    calls = trace.of(Category.RUNTIME, Category.DRIVER)
+    calls = calls[trace.correlation[calls] != 0]
+    calls = calls[np.argsort(trace.correlation[calls], kind="stable")]
+    call = np.full(len(rows), -1, np.int32)
+    if len(calls) and len(rows):
+        wanted = trace.correlation[rows]
+        known = trace.correlation[calls]
+        place = np.minimum(np.searchsorted(known, wanted), len(calls) - 1)
+        found = (known[place] == wanted) & (wanted != 0) & (trace.start_us[calls[place]] <= trace.start_us[rows])
+        call[found] = calls[place[found]]
+    return GpuWork(rows.astype(np.int32), call, lane)

@@ -1,0 +1,141 @@
+"""Primitive: which tasks a change is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from os.path import basename
+from re import Pattern, compile
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from skyline.graph.column import Flags, Indices
+from skyline.graph.graph import Graph
+from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.graph.tasks import KIND, ON_GPU, PHASE, WORK
+from skyline.trace.phase import Phase
+from skyline.trace.record import CodeLine
+
+_Value = TypeVar("_Value")
+_One = TypeVar("_One")
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """What chosen tasks have in common: each criterion that is given must hold.
+
+    Several values in a tuple mean that any of them will do.
+
+    - ``name``: part of the name, as written (``"gemm"``); or a compiled regular expression.
+    - ``lane``: a lane's name; ``*`` stands for anything (``"stream *"``).
+    - ``layer``: a module's name, with all that lies below it (``"layer1"`` holds ``"layer1.0.conv2"``); ``*``
+      stands for anything.
+    - ``line``: ``"train.py:12"`` or a file with the number of a line, the work billed to it; ``call_line`` the
+      line of the training loop that was executing.
+    - ``iteration``: as ``Graph.iterations`` numbers them.
+    - ``on_gpu``: kernels and copies, or all but those.
+    - ``where``: asked last, and only about tasks for which all else holds.
+    """
+
+    name: str | Pattern[str] | tuple[str, ...] | None = None
+    kind: TaskKind | tuple[TaskKind, ...] | None = None
+    work: WorkClass | tuple[WorkClass, ...] | None = None
+    phase: Phase | tuple[Phase, ...] | None = None
+    lane: str | tuple[str, ...] | None = None
+    layer: str | tuple[str, ...] | None = None
+    line: str | tuple[str, ...] | None = None
+    call_line: str | tuple[str, ...] | None = None
+    iteration: int | tuple[int, ...] | None = None
+    on_gpu: bool | None = None
+    where: Callable[[Task], bool] | None = None
+
+
+def select(graph: Graph, criteria: Criteria | None = None, **given: Any) -> Indices:
+    """The indices of the tasks that meet the criteria, in the order of the tasks; of all without criteria.
+
+    The criteria are given as an object or one by one: ``select(graph, kind=TaskKind.KERNEL, name="gemm")``.
+    Names, lanes, layers and lines are compared once each and not once per task.
+    """
+    asked = criteria if criteria is not None else Criteria(**given)
+    tasks, structure = graph.tasks, graph.structure
+    met = np.ones(len(graph), np.bool_)
+    if asked.name is not None:
+        met &= _of_table(tasks.names, _name_test(asked.name))[tasks.name]
+    if asked.lane is not None:
+        met &= _of_table(tasks.lanes, _lane_test(_several(asked.lane)))[tasks.lane]
+    if asked.kind is not None:
+        met &= _coded(tasks.kind, KIND, _several(asked.kind))
+    if asked.work is not None:
+        met &= _coded(tasks.work, WORK, _several(asked.work))
+    if asked.phase is not None:
+        met &= _coded(tasks.phase, PHASE, _several(asked.phase))
+    if asked.layer is not None:
+        met &= _indexed(tasks.module, structure.modules, _layer_test(_several(asked.layer)))
+    if asked.line is not None:
+        met &= _indexed(tasks.line, structure.lines, _line_test(_several(asked.line)))
+    if asked.call_line is not None:
+        met &= _indexed(tasks.call_line, structure.lines, _line_test(_several(asked.call_line)))
+    if asked.iteration is not None:
+        met &= np.isin(tasks.iteration, _several(asked.iteration))
+    if asked.on_gpu is not None:
+        met &= ON_GPU[tasks.kind] == asked.on_gpu
+    found = np.flatnonzero(met)
+    if asked.where is not None:
+        found = found[[asked.where(tasks[index]) for index in found.tolist()]] if len(found) else found
+    return found
+
+
+def indices(chosen: Iterable[int]) -> Indices:
+    """Chosen tasks as an array, however they were given."""
+    if isinstance(chosen, np.ndarray):
+        return chosen.astype(np.int64, copy=False)
+    return np.fromiter(chosen, np.int64)
+
+
+def _several(values: _One | tuple[_One, ...]) -> tuple[_One, ...]:
+    return values if isinstance(values, tuple) else (values,)  # type: ignore[return-value]
+
+
+def _of_table(table: Collection[_Value], wanted: Callable[[_Value], bool]) -> Flags:
+    return np.fromiter(map(wanted, table), np.bool_, len(table))
+
+
+def _indexed(
+    column: npt.NDArray[np.int32], table: Sequence[_Value], wanted: Callable[[_Value], bool]
+) -> Flags:
+    """As the entry of the table that the column names; -1 names none."""
+    return np.append(_of_table(table, wanted), False)[np.where(column < len(table), column, -1)]
+
+
+def _coded(column: npt.NDArray[np.uint8], codes: Any, wanted: tuple[Any, ...]) -> Flags:
+    holds = np.zeros(len(codes), np.bool_)
+    holds[[codes[value] for value in wanted]] = True
+    return holds[column]
+
+
+def _name_test(wanted: str | Pattern[str] | tuple[str, ...]) -> Callable[[str], bool]:
+    if isinstance(wanted, Pattern):
+        return lambda name: wanted.search(name) is not None
+    parts = _several(wanted)
+    return lambda name: any(part in name for part in parts)
+
+
+def _lane_test(wanted: tuple[str, ...]) -> Callable[[str], bool]:
+    patterns = [compile(translate(one)) for one in wanted]
+    return lambda lane: any(pattern.match(lane) for pattern in patterns)
+
+
+def _layer_test(wanted: tuple[str, ...]) -> Callable[[str], bool]:
+    patterns = [compile(translate(one)) for one in wanted]
+    below = tuple(f"{one}{mark}" for one in wanted for mark in "./")
+    return lambda layer: layer.startswith(below) or any(pattern.match(layer) for pattern in patterns)
+
+
+def _line_test(wanted: tuple[str, ...]) -> Callable[[CodeLine], bool]:
+    places = [one.rpartition(":") for one in wanted]
+    return lambda line: any(
+        str(line.line) == number and file in (line.file, basename(line.file)) for file, _, number in places
+    )

@@ -1,0 +1,196 @@
+"""All tasks of a graph, a column per property: a million of them fit into 40 MB and are selected at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from skyline.graph.column import Codes, Flags, Ids, Indices, Times, coded, frozen, joined, without_unused
+from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.trace.phase import Phase
+
+KINDS = tuple(TaskKind)
+"""What the codes in the column ``kind`` mean; ``KIND`` is the way back."""
+KIND: Mapping[TaskKind, int] = {kind: code for code, kind in enumerate(KINDS)}
+WORKS = tuple(WorkClass)
+WORK: Mapping[WorkClass, int] = {work: code for code, work in enumerate(WORKS)}
+PHASES = tuple(Phase)
+PHASE: Mapping[Phase, int] = {phase: code for code, phase in enumerate(PHASES)}
+ON_GPU: Flags = np.array([kind in (TaskKind.KERNEL, TaskKind.COPY) for kind in KINDS])
+"""By code of a kind, whether such a task occupies a GPU stream."""
+
+_DTYPES: dict[str, Any] = {
+    "name": np.int32,
+    "kind": np.uint8,
+    "work": np.uint8,
+    "lane": np.int32,
+    "phase": np.uint8,
+    "iteration": np.int32,
+    "line": np.int32,
+    "call_line": np.int32,
+    "module": np.int32,
+    "counts": np.int32,
+    "recording_us": np.float64,
+}
+_DEFAULTS: dict[str, int] = {
+    "kind": KIND[TaskKind.CPU],
+    "work": WORK[WorkClass.OTHER],
+    "phase": PHASE[Phase.OTHER],
+    "line": -1,
+    "call_line": -1,
+    "module": -1,
+    "counts": 1,
+}
+_ROWS_KEPT = 50_000
+"""Tasks made from the columns are kept for as many as this: of a large graph they would fill the memory."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tasks(Sequence[Task]):
+    """A sequence of tasks that is stored as columns, read-only arrays of one length.
+
+    ``name`` and ``lane`` index ``names`` and ``lanes``; ``kind``, ``work`` and ``phase`` are codes. The other
+    columns are what they are in ``Task`` (``counts`` is its ``count``). ``tasks[i]`` makes a ``Task`` from row ``i``.
+    """
+
+    names: tuple[str, ...]
+    lanes: tuple[str, ...]
+    name: Ids
+    kind: Codes
+    work: Codes
+    lane: Ids
+    phase: Codes
+    iteration: Ids
+    line: Ids
+    call_line: Ids
+    module: Ids
+    counts: Ids
+    recording_us: Times
+    _rows: tuple[Task, ...] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, tasks: Sequence[Task]) -> Tasks:
+        """The columns of tasks given one by one."""
+        if isinstance(tasks, Tasks):
+            return tasks
+        names, name = coded([task.name for task in tasks])
+        lanes, lane = coded([task.lane for task in tasks])
+        return cls.columns(
+            len(tasks),
+            names,
+            lanes,
+            rows=tuple(tasks),
+            name=name,
+            lane=lane,
+            kind=[KIND[task.kind] for task in tasks],
+            work=[WORK[task.work] for task in tasks],
+            phase=[PHASE[task.phase] for task in tasks],
+            iteration=[task.iteration for task in tasks],
+            line=[task.line for task in tasks],
+            call_line=[task.call_line for task in tasks],
+            module=[task.module for task in tasks],
+            counts=[task.count for task in tasks],
+            recording_us=[task.recording_us for task in tasks],
+        )
+
+    @classmethod
+    def columns(
+        cls,
+        count_of_tasks: int,
+        names: Sequence[str],
+        lanes: Sequence[str],
+        *,
+        rows: tuple[Task, ...] | None = None,
+        **given: npt.ArrayLike,
+    ) -> Tasks:
+        """From columns by their names; what is not given is as in a ``Task`` of which nothing is known.
+
+        Raises:
+            ValueError: a column has another length.
+            TypeError: there is no such column.
+        """
+        made: dict[str, npt.NDArray[Any]] = {}
+        for column, dtype in _DTYPES.items():
+            if column in given:
+                made[column] = frozen(given.pop(column), dtype)
+            else:
+                made[column] = frozen(np.full(count_of_tasks, _DEFAULTS.get(column, 0), dtype), dtype)
+            if made[column].shape != (count_of_tasks,):
+                raise ValueError(f"column {column}: {made[column].shape} is not ({count_of_tasks},)")
+        if given:
+            raise TypeError(f"tasks have no column {', '.join(given)}")
+        return cls(tuple(names), tuple(lanes), **made, _rows=rows)
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Task, ...]: ...
+    def __getitem__(self, index: int | slice) -> Task | tuple[Task, ...]:
+        if isinstance(index, slice) or self._rows is not None or len(self) <= _ROWS_KEPT:
+            return self._kept()[index]
+        return next(self._made(index, index + 1 or None))
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._kept()) if self._rows is not None or len(self) <= _ROWS_KEPT else self._made()
+
+    def _kept(self) -> tuple[Task, ...]:
+        if self._rows is None:
+            object.__setattr__(self, "_rows", tuple(self._made()))
+        assert self._rows is not None
+        return self._rows
+
+    def _made(self, begin: int = 0, end: int | None = None) -> Iterator[Task]:
+        part = slice(begin, end)
+        return map(
+            Task,
+            map(self.names.__getitem__, self.name[part].tolist()),
+            map(KINDS.__getitem__, self.kind[part].tolist()),
+            map(WORKS.__getitem__, self.work[part].tolist()),
+            map(self.lanes.__getitem__, self.lane[part].tolist()),
+            map(PHASES.__getitem__, self.phase[part].tolist()),
+            self.iteration[part].tolist(),
+            self.line[part].tolist(),
+            self.call_line[part].tolist(),
+            self.module[part].tolist(),
+            self.counts[part].tolist(),
+            self.recording_us[part].tolist(),
+        )
+
+    def lane_code(self, lane: str) -> int:
+        """What the column ``lane`` holds for tasks of that lane; -1 where there are none."""
+        return self.lanes.index(lane) if lane in self.lanes else -1
+
+    def changed(self, **given: Any) -> Tasks:
+        """With other columns or tables in the place of the given ones; the rest is shared."""
+        made = {
+            column: frozen(values, _DTYPES[column]) if column in _DTYPES else tuple(values)
+            for column, values in given.items()
+        }
+        return replace(self, **made, _rows=None)
+
+    def taken(self, chosen: Indices) -> Tasks:
+        """The chosen rows, in that order; a row may come more than once."""
+        lanes, lane = without_unused(self.lanes, self.lane[chosen])
+        made = {column: frozen(getattr(self, column)[chosen], _DTYPES[column]) for column in _DTYPES}
+        made["lane"] = frozen(lane, np.int32)
+        rows = None if self._rows is None else tuple(map(self._rows.__getitem__, chosen.tolist()))
+        return replace(self, lanes=lanes, **made, _rows=rows)
+
+    def joined(self, *others: Tasks) -> Tasks:
+        """These rows and then those of the others, over common tables of names and lanes."""
+        parts = (self, *others)
+        made: dict[str, npt.NDArray[Any]] = {
+            column: frozen(np.concatenate([getattr(part, column) for part in parts]), dtype)
+            for column, dtype in _DTYPES.items()
+            if column not in ("name", "lane")
+        }
+        names, name = joined([(part.names, part.name) for part in parts])
+        lanes, lane = joined([(part.lanes, part.lane) for part in parts])
+        return replace(self, names=names, lanes=lanes, name=name, lane=lane, **made, _rows=None)

@@ -1,0 +1,89 @@
+"""When tasks run whose order on their lanes is given: one pass over plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence, Sequence
+
+import numpy as np
+
+from skyline.compiled import loop
+from skyline.graph.column import Flags, Ids, Times
+
+
+def run(
+    order: Ids | Sequence[int],
+    lane_of: Ids | Sequence[int],
+    incoming_offsets: Ids | Sequence[int],
+    incoming_source: Ids | Sequence[int],
+    incoming_lag: Times | Sequence[float],
+    incoming_from_start: Flags | Sequence[bool],
+    durations: Times,
+    gaps: Times,
+    lanes: int | None = None,
+) -> tuple[Times, Times]:
+    """Start and end of each task, in µs: as soon as its lane is free and all that it waits for is done.
+
+    Args:
+        order: The tasks, each after the one before it on its lane and after all that it waits for.
+        lane_of: For each task the number of its lane.
+        incoming_offsets: The dependencies of task ``i`` stand from this place ``i`` to place ``i + 1``.
+        incoming_source: For each dependency the task that is waited for.
+        incoming_lag: How long after it.
+        incoming_from_start: Whether that counts from its start, not from its end.
+        durations: Of each task.
+        gaps: How long its lane stays taken after each task.
+        lanes: How many lanes there are, where that is known.
+    """
+    count = len(durations)
+    starts, ends = np.empty(count), np.empty(count)
+    free = np.zeros((max(lane_of, default=-1) + 1) if lanes is None else lanes)
+    _pass(
+        count + len(incoming_source),
+        order,  # type: ignore[arg-type]
+        lane_of,  # type: ignore[arg-type]
+        incoming_offsets,  # type: ignore[arg-type]
+        incoming_source,  # type: ignore[arg-type]
+        incoming_lag,  # type: ignore[arg-type]
+        incoming_from_start,  # type: ignore[arg-type]
+        durations,  # type: ignore[arg-type]
+        gaps,  # type: ignore[arg-type]
+        free,  # type: ignore[arg-type]
+        starts,  # type: ignore[arg-type]
+        ends,  # type: ignore[arg-type]
+    )
+    return starts, ends
+
+
+def walks_lists(count: int) -> bool:
+    """Whether a pass over so few tasks would run as it stands, and so is quicker over lists than over arrays."""
+    return not _pass.is_compiled and count < 2_000
+
+
+@loop("iiiifbff", writes="fff")
+def _pass(
+    order: Sequence[int],
+    lane_of: Sequence[int],
+    incoming_offsets: Sequence[int],
+    incoming_source: Sequence[int],
+    incoming_lag: Sequence[float],
+    incoming_from_start: Sequence[bool],
+    durations: Sequence[float],
+    gaps: Sequence[float],
+    free: MutableSequence[float],
+    starts: MutableSequence[float],
+    ends: MutableSequence[float],
+) -> int:
+    for index in order:
+        lane = lane_of[index]
+        start = free[lane]
+        for place in range(incoming_offsets[index], incoming_offsets[index + 1]):
+            source = incoming_source[place]
+            since = starts[source] if incoming_from_start[place] else ends[source]
+            ready = since + incoming_lag[place]
+            if ready > start:  # noqa: PLR1730  max() is a call
+                start = ready
+        starts[index] = start
+        end = start + durations[index]
+        ends[index] = end
+        free[lane] = end + gaps[index]
+    return 0

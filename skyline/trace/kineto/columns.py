@@ -1,0 +1,179 @@
+"""Columns grown from events, a stretch at a time, so that the events themselves can be let go of."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyline.trace.kineto.category import BOOKKEEPING, Category, category_of
+from skyline.trace.kineto.event import Arguments, Event, ExactEvent
+from skyline.trace.kineto.event_stream import Stretch
+from skyline.trace.kineto.notes import NoteKind, Notes
+from skyline.trace.kineto.table import Strings, integers
+
+_DAY_US = 86_400e6
+_NONE = Arguments()
+_UNKNOWN = -1
+_BOOKKEEPING = -2
+
+_INTEGERS: dict[str, Callable[[Arguments], int]] = {
+    "correlation": lambda given: given.correlation,
+    "external_id": lambda given: given.external or given.external_2020,
+    "device": lambda given: given.device,
+    "stream": lambda given: given.stream,
+    "sequence": lambda given: given.sequence,
+    "forward_thread": lambda given: given.forward_thread,
+    "record_function": lambda given: given.record_function,
+    "size_bytes": lambda given: given.size,
+    "python_id": lambda given: given.python_id,
+    "python_parent": lambda given: given.python_parent or 0,
+    "python_module": lambda given: given.python_module,
+}
+
+
+class Columns:
+    """Takes in events; ``joined`` gives a column of all of them, in the order of the file."""
+
+    def __init__(self, notes: Notes) -> None:
+        self.strings = Strings()
+        self.places: dict[tuple[int | str, int | str], int] = {}
+        """(process, thread) as written, numbered; on a GPU these are device and stream."""
+        self.thread_names: dict[tuple[str, str], str] = {}
+        self.categories: dict[tuple[str, str], int] = {}
+        """(category as written, process where there is none) with its kind."""
+        self.base_us: int | None = None
+        """Times are kept relative to this, so that a float holds them."""
+        self._parts: dict[str, list[NDArray[Any]]] = {}
+        self._count = 0
+        self._notes = notes
+        self._unknown: Counter[str] = Counter()
+
+    def joined(self, name: str, kind: type[np.generic]) -> NDArray[Any]:
+        """A whole column, and let go of its parts."""
+        parts = self._parts.pop(name, [])
+        return np.concatenate(parts).astype(kind, copy=False) if parts else np.zeros(0, kind)
+
+    def take(self, stretch: Stretch) -> None:
+        """Add some events. What is no work, or cannot be used, is noted where it matters."""
+        spans: list[Event | ExactEvent] = []
+        for event in stretch:
+            if event.ph == "X":
+                spans.append(event)
+            elif event.ph == "i" or event.ph == "I":
+                self._take_instant(event)
+            elif event.ph == "M" and event.name == "thread_name" and event.args is not None:
+                self.thread_names[str(event.pid), str(event.tid)] = str(event.args.thread_name)
+        kinds = np.array([self._kind(event) for event in spans], np.int16)
+        start = self._times(spans)
+        duration = np.array([event.dur for event in spans], np.float64)
+        timed = np.isfinite(start) & np.isfinite(duration)
+        sane = timed & (duration >= 0) & (duration <= _DAY_US)
+        wanted = kinds >= 0
+        missing = NoteKind.LEFT_OUT
+        self._notes.add(missing, "{count} events without a start or a duration", int((wanted & ~timed).sum()))
+        absurd = int((wanted & timed & ~sane).sum())
+        self._notes.add(missing, "{count} events with a negative duration or one of over a day", absurd)
+        rows = np.flatnonzero(wanted & sane)
+        if len(rows):
+            kept = [spans[row] for row in rows.tolist()]
+            self._add(category=kinds[rows].astype(np.uint8), start_us=start[rows], duration_us=duration[rows])
+            self._take_spans(kept, kinds[rows])
+
+    def unknown_categories(self) -> list[tuple[str, int]]:
+        """Categories that stand for nothing known, with how many events had them."""
+        return sorted(self._unknown.items())
+
+    def _add(self, **columns: NDArray[Any]) -> None:
+        for name, values in columns.items():
+            self._parts.setdefault(name, []).append(values)
+
+    def _take_spans(self, spans: Sequence[Event | ExactEvent], kinds: NDArray[np.int16]) -> None:
+        arguments = [event.args or _NONE for event in spans]
+        places = self.places
+        self._add(
+            place=np.array(
+                [places.setdefault((event.pid, event.tid), len(places)) for event in spans], np.int32
+            ),
+            name=self.strings.numbers([event.name for event in spans]),
+            stack=self.strings.numbers([given.stack for given in arguments]),
+            module_path=self.strings.numbers([given.module_path for given in arguments]),
+            shapes=self.strings.numbers_of_json([given.shapes or given.shapes_2020 for given in arguments]),
+            types=self.strings.numbers_of_json([given.types for given in arguments]),
+            **{name: integers([get(given) for given in arguments]) for name, get in _INTEGERS.items()},
+        )
+        self._take_waits(arguments, kinds)
+        self._take_collectives(arguments)
+        self._count += len(spans)
+
+    def _take_waits(self, arguments: Sequence[Arguments], kinds: NDArray[np.int16]) -> None:
+        rows = np.flatnonzero(kinds == Category.SYNC)
+        given = [arguments[row] for row in rows.tolist()]
+        self._add(
+            wait_event=rows + self._count,
+            wait_kind=self.strings.numbers([one.wait_kind for one in given]),
+            wait_stream=integers([one.wait_stream for one in given]),
+            wait_recorded_by=integers([one.wait_recorded_by for one in given]),
+        )
+
+    def _take_collectives(self, arguments: Sequence[Arguments]) -> None:
+        rows = [row for row, given in enumerate(arguments) if given.collective]
+        given = [arguments[row] for row in rows]
+        self._add(
+            collective_event=np.array(rows, np.int64) + self._count,
+            collective_name=self.strings.numbers([one.collective for one in given]),
+            collective_type=self.strings.numbers([one.element_type for one in given]),
+            collective_in=integers([one.elements_in for one in given]),
+            collective_out=integers([one.elements_out for one in given]),
+            collective_group=self.strings.numbers(
+                [str(one.group if one.group != "" else one.group_2023) for one in given]
+            ),
+            collective_size=integers([one.group_size for one in given]),
+            collective_ranks=self.strings.numbers_of_json([one.ranks for one in given]),
+        )
+
+    def _take_instant(self, event: Event | ExactEvent) -> None:
+        if event.name != "[memory]" or event.args is None:
+            return
+        time = self._times([event])
+        if not np.isfinite(time[0]):
+            return
+        given = event.args
+        device = given.memory_device if given.memory_device_type else -1
+        self._add(
+            memory_time=time,
+            memory_bytes=integers([given.memory_bytes]),
+            memory_device=integers([device]),
+            memory_allocated=integers([given.memory_allocated]),
+        )
+
+    def _kind(self, event: Event | ExactEvent) -> int:
+        place = event.pid if not event.cat and isinstance(event.pid, str) else ""
+        kind = self.categories.get((event.cat, place))
+        if kind is None:
+            known = category_of(event.cat, event.pid)
+            kind = int(known) if known is not None else _UNKNOWN
+            if event.cat.lower() in BOOKKEEPING:
+                kind = _BOOKKEEPING
+            self.categories[event.cat, place] = kind
+        if kind == _UNKNOWN:
+            given = event.args or _NONE
+            if given.stream >= 0 and given.correlation > 0:
+                return int(Category.KERNEL)  # an accelerator that is not known here
+            self._unknown[event.cat] += 1
+        return kind
+
+    def _times(self, events: Sequence[Event | ExactEvent]) -> NDArray[np.float64]:
+        if self.base_us is None:
+            times = (float(event.ts) for event in events)
+            first = next((time for time in times if math.isfinite(time)), None)
+            if first is None:
+                return np.full(len(events), np.nan)
+            self.base_us = int(first)
+        base = self.base_us
+        # Of exact times the difference is taken before it becomes a float.
+        return np.array([float(event.ts - base) for event in events], np.float64)

@@ -1,0 +1,78 @@
+"""A trace file as pieces of plain text, whatever it is packed in and wherever it breaks off."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from skyline.errors import UsageError
+from skyline.trace.kineto.notes import NoteKind, Notes
+
+_READ_BYTES = 1 << 20
+_PIECE_BYTES = 4 << 20
+_GZIP = b"\x1f\x8b"
+_GZIP_WINDOW = 31  # zlib's way of saying: a gzip header, the largest window
+
+# What is handed in by mistake, by its first bytes, and what to do about it.
+_OTHERS: tuple[tuple[bytes, str, str], ...] = (
+    (b"PK\x03\x04", "a zip archive", "Unpack it and name the trace inside."),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "Unpack it first: zstd -d FILE."),
+    (b"BZh", "compressed with bzip2", "Unpack it first: bunzip2 FILE."),
+    (b"\xfd7zXZ\x00", "compressed with xz", "Unpack it first: xz -d FILE."),
+    (b"SQLite format 3", "a SQLite database, as Nsight Systems exports", "Record with torch.profiler instead."),
+    (b"\x80\x02", "a pickle", "A memory snapshot is no profiler trace: name what export_chrome_trace wrote."),
+    (b"\x80\x04", "a pickle", "A memory snapshot is no profiler trace: name what export_chrome_trace wrote."),
+)
+
+
+def pieces(path: Path, notes: Notes) -> Iterator[bytes]:
+    """The file's text, a few MB at a time; gzip is told by its first bytes, not by the name.
+
+    A compressed file that breaks off or is damaged yields what could be unpacked, and a note. Raises
+    UsageError for a file that cannot be opened, is empty or obviously something else.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(16)
+            if not head:
+                raise UsageError(f"{path} is empty", hint="Export the trace again.")
+            for magic, what, hint in _OTHERS:
+                if head.startswith(magic):
+                    raise UsageError(f"{path} is {what}, not a profiler trace", hint=hint)
+            if b"\0" in head and not head.startswith(_GZIP):
+                raise UsageError(
+                    f"{path} is not text: no profiler trace",
+                    hint="Name what export_chrome_trace or tensorboard_trace_handler of torch.profiler wrote.",
+                )
+            file.seek(0)
+            raw = iter(lambda: file.read(_READ_BYTES), b"")
+            yield from _unpacked(raw, notes) if head.startswith(_GZIP) else raw
+    except OSError as error:
+        hint = "Name a file: the trace of one process." if path.is_dir() else ""
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}", hint=hint) from error
+
+
+def _unpacked(raw: Iterator[bytes], notes: Notes) -> Iterator[bytes]:
+    unpacker = zlib.decompressobj(_GZIP_WINDOW)
+    try:
+        for packed in raw:
+            waiting = packed
+            while waiting:
+                # A limit on what comes out at once, since a hundredfold is common: memory stays bounded.
+                if text := unpacker.decompress(waiting, _PIECE_BYTES):
+                    yield text
+                waiting = unpacker.unconsumed_tail
+                if unpacker.eof:
+                    # Another member may follow: files joined with cat are one file to gzip.
+                    waiting = unpacker.unused_data.lstrip(b"\0")
+                    if not waiting.startswith(_GZIP):
+                        break
+                    unpacker = zlib.decompressobj(_GZIP_WINDOW)
+    except zlib.error:
+        notes.add(NoteKind.CUT_OFF, "The compressed file is damaged: what comes before the damage was read")
+        return
+    if not unpacker.eof:
+        if text := unpacker.flush():
+            yield text
+        notes.add(NoteKind.CUT_OFF, "The compressed file breaks off: what comes before was read")

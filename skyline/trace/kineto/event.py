@@ -1,0 +1,73 @@
+"""One event as it stands in the file: the fields that are used, and nothing of the rest is ever decoded."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import msgspec
+
+NAN = float("nan")
+
+
+class Arguments(msgspec.Struct, gc=False, rename=None):
+    """Of ``args``, what joins events to each other or says what they worked on."""
+
+    correlation: int = 0
+    external: int = msgspec.field(name="External id", default=0)
+    external_2020: int = msgspec.field(name="external id", default=0)
+    stream: int = -1
+    device: int = -1
+    sequence: int = msgspec.field(name="Sequence number", default=-1)
+    forward_thread: int = msgspec.field(name="Fwd thread id", default=0)
+    record_function: int = msgspec.field(name="Record function id", default=0)
+    size: int = msgspec.field(name="bytes", default=0)
+    python_id: int = msgspec.field(name="Python id", default=0)
+    python_parent: int | None = msgspec.field(name="Python parent id", default=None)
+    python_module: int = msgspec.field(name="Python module id", default=-1)
+    stack: str = msgspec.field(name="Call stack", default="")
+    module_path: str = msgspec.field(name="Module Hierarchy", default="")
+    shapes: msgspec.Raw = msgspec.field(name="Input Dims", default=msgspec.Raw(b""))
+    shapes_2020: msgspec.Raw = msgspec.field(name="Input dims", default=msgspec.Raw(b""))
+    types: msgspec.Raw = msgspec.field(name="Input type", default=msgspec.Raw(b""))
+    wait_kind: str = msgspec.field(name="cuda_sync_kind", default="")
+    wait_stream: int = msgspec.field(name="wait_on_stream", default=-1)
+    wait_recorded_by: int = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=0)
+    collective: str = msgspec.field(name="Collective name", default="")
+    element_type: str = msgspec.field(name="dtype", default="")
+    elements_in: int = msgspec.field(name="In msg nelems", default=0)
+    elements_out: int = msgspec.field(name="Out msg nelems", default=0)
+    group: str | int = msgspec.field(name="Process Group Name", default="")
+    group_2023: str | int = msgspec.field(name="Process Group ID", default="")
+    group_size: int = msgspec.field(name="Group size", default=0)
+    ranks: msgspec.Raw = msgspec.field(name="Process Group Ranks", default=msgspec.Raw(b""))
+    memory_bytes: int = msgspec.field(name="Bytes", default=0)
+    memory_device: int = msgspec.field(name="Device Id", default=-1)
+    memory_device_type: int = msgspec.field(name="Device Type", default=0)
+    memory_allocated: int = msgspec.field(name="Total Allocated", default=-1)
+    thread_name: str | int = msgspec.field(name="name", default="")
+
+
+class Event(msgspec.Struct, gc=False):
+    """An event. Times are in µs; ``ts`` is NaN where there is none."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: int | str = 0
+    tid: int | str = 0
+    ts: float = NAN
+    dur: float = NAN
+    args: Arguments | None = None
+
+
+class ExactEvent(msgspec.Struct, gc=False):
+    """The same with the time as written: µs since 1970 with three decimals are more than a float holds."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: int | str = 0
+    tid: int | str = 0
+    ts: Decimal = Decimal("NaN")
+    dur: float = NAN
+    args: Arguments | None = None

@@ -1,0 +1,113 @@
+"""The events of a trace, a few thousand at a time, from a text too long to hold or damaged in places.
+
+Most of a trace is well-formed, and then the fastest way through it is to decode a stretch of whole events at
+once. Where a stretch ends is guessed (after the last ``}`` that a ``,`` and a ``{`` follow) and the guess is
+checked by decoding: a stretch that was cut inside an event is no JSON list. A stretch that does not decode is
+tried shorter, and at last taken event by event.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from skyline.trace.kineto.event import Event, ExactEvent
+from skyline.trace.kineto.notes import NoteKind, Notes
+from skyline.trace.kineto.salvage import UNREADABLE, salvaged
+from skyline.trace.kineto.window import Window
+
+_LONGEST_STRETCH = 8 << 20
+_SHORTEST_STRETCH = 32 << 10
+_LONGEST_EVENT = 4 << 20
+_BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
+_START_OF_EVENT = re.compile(rb'\{\s*"(?:ph|cat|name|pid|tid|ts)"\s*:')
+_TIME_BEYOND_FLOAT = re.compile(rb'"ts"\s*:\s*\d{14,}\.\d*[1-9]')
+
+Stretch = list[Event] | list[ExactEvent]
+
+
+def stretches(window: Window, notes: Notes) -> Iterator[Stretch]:
+    """Events from a window that stands behind the ``[`` of a list, to the ``]``, which is passed."""
+    window.fill(_LONGEST_STRETCH)
+    exact = _TIME_BEYOND_FLOAT.search(window.data, window.at, window.at + _LONGEST_STRETCH) is not None
+    decoder = msgspec.json.Decoder(list[ExactEvent]) if exact else msgspec.json.Decoder(list[Event])
+    size = _LONGEST_STRETCH
+    while True:
+        window.fill(size)
+        cut, after = _last_boundary(window.data, window.at, window.at + size)
+        if cut:
+            try:
+                found = decoder.decode(b"[" + window.data[window.at : cut] + b"]")
+            except UNREADABLE:
+                if size > _SHORTEST_STRETCH:
+                    size = max(_SHORTEST_STRETCH, size // 8)
+                    continue
+            else:
+                window.at = after
+                size = min(_LONGEST_STRETCH, size * 2)
+                yield found
+                continue
+        few, ended = _one_by_one(window, notes)
+        if few:
+            yield few
+        if ended:
+            return
+
+
+def _last_boundary(data: bytes, start: int, stop: int) -> tuple[int, int]:
+    """Where the last whole event before ``stop`` seems to end and the next one to start; (0, 0) if nowhere."""
+    brace = data.rfind(b"}", start, stop)
+    while brace >= 0:
+        if found := _BETWEEN.match(data, brace):
+            return brace + 1, found.end()
+        brace = data.rfind(b"}", start, brace)
+    return 0, 0
+
+
+def _one_by_one(window: Window, notes: Notes) -> tuple[list[Event], bool]:
+    """A stretch of events, each by itself, and whether the list has ended."""
+    found: list[Event] = []
+    passed = 0
+    while passed < _SHORTEST_STRETCH:
+        following = window.skip(b" \t\r\n,")
+        if following == b"]":
+            window.at += 1
+            return found, True
+        if following == b"}":
+            window.at += 1
+            notes.add(NoteKind.LEFT_OUT, "{count} stretches of the file are damaged")
+            continue
+        text = window.value(_LONGEST_EVENT) if following else b""
+        if text is None:
+            if not _skip_damage(window):
+                notes.add(NoteKind.CUT_OFF, "The file ends in the middle of an event")
+                return found, True
+            notes.add(NoteKind.LEFT_OUT, "{count} stretches of the file are damaged")
+            continue
+        if not text:
+            notes.add(NoteKind.CUT_OFF, "The file ends before its list of events does")
+            return found, True
+        passed += len(text)
+        event = salvaged(text)
+        if event is not None:
+            found.append(event)
+            continue
+        notes.add(NoteKind.LEFT_OUT, "{count} entries of the list of events are unreadable")
+        # A quote too many makes one entry of several: whole ones may lie inside.
+        if inner := _START_OF_EVENT.search(text, 1):
+            window.at += inner.start() - len(text)
+    return found, False
+
+
+def _skip_damage(window: Window) -> bool:
+    """Pass an event that never ends, to what looks like the next one; False where nothing does."""
+    window.at += 1
+    while True:
+        if found := _START_OF_EVENT.search(window.data, window.at):
+            window.at = found.start()
+            return True
+        window.at = max(window.at, len(window.data) - 64)
+        if not window.more():
+            return False

@@ -1,0 +1,199 @@
+"""Reads a profiler trace: from a file of any version to one normalised table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyline.errors import UsageError
+from skyline.trace.kineto.category import Category
+from skyline.trace.kineto.columns import Columns
+from skyline.trace.kineto.container import pieces
+from skyline.trace.kineto.facts import facts_of
+from skyline.trace.kineto.notes import NoteKind, Notes
+from skyline.trace.kineto.places import places_of
+from skyline.trace.kineto.profiler_trace import Allocations, Collectives, ProfilerTrace, Waits
+from skyline.trace.kineto.root import Root
+from skyline.trace.kineto.steps import steps_of
+from skyline.trace.kineto.table import small
+from skyline.trace.kineto.window import Window
+
+_DAY_US = 86_400e6
+
+
+def read(path: Path) -> ProfilerTrace:
+    """One process's PyTorch profiler trace, plain or gzip, of any version since 2020.
+
+    What is damaged or cut off is left out, and ``notes`` says so. Raises UsageError for a file that cannot be
+    opened, that is no profiler trace, or in which no event is usable.
+    """
+    path = Path(path)
+    notes = Notes()
+    window = Window(pieces(path, notes))
+    root = Root(window, path, notes)
+    columns = Columns(notes)
+    for stretch in root.stretches():
+        columns.take(stretch)
+    for name, count in columns.unknown_categories():
+        what = f"of category {name}" if name else "without a category"
+        notes.add(NoteKind.LEFT_OUT, f"{{count}} events {what}", count)
+    return _trace(columns, root, notes, path)
+
+
+def _trace(columns: Columns, root: Root, notes: Notes, path: Path) -> ProfilerTrace:
+    start: NDArray[np.float64] = columns.joined("start_us", np.float64)
+    category: NDArray[np.uint8] = columns.joined("category", np.uint8)
+    duration: NDArray[np.float64] = columns.joined("duration_us", np.float64)
+    if not len(start):
+        raise UsageError(
+            f"{path} holds no event with a time", hint="Record again; the schedule may have had no active step."
+        )
+    near = np.abs(start - np.median(start)) <= _DAY_US
+    far = len(start) - int(near.sum())
+    notes.add(NoteKind.LEFT_OUT, "{count} events that lie more than a day from the rest", far)
+    integer = {
+        name: columns.joined(name, np.int64)
+        for name in (
+            "correlation", "external_id", "device", "stream", "sequence", "forward_thread", "record_function",
+            "size_bytes", "python_id", "python_parent", "python_module",
+        )
+    }  # fmt: skip
+    order = _order(start, duration, category, integer["external_id"], integer["python_id"])
+    order = order[near[order]]
+    first = float(start[order[0]])
+    start, duration, category = start[order] - first, duration[order], category[order]
+    integer = {name: values[order] for name, values in integer.items()}
+    places = places_of(
+        list(columns.places),
+        columns.thread_names,
+        columns.joined("place", np.int32)[order],
+        category,
+        integer["device"],
+        integer["stream"],
+    )
+    text = {
+        name: columns.joined(name, np.int32)[order]
+        for name in ("name", "stack", "module_path", "shapes", "types")
+    }
+    now_at = np.full(len(near), -1, np.int32)
+    now_at[order] = np.arange(len(order), dtype=np.int32)
+    waits, collectives = _waits(columns, now_at), _collectives(columns, now_at)
+    strings = columns.strings.all()
+    facts = facts_of(root.facts)
+    processes = {places.threads[row].process for row in np.unique(places.thread[category == Category.CPU_OP])}
+    if len(processes) > 1:
+        notes.add(NoteKind.DOUBTFUL, f"The file holds operators of {len(processes)} processes", len(processes))
+    return ProfilerTrace(
+        category=category,
+        start_us=start,
+        duration_us=duration,
+        name=text["name"],
+        thread=places.thread,
+        device=places.device,
+        stream=places.stream,
+        correlation=integer["correlation"],
+        external_id=integer["external_id"],
+        sequence=integer["sequence"],
+        forward_thread=integer["forward_thread"],
+        record_function=integer["record_function"],
+        size_bytes=integer["size_bytes"],
+        python_id=integer["python_id"],
+        python_parent=integer["python_parent"],
+        python_module=integer["python_module"],
+        stack=text["stack"],
+        module_path=text["module_path"],
+        shapes=text["shapes"],
+        types=text["types"],
+        strings=strings,
+        threads=places.threads,
+        steps=steps_of(strings, text["name"], category, start, duration),
+        waits=waits,
+        collectives=collectives,
+        allocations=_allocations(columns, first),
+        devices=facts.devices,
+        base_ns=facts.base_ns + (columns.base_us or 0) * 1000 + round(first * 1000),
+        duration_total_us=float((start + duration).max()),
+        rank=facts.rank,
+        world_size=facts.world_size,
+        dialect=_dialect(columns, bare=root.bare),
+        vendor=_vendor(strings, text["name"], category),
+        notes=notes.all(),
+    )
+
+
+def _order(
+    start: NDArray[np.float64],
+    duration: NDArray[np.float64],
+    category: NDArray[np.uint8],
+    external_id: NDArray[np.int64],
+    python_id: NDArray[np.int64],
+) -> NDArray[np.intp]:
+    """By start, longest first, outermost first; among operators of one span the one that began first.
+
+    Events of 2021 are written when they end, so that of two with the same span the inner one comes first in
+    the file; the profiler's own numbers grow with the beginning.
+    """
+    began = np.where(category == Category.PYTHON, python_id, 0)
+    numbered = (category == Category.CPU_OP) | (category == Category.ANNOTATION)
+    began = np.where(numbered, external_id, began)
+    return np.lexsort((began, category, -duration, start))
+
+
+def _waits(columns: Columns, now_at: NDArray[np.int32]) -> Waits:
+    event = now_at[columns.joined("wait_event", np.int64)]
+    kept = np.argsort(event, kind="stable")[int((event < 0).sum()) :]
+    return Waits(
+        event=event[kept],
+        kind=columns.joined("wait_kind", np.int32)[kept],
+        stream=small(columns.joined("wait_stream", np.int64))[kept],
+        recorded_by=columns.joined("wait_recorded_by", np.int64)[kept],
+    )
+
+
+def _collectives(columns: Columns, now_at: NDArray[np.int32]) -> Collectives:
+    event = now_at[columns.joined("collective_event", np.int64)]
+    kept = np.argsort(event, kind="stable")[int((event < 0).sum()) :]
+
+    def column(name: str, kind: type[np.generic]) -> NDArray[Any]:
+        return columns.joined(name, kind)[kept]
+
+    return Collectives(
+        event=event[kept],
+        name=column("collective_name", np.int32),
+        element_type=column("collective_type", np.int32),
+        elements_in=column("collective_in", np.int64),
+        elements_out=column("collective_out", np.int64),
+        group=column("collective_group", np.int32),
+        group_size=column("collective_size", np.int32),
+        ranks=column("collective_ranks", np.int32),
+    )
+
+
+def _allocations(columns: Columns, first: float) -> Allocations:
+    time: NDArray[np.float64] = columns.joined("memory_time", np.float64) - first
+    order = np.argsort(time, kind="stable")
+    return Allocations(
+        time_us=time[order],
+        size_bytes=columns.joined("memory_bytes", np.int64)[order],
+        device=small(columns.joined("memory_device", np.int64))[order],
+        allocated_bytes=columns.joined("memory_allocated", np.int64)[order],
+    )
+
+
+def _dialect(columns: Columns, *, bare: bool) -> str:
+    if all(not written for written, _ in columns.categories):
+        return "autograd"
+    if any(written == "Operator" for written, _ in columns.categories):
+        return "2020" if bare else "2021"
+    return "current"
+
+
+def _vendor(strings: tuple[str, ...], name: NDArray[np.int32], category: NDArray[np.uint8]) -> str:
+    called = np.unique(name[(category == Category.RUNTIME) | (category == Category.DRIVER)])
+    calls = [strings[row] for row in called.tolist()]
+    if any(call.startswith("hip") for call in calls):
+        return "amd"
+    return "nvidia" if any(call.startswith("cu") for call in calls) else ""

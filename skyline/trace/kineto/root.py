@@ -1,0 +1,102 @@
+"""What lies around the list of events: the few facts that are kept, wherever in the file they stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from skyline.errors import UsageError
+from skyline.trace.kineto.event_stream import Stretch, stretches
+from skyline.trace.kineto.notes import NoteKind, Notes
+from skyline.trace.kineto.salvage import UNREADABLE
+from skyline.trace.kineto.window import Window
+
+# Nothing else of a file's head or tail is kept: it may name people, machines and jobs.
+KEPT = frozenset({"deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion"})
+
+_LONGEST_FACT = 64 << 20
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+_PYTORCH = "Name what export_chrome_trace or tensorboard_trace_handler of torch.profiler wrote."
+
+
+class Root:
+    """The outermost value of a file: walk ``stretches()`` to its end, then ``facts`` is filled."""
+
+    def __init__(self, window: Window, path: Path, notes: Notes) -> None:
+        self._window = window
+        self._path = path
+        self._notes = notes
+        self._keys: set[str] = set()
+        self.facts: dict[str, Any] = {}
+        self.bare = False
+        """The file is a list of events with nothing around it, as in 2020."""
+
+    def stretches(self) -> Iterator[Stretch]:
+        """All events of the file. Raises UsageError for JSON of another kind and for what is no JSON."""
+        first = self._window.skip(b"\xef\xbb\xbf \t\r\n")
+        if first == b"[":
+            self.bare = True
+            self._window.at += 1
+            yield from stretches(self._window, self._notes)
+            return
+        if first != b"{":
+            raise UsageError(f"{self._path} is no JSON: no profiler trace", hint=_PYTORCH)
+        self._window.at += 1
+        found = False
+        while self._walk_to_events():
+            found = True
+            yield from stretches(self._window, self._notes)
+        if not found:
+            raise self._refusal()
+
+    def _walk_to_events(self) -> bool:
+        """Take in facts up to the ``[`` of the events, and pass it; False at the end of the file."""
+        window = self._window
+        while True:
+            following = window.skip(b" \t\r\n,")
+            if following in (b"", b"}"):
+                return False
+            key = window.value(_LONGEST_FACT) if following == b'"' else None
+            if key is None or window.skip() != b":":
+                return self._search_for_events()
+            window.at += 1
+            name = key[1:-1].decode("utf-8", "replace")
+            self._keys.add(name)
+            if window.skip() == b"[" and name == "traceEvents":
+                window.at += 1
+                return True
+            value = window.value(_LONGEST_FACT)
+            if value is None:
+                return self._search_for_events()
+            if name in KEPT:
+                try:
+                    self.facts[name] = msgspec.json.decode(value)
+                except UNREADABLE:
+                    self._notes.add(NoteKind.LEFT_OUT, f"What the file says under {name} is unreadable")
+
+    def _search_for_events(self) -> bool:
+        """The head is damaged: go on at the events, wherever they start."""
+        window = self._window
+        while True:
+            if found := _EVENTS.search(window.data, window.at):
+                window.at = found.end()
+                self._notes.add(NoteKind.REPAIRED, "What stands before or after the events is damaged")
+                return True
+            window.at = max(window.at, len(window.data) - 64)
+            if not window.more():
+                self._notes.add(NoteKind.CUT_OFF, "What stands around the events is damaged or breaks off")
+                return False
+
+    def _refusal(self) -> UsageError:
+        if {"nodes", "schema"} <= self._keys:
+            return UsageError(
+                f"{self._path} is a PyTorch execution trace: it holds no times",
+                hint="Name the profiler trace of the same run; the execution trace can be given beside it.",
+            )
+        if "schema" in self._keys:
+            return UsageError(f"{self._path} holds no events: it is a profile, not a profiler trace")
+        return UsageError(f"{self._path} holds no traceEvents: no profiler trace", hint=_PYTORCH)

@@ -1,0 +1,61 @@
+"""Tables of what repeats: every text is kept once, and rows hold its number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+_GREATEST = 2**63 - 1
+
+
+class Strings:
+    """Texts by number; number 0 is the empty text."""
+
+    def __init__(self) -> None:
+        self._number: dict[str, int] = {"": 0}
+        self._raw: dict[bytes, int] = {b"": 0}
+
+    def numbers(self, texts: Sequence[str]) -> NDArray[np.int32]:
+        """The number of each text; unknown ones get the next."""
+        known = self._number
+        for text in set(texts).difference(known):
+            known[text] = len(known)
+        return np.fromiter((known[text] for text in texts), np.int32, len(texts))
+
+    def numbers_of_json(self, values: Iterable[msgspec.Raw]) -> NDArray[np.int32]:
+        """The number of each JSON value, as text."""
+        known = self._raw
+        found: list[int] = []
+        for value in values:
+            text = bytes(value)
+            number = known.get(text)
+            if number is None:
+                number = known[text] = int(self.numbers([text.decode("utf-8", "replace")])[0])
+            found.append(number)
+        return np.array(found, np.int32)
+
+    def all(self) -> tuple[str, ...]:
+        """Every text, by number."""
+        return tuple(self._number)
+
+
+def integers(values: Sequence[int]) -> NDArray[np.int64]:
+    """As 64-bit numbers; what is too great for one is taken as 0."""
+    try:
+        return np.array(values, np.int64)
+    except OverflowError:
+        return np.array([value if -_GREATEST <= value <= _GREATEST else 0 for value in values], np.int64)
+
+
+def small(values: NDArray[np.int64]) -> NDArray[np.int32]:
+    """As 32-bit numbers. Greater ones (handles instead of counted ids) are numbered anew, from 2^30 on."""
+    strange = (values > 2**30 - 1) | (values < -(2**30))
+    if not strange.any():
+        return values.astype(np.int32)
+    mapped = values.copy()
+    _, numbers = np.unique(values[strange], return_inverse=True)
+    mapped[strange] = numbers + 2**30
+    return mapped.astype(np.int32)
