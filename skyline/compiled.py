@@ -14,9 +14,7 @@ from contextvars import ContextVar
 from enum import Enum
 from pathlib import Path
 from threading import Lock
-from typing import Any, Generic, ParamSpec
-
-_Arguments = ParamSpec("_Arguments")
+from typing import Any
 
 _SMALL = 2_000
 """Visits; a call with fewer runs as it stands and does not count towards compiling."""
@@ -53,25 +51,25 @@ def why_not_compiled() -> str | None:
     return _why_not
 
 
-class Loop(Generic[_Arguments]):
+class Loop:
     """A function over arrays; call it with how many elements it will visit (``visits``), then its arguments.
 
     ``reads`` and ``writes`` give the types of its arguments, those it only reads first: ``i`` int32, ``f``
     float64 and ``b`` bool arrays, ``F`` a float64 matrix; ``n`` an integer and ``x`` a number on their own.
     """
 
-    def __init__(self, function: Callable[_Arguments, int], reads: str, writes: str) -> None:
+    def __init__(self, function: Callable[..., int], reads: str, writes: str) -> None:
         self._function = function
         self._reads = reads
         self._writes = writes
-        self._compiled: Callable[_Arguments, int] | None = None
+        self._compiled: Callable[..., int] | None = None
 
     @property
     def is_compiled(self) -> bool:
         """Whether the next call will run compiled code, however little there is to do."""
         return self._compiled is not None and _way.get() is not Way.AS_WRITTEN
 
-    def __call__(self, visits: int, *arguments: _Arguments.args, **_: _Arguments.kwargs) -> int:
+    def __call__(self, visits: int, *arguments: Any) -> int:
         compiled = self._when_worth_it(visits)
         if compiled is not None:
             return int(compiled(*map(_as_array, arguments, self._types)))
@@ -81,14 +79,14 @@ class Loop(Generic[_Arguments]):
         ]
         result = self._function(*listed)
         for argument, changed in list(zip(arguments, listed, strict=True))[len(self._reads) :]:
-            argument[...] = changed  # type: ignore[index]
+            argument[...] = changed
         return result
 
     @property
     def _types(self) -> str:
         return self._reads + self._writes
 
-    def _when_worth_it(self, visits: int) -> Callable[_Arguments, int] | None:
+    def _when_worth_it(self, visits: int) -> Callable[..., int] | None:
         global _visits_so_far, _why_not
         way = _way.get()
         if way is Way.AS_WRITTEN:
@@ -112,7 +110,7 @@ class Loop(Generic[_Arguments]):
         return self._compiled
 
 
-def loop(reads: str, writes: str = "") -> Callable[[Callable[_Arguments, int]], Loop[_Arguments]]:
+def loop(reads: str, writes: str = "") -> Callable[[Callable[..., int]], Loop]:
     """Make a ``Loop`` of a function; see there for ``reads`` and ``writes``."""
     return lambda function: Loop(function, reads, writes)
 

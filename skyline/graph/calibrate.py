@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
+from skyline.graph.column import Times, sums
 from skyline.graph.graph import Graph
-from skyline.graph.part import Part, part_of
+from skyline.graph.insertion import Insertion, insert
+from skyline.graph.part import PARTS, Part, parts_of
+from skyline.graph.scaling import scale
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.trace.phase import Phase
 
@@ -32,69 +37,54 @@ def calibrate(graph: Graph, lane: str, target_ms: Mapping[Part, float]) -> Graph
     iteration of the lane sums to the target.
     """
     told_apart = {part for part, ms in target_ms.items() if ms > 0}
-    parts = [_effective_part(task, told_apart) if task.lane == lane else None for task in graph.tasks]
-    recorded: dict[tuple[int, Part], float] = {}
-    noted: dict[tuple[int, Part], float] = {}
-    for task, part, duration, gap in zip(graph.tasks, parts, graph.durations, graph.gaps, strict=True):
-        if part is not None:
-            key = (task.iteration, part)
-            recorded[key] = recorded.get(key, 0.0) + duration + gap
-            noted[key] = noted.get(key, 0.0) + task.recording_us
-    factors: dict[int, float] = {}
-    remaining: dict[tuple[int, Part], float] = {}
-    for index, (task, part) in enumerate(zip(graph.tasks, parts, strict=True)):
-        if part is None:
-            continue
-        key = (task.iteration, part)
-        time_us = graph.durations[index] + graph.gaps[index]
-        excess_us = recorded[key] - target_ms.get(part, 0.0) * 1e3
-        own_us = _own_time(time_us, task.recording_us, excess_us, noted[key])
-        factors[index] = own_us / time_us if time_us > 0 else 1.0
-        remaining[key] = remaining.get(key, 0.0) + own_us
-    for index, part in enumerate(parts):
-        left_us = remaining[graph.tasks[index].iteration, part] if part is not None else 0.0
-        if part is not None and left_us > 0:
-            factors[index] *= target_ms.get(part, 0.0) * 1e3 / left_us
-    scaled = graph.scale_each(factors, gaps=True)
-    missing = [
-        (iteration, part, ms)
-        for iteration in graph.iterations
-        for part, ms in target_ms.items()
-        if ms > 0 and recorded.get((iteration, part), 0.0) <= 0
-    ]
-    for iteration, part, ms in missing:
-        scaled = _with_unrecorded(scaled, lane, iteration, part, ms * 1e3)
-    return scaled
+    tasks = graph.tasks
+    chosen = np.flatnonzero(tasks.lane == tasks.lane_code(lane))
+    effective = np.array([PARTS.index(part if part in told_apart else Part.REST) for part in PARTS])
+    iterations = np.array(graph.iterations)
+    stretch = (
+        np.searchsorted(iterations, tasks.iteration[chosen]) * len(PARTS) + effective[parts_of(tasks)[chosen]]
+    )
+    stretches = len(iterations) * len(PARTS)
+    targets_us = np.tile([target_ms.get(part, 0.0) * 1e3 for part in PARTS], len(iterations))
+    times_us = graph.durations[chosen] + graph.gaps[chosen]
+    recorded_us = sums(stretch, times_us, stretches)
+    noted_us = sums(stretch, tasks.recording_us[chosen], stretches)
+    rates = _rates(recorded_us - targets_us, noted_us)[stretch]
+    own_us = np.where(
+        rates > 0,
+        np.maximum(_LEAST_LEFT * times_us, times_us - rates * tasks.recording_us[chosen]),
+        times_us,
+    )
+    remaining_us = sums(stretch, own_us, stretches)
+    factors = np.divide(own_us, times_us, out=np.ones(len(chosen)), where=times_us > 0)
+    factors *= np.divide(targets_us, remaining_us, out=np.ones(stretches), where=remaining_us > 0)[stretch]
+    scaled = scale(graph, chosen, factors, gaps=True)
+    missing = np.flatnonzero((targets_us > 0) & (recorded_us <= 0))
+    if not len(missing):
+        return scaled
+    return insert(scaled, [_unrecorded(graph, lane, int(one), float(targets_us[one])) for one in missing])
 
 
-def _own_time(time_us: float, recording_us: float, excess_us: float, noted_us: float) -> float:
-    """A task's time without the recording, as far as the excess of its part over its bare time allows.
+def _rates(excess_us: Times, noted_us: Times) -> Times:
+    """How much of what recording is estimated to have taken it did take, as far as the excess over bare times allows.
 
     ``noted_us`` is what recording took of the whole part by the rough estimate of the records; the machine may
     be up to ``_DEAREST`` times slower at it.
     """
-    if excess_us <= 0 or noted_us <= 0:
-        return time_us
-    rate = min(_DEAREST, excess_us / noted_us)
-    return max(_LEAST_LEFT * time_us, time_us - rate * recording_us)
+    possible = (excess_us > 0) & (noted_us > 0)
+    return np.minimum(_DEAREST, np.divide(excess_us, noted_us, out=np.zeros(len(noted_us)), where=possible))
 
 
-def _effective_part(task: Task, told_apart: set[Part]) -> Part:
-    part = part_of(task)
-    return part if part in told_apart else Part.REST
-
-
-def _with_unrecorded(graph: Graph, lane: str, iteration: int, part: Part, duration_us: float) -> Graph:
+def _unrecorded(graph: Graph, lane: str, stretch: int, duration_us: float) -> Insertion:
     """One task for time that was measured bare and left no record, at the end of the iteration on the lane."""
-    at = max(
-        (i + 1 for i, task in enumerate(graph.tasks) if task.lane == lane and task.iteration <= iteration),
-        default=0,
-    )
+    iteration, part = graph.iterations[stretch // len(PARTS)], PARTS[stretch % len(PARTS)]
+    tasks = graph.tasks
+    earlier = np.flatnonzero((tasks.lane == tasks.lane_code(lane)) & (tasks.iteration <= iteration))
     kind = TaskKind.DATA if part is Part.LOADER else TaskKind.CPU
     task = Task("unrecorded", kind, WorkClass.OTHER, lane, _PHASE_OF_PART[part], iteration)
-    return graph.insert(task, duration_us, at=at)
+    return Insertion(task, duration_us, int(earlier[-1]) if len(earlier) else -1)
 
 
 def scale_host_to(graph: Graph, lane: str, factor: float) -> Graph:
     """All CPU work of a lane, gaps included, times one factor; what it waits for on a GPU stays as recorded."""
-    return graph.scale(graph.select(lambda task: task.lane == lane), factor, gaps=True)
+    return scale(graph, np.flatnonzero(graph.tasks.lane == graph.tasks.lane_code(lane)), factor, gaps=True)

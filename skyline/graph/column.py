@@ -26,6 +26,11 @@ def frozen(values: npt.ArrayLike, dtype: Any) -> npt.NDArray[Any]:
     return array
 
 
+def sums(groups: Ids | Indices | Codes, values: Times, count: int) -> Times:
+    """The sum of the values of each group, for ``count`` groups."""
+    return np.bincount(groups, values, count).astype(np.float64, copy=False)
+
+
 def coded(values: Sequence[_Value]) -> tuple[tuple[_Value, ...], Ids]:
     """The different values in the order in which they first come, and for each value its place among them."""
     table: dict[_Value, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -87,19 +87,17 @@ class Dependencies(Sequence[Dependency]):
         from_start: npt.ArrayLike = False,
     ) -> Dependencies:
         """From columns; a single cause, lag or flag is that of all."""
-        sources = frozen(source, np.int32)
-        shape = sources.shape
+        sources, targets = frozen(source, np.int32), frozen(target, np.int32)
+        if len(sources) != len(targets):
+            raise ValueError(f"{len(sources)} sources and {len(targets)} targets")
         code = CAUSE[cause] if isinstance(cause, Cause) else cause
-        made: dict[str, npt.NDArray[Any]] = {
-            "source": sources,
-            "target": frozen(target, np.int32),
-            "cause": frozen(np.broadcast_to(np.asarray(code, np.uint8), shape), np.uint8),
-            "lag_us": frozen(np.broadcast_to(np.asarray(lag_us, np.float64), shape), np.float64),
-            "from_start": frozen(np.broadcast_to(np.asarray(from_start, np.bool_), shape), np.bool_),
-        }
-        if made["target"].shape != shape:
-            raise ValueError(f"{len(sources)} sources and {len(made['target'])} targets")
-        return cls(**made)
+        return cls(
+            sources,
+            targets,
+            frozen(np.broadcast_to(np.asarray(code, np.uint8), sources.shape), np.uint8),
+            frozen(np.broadcast_to(np.asarray(lag_us, np.float64), sources.shape), np.float64),
+            frozen(np.broadcast_to(np.asarray(from_start, np.bool_), sources.shape), np.bool_),
+        )
 
     def __len__(self) -> int:
         return len(self.source)
@@ -132,10 +130,11 @@ class Dependencies(Sequence[Dependency]):
     def taken(self, chosen: Indices | Flags | slice) -> Dependencies:
         """Some of them, by their places or by a flag for each."""
         return Dependencies(
-            *(
-                frozen(column[chosen], column.dtype)
-                for column in (self.source, self.target, self.cause, self.lag_us, self.from_start)
-            )
+            frozen(self.source[chosen], np.int32),
+            frozen(self.target[chosen], np.int32),
+            frozen(self.cause[chosen], np.uint8),
+            frozen(self.lag_us[chosen], np.float64),
+            frozen(self.from_start[chosen], np.bool_),
         )
 
     def between(self, source: npt.ArrayLike, target: npt.ArrayLike) -> Dependencies:
@@ -148,10 +147,11 @@ class Dependencies(Sequence[Dependency]):
         if len(parts) == 1:
             return self
         return Dependencies(
-            *(
-                frozen(np.concatenate([getattr(part, name) for part in parts]), getattr(self, name).dtype)
-                for name in ("source", "target", "cause", "lag_us", "from_start")
-            )
+            frozen(np.concatenate([part.source for part in parts]), np.int32),
+            frozen(np.concatenate([part.target for part in parts]), np.int32),
+            frozen(np.concatenate([part.cause for part in parts]), np.uint8),
+            frozen(np.concatenate([part.lag_us for part in parts]), np.float64),
+            frozen(np.concatenate([part.from_start for part in parts]), np.bool_),
         )
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from skyline.graph.column import Times, frozen
-from skyline.graph.dependency import Cause, Dependencies, Dependency
+from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.order import CyclicGraph
 from skyline.graph.structure import Structure
-from skyline.graph.task import Task
 from skyline.graph.tasks import Tasks
+
+__all__ = ["Cause", "CyclicGraph", "Dependency", "Graph", "Structure"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -80,55 +80,4 @@ class Graph:
             self.durations if durations is None else durations,
             self.gaps if gaps is None else gaps,
             self.priorities if priorities is None else priorities,
-        )
-    def select(self, wanted: Callable[[Task], bool]) -> tuple[int, ...]:
-        """The indices of the tasks for which ``wanted`` is true."""
-        return tuple(index for index, task in enumerate(self.tasks) if wanted(task))
-
-    def scale(self, chosen: Iterable[int], factor: float, *, gaps: bool = False) -> Graph:
-        """The chosen tasks take ``factor`` times as long; with ``gaps`` so does the CPU time after them."""
-        return self.scale_each(dict.fromkeys(chosen, factor), gaps=gaps)
-
-    def scale_each(self, factors: Mapping[int, float], *, gaps: bool = False) -> Graph:
-        """As ``scale``, with a factor of its own for each task."""
-        by_task = np.ones(len(self))
-        by_task[np.fromiter(factors, np.int64, len(factors))] = np.fromiter(
-            factors.values(), np.float64, len(factors)
-        )
-        return replace(
-            self, durations=self.durations * by_task, gaps=self.gaps * by_task if gaps else self.gaps
-        )
-
-    def insert(
-        self,
-        task: Task,
-        duration_us: float,
-        *,
-        at: int,
-        dependencies: Sequence[Dependency] = (),
-        gap_us: float = 0.0,
-    ) -> Graph:
-        """With one more task, standing at index ``at``; ``dependencies`` use the indices of the new graph."""
-        tasks = self.tasks
-        edges = self.structure.dependencies
-        one = Tasks.of((task,))
-        grown = tasks.taken(np.arange(at)).joined(one, tasks.taken(np.arange(at, len(tasks))))
-        shifted = edges.between(edges.source + (edges.source >= at), edges.target + (edges.target >= at))
-        return Graph(
-            self.structure.with_parts(grown, shifted.joined(dependencies)),
-            np.insert(self.durations, at, duration_us),
-            np.insert(self.gaps, at, gap_us),
-        )
-
-    def relane(self, lanes: Mapping[int, str], dependencies: Sequence[Dependency] = ()) -> Graph:
-        """The given tasks run on other lanes, under the old dependencies and the further ones."""
-        tasks = [
-            replace(task, lane=lanes[index]) if index in lanes else task
-            for index, task in enumerate(self.tasks)
-        ]
-        return replace(
-            self,
-            structure=self.structure.with_parts(
-                Tasks.of(tasks), self.structure.dependencies.joined(dependencies)
-            ),
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from skyline.graph.column import Flags, Indices
+from skyline.graph.column import Flags, Ids, Indices
 from skyline.graph.dependency import Dependencies
 from skyline.graph.graph import Graph
 from skyline.graph.selection import indices
@@ -66,7 +66,7 @@ def grouped(graph: Graph, joins: Flags) -> Graph:
 
 
 def _moved(
-    graph: Graph, into: Indices, members: Indices, starts: Indices, group_of_member: Indices
+    graph: Graph, into: Indices, members: Ids, starts: Indices, group_of_member: Indices
 ) -> Dependencies:
     """The dependencies between groups; a lag from the start of a later member counts from the group's start."""
     edges = graph.structure.dependencies

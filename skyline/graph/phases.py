@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from skyline.graph.column import sums
 from skyline.graph.graph import Graph
 from skyline.graph.tasks import PHASES
 from skyline.trace.phase import PhaseTimes
@@ -17,8 +16,6 @@ def phase_times(graph: Graph, lane: str) -> PhaseTimes:
     """
     tasks = graph.tasks
     on_lane = tasks.lane == tasks.lane_code(lane)
-    spent = np.bincount(
-        tasks.phase[on_lane], (graph.durations + graph.gaps)[on_lane], minlength=len(PHASES)
-    ).tolist()
+    spent = sums(tasks.phase[on_lane], (graph.durations + graph.gaps)[on_lane], len(PHASES)).tolist()
     count = max(1, len(graph.iterations))
     return PhaseTimes.of({phase: time / count / 1e3 for phase, time in zip(PHASES, spent, strict=True)})

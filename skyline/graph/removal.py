@@ -1,67 +1,125 @@
-"""Taking tasks out of a graph without losing the order that held through them."""
+"""Primitive: tasks are taken out without losing the order that held through them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 
-from skyline.graph.graph import Cause, Dependency, Graph, Structure
+import numpy as np
+
+from skyline.graph.arrangement import arranged
+from skyline.graph.column import Flags, Times
+from skyline.graph.dependency import CAUSE, Cause, Dependencies
+from skyline.graph.graph import Graph
+from skyline.graph.launching import launches_of
+from skyline.graph.scheduling import followed_tasks, is_free
+from skyline.graph.selection import indices
+from skyline.graph.tasks import ON_GPU
+
+_Wait = tuple[int, int, bool]
+"""What is waited for: the source, the code of the cause, and whether from the source's start."""
+_Waits = dict[_Wait, float]
+"""The longest lag for each."""
+_HAND_OFF = CAUSE[Cause.HAND_OFF]
+_FEW = 16
 
 
-def remove(graph: Graph, chosen: Iterable[int], *, keep_gaps: bool = True) -> Graph:
+def remove(graph: Graph, chosen: Iterable[int], *, keep_gaps: bool = True, launches: bool = False) -> Graph:
     """Without the chosen tasks: who waited for one of them waits for what it waited for.
 
     The gap of a removed CPU task moves to the task before it on its lane, because Python still runs there,
-    unless ``keep_gaps`` is false.
+    unless ``keep_gaps`` is false: then the whole operator goes. The gap of a GPU task is a turnaround and goes
+    with it. With ``launches`` the calls go too that launched nothing but chosen work.
     """
-    gone = frozenset(chosen)
-    structure = graph.structure
-    gaps = list(graph.gaps)
-    waits: dict[int, list[Dependency]] = {}
-    for index in structure.order:
-        resolved: list[Dependency] = []
-        for dependency in structure.incoming[index]:
-            if dependency.source in gone:
-                resolved += [_inherited(dependency, through) for through in waits[dependency.source]]
-            else:
-                resolved.append(dependency)
-        before = structure.before[index]
-        if index in gone and before >= 0:
-            # The lane's order is not a dependency, but those who waited for this task relied on it.
-            passed_on = waits[before] if before in gone else [Dependency(before, index, Cause.HAND_OFF)]
-            resolved += [replace(dependency, target=index) for dependency in passed_on]
-        waits[index] = resolved
-        if index in gone and keep_gaps:
-            while before in gone:
-                before = structure.before[before]
-            if before >= 0:
-                gaps[before] += gaps[index]
-    stay = [index for index in range(len(graph.tasks)) if index not in gone]
-    place = {old: new for new, old in enumerate(stay)}
-    kept = {
-        (dependency.source, dependency.target, dependency.cause, dependency.from_start): dependency
-        for index in stay
-        for dependency in sorted(waits[index], key=lambda dependency: dependency.lag_us)
-        if graph.tasks[dependency.source].lane != graph.tasks[index].lane
-    }
-    return Graph(
-        Structure(
-            tuple(graph.tasks[index] for index in stay),
-            tuple(
-                replace(dependency, source=place[dependency.source], target=place[dependency.target])
-                for dependency in kept.values()
-            ),
-        ),
-        tuple(graph.durations[index] for index in stay),
-        tuple(gaps[index] for index in stay),
-    )
+    places = indices(chosen)
+    if launches:
+        places = np.concatenate((places, launches_of(graph, places)))
+    gone = np.zeros(len(graph), np.bool_)
+    gone[places] = True
+    if not gone.any():
+        return graph
+    gaps = _gaps_passed_on(graph, gone) if keep_gaps else graph.gaps
+    inherited = _reconnected(graph, gone)
+    structure = graph.structure.with_parts(dependencies=inherited)
+    changed = Graph(structure, graph.durations, gaps, graph.priorities)
+    return arranged(changed, np.flatnonzero(~gone))
 
 
-def _inherited(dependency: Dependency, through: Dependency) -> Dependency:
-    """What waits for a removed task waits, as long after, for what that task waited for."""
-    return replace(
-        dependency,
-        source=through.source,
-        lag_us=dependency.lag_us + through.lag_us,
-        from_start=through.from_start,
-    )
+def _gaps_passed_on(graph: Graph, gone: Flags) -> Times:
+    """Each removed CPU task's gap is held by the last task before it on its lane that stays."""
+    members = graph.structure.lane_members
+    stays_at = np.where(~gone[members], np.arange(len(members)), -1)
+    holder = members[np.maximum.accumulate(stays_at)]
+    giving = gone[members] & ~ON_GPU[graph.tasks.kind[members]]
+    # Before the first task that stays, the last one belongs to another lane, or there is none.
+    lane = graph.tasks.lane
+    giving &= (np.maximum.accumulate(stays_at) >= 0) & (lane[holder] == lane[members])
+    gaps = graph.gaps.copy()
+    np.add.at(gaps, holder[giving], graph.gaps[members[giving]])
+    return gaps
+
+
+def _reconnected(graph: Graph, gone: Flags) -> Dependencies:
+    """The dependencies between tasks that stay, and in the place of the others what held through them."""
+    edges = graph.structure.dependencies
+    touched = gone[edges.source] | gone[edges.target]
+    arriving: dict[int, list[tuple[_Wait, float]]] = {}
+    broken = edges.taken(touched)
+    for source, target, cause, from_start, lag_us in zip(
+        broken.source.tolist(),
+        broken.target.tolist(),
+        broken.cause.tolist(),
+        broken.from_start.tolist(),
+        broken.lag_us.tolist(),
+        strict=True,
+    ):
+        arriving.setdefault(target, []).append(((source, cause, from_start), lag_us))
+    followed = followed_tasks(graph)
+    order = graph.structure.order
+    waits: dict[int, _Waits] = {}
+    for index in order[gone[order]].tolist():
+        found = _resolved(arriving.get(index, ()), waits)
+        # The lane's order is not a dependency, but those who waited for this task relied on it.
+        before = int(followed[index])
+        if before >= 0:
+            _add(found, waits.get(before, {(before, _HAND_OFF, False): 0.0}))
+        waits[index] = _without_implied(found, graph) if len(found) > _FEW else found
+    lane = graph.tasks.lane
+    rows = [
+        (wait[0], target, wait[1], lag_us, wait[2])
+        for target, arrived in arriving.items()
+        if not gone[target]
+        for wait, lag_us in _resolved(arrived, waits).items()
+        if lane[wait[0]] != lane[target] or is_free(graph, target)
+    ]
+    kept = edges.taken(~touched)
+    return kept.joined(Dependencies.columns(*map(np.array, zip(*rows, strict=True)))) if rows else kept
+
+
+def _resolved(arrived: Iterable[tuple[_Wait, float]], waits: Mapping[int, _Waits]) -> _Waits:
+    """What is waited for, with what the removed tasks among it waited for in their place."""
+    found: _Waits = {}
+    for (source, cause, from_start), lag_us in arrived:
+        if source in waits:
+            # As long after what the removed task waited for, and for the reason that it waited.
+            _add(found, {(s, cause, f): lag_us + further for (s, _, f), further in waits[source].items()})
+        else:
+            _add(found, {(source, cause, from_start): lag_us})
+    return found
+
+
+def _add(found: _Waits, more: _Waits) -> None:
+    for wait, lag_us in more.items():
+        found[wait] = max(lag_us, found.get(wait, lag_us))
+
+
+def _without_implied(found: _Waits, graph: Graph) -> _Waits:
+    """On a lane that keeps its order, waiting for a later task includes waiting, no longer, for an earlier one."""
+    longest: dict[tuple[int, bool], float] = {}
+    kept: _Waits = {}
+    for wait, lag_us in sorted(found.items(), key=lambda item: (-item[0][0], -item[1])):
+        source, _, from_start = wait
+        key = (int(graph.tasks.lane[source]), from_start)
+        if is_free(graph, source) or lag_us > longest.get(key, -1.0):
+            kept[wait] = lag_us
+            longest[key] = max(lag_us, longest.get(key, lag_us))
+    return kept

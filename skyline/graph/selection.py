@@ -91,7 +91,7 @@ def select(graph: Graph, criteria: Criteria | None = None, **given: Any) -> Indi
 def indices(chosen: Iterable[int]) -> Indices:
     """Chosen tasks as an array, however they were given."""
     if isinstance(chosen, np.ndarray):
-        return chosen.astype(np.int64, copy=False)
+        return np.asarray(chosen, np.int64)  # type: ignore[reportUnknownArgumentType]
     return np.fromiter(chosen, np.int64)
 
 

@@ -22,9 +22,7 @@ def stitch(graph: Graph, iterations: int) -> Graph:
     repeated = edges.taken(np.tile(np.arange(len(edges)), copies))
     priorities = None if graph.priorities is None else np.tile(graph.priorities, copies)
     return Graph(
-        graph.structure.with_parts(
-            tasks, repeated.between(repeated.source + shift, repeated.target + shift)
-        ),
+        graph.structure.with_parts(tasks, repeated.between(repeated.source + shift, repeated.target + shift)),
         np.tile(graph.durations, copies),
         np.tile(graph.gaps, copies),
         priorities,

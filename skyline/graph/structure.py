@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from skyline.graph.column import Codes, Flags, Ids, Indices, Times, frozen
 from skyline.graph.dependency import NO_DEPENDENCIES, Dependencies, Dependency
@@ -15,6 +16,9 @@ from skyline.graph.order import CyclicGraph, topological_order
 from skyline.graph.task import Task
 from skyline.graph.tasks import Tasks
 from skyline.trace.record import CodeLine
+
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 class Plain(NamedTuple):
@@ -59,15 +63,20 @@ class Structure:
         return len(self.tasks)
 
     def with_parts(
-        self, tasks: Tasks | None = None, dependencies: Dependencies | None = None
+        self, tasks: Sequence[Task] | None = None, dependencies: Sequence[Dependency] | None = None
     ) -> Structure:
         """With other tasks or other dependencies, under the same names of layers and lines."""
-        return Structure(
+        made = Structure(
             self.tasks if tasks is None else tasks,
             self.dependencies if dependencies is None else dependencies,
             self.modules,
             self.lines,
         )
+        if tasks is None:
+            # What follows from the tasks alone need not be found again.
+            known = ("lane_members", "before", "after", "iterations")
+            made.__dict__.update({name: self.__dict__[name] for name in known if name in self.__dict__})
+        return made
 
     @property
     def lanes(self) -> tuple[str, ...]:
@@ -133,7 +142,7 @@ class Structure:
             return None
         return np.argsort(target, kind="stable")
 
-    def _arriving(self, column: Ids | Codes | Times | Flags) -> Ids | Codes | Times | Flags:
+    def _arriving(self, column: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
         return column if self._arrival is None else frozen(column[self._arrival], column.dtype)
 
     @cached_property
@@ -146,26 +155,26 @@ class Structure:
     @cached_property
     def incoming_source(self) -> Ids:
         """By target: what is waited for."""
-        return self._arriving(self.dependencies.source)  # type: ignore[return-value]
+        return self._arriving(self.dependencies.source)
 
     @cached_property
     def incoming_lag(self) -> Times:
         """By target: how long after, in µs."""
-        return self._arriving(self.dependencies.lag_us)  # type: ignore[return-value]
+        return self._arriving(self.dependencies.lag_us)
 
     @cached_property
     def incoming_from_start(self) -> Flags:
         """By target: whether the lag counts from the source's start."""
-        return self._arriving(self.dependencies.from_start)  # type: ignore[return-value]
+        return self._arriving(self.dependencies.from_start)
 
     @cached_property
     def incoming_cause(self) -> Codes:
         """By target: why."""
-        return self._arriving(self.dependencies.cause)  # type: ignore[return-value]
+        return self._arriving(self.dependencies.cause)
 
     @cached_property
     def incoming(self) -> tuple[tuple[Dependency, ...], ...]:
-        """The dependencies of each task one by one, for those who look at a few; of a large graph they fill the memory."""
+        """The dependencies of each task as objects: handy for a few, and a heap of memory for a large graph."""
         found: list[list[Dependency]] = [[] for _ in range(len(self))]
         for dependency in self.dependencies:
             found[dependency.target].append(dependency)

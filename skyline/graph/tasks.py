@@ -175,7 +175,7 @@ class Tasks(Sequence[Task]):
         }
         return replace(self, **made, _rows=None)
 
-    def taken(self, chosen: Indices) -> Tasks:
+    def taken(self, chosen: Indices | Ids) -> Tasks:
         """The chosen rows, in that order; a row may come more than once."""
         lanes, lane = without_unused(self.lanes, self.lane[chosen])
         made = {column: frozen(getattr(self, column)[chosen], _DTYPES[column]) for column in _DTYPES}

@@ -86,7 +86,7 @@ def _replayed(trace: Trace, timeline: Timeline) -> list[Event]:
     lanes = _lanes(task.lane for task in tasks)
     events = _names(_REPLAYED, "replayed by the simulation", lanes)
     for task, start, end in zip(tasks, timeline.starts, timeline.ends, strict=True):
-        event = _span(task.name, task.phase.value, _REPLAYED, lanes[task.lane], start, end)
+        event = _span(task.name, task.phase.value, _REPLAYED, lanes[task.lane], float(start), float(end))
         events.append({**event, "args": {"line": _place(trace, task.line), "kind": task.kind.value}})
     return events
 

@@ -47,16 +47,16 @@ def critical_chain(timeline: Timeline) -> Ids:
     chain = np.empty(len(freed), np.int32)
     length = _walk_back(
         len(freed),
-        timeline.before,  # type: ignore[arg-type]
-        structure.incoming_offsets,  # type: ignore[arg-type]
-        structure.incoming_source,  # type: ignore[arg-type]
-        structure.incoming_lag,  # type: ignore[arg-type]
-        structure.incoming_from_start,  # type: ignore[arg-type]
-        timeline.starts,  # type: ignore[arg-type]
-        timeline.ends,  # type: ignore[arg-type]
-        freed,  # type: ignore[arg-type]
+        timeline.before,
+        structure.incoming_offsets,
+        structure.incoming_source,
+        structure.incoming_lag,
+        structure.incoming_from_start,
+        timeline.starts,
+        timeline.ends,
+        freed,
         int(np.argmax(freed)),
-        chain,  # type: ignore[arg-type]
+        chain,
     )
     return chain[:length][::-1]
 

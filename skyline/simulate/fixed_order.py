@@ -39,17 +39,17 @@ def run(
     free = np.zeros((max(lane_of, default=-1) + 1) if lanes is None else lanes)
     _pass(
         count + len(incoming_source),
-        order,  # type: ignore[arg-type]
-        lane_of,  # type: ignore[arg-type]
-        incoming_offsets,  # type: ignore[arg-type]
-        incoming_source,  # type: ignore[arg-type]
-        incoming_lag,  # type: ignore[arg-type]
-        incoming_from_start,  # type: ignore[arg-type]
-        durations,  # type: ignore[arg-type]
-        gaps,  # type: ignore[arg-type]
-        free,  # type: ignore[arg-type]
-        starts,  # type: ignore[arg-type]
-        ends,  # type: ignore[arg-type]
+        order,
+        lane_of,
+        incoming_offsets,
+        incoming_source,
+        incoming_lag,
+        incoming_from_start,
+        durations,
+        gaps,
+        free,
+        starts,
+        ends,
     )
     return starts, ends
 

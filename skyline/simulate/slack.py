@@ -22,15 +22,15 @@ def slack_us(timeline: Timeline) -> Times:
     latest = timeline.makespan_us - (freed - starts)
     _pass_back(
         len(starts) + len(structure.incoming_source),
-        timeline.order,  # type: ignore[arg-type]
-        timeline.before,  # type: ignore[arg-type]
-        structure.incoming_offsets,  # type: ignore[arg-type]
-        structure.incoming_source,  # type: ignore[arg-type]
-        structure.incoming_lag,  # type: ignore[arg-type]
-        structure.incoming_from_start,  # type: ignore[arg-type]
-        ends - starts,  # type: ignore[arg-type]
-        freed - starts,  # type: ignore[arg-type]
-        latest,  # type: ignore[arg-type]
+        timeline.order,
+        timeline.before,
+        structure.incoming_offsets,
+        structure.incoming_source,
+        structure.incoming_lag,
+        structure.incoming_from_start,
+        ends - starts,
+        freed - starts,
+        latest,
     )
     return np.maximum(0.0, latest - starts)
 

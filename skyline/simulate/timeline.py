@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -64,13 +65,7 @@ class Timeline:
 
     def iteration_ms(self, lane: str, skip: int = 1) -> float:
         """Milliseconds per iteration of ``lane`` in the steady state: the first ``skip`` ones are run-in."""
-        ends = self.iteration_ends_us(lane)
-        if not ends:
-            return 0.0
-        skip = min(skip, len(ends) - 1)
-        if skip == 0:
-            return ends[-1] / len(ends) / 1e3
-        return (ends[-1] - ends[skip - 1]) / (len(ends) - skip) / 1e3
+        return step_ms(self.iteration_ends_us(lane), skip)
 
     def utilisation(self) -> dict[str, float]:
         """The share of the makespan in which each lane is busy, gaps of CPU lanes included."""
@@ -81,3 +76,12 @@ class Timeline:
         )
         shares = np.minimum(1.0, busy / span) if span else np.zeros(len(lanes))
         return dict(zip(lanes, shares.tolist(), strict=True))
+
+
+def step_ms(ends_us: Sequence[float], skip: int = 1) -> float:
+    """Milliseconds per iteration by the ends of all, without the first ``skip``; but of one alone by that one."""
+    if not ends_us:
+        return 0.0
+    skip = min(skip, len(ends_us) - 1)
+    begin = ends_us[skip - 1] if skip else 0.0
+    return (ends_us[-1] - begin) / (len(ends_us) - skip) / 1e3

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from skyline.errors import UsageError
-from skyline.graph.task import Task, TaskKind, WorkClass, work_class
+from skyline.graph.scaling import scale
+from skyline.graph.selection import Criteria, select
+from skyline.graph.task import TaskKind, WorkClass, work_class
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.trace.shape import OperatorShape
@@ -14,6 +16,9 @@ from skyline.whatif.baseline import Baseline
 
 _FAST_ON_CPU = ("amx_bf16", "avx512_bf16")
 _HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
+_IN_MODEL = (Phase.FORWARD, Phase.BACKWARD)
+_HEAVY_TASKS = Criteria(work=_HEAVY, phase=_IN_MODEL, kind=(TaskKind.CPU, TaskKind.KERNEL))
+_LIGHT_KERNELS = Criteria(work=(WorkClass.OTHER,), phase=_IN_MODEL, kind=TaskKind.KERNEL)
 _HEAVY_FACTOR = Interval(0.5, 0.3, 0.85)
 """Time of a heavy operator or kernel in bfloat16 over that in float32; Daydream takes 1/3 on a 2080 Ti."""
 _OTHER_KERNEL_FACTOR = Interval(0.75, 0.5, 1.0)
@@ -44,7 +49,7 @@ class Amp:
             return Applicability.no("this CPU emulates bf16, it would be slower")
         if any(work_class(one.operator) in _HEAVY and _narrow(one) for one in baseline.profile.trace.shapes):
             return Applicability.no("its matrix products run in 16 bits already")
-        if not baseline.outline.select(_is_heavy):
+        if not len(select(baseline.outline, _HEAVY_TASKS)):
             return Applicability.no("no matrix product, convolution or attention was recorded")
         return Applicability(True, values=("bf16",), default="bf16")
 
@@ -53,18 +58,15 @@ class Amp:
         if value != "bf16":
             raise UsageError(f"amp={value} is not possible", hint="Only bf16 is: amp=bf16.")
         graph = scenario.graph
-        heavy = graph.select(_is_heavy)
-        light = graph.select(
-            lambda task: task.kind is TaskKind.KERNEL and _in_model(task) and task.work not in _HEAVY
-        )
+        heavy, light = select(graph, _HEAVY_TASKS), select(graph, _LIGHT_KERNELS)
         iterations = max(1, len(graph.iterations))
         below = above = 0.0
         for chosen, factor in ((heavy, _HEAVY_FACTOR), (light, _OTHER_KERNEL_FACTOR)):
-            spent_ms = sum(graph.durations[index] for index in chosen) / iterations / 1e3
+            spent_ms = float(graph.durations[chosen].sum()) / iterations / 1e3
             below += spent_ms * (factor.value - factor.low)
             above += spent_ms * (factor.high - factor.value)
         changed = scenario.changed(
-            graph.scale(heavy, _HEAVY_FACTOR.value).scale(light, _OTHER_KERNEL_FACTOR.value),
+            scale(scale(graph, heavy, _HEAVY_FACTOR.value), light, _OTHER_KERNEL_FACTOR.value),
             below_ms=below,
             above_ms=above,
             assumptions=(
@@ -78,14 +80,6 @@ class Amp:
 
 def _narrow(shape: OperatorShape) -> bool:
     return any(name in ("bfloat16", "float16") for name in shape.dtypes)
-
-
-def _in_model(task: Task) -> bool:
-    return task.phase in (Phase.FORWARD, Phase.BACKWARD)
-
-
-def _is_heavy(task: Task) -> bool:
-    return task.work in _HEAVY and _in_model(task) and task.kind in (TaskKind.CPU, TaskKind.KERNEL)
 
 
 def _with_smaller_activations(peak: Interval, share: float) -> Interval:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
+
+import numpy as np
 
 from skyline.graph.build import build, main_lane
 from skyline.graph.calibrate import calibrate, scale_host_to
@@ -12,7 +13,6 @@ from skyline.graph.graph import Graph
 from skyline.graph.part import Part, part_shares
 from skyline.graph.phases import phase_times
 from skyline.graph.step_cost import StepCost, step_cost
-from skyline.graph.task import Task
 from skyline.graph.threads import parallel_share
 from skyline.interval import Interval
 from skyline.memory.activations import batch_bytes
@@ -84,15 +84,13 @@ def baseline(profile: Profile) -> Baseline:
         billed = billed_us(timeline, lane)
         phases = billed_phases(timeline, billed)
     else:
-        billed = tuple(
-            duration + gap if task.lane == lane else 0.0
-            for task, duration, gap in zip(graph.tasks, graph.durations, graph.gaps, strict=True)
-        )
+        on_lane = graph.tasks.lane == graph.tasks.lane_code(lane)
+        billed = tuple(np.where(on_lane, graph.durations + graph.gaps, 0.0).tolist())
         phases = phase_times(graph, lane)
     return Baseline(
         profile,
         graph,
-        coalesce(graph, _without_line),
+        _without_lines(graph),
         lane,
         iteration_ms,
         timeline.iteration_ms(lane),
@@ -109,8 +107,9 @@ def baseline(profile: Profile) -> Baseline:
     )
 
 
-def _without_line(task: Task) -> Hashable:
-    return (task.kind, task.work, task.iteration, task.phase)
+def _without_lines(graph: Graph) -> Graph:
+    tasks = graph.tasks
+    return coalesce(graph, (tasks.kind, tasks.work, tasks.iteration, tasks.phase))
 
 
 def _fit_host(graph: Graph, lane: str, target_ms: float) -> Graph:

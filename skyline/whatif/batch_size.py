@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from skyline.graph.part import Part, part_of
+import numpy as np
+
+from skyline.graph.part import PARTS, Part, parts_of
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
 from skyline.predict.sizes import sizes_to_show
@@ -49,20 +53,18 @@ class BatchSize:
         ratio = curve.ratio(size)
         factors = curve.part_factors(size)
         told_apart = {part for part, ms in baseline.parts_ms.items() if ms > 0}
-        scaled = scenario.graph.scale_each(
-            {
-                index: factors[part if (part := part_of(task)) in told_apart else Part.REST]
-                if task.lane == baseline.lane
-                else ratio.value
-                for index, task in enumerate(scenario.graph.tasks)
-            },
-            gaps=True,
+        graph = scenario.graph
+        by_part = np.array([factors[part if part in told_apart else Part.REST] for part in PARTS])
+        on_lane = graph.tasks.lane == graph.tasks.lane_code(baseline.lane)
+        everything = select(graph)
+        scaled = scale(
+            graph, everything, np.where(on_lane, by_part[parts_of(graph.tasks)], ratio.value), gaps=True
         )
         # On several lanes the parts overlap; the curve is of whole iterations and has the last word.
         simulated = simulate(scaled).iteration_ms(baseline.lane)
         wanted = baseline.simulated_ms * ratio.value
         if simulated > 0:
-            scaled = scaled.scale(range(len(scaled.tasks)), wanted / simulated, gaps=True)
+            scaled = scale(scaled, everything, wanted / simulated, gaps=True)
         peak = curve.peak_bytes(size)
         extrapolated = curve.extrapolated(size)
         predicted = baseline.profile.prediction is not None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.graph.part import Part
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.phase import Phase
@@ -13,6 +15,7 @@ from skyline.whatif.baseline import Baseline
 from skyline.whatif.optimizer_cost import Update, fused_ms, update_of
 
 _FUSED_ON_CPU_SINCE = (2, 4)
+_ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +54,9 @@ class FusedOptimizer:
         now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
         predicted = fused_ms(baseline, unfused(baseline))
         factor = predicted.value / now_ms
-        chosen = scenario.graph.select(
-            lambda task: task.phase is Phase.OPTIMIZER and task.kind is not TaskKind.DATA
-        )
+        chosen = select(scenario.graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
         return scenario.changed(
-            scenario.graph.scale(chosen, factor, gaps=True),
+            scale(scenario.graph, chosen, factor, gaps=True),
             below_ms=predicted.value - predicted.low,
             above_ms=predicted.high - predicted.value,
             assumptions=(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from math import ceil
 
 from skyline.graph.coalesce import coalesce
-from skyline.graph.graph import Cause, Dependency, Graph, Structure
+from skyline.graph.dependency import Cause, Dependency
+from skyline.graph.graph import Graph
+from skyline.graph.insertion import Insertion, insert
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
 from skyline.graph.stitch import stitch
-from skyline.graph.task import Task, TaskKind
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND
 from skyline.simulate.engine import simulate
 from skyline.whatif.base import Applicability, Basis, Scenario, Semantics, Stage
 from skyline.whatif.baseline import Baseline
@@ -68,9 +72,7 @@ class NumWorkers:
     def transform(self, scenario: Scenario, value: str, baseline: Baseline) -> Scenario:
         """Simulate until the queues are in their steady state, then stretch all work to what the cores can do."""
         workers = whole_number(self.name, value)
-        graph = (
-            scenario.graph if len(scenario.graph.structure.lanes) > 1 else coalesce(scenario.graph, _roughly)
-        )
+        graph = scenario.graph if len(scenario.graph.structure.lanes) > 1 else _roughly(scenario.graph)
         needed = 2 * _PREFETCH * workers + 4
         size = self._batch_bytes(scenario, baseline)
         receive_us, send_us = _HAND_OVER_US + size / _MAPPED_BYTES_PER_US, size / _WRITTEN_BYTES_PER_US
@@ -87,7 +89,7 @@ class NumWorkers:
             best_ms, _contended_ms(baseline, slower_us, compute_us + receive_us, workers)
         )
         return scenario.changed(
-            moved.scale(range(len(moved.tasks)), likely_ms / free_ms if free_ms else 1.0, gaps=True),
+            scale(moved, select(moved), likely_ms / free_ms if free_ms else 1.0, gaps=True),
             below_ms=max(likely_ms - best_ms, _NEVER_LESS_SURE * likely_ms),
             above_ms=max(worst_ms - likely_ms, _NEVER_LESS_SURE * likely_ms),
             assumptions=(
@@ -103,21 +105,23 @@ class NumWorkers:
         return float(baseline.batch_bytes)
 
 
-def _roughly(task: Task) -> Hashable:
-    return (task.iteration, task.kind is TaskKind.DATA)
+def _roughly(graph: Graph) -> Graph:
+    """With one task for each stretch of loading and of all else, which is all that queues of batches notice."""
+    tasks = graph.tasks
+    return coalesce(graph, (tasks.iteration, tasks.kind == KIND[TaskKind.DATA]))
 
 
 def _loader_and_compute_us(graph: Graph, lane: str) -> tuple[float, float]:
     """Per iteration: time on the lane inside loaders, and all other time."""
-    load = compute = 0.0
-    for task, duration, gap in zip(graph.tasks, graph.durations, graph.gaps, strict=True):
-        if task.lane == lane:
-            if task.kind is TaskKind.DATA:
-                load += duration + gap
-            else:
-                compute += duration + gap
+    tasks = graph.tasks
+    times_us = graph.durations + graph.gaps
+    on_lane = tasks.lane == tasks.lane_code(lane)
+    loading = tasks.kind == KIND[TaskKind.DATA]
     count = max(1, len(graph.iterations))
-    return load / count, compute / count
+    return (
+        float(times_us[on_lane & loading].sum()) / count,
+        float(times_us[on_lane & ~loading].sum()) / count,
+    )
 
 
 def _with_workers(graph: Graph, lane: str, workers: int, receive_us: float, send_us: float) -> Graph:
@@ -125,23 +129,20 @@ def _with_workers(graph: Graph, lane: str, workers: int, receive_us: float, send
 
     A worker starts a batch when the one ``_PREFETCH`` of its own batches ago has been taken from its queue.
     """
-    fetches = graph.select(lambda task: task.kind is TaskKind.DATA and task.lane == lane)
-    tasks = list(graph.tasks)
-    durations = list(graph.durations)
-    gaps = list(graph.gaps)
-    dependencies = list(graph.structure.dependencies)
-    for number, fetch in enumerate(fetches):
-        loading = len(tasks)
-        tasks.append(replace(graph.tasks[fetch], name="load", lane=f"worker {number % workers}"))
-        durations.append(graph.durations[fetch] + graph.gaps[fetch] + send_us)
-        gaps.append(0.0)
-        durations[fetch] = receive_us
-        gaps[fetch] = 0.0
-        dependencies.append(Dependency(loading, fetch, Cause.LOADER))
-        queued = number - _PREFETCH * workers
-        if queued >= 0:
-            dependencies.append(Dependency(fetches[queued], loading, Cause.LOADER))
-    return Graph(Structure(tuple(tasks), tuple(dependencies)), tuple(durations), tuple(gaps))
+    fetches = select(graph, kind=TaskKind.DATA, lane=lane)
+    durations, gaps = graph.durations.copy(), graph.gaps.copy()
+    durations[fetches], gaps[fetches] = receive_us, 0.0
+    loads: list[Insertion] = []
+    waits: list[Dependency] = []
+    loading_us: list[float] = (graph.durations + graph.gaps)[fetches].tolist()
+    for number, fetch in enumerate(map(int, fetches)):
+        worker = replace(graph.tasks[fetch], name="load", lane=f"worker {number % workers}")
+        loads.append(Insertion(worker, loading_us[number] + send_us, after=fetch - 1))
+        load = len(graph) + number
+        waits.append(Dependency(load, fetch, Cause.LOADER))
+        if number >= _PREFETCH * workers:
+            waits.append(Dependency(int(fetches[number - _PREFETCH * workers]), load, Cause.LOADER))
+    return insert(graph.with_times(durations, gaps), loads, waits)
 
 
 def _core_bound_ms(baseline: Baseline, load_us: float, compute_us: float) -> float:

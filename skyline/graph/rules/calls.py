@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.graph.column import Ids
+from skyline.graph.column import Ids, Times
 from skyline.trace.kineto.category import GPU_WORK, Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
@@ -21,6 +21,8 @@ class GpuWork:
     """Row of the call that started it; -1 where it was launched before the recording began."""
     lane: Ids
     """Number of its stream, counting those of all devices."""
+    start_us: Times
+    end_us: Times
 
     def __len__(self) -> int:
         return len(self.event)
@@ -49,4 +51,5 @@ def gpu_work(trace: ProfilerTrace) -> GpuWork:
         place = np.minimum(np.searchsorted(known, wanted), len(calls) - 1)
         found = (known[place] == wanted) & (wanted != 0) & (trace.start_us[calls[place]] <= trace.start_us[rows])
         call[found] = calls[place[found]]
-    return GpuWork(rows.astype(np.int32), call, lane)
+    start = trace.start_us[rows]
+    return GpuWork(rows.astype(np.int32), call, lane, start, start + trace.duration_us[rows])

@@ -73,6 +73,10 @@ BOOKKEEPING = frozenset({"trace", "cpu_instant_event", "external_correlation", "
 """Categories that are no work: left out without a word."""
 
 
+NAMED_RANGES = ("ProfilerStep", "enumerate(DataLoader)#", "Optimizer.step#", "Optimizer.zero_grad#")
+"""How ranges begin that PyTorch names itself: operators to the profilers of 2020 and 2021, annotations since."""
+
+
 def category_of(written: str, place: int | str) -> Category | None:
     """The kind that a category's text, in any spelling, stands for; None where it is unknown.
 

@@ -4,35 +4,37 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skyline.trace.kineto.category import BOOKKEEPING, Category, category_of
+from skyline.trace.kineto.category import BOOKKEEPING, NAMED_RANGES, Category, category_of
 from skyline.trace.kineto.event import Arguments, Event, ExactEvent
 from skyline.trace.kineto.event_stream import Stretch
 from skyline.trace.kineto.notes import NoteKind, Notes
-from skyline.trace.kineto.table import Strings, integers
+from skyline.trace.kineto.table import Strings, chosen, integers
 
 _DAY_US = 86_400e6
 _NONE = Arguments()
 _UNKNOWN = -1
+_IN_PROCESS = "in process "
 _BOOKKEEPING = -2
 
-_INTEGERS: dict[str, Callable[[Arguments], int]] = {
-    "correlation": lambda given: given.correlation,
-    "external_id": lambda given: given.external or given.external_2020,
-    "device": lambda given: given.device,
-    "stream": lambda given: given.stream,
-    "sequence": lambda given: given.sequence,
-    "forward_thread": lambda given: given.forward_thread,
-    "record_function": lambda given: given.record_function,
-    "size_bytes": lambda given: given.size,
-    "python_id": lambda given: given.python_id,
-    "python_parent": lambda given: given.python_parent or 0,
-    "python_module": lambda given: given.python_module,
+# Columns that are an argument as it stands.
+_PLAIN = {
+    "correlation": attrgetter("correlation"),
+    "device": attrgetter("device"),
+    "stream": attrgetter("stream"),
+    "sequence": attrgetter("sequence"),
+    "forward_thread": attrgetter("forward_thread"),
+    "record_function": attrgetter("record_function"),
+    "size_bytes": attrgetter("size"),
+    "python_id": attrgetter("python_id"),
+    "python_module": attrgetter("python_module"),
 }
 
 
@@ -44,8 +46,8 @@ class Columns:
         self.places: dict[tuple[int | str, int | str], int] = {}
         """(process, thread) as written, numbered; on a GPU these are device and stream."""
         self.thread_names: dict[tuple[str, str], str] = {}
-        self.categories: dict[tuple[str, str], int] = {}
-        """(category as written, process where there is none) with its kind."""
+        self.categories: dict[str, int] = {}
+        """Categories as written, with their kind."""
         self.base_us: int | None = None
         """Times are kept relative to this, so that a float holds them."""
         self._parts: dict[str, list[NDArray[Any]]] = {}
@@ -61,28 +63,32 @@ class Columns:
     def take(self, stretch: Stretch) -> None:
         """Add some events. What is no work, or cannot be used, is noted where it matters."""
         spans: list[Event | ExactEvent] = []
+        allocations: list[Event | ExactEvent] = []
         for event in stretch:
             if event.ph == "X":
                 spans.append(event)
-            elif event.ph == "i" or event.ph == "I":
-                self._take_instant(event)
+            elif event.name == "[memory]" and event.args is not None:
+                allocations.append(event)
             elif event.ph == "M" and event.name == "thread_name" and event.args is not None:
                 self.thread_names[str(event.pid), str(event.tid)] = str(event.args.thread_name)
-        kinds = np.array([self._kind(event) for event in spans], np.int16)
+        kinds = np.fromiter(map(self._kind, spans), np.int16, len(spans))
         start = self._times(spans)
         duration = np.array([event.dur for event in spans], np.float64)
         timed = np.isfinite(start) & np.isfinite(duration)
         sane = timed & (duration >= 0) & (duration <= _DAY_US)
         wanted = kinds >= 0
-        missing = NoteKind.LEFT_OUT
-        self._notes.add(missing, "{count} events without a start or a duration", int((wanted & ~timed).sum()))
-        absurd = int((wanted & timed & ~sane).sum())
-        self._notes.add(missing, "{count} events with a negative duration or one of over a day", absurd)
-        rows = np.flatnonzero(wanted & sane)
-        if len(rows):
-            kept = [spans[row] for row in rows.tolist()]
+        for what, which in (
+            ("Events without a start or a duration", wanted & ~timed),
+            ("Events with a negative duration or one of over a day", wanted & timed & ~sane),
+        ):
+            self._notes.count(NoteKind.LEFT_OUT, what, int(which.sum()))
+        rows = chosen(wanted & sane)
+        if rows:
+            kept = [spans[row] for row in rows]
             self._add(category=kinds[rows].astype(np.uint8), start_us=start[rows], duration_us=duration[rows])
             self._take_spans(kept, kinds[rows])
+        if allocations:
+            self._take_allocations(allocations)
 
     def unknown_categories(self) -> list[tuple[str, int]]:
         """Categories that stand for nothing known, with how many events had them."""
@@ -104,17 +110,19 @@ class Columns:
             module_path=self.strings.numbers([given.module_path for given in arguments]),
             shapes=self.strings.numbers_of_json([given.shapes or given.shapes_2020 for given in arguments]),
             types=self.strings.numbers_of_json([given.types for given in arguments]),
-            **{name: integers([get(given) for given in arguments]) for name, get in _INTEGERS.items()},
+            external_id=integers([given.external or given.external_2020 for given in arguments]),
+            python_parent=integers([given.python_parent or 0 for given in arguments]),
+            **{name: integers(list(map(get, arguments))) for name, get in _PLAIN.items()},
         )
         self._take_waits(arguments, kinds)
         self._take_collectives(arguments)
         self._count += len(spans)
 
     def _take_waits(self, arguments: Sequence[Arguments], kinds: NDArray[np.int16]) -> None:
-        rows = np.flatnonzero(kinds == Category.SYNC)
-        given = [arguments[row] for row in rows.tolist()]
+        rows = chosen(kinds == int(Category.SYNC))
+        given = [arguments[row] for row in rows]
         self._add(
-            wait_event=rows + self._count,
+            wait_event=np.array(rows, np.int64) + self._count,
             wait_kind=self.strings.numbers([one.wait_kind for one in given]),
             wait_stream=integers([one.wait_stream for one in given]),
             wait_recorded_by=integers([one.wait_recorded_by for one in given]),
@@ -136,30 +144,28 @@ class Columns:
             collective_ranks=self.strings.numbers_of_json([one.ranks for one in given]),
         )
 
-    def _take_instant(self, event: Event | ExactEvent) -> None:
-        if event.name != "[memory]" or event.args is None:
-            return
-        time = self._times([event])
-        if not np.isfinite(time[0]):
-            return
-        given = event.args
-        device = given.memory_device if given.memory_device_type else -1
+    def _take_allocations(self, instants: Sequence[Event | ExactEvent]) -> None:
+        time = self._times(instants)
+        rows = chosen(np.isfinite(time))
+        given = [instants[row].args or _NONE for row in rows]
         self._add(
-            memory_time=time,
-            memory_bytes=integers([given.memory_bytes]),
-            memory_device=integers([device]),
-            memory_allocated=integers([given.memory_allocated]),
+            memory_time=time[rows],
+            memory_bytes=integers([one.memory_bytes for one in given]),
+            memory_device=integers([one.memory_device if one.memory_device_type else -1 for one in given]),
+            memory_allocated=integers([one.memory_allocated for one in given]),
         )
 
     def _kind(self, event: Event | ExactEvent) -> int:
-        place = event.pid if not event.cat and isinstance(event.pid, str) else ""
-        kind = self.categories.get((event.cat, place))
+        written = event.cat or f"{_IN_PROCESS}{event.pid}"
+        kind = self.categories.get(written)
         if kind is None:
             known = category_of(event.cat, event.pid)
             kind = int(known) if known is not None else _UNKNOWN
             if event.cat.lower() in BOOKKEEPING:
                 kind = _BOOKKEEPING
-            self.categories[event.cat, place] = kind
+            self.categories[written] = kind
+        if kind == Category.CPU_OP and event.name.startswith(NAMED_RANGES):
+            return int(Category.ANNOTATION)
         if kind == _UNKNOWN:
             given = event.args or _NONE
             if given.stream >= 0 and given.correlation > 0:
@@ -169,11 +175,21 @@ class Columns:
 
     def _times(self, events: Sequence[Event | ExactEvent]) -> NDArray[np.float64]:
         if self.base_us is None:
-            times = (float(event.ts) for event in events)
+            times = (_difference(event.ts, 0) for event in events)
             first = next((time for time in times if math.isfinite(time)), None)
             if first is None:
-                return np.full(len(events), np.nan)
+                return np.zeros(len(events)) + np.nan
             self.base_us = int(first)
         base = self.base_us
         # Of exact times the difference is taken before it becomes a float.
-        return np.array([float(event.ts - base) for event in events], np.float64)
+        try:
+            return np.array([float(event.ts - base) for event in events], np.float64)
+        except (ArithmeticError, ValueError):
+            return np.array([_difference(event.ts, base) for event in events], np.float64)
+
+
+def _difference(time: float | Decimal, base: int) -> float:
+    try:
+        return float(time - base)
+    except (ArithmeticError, ValueError):
+        return math.nan

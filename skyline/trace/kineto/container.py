@@ -20,7 +20,11 @@ _OTHERS: tuple[tuple[bytes, str, str], ...] = (
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "Unpack it first: zstd -d FILE."),
     (b"BZh", "compressed with bzip2", "Unpack it first: bunzip2 FILE."),
     (b"\xfd7zXZ\x00", "compressed with xz", "Unpack it first: xz -d FILE."),
-    (b"SQLite format 3", "a SQLite database, as Nsight Systems exports", "Record with torch.profiler instead."),
+    (
+        b"SQLite format 3",
+        "a SQLite database, as Nsight Systems exports",
+        "Record with torch.profiler instead.",
+    ),
     (b"\x80\x02", "a pickle", "A memory snapshot is no profiler trace: name what export_chrome_trace wrote."),
     (b"\x80\x04", "a pickle", "A memory snapshot is no profiler trace: name what export_chrome_trace wrote."),
 )
@@ -70,9 +74,9 @@ def _unpacked(raw: Iterator[bytes], notes: Notes) -> Iterator[bytes]:
                         break
                     unpacker = zlib.decompressobj(_GZIP_WINDOW)
     except zlib.error:
-        notes.add(NoteKind.CUT_OFF, "The compressed file is damaged: what comes before the damage was read")
+        notes.say(NoteKind.CUT_OFF, "The compressed file is damaged: what comes before the damage was read")
         return
     if not unpacker.eof:
         if text := unpacker.flush():
             yield text
-        notes.add(NoteKind.CUT_OFF, "The compressed file breaks off: what comes before was read")
+        notes.say(NoteKind.CUT_OFF, "The compressed file breaks off: what comes before was read")

@@ -7,6 +7,7 @@ from decimal import Decimal
 import msgspec
 
 NAN = float("nan")
+NOTHING = msgspec.Raw(b"")
 
 
 class Arguments(msgspec.Struct, gc=False, rename=None):
@@ -26,9 +27,9 @@ class Arguments(msgspec.Struct, gc=False, rename=None):
     python_module: int = msgspec.field(name="Python module id", default=-1)
     stack: str = msgspec.field(name="Call stack", default="")
     module_path: str = msgspec.field(name="Module Hierarchy", default="")
-    shapes: msgspec.Raw = msgspec.field(name="Input Dims", default=msgspec.Raw(b""))
-    shapes_2020: msgspec.Raw = msgspec.field(name="Input dims", default=msgspec.Raw(b""))
-    types: msgspec.Raw = msgspec.field(name="Input type", default=msgspec.Raw(b""))
+    shapes: msgspec.Raw = msgspec.field(name="Input Dims", default=NOTHING)
+    shapes_2020: msgspec.Raw = msgspec.field(name="Input dims", default=NOTHING)
+    types: msgspec.Raw = msgspec.field(name="Input type", default=NOTHING)
     wait_kind: str = msgspec.field(name="cuda_sync_kind", default="")
     wait_stream: int = msgspec.field(name="wait_on_stream", default=-1)
     wait_recorded_by: int = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=0)
@@ -39,7 +40,7 @@ class Arguments(msgspec.Struct, gc=False, rename=None):
     group: str | int = msgspec.field(name="Process Group Name", default="")
     group_2023: str | int = msgspec.field(name="Process Group ID", default="")
     group_size: int = msgspec.field(name="Group size", default=0)
-    ranks: msgspec.Raw = msgspec.field(name="Process Group Ranks", default=msgspec.Raw(b""))
+    ranks: msgspec.Raw = msgspec.field(name="Process Group Ranks", default=NOTHING)
     memory_bytes: int = msgspec.field(name="Bytes", default=0)
     memory_device: int = msgspec.field(name="Device Id", default=-1)
     memory_device_type: int = msgspec.field(name="Device Type", default=0)

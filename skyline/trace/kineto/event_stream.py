@@ -21,6 +21,7 @@ from skyline.trace.kineto.window import Window
 _LONGEST_STRETCH = 8 << 20
 _SHORTEST_STRETCH = 32 << 10
 _LONGEST_EVENT = 4 << 20
+_BETWEEN_EVENTS = b" \t\r\n,"
 _BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 _START_OF_EVENT = re.compile(rb'\{\s*"(?:ph|cat|name|pid|tid|ts)"\s*:')
 _TIME_BEYOND_FLOAT = re.compile(rb'"ts"\s*:\s*\d{14,}\.\d*[1-9]')
@@ -32,9 +33,14 @@ def stretches(window: Window, notes: Notes) -> Iterator[Stretch]:
     """Events from a window that stands behind the ``[`` of a list, to the ``]``, which is passed."""
     window.fill(_LONGEST_STRETCH)
     exact = _TIME_BEYOND_FLOAT.search(window.data, window.at, window.at + _LONGEST_STRETCH) is not None
-    decoder = msgspec.json.Decoder(list[ExactEvent]) if exact else msgspec.json.Decoder(list[Event])
+    # Not strict: early versions wrote numbers as strings.
+    if exact:
+        decoder = msgspec.json.Decoder(list[ExactEvent], strict=False)
+    else:
+        decoder = msgspec.json.Decoder(list[Event], strict=False)
     size = _LONGEST_STRETCH
     while True:
+        window.skip(_BETWEEN_EVENTS)
         window.fill(size)
         cut, after = _last_boundary(window.data, window.at, window.at + size)
         if cut:
@@ -71,30 +77,30 @@ def _one_by_one(window: Window, notes: Notes) -> tuple[list[Event], bool]:
     found: list[Event] = []
     passed = 0
     while passed < _SHORTEST_STRETCH:
-        following = window.skip(b" \t\r\n,")
+        following = window.skip(_BETWEEN_EVENTS)
         if following == b"]":
             window.at += 1
             return found, True
         if following == b"}":
             window.at += 1
-            notes.add(NoteKind.LEFT_OUT, "{count} stretches of the file are damaged")
+            notes.count(NoteKind.LEFT_OUT, "Damaged stretches of the list of events")
             continue
         text = window.value(_LONGEST_EVENT) if following else b""
         if text is None:
             if not _skip_damage(window):
-                notes.add(NoteKind.CUT_OFF, "The file ends in the middle of an event")
+                notes.say(NoteKind.CUT_OFF, "The file ends in the middle of an event")
                 return found, True
-            notes.add(NoteKind.LEFT_OUT, "{count} stretches of the file are damaged")
+            notes.count(NoteKind.LEFT_OUT, "Damaged stretches of the list of events")
             continue
         if not text:
-            notes.add(NoteKind.CUT_OFF, "The file ends before its list of events does")
+            notes.say(NoteKind.CUT_OFF, "The file ends before its list of events does")
             return found, True
         passed += len(text)
         event = salvaged(text)
         if event is not None:
             found.append(event)
             continue
-        notes.add(NoteKind.LEFT_OUT, "{count} entries of the list of events are unreadable")
+        notes.count(NoteKind.LEFT_OUT, "Unreadable entries of the list of events")
         # A quote too many makes one entry of several: whole ones may lie inside.
         if inner := _START_OF_EVENT.search(text, 1):
             window.at += inner.start() - len(text)

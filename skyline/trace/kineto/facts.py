@@ -73,4 +73,6 @@ def _whole(given: object, otherwise: int) -> int:
         given = int(given) if given.lstrip("-").isdecimal() and len(given) < 20 else None
     if isinstance(given, float) and given.is_integer() and abs(given) < 2**63:
         given = int(given)
-    return given if isinstance(given, int) and not isinstance(given, bool) and abs(given) < 2**63 else otherwise
+    return (
+        given if isinstance(given, int) and not isinstance(given, bool) and abs(given) < 2**63 else otherwise
+    )

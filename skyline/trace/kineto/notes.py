@@ -1,4 +1,4 @@
-"""What reading had to repair, leave out or do without: counted while reading, said in sentences."""
+"""What reading had to repair, leave out or do without."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ class NoteKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One sentence about the file. ``count`` events (or other things) are concerned."""
+    """One remark about the file. ``count`` things are concerned; 0 where it is about the file itself."""
 
     kind: NoteKind
     text: str
-    count: int = 1
+    count: int = 0
 
     def __str__(self) -> str:
-        return f"{self.text} ({self.kind.value})"
+        return f"{self.text}: {self.count} ({self.kind.value})" if self.count else self.text
 
 
 @dataclass(slots=True)
 class Notes:
-    """Collects while a file is read; sentences may hold ``{count}``."""
+    """Collects remarks while a file is read."""
 
     _found: dict[tuple[NoteKind, str], int] = field(default_factory=dict[tuple[NoteKind, str], int])
 
-    def add(self, kind: NoteKind, text: str, count: int = 1) -> None:
-        """Count something; nothing is noted for a count of 0."""
+    def say(self, kind: NoteKind, text: str) -> None:
+        """Remark something about the file, once however often it is said."""
+        self._found.setdefault((kind, text), 0)
+
+    def count(self, kind: NoteKind, what: str, count: int = 1) -> None:
+        """Count things that something happened to; none are worth no remark."""
         if count:
-            self._found[kind, text] = self._found.get((kind, text), 0) + count
+            self._found[kind, what] = self._found.get((kind, what), 0) + count
 
     def all(self) -> tuple[Note, ...]:
-        """Every note so far."""
-        return tuple(
-            Note(kind, text.replace("{count}", str(count)), count)
-            for (kind, text), count in self._found.items()
-        )
+        """Every remark so far."""
+        return tuple(Note(kind, text, count) for (kind, text), count in self._found.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,10 @@ from skyline.trace.kineto.container import pieces
 from skyline.trace.kineto.facts import facts_of
 from skyline.trace.kineto.notes import NoteKind, Notes
 from skyline.trace.kineto.places import places_of
-from skyline.trace.kineto.profiler_trace import Allocations, Collectives, ProfilerTrace, Waits
+from skyline.trace.kineto.profiler_trace import HostThread, ProfilerTrace
 from skyline.trace.kineto.root import Root
+from skyline.trace.kineto.side_tables import allocations_of, collectives_of, waits_of
 from skyline.trace.kineto.steps import steps_of
-from skyline.trace.kineto.table import small
 from skyline.trace.kineto.window import Window
 
 _DAY_US = 86_400e6
@@ -38,8 +38,8 @@ def read(path: Path) -> ProfilerTrace:
     for stretch in root.stretches():
         columns.take(stretch)
     for name, count in columns.unknown_categories():
-        what = f"of category {name}" if name else "without a category"
-        notes.add(NoteKind.LEFT_OUT, f"{{count}} events {what}", count)
+        what = f"Events of the unknown category {name}" if name else "Events without a category"
+        notes.count(NoteKind.LEFT_OUT, what, count)
     return _trace(columns, root, notes, path)
 
 
@@ -49,11 +49,12 @@ def _trace(columns: Columns, root: Root, notes: Notes, path: Path) -> ProfilerTr
     duration: NDArray[np.float64] = columns.joined("duration_us", np.float64)
     if not len(start):
         raise UsageError(
-            f"{path} holds no event with a time", hint="Record again; the schedule may have had no active step."
+            f"{path} holds no event with a time",
+            hint="Record again; the schedule may have had no active step.",
         )
     near = np.abs(start - np.median(start)) <= _DAY_US
     far = len(start) - int(near.sum())
-    notes.add(NoteKind.LEFT_OUT, "{count} events that lie more than a day from the rest", far)
+    notes.count(NoteKind.LEFT_OUT, "Events that lie more than a day from the rest", far)
     integer = {
         name: columns.joined(name, np.int64)
         for name in (
@@ -78,14 +79,14 @@ def _trace(columns: Columns, root: Root, notes: Notes, path: Path) -> ProfilerTr
         name: columns.joined(name, np.int32)[order]
         for name in ("name", "stack", "module_path", "shapes", "types")
     }
-    now_at = np.full(len(near), -1, np.int32)
+    now_at = -np.ones(len(near), np.int32)
     now_at[order] = np.arange(len(order), dtype=np.int32)
-    waits, collectives = _waits(columns, now_at), _collectives(columns, now_at)
+    waits, collectives = waits_of(columns, now_at), collectives_of(columns, now_at)
     strings = columns.strings.all()
     facts = facts_of(root.facts)
-    processes = {places.threads[row].process for row in np.unique(places.thread[category == Category.CPU_OP])}
+    processes = _processes(places.threads, places.thread[category == int(Category.CPU_OP)])
     if len(processes) > 1:
-        notes.add(NoteKind.DOUBTFUL, f"The file holds operators of {len(processes)} processes", len(processes))
+        notes.count(NoteKind.DOUBTFUL, "Processes whose operators the file holds", len(processes))
     return ProfilerTrace(
         category=category,
         start_us=start,
@@ -112,7 +113,7 @@ def _trace(columns: Columns, root: Root, notes: Notes, path: Path) -> ProfilerTr
         steps=steps_of(strings, text["name"], category, start, duration),
         waits=waits,
         collectives=collectives,
-        allocations=_allocations(columns, first),
+        allocations=allocations_of(columns, first),
         devices=facts.devices,
         base_ns=facts.base_ns + (columns.base_us or 0) * 1000 + round(first * 1000),
         duration_total_us=float((start + duration).max()),
@@ -142,58 +143,21 @@ def _order(
     return np.lexsort((began, category, -duration, start))
 
 
-def _waits(columns: Columns, now_at: NDArray[np.int32]) -> Waits:
-    event = now_at[columns.joined("wait_event", np.int64)]
-    kept = np.argsort(event, kind="stable")[int((event < 0).sum()) :]
-    return Waits(
-        event=event[kept],
-        kind=columns.joined("wait_kind", np.int32)[kept],
-        stream=small(columns.joined("wait_stream", np.int64))[kept],
-        recorded_by=columns.joined("wait_recorded_by", np.int64)[kept],
-    )
-
-
-def _collectives(columns: Columns, now_at: NDArray[np.int32]) -> Collectives:
-    event = now_at[columns.joined("collective_event", np.int64)]
-    kept = np.argsort(event, kind="stable")[int((event < 0).sum()) :]
-
-    def column(name: str, kind: type[np.generic]) -> NDArray[Any]:
-        return columns.joined(name, kind)[kept]
-
-    return Collectives(
-        event=event[kept],
-        name=column("collective_name", np.int32),
-        element_type=column("collective_type", np.int32),
-        elements_in=column("collective_in", np.int64),
-        elements_out=column("collective_out", np.int64),
-        group=column("collective_group", np.int32),
-        group_size=column("collective_size", np.int32),
-        ranks=column("collective_ranks", np.int32),
-    )
-
-
-def _allocations(columns: Columns, first: float) -> Allocations:
-    time: NDArray[np.float64] = columns.joined("memory_time", np.float64) - first
-    order = np.argsort(time, kind="stable")
-    return Allocations(
-        time_us=time[order],
-        size_bytes=columns.joined("memory_bytes", np.int64)[order],
-        device=small(columns.joined("memory_device", np.int64))[order],
-        allocated_bytes=columns.joined("memory_allocated", np.int64)[order],
-    )
+def _processes(threads: tuple[HostThread, ...], used: NDArray[np.int32]) -> set[str]:
+    return {threads[row].process for row in cast("list[int]", np.unique(used).tolist())}
 
 
 def _dialect(columns: Columns, *, bare: bool) -> str:
-    if all(not written for written, _ in columns.categories):
+    if "in process CPU functions" in columns.categories:
         return "autograd"
-    if any(written == "Operator" for written, _ in columns.categories):
+    if "Operator" in columns.categories:
         return "2020" if bare else "2021"
     return "current"
 
 
 def _vendor(strings: tuple[str, ...], name: NDArray[np.int32], category: NDArray[np.uint8]) -> str:
     called = np.unique(name[(category == Category.RUNTIME) | (category == Category.DRIVER)])
-    calls = [strings[row] for row in called.tolist()]
+    calls = [strings[row] for row in cast("list[int]", called.tolist())]
     if any(call.startswith("hip") for call in calls):
         return "amd"
     return "nvidia" if any(call.startswith("cu") for call in calls) else ""

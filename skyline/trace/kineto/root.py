@@ -59,6 +59,8 @@ class Root:
         while True:
             following = window.skip(b" \t\r\n,")
             if following in (b"", b"}"):
+                if not following:
+                    self._notes.say(NoteKind.CUT_OFF, "The file ends before its outermost brace closes")
                 return False
             key = window.value(_LONGEST_FACT) if following == b'"' else None
             if key is None or window.skip() != b":":
@@ -76,7 +78,7 @@ class Root:
                 try:
                     self.facts[name] = msgspec.json.decode(value)
                 except UNREADABLE:
-                    self._notes.add(NoteKind.LEFT_OUT, f"What the file says under {name} is unreadable")
+                    self._notes.say(NoteKind.LEFT_OUT, f"What the file says under {name} is unreadable")
 
     def _search_for_events(self) -> bool:
         """The head is damaged: go on at the events, wherever they start."""
@@ -84,11 +86,11 @@ class Root:
         while True:
             if found := _EVENTS.search(window.data, window.at):
                 window.at = found.end()
-                self._notes.add(NoteKind.REPAIRED, "What stands before or after the events is damaged")
+                self._notes.say(NoteKind.REPAIRED, "What stands before or after the events is damaged")
                 return True
             window.at = max(window.at, len(window.data) - 64)
             if not window.more():
-                self._notes.add(NoteKind.CUT_OFF, "What stands around the events is damaged or breaks off")
+                self._notes.say(NoteKind.CUT_OFF, "What stands around the events is damaged or breaks off")
                 return False
 
     def _refusal(self) -> UsageError:

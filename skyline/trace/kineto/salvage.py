@@ -22,7 +22,7 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def salvaged(text: bytes) -> Event | None:
     """The event in ``text``, fields of a wrong type replaced by "not said"; None where it is no object at all."""
     try:
-        return msgspec.json.decode(text, type=Event)
+        return msgspec.json.decode(text, type=Event, strict=False)
     except UNREADABLE:
         pass
     for attempt in (text, _mended(text)):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+from skyline.trace.kineto.event import NOTHING
 
 _GREATEST = 2**63 - 1
 
@@ -16,7 +19,7 @@ class Strings:
 
     def __init__(self) -> None:
         self._number: dict[str, int] = {"": 0}
-        self._raw: dict[bytes, int] = {b"": 0}
+        self._json: dict[bytes, int] = {b"": 0}
 
     def numbers(self, texts: Sequence[str]) -> NDArray[np.int32]:
         """The number of each text; unknown ones get the next."""
@@ -27,13 +30,16 @@ class Strings:
 
     def numbers_of_json(self, values: Iterable[msgspec.Raw]) -> NDArray[np.int32]:
         """The number of each JSON value, as text."""
-        known = self._raw
+        known = self._json
         found: list[int] = []
         for value in values:
+            if value is NOTHING:
+                found.append(0)
+                continue
             text = bytes(value)
             number = known.get(text)
             if number is None:
-                number = known[text] = int(self.numbers([text.decode("utf-8", "replace")])[0])
+                number = known[text] = int(self.numbers([text.decode("utf-8", "replace").strip('"')])[0])
             found.append(number)
         return np.array(found, np.int32)
 
@@ -50,12 +56,16 @@ def integers(values: Sequence[int]) -> NDArray[np.int64]:
         return np.array([value if -_GREATEST <= value <= _GREATEST else 0 for value in values], np.int64)
 
 
+def chosen(where: NDArray[np.bool_]) -> list[int]:
+    """The rows at which a condition holds."""
+    return cast("list[int]", np.flatnonzero(where).tolist())
+
+
 def small(values: NDArray[np.int64]) -> NDArray[np.int32]:
     """As 32-bit numbers. Greater ones (handles instead of counted ids) are numbered anew, from 2^30 on."""
     strange = (values > 2**30 - 1) | (values < -(2**30))
-    if not strange.any():
-        return values.astype(np.int32)
-    mapped = values.copy()
-    _, numbers = np.unique(values[strange], return_inverse=True)
-    mapped[strange] = numbers + 2**30
-    return mapped.astype(np.int32)
+    if strange.any():
+        _, numbers = np.unique(values[strange], return_inverse=True)
+        values = np.array(values)
+        values[strange] = numbers + 2**30
+    return values.astype(np.int32)

@@ -3,11 +3,13 @@ from __future__ import annotations
 from dataclasses import astuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyline.graph.build import build
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.simulate.critical_path import critical_path, critical_tasks
 from skyline.simulate.engine import simulate
@@ -58,7 +60,7 @@ def test_a_gpu_bound_step_follows_its_kernels_and_a_host_bound_one_does_not(reco
     bound = build(recorded_gpu(kernel_us=500))
     free = build(recorded_gpu(kernel_us=1))
     for graph, expected in ((bound, 0.5), (free, 1.0)):
-        halved = graph.scale(graph.select(lambda task: task.kind is TaskKind.KERNEL), 0.5)
+        halved = scale(graph, select(graph, kind=TaskKind.KERNEL), 0.5)
         ratio = simulate(halved).iteration_ms("main") / simulate(graph).iteration_ms("main")
         assert ratio == pytest.approx(expected, abs=0.02)
 
@@ -83,48 +85,33 @@ def test_the_critical_path_of_a_cpu_step_is_loading_and_computing(profile):
     assert (shares.data, shares.cpu) == pytest.approx((2 / 12, 10 / 12))
 
 
-@st.composite
-def graphs(draw):
-    count = draw(st.integers(1, 12))
-    lanes = [draw(st.sampled_from("abc")) for _ in range(count)]
-    tasks = tuple(
-        Task(f"t{i}", draw(st.sampled_from(list(TaskKind))), WorkClass.OTHER, lane, Phase.FORWARD, 0)
-        for i, lane in enumerate(lanes)
-    )
-    durations = tuple(draw(st.integers(0, 20)) * 1.0 for _ in range(count))
-    gaps = tuple(draw(st.integers(0, 5)) * 1.0 for _ in range(count))
-    pairs = draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), max_size=10))
-    waits = tuple(
-        Dependency(
-            a, b, draw(st.sampled_from(list(Cause))), draw(st.integers(0, 3)) * 1.0, draw(st.booleans())
-        )
-        for a, b in pairs
-        if a < b
-    )
-    return Graph(Structure(tasks, waits), durations, gaps)
-
-
-@given(graphs())
-def test_bounds_of_the_makespan(graph):
+@settings(deadline=None)
+@given(st.data())
+def test_bounds_of_the_makespan(way, graphs, data):
+    graph = data.draw(graphs())
     timeline = simulate(graph)
     for lane in graph.structure.lanes:
-        chosen = graph.select(lambda task, lane=lane: task.lane == lane)
+        chosen = select(graph, lane=lane)
         assert timeline.makespan_us >= sum(graph.durations[i] + graph.gaps[i] for i in chosen) - 1e-9
     for dependency in graph.structure.dependencies:
         since = timeline.starts if dependency.from_start else timeline.ends
         assert timeline.starts[dependency.target] >= since[dependency.source] + dependency.lag_us - 1e-9
 
 
-@given(graphs())
-def test_the_critical_path_explains_the_whole_makespan(graph):
+@settings(deadline=None)
+@given(st.data())
+def test_the_critical_path_explains_the_whole_makespan(way, graphs, data):
+    graph = data.draw(graphs())
     timeline = simulate(graph)
     chain = critical_tasks(timeline)
     assert timeline.starts[chain[0]] == 0
     assert sum(astuple(critical_path(timeline))) == pytest.approx(1.0)
 
 
-@given(graphs(), st.data())
-def test_less_work_never_takes_longer(graph, data):
+@settings(deadline=None)
+@given(st.data())
+def test_less_work_never_takes_longer(way, graphs, data):
+    graph = data.draw(graphs())
     index = data.draw(st.integers(0, len(graph.tasks) - 1))
-    shorter = graph.scale([index], data.draw(st.floats(0, 1)), gaps=True)
+    shorter = scale(graph, [index], data.draw(st.floats(0, 1)), gaps=True)
     assert simulate(shorter).makespan_us <= simulate(graph).makespan_us + 1e-9

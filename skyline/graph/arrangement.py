@@ -1,0 +1,52 @@
+"""Graphs with other rows: in another order, some left out, some added."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyline.graph.column import Indices, Times
+from skyline.graph.dependency import Dependencies
+from skyline.graph.graph import Graph
+from skyline.graph.tasks import Tasks
+
+
+def arranged(graph: Graph, rows: Indices) -> Graph:
+    """The tasks ``rows``, in that order; the dependencies follow them, and those of tasks left out go.
+
+    No row may come twice.
+    """
+    place = np.full(len(graph), -1, np.int32)
+    place[rows] = np.arange(len(rows), dtype=np.int32)
+    edges = graph.structure.dependencies
+    source, target = place[edges.source], place[edges.target]
+    kept = (source >= 0) & (target >= 0)
+    if kept.all():
+        moved = edges.between(source, target)
+    else:
+        moved = edges.taken(kept).between(source[kept], target[kept])
+    return Graph(
+        graph.structure.with_parts(graph.tasks.taken(rows), moved),
+        graph.durations[rows],
+        graph.gaps[rows],
+        None if graph.priorities is None else graph.priorities[rows],
+    )
+
+
+def extended(graph: Graph, tasks: Tasks, durations: Times, gaps: Times, dependencies: Dependencies) -> Graph:
+    """With further tasks at the end, under exactly these dependencies.
+
+    Where the schedule of a lane is overridden, a further task on it has the priority 0.
+    """
+    grown = graph.tasks.joined(tasks)
+    priorities = graph.priorities
+    if priorities is not None:
+        free = np.zeros(len(grown.lanes), np.bool_)
+        free[graph.tasks.lane[~np.isnan(priorities)]] = True
+        of_new = np.where(free[grown.lane[len(graph) :]], 0.0, np.nan)
+        priorities = np.concatenate((priorities, of_new))
+    return Graph(
+        graph.structure.with_parts(grown, dependencies),
+        np.concatenate((graph.durations, durations)),
+        np.concatenate((graph.gaps, gaps)),
+        priorities,
+    )

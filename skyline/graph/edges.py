@@ -1,0 +1,63 @@
+"""Primitive: what waits for what is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from skyline.graph.column import Flags
+from skyline.graph.dependency import CAUSE, Cause, Dependency
+from skyline.graph.graph import Graph
+from skyline.graph.selection import indices
+
+
+def add_dependencies(graph: Graph, dependencies: Sequence[Dependency]) -> Graph:
+    """Under further dependencies.
+
+    One that contradicts the others is a cycle: ``CyclicGraph`` is raised when the order is first asked for.
+
+    Raises:
+        IndexError: a dependency names a task that there is not.
+    """
+    joined = graph.structure.dependencies.joined(dependencies)
+    for column in (joined.source, joined.target):
+        if len(column) and (column.min() < 0 or column.max() >= len(graph)):
+            raise IndexError(f"dependencies name tasks 0 to {len(graph) - 1}")
+    return _with(graph, joined)
+
+
+def cut_dependencies(
+    graph: Graph,
+    *,
+    cause: Cause | tuple[Cause, ...] | None = None,
+    source: Iterable[int] | None = None,
+    target: Iterable[int] | None = None,
+) -> Graph:
+    """Without the dependencies that meet all that is given: of these causes, from and to one of these tasks.
+
+    The order of the tasks on their lanes is not a dependency: it holds until tasks are moved, or the schedule of the
+    lane is overridden.
+    """
+    edges = graph.structure.dependencies
+    cut = np.ones(len(edges), np.bool_)
+    if cause is not None:
+        cut &= np.isin(edges.cause, [CAUSE[one] for one in (cause if isinstance(cause, tuple) else (cause,))])
+    if source is not None:
+        cut &= _flags(graph, source)[edges.source]
+    if target is not None:
+        cut &= _flags(graph, target)[edges.target]
+    return _with(graph, edges.taken(~cut)) if cut.any() else graph
+
+
+def _flags(graph: Graph, chosen: Iterable[int]) -> Flags:
+    flags = np.zeros(len(graph), np.bool_)
+    flags[indices(chosen)] = True
+    return flags
+
+
+def _with(graph: Graph, dependencies: Sequence[Dependency]) -> Graph:
+    structure = graph.structure
+    return Graph(
+        structure.with_parts(dependencies=dependencies), graph.durations, graph.gaps, graph.priorities
+    )

@@ -1,0 +1,158 @@
+"""Primitive: tasks are added; work on a GPU brings the call that launches it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.errors import UsageError
+from skyline.graph.arrangement import arranged, extended
+from skyline.graph.column import Ids, Times
+from skyline.graph.dependency import NO_DEPENDENCIES, Cause, Dependency
+from skyline.graph.graph import Graph
+from skyline.graph.launching import launches
+from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.graph.tasks import KIND, ON_GPU, Tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """A task to be added, and where it stands: right behind task ``after`` of the graph, or first of all (-1).
+
+    On its lane it runs behind the tasks that stand before it.
+    """
+
+    task: Task
+    duration_us: float
+    after: int
+    gap_us: float = 0.0
+
+
+def insert(
+    graph: Graph, insertions: Sequence[Insertion], dependencies: Sequence[Dependency] = NO_DEPENDENCIES
+) -> Graph:
+    """With further tasks, and further dependencies for them.
+
+    ``dependencies`` count the tasks as the graph does, and go on counting with the insertions: the first one is
+    task ``len(graph)``. Old dependencies stay. Insertions behind the same task stand in the order given.
+    """
+    count = len(graph)
+    grown = extended(
+        graph,
+        Tasks.of([one.task for one in insertions]),
+        np.array([one.duration_us for one in insertions], np.float64),
+        np.array([one.gap_us for one in insertions], np.float64),
+        graph.structure.dependencies.joined(dependencies),
+    )
+    slots = np.array([one.after + 1 for one in insertions], np.int64)
+    if len(slots) and (slots.min() < 0 or slots.max() > count):
+        raise IndexError(f"a task can be inserted behind task -1 to {count - 1}")
+    return arranged(grown, np.insert(np.arange(count), slots, count + np.arange(len(slots))))
+
+
+@dataclass(frozen=True, slots=True)
+class GpuWork:
+    """A kernel or copy to be added: launched by a call that runs right behind the CPU task ``after``."""
+
+    task: Task
+    duration_us: float
+    after: int
+
+
+def insert_gpu_work(
+    graph: Graph,
+    work: Sequence[GpuWork],
+    *,
+    launch_us: float | None = None,
+    latency_us: float | None = None,
+    dependencies: Sequence[Dependency] = NO_DEPENDENCIES,
+) -> Graph:
+    """With further work on GPU streams, each piece with the call that launches it on the lane of ``after``.
+
+    On its stream a piece runs behind all that was launched before it and before all that is launched later. The
+    launch takes ``launch_us`` and the work begins no earlier than ``latency_us`` after it began: by default
+    the medians of the launches that the graph holds, as is the turnaround of the stream.
+
+    ``dependencies`` count as for ``insert``; the first piece is task ``len(graph)``, the launches come behind
+    the pieces.
+
+    Raises:
+        UsageError: the graph holds no launch to take the defaults from, and they are not given.
+        ValueError: a task is not of a kind that occupies a GPU, or ``after`` is.
+    """
+    tasks = graph.tasks
+    for one in work:
+        if not ON_GPU[KIND[one.task.kind]]:
+            raise ValueError(f"{one.task.name} is {one.task.kind.value} work: insert() adds it")
+        if ON_GPU[tasks.kind[one.after]]:
+            raise ValueError(f"task {one.after} runs on a GPU; a launch stands behind a task of a CPU thread")
+    launch_us = _known(launch_us, _launch_durations(graph), "launch_us")
+    latency_us = _known(latency_us, _latencies(graph), "latency_us")
+    kernel_gaps = graph.gaps[ON_GPU[tasks.kind]]
+    turnaround_us = float(np.median(kernel_gaps)) if len(kernel_gaps) else 0.0
+    launched_at = _launched_at(graph)
+    insertions: list[Insertion] = []
+    calls: list[Insertion] = []
+    joins: list[Dependency] = []
+    for number, one in enumerate(work):
+        before = _last_launched(graph, launched_at, one)
+        # Its launch stands behind `after`; of several slots the later one is behind both.
+        insertions.append(Insertion(one.task, one.duration_us, max(one.after, before), turnaround_us))
+        caller = tasks[one.after]
+        calls.append(
+            Insertion(
+                Task(
+                    f"launch {one.task.name}",
+                    TaskKind.LAUNCH,
+                    WorkClass.OTHER,
+                    caller.lane,
+                    one.task.phase,
+                    one.task.iteration,
+                    one.task.line,
+                    one.task.call_line,
+                    one.task.module,
+                ),
+                launch_us,
+                one.after,
+            )
+        )
+        piece, launch = len(graph) + number, len(graph) + len(work) + number
+        joins.append(Dependency(launch, piece, Cause.LAUNCH, latency_us, from_start=True))
+    return insert(graph, [*insertions, *calls], [*joins, *dependencies])
+
+
+def _known(given: float | None, samples: Times, name: str) -> float:
+    if given is not None:
+        return given
+    if not len(samples):
+        raise UsageError(
+            "the graph holds no launch of GPU work to take the cost of one from",
+            hint=f"Say what a launch costs: insert_gpu_work(…, {name}=…).",
+        )
+    return float(np.median(samples))
+
+
+def _launch_durations(graph: Graph) -> Times:
+    return graph.durations[graph.tasks.kind == KIND[TaskKind.LAUNCH]]
+
+
+def _latencies(graph: Graph) -> Times:
+    edges = launches(graph)
+    return edges.lag_us[edges.from_start]
+
+
+def _launched_at(graph: Graph) -> Ids:
+    """For each task on a GPU where its launch stands; for all others, and without a launch, where it stands itself."""
+    found = np.arange(len(graph), dtype=np.int32)
+    edges = launches(graph)
+    found[edges.target] = edges.source
+    return found
+
+
+def _last_launched(graph: Graph, launched_at: Ids, work: GpuWork) -> int:
+    """The last task on the stream that was launched no later; -1 where the stream is new or idle until then."""
+    on_stream = graph.tasks.lane == graph.tasks.lane_code(work.task.lane)
+    earlier = np.flatnonzero(on_stream & (launched_at <= work.after))
+    return int(earlier[-1]) if len(earlier) else -1

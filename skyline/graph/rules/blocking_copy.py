@@ -1,0 +1,59 @@
+"""Copies from and to pageable memory: the call returns when the data have been moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Ids, Indices, Times
+from skyline.graph.dependency import Cause, Dependencies
+from skyline.graph.rules.calls import GpuWork
+from skyline.graph.rules.draft import Draft
+from skyline.graph.rules.names import Names
+from skyline.trace.kineto.category import Category
+from skyline.trace.kineto.profiler_trace import ProfilerTrace
+
+_ROUNDING_US = 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockingCopies:
+    """Copies that held their caller: which work, and at which point of the call's time the waiting ended."""
+
+    work: Indices
+    """Places in the GPU's work."""
+    point_us: Times
+    staged: Indices
+    """1 where the call returned before its copy was done, else 0."""
+    own_us: Times
+    """What the call itself did before the copy could begin."""
+
+
+def blocking_copies(trace: ProfilerTrace, names: Names, work: GpuWork) -> BlockingCopies:
+    """The copies whose call cannot have returned at once.
+
+    ``cudaMemcpyAsync`` is asynchronous for pinned memory only. From pageable memory it returns when the data
+    lie in a staging buffer, from which the last of them may still be on their way; to pageable memory it
+    returns when the copy is done. Small copies are staged before they begin and hold nobody.
+    """
+    start, end = work.start_us, work.end_us
+    called = np.where(work.call >= 0, trace.start_us[work.call], np.inf)
+    returned = np.where(work.call >= 0, called + trace.duration_us[work.call], -np.inf)
+    follows = np.append(False, work.lane[1:] == work.lane[:-1])[: len(work)]
+    free = np.where(follows, np.append(-np.inf, end[:-1])[: len(work)], -np.inf)
+    copy = trace.category[work.event] == Category.COPY
+    holding = copy & (
+        (names.pageable[work.event] & (returned > start)) | (returned >= end - _ROUNDING_US)
+    )
+    chosen = np.flatnonzero(holding)
+    staged = (returned < end)[chosen]
+    point = np.where(staged, start[chosen], end[chosen])
+    own = start[chosen] - np.maximum(called[chosen], np.minimum(free[chosen], start[chosen]))
+    return BlockingCopies(chosen, point, staged.astype(np.int64), np.maximum(own, 0.0))
+
+
+def blocked(draft: Draft, copies: BlockingCopies, points: Ids) -> Dependencies:
+    """``points`` are the numbers of the points at which the calls were cut."""
+    number = copies.work + draft.first_work
+    return Dependencies.columns(number, points, Cause.SYNC, from_start=copies.staged == 1)

@@ -1,0 +1,44 @@
+"""The two times of a GPU that a whole trace shares: how long a launch takes to arrive, and a stream to turn round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Times
+from skyline.graph.rules.calls import GpuWork
+from skyline.trace.kineto.profiler_trace import ProfilerTrace
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Both in µs, one each for the whole trace, so that no error of replay can hide in them."""
+
+    launch_latency_us: float
+    """From the start of a launch call to the start of its work, on a stream that has nothing else to do."""
+    turnaround_us: float
+    """From the end of one piece of work to the start of the next on a stream that has it waiting."""
+
+
+def constants(trace: ProfilerTrace, work: GpuWork) -> Constants:
+    """Means of the middle halves: clocks of whole microseconds make a median jump by a fifth of a latency."""
+    start, end = work.start_us, work.end_us
+    launched = work.call >= 0
+    called = np.where(launched, trace.start_us[work.call], np.inf)
+    follows = np.append(False, work.lane[1:] == work.lane[:-1])[: len(work)]
+    free = np.where(follows, np.append(-np.inf, end[:-1])[: len(work)], -np.inf)
+    latency = _middle((start - called)[launched & (free <= called)])
+    waiting = launched & follows & (called + 2 * latency <= free)
+    pause = (start - free)[waiting]
+    turnaround = _middle(np.maximum(pause, 0.0))
+    return Constants(latency, turnaround)
+
+
+def _middle(values: Times) -> float:
+    """Mean of the middle half; 0 for nothing."""
+    if not len(values):
+        return 0.0
+    ordered = np.sort(values)
+    quarter = len(ordered) // 4
+    return float(ordered[quarter : len(ordered) - quarter].mean())

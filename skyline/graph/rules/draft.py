@@ -1,0 +1,58 @@
+"""Tasks under construction: stretches of host threads and work of streams in one numbering."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Ids, Times
+from skyline.graph.rules.calls import GpuWork
+from skyline.graph.rules.names import Names
+from skyline.graph.rules.pieces import Pieces
+from skyline.trace.kineto.profiler_trace import ProfilerTrace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """First the stretches, then the GPU's work, numbered through; times as measured.
+
+    Rules read it and give dependencies between these numbers; none of them changes it.
+    """
+
+    trace: ProfilerTrace
+    names: Names
+    pieces: Pieces
+    work: GpuWork
+    start_us: Times
+    end_us: Times
+    launch: Ids
+    """For each piece of GPU work the number of the stretch that launched it, -1 where that was not recorded."""
+
+    @property
+    def first_work(self) -> int:
+        """The number of the first GPU work."""
+        return len(self.pieces)
+
+
+def drafted(trace: ProfilerTrace, names: Names, pieces: Pieces, work: GpuWork) -> Draft:
+    """The draft; calls that lie in other calls are found in those."""
+    start = np.concatenate([pieces.start_us, work.start_us])
+    end = np.concatenate([pieces.end_us, work.end_us])
+    return Draft(trace, names, pieces, work, start, end, _launching(trace, pieces, work))
+
+
+def _launching(trace: ProfilerTrace, pieces: Pieces, work: GpuWork) -> Ids:
+    launch = np.full(len(work), -1, np.int32)
+    # The first stretch of an event: a call that was split launches with its first part.
+    piece_of = np.full(len(trace), -1, np.int32)
+    piece_of[pieces.event[::-1]] = np.arange(len(pieces) - 1, -1, -1, dtype=np.int32)
+    known = np.flatnonzero(work.call >= 0)
+    launch[known] = piece_of[work.call[known]]
+    for one in known[launch[known] < 0].tolist():
+        call = int(work.call[one])
+        mine = pieces.on(int(trace.thread[call]))
+        at = int(np.searchsorted(pieces.start_us[mine], trace.start_us[call], side="right")) - 1
+        if at >= 0:
+            launch[one] = mine[at]
+    return launch

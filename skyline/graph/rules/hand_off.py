@@ -1,0 +1,75 @@
+"""Forward to backward: the script's thread starts autograd's, and waits for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Ids, Indices, Times
+from skyline.graph.rules.pieces import Pieces
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bursts:
+    """Stretches of autograd threads during which the script's thread may be waiting; by time.
+
+    Times are those of the first start and the last end; ``first`` and ``last`` are rows of the trace: the
+    events of the first and the last stretch.
+    """
+
+    thread: Ids
+    start_us: Times
+    end_us: Times
+    event: Ids
+    """Row of the trace that begins it."""
+
+    def __len__(self) -> int:
+        return len(self.thread)
+
+
+def bursts(pieces: Pieces, main: int, autograd: tuple[int, ...]) -> Bursts:
+    """Runs of work on autograd threads that the script's thread did nothing between.
+
+    Autograd's thread sleeps until it is given nodes: it was given some where the script's thread did
+    something, from beginning to end, while autograd's had nothing. A mere pause of autograd's thread is its
+    own time, and work of the script's thread while autograd's is busy (nodes for the CPU run there) starts
+    nothing.
+    """
+    script = pieces.on(main)
+    start, end = pieces.start_us[script], pieces.end_us[script]
+    threads: list[int] = []
+    begins: list[float] = []
+    ends: list[float] = []
+    events: list[int] = []
+    for thread in autograd:
+        mine = pieces.on(thread)
+        if not len(mine):
+            continue
+        first = _given(start, end, pieces, mine)
+        last = np.append(first[1:] - 1, len(mine) - 1)
+        threads += [thread] * len(first)
+        begins += pieces.start_us[mine[first]].tolist()
+        ends += pieces.end_us[mine[last]].tolist()
+        events += pieces.event[mine[first]].tolist()
+    order = np.argsort(np.array(begins), kind="stable")
+    return Bursts(
+        np.array(threads, np.int32)[order],
+        np.array(begins)[order],
+        np.array(ends)[order],
+        np.array(events, np.int32)[order],
+    )
+
+
+def _given(start: Times, end: Times, pieces: Pieces, mine: Indices) -> Indices:
+    """Places in ``mine`` where the thread was given work."""
+    idle_from = np.append(-np.inf, pieces.end_us[mine[:-1]])
+    until = pieces.start_us[mine]
+    # The first stretch of the script's thread that began in the pause: it must also have ended there.
+    candidate = np.searchsorted(start, idle_from)
+    inside = candidate < len(start)
+    inside[inside] = (end[candidate[inside]] <= until[inside]) & (
+        start[candidate[inside]] < until[inside]
+    )
+    inside[0] = True
+    return np.flatnonzero(inside)

@@ -1,0 +1,96 @@
+"""GPU to CPU: a call that waits returns when what it waits for is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Ids, Times
+from skyline.graph.dependency import Cause, Dependencies
+from skyline.graph.rules.draft import Draft
+from skyline.graph.rules.pieces import Role
+
+_ROUNDING_US = 2.0
+"""The host's clock and the GPU's are aligned to about this."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiting:
+    """Stretches whose measured time holds waiting, when the waiting ended, and what for."""
+
+    piece: Ids
+    until_us: Times
+    dependencies: Dependencies
+
+
+def synchronisations(draft: Draft) -> Waiting:
+    """What each waiting call waits for, and when that was done.
+
+    Most traces do not say which stream a call waits for. It can only be for work launched before the call and
+    done before it returned; of the streams whose last such work fits, the one that ended last explains when
+    the call returned. A call for the whole device waits for all of them. The call keeps its own cost, what is
+    left after the wait; the waiting re-emerges from the dependency.
+    """
+    pieces, work = draft.pieces, draft.work
+    waits = np.flatnonzero((pieces.role == Role.SYNC) & draft.names.wait[pieces.event])
+    if not len(waits) or not len(work):
+        return NO_WAITING
+    named = _named_streams(draft)
+    called = np.where(draft.launch >= 0, draft.start_us[draft.launch], -np.inf)
+    launched_by = np.empty(len(work))
+    sources: list[int] = []
+    targets: list[int] = []
+    until = draft.start_us[waits].copy()
+    bounds = np.append(np.flatnonzero(np.append(True, work.lane[1:] != work.lane[:-1])), len(work))
+    for begin, behind in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        launched_by[begin:behind] = np.maximum.accumulate(called[begin:behind])
+    last = np.stack(
+        [
+            np.searchsorted(launched_by[begin:behind], draft.start_us[waits]) + begin - 1
+            for begin, behind in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+        ]
+    )
+    for place, piece in enumerate(waits.tolist()):
+        event = int(pieces.event[piece])
+        fitting: list[tuple[float, int]] = []
+        for lane, begin in enumerate(bounds[:-1].tolist()):
+            done = int(last[lane, place])
+            if done < begin:
+                continue
+            number = done + draft.first_work
+            stream = int(draft.trace.stream[work.event[done]])
+            if named.get(event, stream) not in (stream, -1):
+                continue
+            if draft.end_us[number] <= draft.end_us[piece] + _ROUNDING_US:
+                fitting.append((float(draft.end_us[number]), number))
+        if not fitting:
+            continue
+        chosen = fitting if draft.names.wait_for_all[event] else [max(fitting)]
+        sources += [number for _, number in chosen]
+        targets += [piece] * len(chosen)
+        until[place] = max(until[place], min(max(fitting)[0], draft.end_us[piece]))
+    return Waiting(
+        waits.astype(np.int32), until, Dependencies.columns(sources, targets, Cause.SYNC)
+    )
+
+
+def _named_streams(draft: Draft) -> dict[int, int]:
+    """Row of a waiting call to the stream that it waits for, where the trace recorded waits; -1 for all."""
+    trace = draft.trace
+    if not len(trace.waits):
+        return {}
+    of_call = {
+        int(trace.correlation[event]): int(stream)
+        for event, stream in zip(trace.waits.event.tolist(), trace.waits.stream.tolist(), strict=True)
+        if "Wait Event" not in trace.name_of(event)
+    }
+    called = draft.pieces.event[draft.pieces.role == Role.SYNC].tolist()
+    return {
+        event: of_call[int(trace.correlation[event])]
+        for event in called
+        if int(trace.correlation[event]) in of_call
+    }
+
+
+NO_WAITING = Waiting(np.empty(0, np.int32), np.empty(0), Dependencies.columns((), (), Cause.SYNC))

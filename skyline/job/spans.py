@@ -1,0 +1,61 @@
+"""Stretches of time as sets: merged, cut to a window, measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Times
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans:
+    """Stretches in µs that do not overlap, in order of time."""
+
+    begin_us: Times
+    end_us: Times
+
+    @property
+    def total_us(self) -> float:
+        """How long they are together."""
+        return float((self.end_us - self.begin_us).sum())
+
+    def cut(self, begin_us: float, end_us: float) -> Spans:
+        """What lies within a window."""
+        begin = np.clip(self.begin_us, begin_us, end_us)
+        end = np.clip(self.end_us, begin_us, end_us)
+        kept = end > begin
+        return Spans(begin[kept], end[kept])
+
+    def together(self, other: Spans) -> Spans:
+        """What lies in either."""
+        return merged(
+            np.concatenate([self.begin_us, other.begin_us]), np.concatenate([self.end_us, other.end_us])
+        )
+
+    def shared(self, other: Spans) -> Spans:
+        """What lies in both."""
+        # Each stretch of this set is met by a run of neighbours in the other one.
+        first = np.searchsorted(other.end_us, self.begin_us, side="right")
+        behind = np.searchsorted(other.begin_us, self.end_us, side="left")
+        counts = np.maximum(0, behind - first)
+        mine = np.repeat(np.arange(len(counts)), counts)
+        within = np.arange(len(mine)) - np.repeat(np.cumsum(counts) - counts, counts)
+        theirs = first[mine] + within
+        return Spans(
+            np.maximum(self.begin_us[mine], other.begin_us[theirs]),
+            np.minimum(self.end_us[mine], other.end_us[theirs]),
+        )
+
+
+def merged(begin_us: Times, end_us: Times) -> Spans:
+    """The moments that lie in any of the given stretches; what overlaps or touches becomes one."""
+    filled = end_us > begin_us
+    begin, end = begin_us[filled], end_us[filled]
+    if not len(begin):
+        return Spans(np.empty(0), np.empty(0))
+    order = np.argsort(begin, kind="stable")
+    begin, reached = begin[order], np.maximum.accumulate(end[order])
+    opens = np.append(True, begin[1:] > reached[:-1])
+    return Spans(begin[opens], reached[np.append(opens[1:], True)])

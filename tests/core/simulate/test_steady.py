@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skyline.graph.graph import Cause, Dependency, Graph, Structure
+from skyline.graph.stitch import stitch
+from skyline.simulate.engine import simulate
+from skyline.simulate.steady import steady_step_ms
+
+
+def test_the_cpu_works_on_the_next_step_while_the_gpu_finishes_this_one(chain, way):
+    # One step alone: launched until 4, computed from 3 to 13. In a run the GPU is never idle: 10 per step.
+    graph = chain(("main", 4), ("gpu", 10), waits=(Dependency(0, 1, Cause.LAUNCH, 3.0, from_start=True),))
+    assert simulate(graph).makespan_us == 13
+    assert steady_step_ms(graph) == pytest.approx(0.010)
+
+
+def test_a_step_that_waits_for_its_gpu_takes_as_long_in_a_run(chain, way):
+    graph = chain(
+        ("main", 4),
+        ("gpu", 10),
+        ("main", 1),
+        waits=(Dependency(0, 1, Cause.LAUNCH, 3.0, from_start=True), Dependency(1, 2, Cause.SYNC)),
+    )
+    assert steady_step_ms(graph) == pytest.approx(0.014)
+
+
+def test_lanes_that_do_not_wait_for_one_another_take_what_the_slowest_takes(chain, way):
+    assert steady_step_ms(chain(("a", 3), ("b", 7), gaps={1: 1})) == pytest.approx(0.008)
+
+
+def test_nothing_takes_no_time(way):
+    assert steady_step_ms(Graph(Structure(()), ())) == 0
+
+
+def test_a_schedule_of_ones_own_is_kept(chain, way):
+    graph = chain(("net", 4), ("net", 1))
+    assert steady_step_ms(Graph(graph.structure, graph.durations, graph.gaps, [1, 2])) == pytest.approx(0.005)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_it_is_the_later_steps_of_the_stitched_graph(way, graphs, data):
+    graph = data.draw(graphs(most=6))
+    repeated = stitch(graph, 40 * len(graph.iterations))
+    freed = simulate(repeated).freed.reshape(40, len(graph)).max(axis=1)
+    mean = (freed[-1] - freed[19]) / 20 / len(graph.iterations) / 1e3
+    assert steady_step_ms(graph, at_most=40) == pytest.approx(mean, abs=1e-9)
