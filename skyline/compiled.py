@@ -8,7 +8,7 @@ for little work: importing it takes longer than simulating a small graph a thous
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
@@ -37,7 +37,7 @@ _why_not: str | None = None
 
 
 @contextmanager
-def run_loops(way: Way) -> Iterator[None]:
+def run_loops(way: Way) -> Generator[None, None, None]:
     """Within the block loops run in one way, whatever their work. COMPILED raises ImportError without numba."""
     token = _way.set(way)
     try:
@@ -70,6 +70,7 @@ class Loop:
         return self._compiled is not None and _way.get() is not Way.AS_WRITTEN
 
     def __call__(self, visits: int, *arguments: Any) -> int:
+        """Run it; what it writes is in the last arguments afterwards."""
         compiled = self._when_worth_it(visits)
         if compiled is not None:
             return int(compiled(*map(_as_array, arguments, self._types)))
@@ -137,7 +138,7 @@ def _compile(function: Callable[..., int], reads: str, writes: str) -> Callable[
         return numba.types.Array(element, 2 if kind == "F" else 1, "C", readonly=not changed)
 
     signature = numba.int64(*(argument(k, False) for k in reads), *(argument(k, True) for k in writes))
-    config: Any = numba.config
+    config: Any = vars(numba)["config"]
     before = config.CACHE_DIR
     config.CACHE_DIR = before or str(_cache_folder())
     try:

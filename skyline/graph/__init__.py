@@ -1,1 +1,109 @@
-"""The dependency graph of the recorded iterations: tasks on lanes, what waits for what, and how to change it."""
+"""The dependency graph of recorded iterations: tasks on lanes, what waits for what, and the changes to make.
+
+The names below are loaded when they are first used. Each change is a function from a graph to another graph
+that shares with it whatever is alike::
+
+    from skyline.graph import load, scale, select
+    from skyline.simulate.engine import simulate
+
+    graph = load("trace.json.gz")
+    faster = scale(graph, select(graph, name="gemm", on_gpu=True), 0.5)
+    print(simulate(faster).makespan_us / simulate(graph).makespan_us)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skyline.graph.coalescing import coalesce
+    from skyline.graph.dependency import Cause, Dependencies, Dependency
+    from skyline.graph.edges import add_dependencies, cut_dependencies
+    from skyline.graph.graph import Graph
+    from skyline.graph.insertion import GpuWork, Insertion, insert, insert_gpu_work
+    from skyline.graph.launching import launched_by, launches_of
+    from skyline.graph.loading import load
+    from skyline.graph.merging import merge
+    from skyline.graph.moving import move
+    from skyline.graph.order import CyclicGraph
+    from skyline.graph.removal import remove
+    from skyline.graph.replication import replicate
+    from skyline.graph.scaling import scale
+    from skyline.graph.scheduling import in_recorded_order, prioritise
+    from skyline.graph.selection import Criteria, select
+    from skyline.graph.splitting import split
+    from skyline.graph.stitching import stitch
+    from skyline.graph.structure import Structure
+    from skyline.graph.task import Task, TaskKind, WorkClass
+    from skyline.graph.tasks import Tasks
+    from skyline.trace.phase import Phase
+
+__all__ = [
+    "Cause",
+    "Criteria",
+    "CyclicGraph",
+    "Dependencies",
+    "Dependency",
+    "GpuWork",
+    "Graph",
+    "Insertion",
+    "Phase",
+    "Structure",
+    "Task",
+    "TaskKind",
+    "Tasks",
+    "WorkClass",
+    "add_dependencies",
+    "coalesce",
+    "cut_dependencies",
+    "in_recorded_order",
+    "insert",
+    "insert_gpu_work",
+    "launched_by",
+    "launches_of",
+    "load",
+    "merge",
+    "move",
+    "prioritise",
+    "remove",
+    "replicate",
+    "scale",
+    "select",
+    "split",
+    "stitch",
+]
+
+_HOMES = {
+    "coalescing": ("coalesce",),
+    "dependency": ("Cause", "Dependencies", "Dependency"),
+    "edges": ("add_dependencies", "cut_dependencies"),
+    "graph": ("Graph",),
+    "insertion": ("GpuWork", "Insertion", "insert", "insert_gpu_work"),
+    "launching": ("launched_by", "launches_of"),
+    "loading": ("load",),
+    "merging": ("merge",),
+    "moving": ("move",),
+    "order": ("CyclicGraph",),
+    "removal": ("remove",),
+    "replication": ("replicate",),
+    "scaling": ("scale",),
+    "scheduling": ("in_recorded_order", "prioritise"),
+    "selection": ("Criteria", "select"),
+    "splitting": ("split",),
+    "stitching": ("stitch",),
+    "structure": ("Structure",),
+    "task": ("Phase", "Task", "TaskKind", "WorkClass"),
+    "tasks": ("Tasks",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -20,10 +20,7 @@ def arranged(graph: Graph, rows: Indices) -> Graph:
     edges = graph.structure.dependencies
     source, target = place[edges.source], place[edges.target]
     kept = (source >= 0) & (target >= 0)
-    if kept.all():
-        moved = edges.between(source, target)
-    else:
-        moved = edges.taken(kept).between(source[kept], target[kept])
+    moved = edges.taken(kept).between(source[kept], target[kept])
     return Graph(
         graph.structure.with_parts(graph.tasks.taken(rows), moved),
         graph.durations[rows],

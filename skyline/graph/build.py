@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from skyline.graph.coalesce import coalesce
+from skyline.graph.coalescing import coalesce
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
 from skyline.graph.task import Task, TaskKind, work_class
 from skyline.spread import median

@@ -68,20 +68,24 @@ def grouped(graph: Graph, joins: Flags) -> Graph:
 def _moved(
     graph: Graph, into: Indices, members: Ids, starts: Indices, group_of_member: Indices
 ) -> Dependencies:
-    """The dependencies between groups; a lag from the start of a later member counts from the group's start."""
+    """The dependencies between groups, with lags that keep the moments from which they count.
+
+    A lag from the start of a later member counts from the group's start. A group's gaps come after all its
+    durations, so that its end may be earlier than that of a member behind a gap: the lag makes up for it.
+    """
     edges = graph.structure.dependencies
     if not len(edges):
         return edges
-    took = graph.durations[members] + graph.gaps[members]
+    durations = graph.durations[members]
+    took = durations + graph.gaps[members]
     passed = np.cumsum(took) - took
-    offset = np.empty(len(graph))
-    offset[members] = passed - passed[starts][group_of_member]
+    began = passed - passed[starts][group_of_member]
+    of_group = np.add.reduceat(durations, starts)[group_of_member]
+    after_start, after_end = np.empty(len(graph)), np.empty(len(graph))
+    after_start[members] = began
+    after_end[members] = np.maximum(0.0, began + durations - of_group)
+    later = np.where(edges.from_start, after_start[edges.source], after_end[edges.source])
     moved = Dependencies.columns(
-        into[edges.source],
-        into[edges.target],
-        edges.cause,
-        np.where(edges.from_start, edges.lag_us + offset[edges.source], edges.lag_us),
-        edges.from_start,
+        into[edges.source], into[edges.target], edges.cause, edges.lag_us + later, edges.from_start
     )
-    within = moved.source == moved.target
-    return moved.taken(~within) if within.any() else moved
+    return moved.taken(moved.source != moved.target)

@@ -22,7 +22,9 @@ def replicate(graph: Graph, chosen: Iterable[int], times: int, *, before: Iterab
     waited for them waits for the last round. Where another thread took over from them (``Cause.HAND_OFF``), the
     next round waits for that, as the program would.
 
-    Choose work on a GPU together with its launches, or the copies need none. ``times=1`` changes nothing.
+    Choose work on a GPU together with its launches, or the copies need none. Choose also what lies between: work
+    outside that waits for a chosen task and that a chosen task waits for would be both before and after the rounds, a
+    cycle (``CyclicGraph``, raised when the order is first asked for). ``times=1`` changes nothing.
 
     Raises:
         ValueError: ``times`` is less than 1.

@@ -83,20 +83,23 @@ def select(graph: Graph, criteria: Criteria | None = None, **given: Any) -> Indi
     if asked.on_gpu is not None:
         met &= ON_GPU[tasks.kind] == asked.on_gpu
     found = np.flatnonzero(met)
-    if asked.where is not None:
-        found = found[[asked.where(tasks[index]) for index in found.tolist()]] if len(found) else found
-    return found
+    if asked.where is None or not len(found):
+        return found
+    return found[_of_table(tasks.taken(found), asked.where)]
 
 
 def indices(chosen: Iterable[int]) -> Indices:
-    """Chosen tasks as an array, however they were given."""
-    if isinstance(chosen, np.ndarray):
-        return np.asarray(chosen, np.int64)  # type: ignore[reportUnknownArgumentType]
-    return np.fromiter(chosen, np.int64)
+    """Chosen tasks as an array, given by their indices or by a flag for each task."""
+    if not isinstance(chosen, np.ndarray):
+        return np.fromiter(chosen, np.int64)
+    given: npt.NDArray[Any] = chosen  # type: ignore[reportUnknownVariableType]
+    return np.flatnonzero(given) if given.dtype == np.bool_ else np.asarray(given, np.int64)
 
 
 def _several(values: _One | tuple[_One, ...]) -> tuple[_One, ...]:
-    return values if isinstance(values, tuple) else (values,)  # type: ignore[return-value]
+    if isinstance(values, (tuple, list, set, frozenset)):
+        return tuple(values)  # type: ignore[reportUnknownArgumentType]
+    return (values,)
 
 
 def _of_table(table: Collection[_Value], wanted: Callable[[_Value], bool]) -> Flags:

@@ -17,7 +17,6 @@ from skyline.graph.task import Task
 from skyline.graph.tasks import Tasks
 from skyline.trace.record import CodeLine
 
-
 _Number = TypeVar("_Number", bound=np.generic)
 
 

@@ -133,9 +133,12 @@ class Tasks(Sequence[Task]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Task, ...]: ...
     def __getitem__(self, index: int | slice) -> Task | tuple[Task, ...]:
-        if isinstance(index, slice) or self._rows is not None or len(self) <= _ROWS_KEPT:
+        if self._rows is not None or len(self) <= _ROWS_KEPT:
             return self._kept()[index]
-        return next(self._made(index, index + 1 or None))
+        if isinstance(index, slice):
+            return tuple(self.taken(np.arange(len(self))[index]))
+        row = range(len(self))[index]
+        return next(self._made(row, row + 1))
 
     def __iter__(self) -> Iterator[Task]:
         return iter(self._kept()) if self._rows is not None or len(self) <= _ROWS_KEPT else self._made()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.graph.column import Ids, Indices, Times, coded
+from skyline.graph.column import Flags, Ids, Indices, Times, coded
 from skyline.graph.rules.names import names_of
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
@@ -94,6 +94,6 @@ def _is_host_collective(name: str) -> bool:
     return _ON_HOST.fullmatch(name) is not None
 
 
-def _named(trace: ProfilerTrace, asked: Callable[[str], bool]) -> np.ndarray:
+def _named(trace: ProfilerTrace, asked: Callable[[str], bool]) -> Flags:
     wanted = np.fromiter(map(asked, trace.strings), np.bool_, len(trace.strings))
     return wanted[trace.name]

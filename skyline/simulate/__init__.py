@@ -1,1 +1,68 @@
-"""Running a graph on its lanes: when each task starts and ends, and what the iteration waits for."""
+"""Running a graph on its lanes: when each task starts and ends, what the step waits for, what it would gain.
+
+The names below are loaded when they are first used::
+
+    from skyline.graph import load
+    from skyline.simulate import critical_tasks, groups_by, simulate, virtual_speedup
+
+    graph = load("trace.json.gz")
+    timeline = simulate(graph)
+    print(timeline.makespan_us, [graph.tasks[index].name for index in critical_tasks(timeline)][:5])
+    for answer in virtual_speedup(graph, groups_by(graph, "layer")):
+        print(answer.group, answer.factor, answer.saved_ms)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skyline.simulate.critical_path import CriticalPath, critical_tasks
+    from skyline.simulate.engine import simulate
+    from skyline.simulate.groups import groups_by
+    from skyline.simulate.scheduling import schedule
+    from skyline.simulate.shared import Resource, cpu_cores, simulate_shared
+    from skyline.simulate.slack import slack_us
+    from skyline.simulate.speedup import VirtualSpeedup, virtual_speedup
+    from skyline.simulate.steady import steady_step_ms
+    from skyline.simulate.timeline import Timeline
+
+__all__ = [
+    "CriticalPath",
+    "Resource",
+    "Timeline",
+    "VirtualSpeedup",
+    "cpu_cores",
+    "critical_tasks",
+    "groups_by",
+    "schedule",
+    "simulate",
+    "simulate_shared",
+    "slack_us",
+    "steady_step_ms",
+    "virtual_speedup",
+]
+
+_HOMES = {
+    "critical_path": ("CriticalPath", "critical_tasks"),
+    "engine": ("simulate",),
+    "groups": ("groups_by",),
+    "scheduling": ("schedule",),
+    "shared": ("Resource", "cpu_cores", "simulate_shared"),
+    "slack": ("slack_us",),
+    "speedup": ("VirtualSpeedup", "virtual_speedup"),
+    "steady": ("steady_step_ms",),
+    "timeline": ("Timeline",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -74,7 +74,7 @@ def critical_path(timeline: Timeline) -> CriticalPath:
     start = timeline.starts[chain]
     until = np.append(start[1:], span)
     own_end = np.minimum(timeline.freed[chain], until)
-    causes = causes_of(timeline.graph.tasks)[chain]
+    causes = causes_of(timeline.graph.tasks, chain)
     spent = np.bincount(causes, weights=np.maximum(0.0, own_end - start), minlength=len(_NAMES))
     spent[_IDLE] += start[0]
     between = np.maximum(0.0, until - np.maximum(own_end, start))[:-1]
@@ -84,9 +84,9 @@ def critical_path(timeline: Timeline) -> CriticalPath:
     return CriticalPath(*(spent / spent.sum()).tolist())
 
 
-def causes_of(tasks: Tasks) -> npt.NDArray[np.intp]:
-    """For each task the cause that its time is billed to, as its place among the fields of ``CriticalPath``."""
-    kind, phase = tasks.kind, tasks.phase
+def causes_of(tasks: Tasks, chosen: Ids) -> npt.NDArray[np.intp]:
+    """For each chosen task the cause that its time is billed to, as its place among the fields of ``CriticalPath``."""
+    kind, phase = tasks.kind[chosen], tasks.phase[chosen]
     on_gpu = (kind == KIND[TaskKind.KERNEL]) | (kind == KIND[TaskKind.COPY])
     return np.select(
         [

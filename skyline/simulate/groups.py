@@ -21,7 +21,7 @@ def groups_by(graph: Graph, by: By) -> dict[str, Ids]:
     and ``encoder``. Lines are called ``file:number``.
     """
     tasks, structure = graph.tasks, graph.structure
-    if by in ("line", "call_line"):
+    if by == "line" or by == "call_line":  # noqa: PLR1714  a type checker narrows by this
         lines = [f"{line.file}:{line.line}" for line in structure.lines]
         return _named(tasks.line if by == "line" else tasks.call_line, lines)
     if by == "layer":
@@ -51,5 +51,7 @@ def _named(column: Ids | Codes, names: Sequence[str]) -> dict[str, Ids]:
     found: dict[str, list[Ids]] = {}
     for value, members in zip(values.tolist(), np.split(places, firsts[1:]), strict=True):
         if 0 <= value < len(names):
-            found.setdefault(names[value], []).append(members)
-    return {name: parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts)) for name, parts in found.items()}
+            found.setdefault(names[int(value)], []).append(members)
+    return {
+        name: parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts)) for name, parts in found.items()
+    }

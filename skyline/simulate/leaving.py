@@ -11,7 +11,10 @@ from skyline.graph.structure import Structure
 
 
 class Leaving(NamedTuple):
-    """Those that wait for task ``i`` stand at ``offsets[i]`` to ``offsets[i + 1]``; ``waiting`` counts what each waits for."""
+    """Those that wait for task ``i`` stand at ``offsets[i]`` to ``offsets[i + 1]``.
+
+    ``waiting`` counts for each task how many it waits for itself.
+    """
 
     offsets: Ids
     target: Ids
@@ -27,7 +30,9 @@ def leaving(structure: Structure, keeps_order: Flags) -> Leaving:
     """
     dependencies, before = structure.dependencies, structure.before
     count = len(structure)
-    follows = np.flatnonzero((before >= 0) & keeps_order[structure.lane_of]) if count else np.empty(0, np.intp)
+    follows = (
+        np.flatnonzero((before >= 0) & keeps_order[structure.lane_of]) if count else np.empty(0, np.intp)
+    )
     source = np.concatenate((dependencies.source, before[follows]))
     target = np.concatenate((dependencies.target, follows.astype(np.int32)))
     lag = np.concatenate((dependencies.lag_us, np.zeros(len(follows))))

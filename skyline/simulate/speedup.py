@@ -43,12 +43,13 @@ def virtual_speedup(
     factors: Sequence[float] = (0.0, 0.5),
     *,
     lane: str | None = None,
-    skip: int = 1,
+    skip: int = 0,
 ) -> tuple[VirtualSpeedup, ...]:
     """For each group and each factor, in this order, the step with the durations and gaps of the group's tasks scaled.
 
-    Groups may overlap (``skyline.simulate.groups`` makes them). What a step takes is told as by
-    ``Timeline.iteration_ms``, by the work of one lane or of all.
+    Groups may overlap (``skyline.simulate.groups`` makes them). What a step takes is the mean over all iterations,
+    by the work of one lane or of all, so that less work never shows as a loss. Without the first ``skip`` ones it
+    can: time that is won there, and lost again to the same wait later, then counts only where it is lost.
     """
     names = list(groups)
     members = [np.unique(np.asarray(groups[name], np.int32)) for name in names]
@@ -80,7 +81,9 @@ def _iteration_ends(
         return np.array(rows)
     structure = graph.structure
     count = len(structure)
-    counted = np.ones(count, np.bool_) if lane is None else structure.lane_of == _number(lane, structure.lanes)
+    counted = (
+        np.ones(count, np.bool_) if lane is None else structure.lane_of == _number(lane, structure.lanes)
+    )
     different, place = np.unique(graph.tasks.iteration[counted], return_inverse=True)
     iteration_of = np.full(count, -1, np.int32)
     iteration_of[counted] = place

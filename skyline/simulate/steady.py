@@ -8,7 +8,7 @@ import numpy as np
 
 from skyline.compiled import loop
 from skyline.graph.graph import Graph
-from skyline.graph.stitch import stitch
+from skyline.graph.stitching import stitch
 from skyline.simulate.engine import simulate
 
 _SETTLED = 1e-9
@@ -16,7 +16,7 @@ _SETTLED = 1e-9
 
 
 def steady_step_ms(graph: Graph, *, at_most: int = 50) -> float:
-    """ms per iteration once the run has settled, its iterations repeated one after another on every lane.
+    """Ms per iteration once the run has settled, its iterations repeated one after another on every lane.
 
     A single iteration begins on an idle GPU and ends with an empty queue; in a run, the CPU works on the next
     step while the GPU finishes this one. The graph is repeated until every lane takes up the next repetition as

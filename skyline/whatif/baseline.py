@@ -8,7 +8,7 @@ import numpy as np
 
 from skyline.graph.build import build, main_lane
 from skyline.graph.calibrate import calibrate, scale_host_to
-from skyline.graph.coalesce import coalesce
+from skyline.graph.coalescing import coalesce
 from skyline.graph.graph import Graph
 from skyline.graph.part import Part, part_shares
 from skyline.graph.phases import phase_times

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from skyline.graph.coalesce import coalesce
+from skyline.graph.coalescing import coalesce
 from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph
 from skyline.graph.insertion import Insertion, insert
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
-from skyline.graph.stitch import stitch
+from skyline.graph.stitching import stitch
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND
 from skyline.simulate.engine import simulate

@@ -9,7 +9,6 @@ import numpy as np
 from skyline.graph.column import Ids, Indices, Times
 from skyline.graph.dependency import Cause, Dependencies
 from skyline.graph.rules.calls import GpuWork
-from skyline.graph.rules.draft import Draft
 from skyline.graph.rules.names import Names
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
@@ -53,7 +52,8 @@ def blocking_copies(trace: ProfilerTrace, names: Names, work: GpuWork) -> Blocki
     return BlockingCopies(chosen, point, staged.astype(np.int64), np.maximum(own, 0.0))
 
 
-def blocked(draft: Draft, copies: BlockingCopies, points: Ids) -> Dependencies:
-    """``points`` are the numbers of the points at which the calls were cut."""
-    number = copies.work + draft.first_work
-    return Dependencies.columns(number, points, Cause.SYNC, from_start=copies.staged == 1)
+def blocked(copies: BlockingCopies, first_work: int, points: Ids) -> Dependencies:
+    """GPU work is numbered from ``first_work`` on; ``points`` are the numbers of the points at which the calls were cut."""
+    return Dependencies.columns(
+        copies.work + first_work, points, Cause.SYNC, from_start=copies.staged == 1
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.graph.column import Ids, Times
+from skyline.graph.column import Flags, Ids, Times
 from skyline.trace.kineto.category import GPU_WORK, Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
@@ -53,3 +53,10 @@ def gpu_work(trace: ProfilerTrace) -> GpuWork:
         call[found] = calls[place[found]]
     start = trace.start_us[rows]
     return GpuWork(rows.astype(np.int32), call, lane, start, start + trace.duration_us[rows])
+
+
+def launching(trace: ProfilerTrace, work: GpuWork) -> Flags:
+    """For each row of the trace whether it is a call that started GPU work."""
+    found = np.zeros(len(trace), np.bool_)
+    found[work.call[work.call >= 0]] = True
+    return found

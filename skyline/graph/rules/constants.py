@@ -11,6 +11,10 @@ from skyline.graph.rules.calls import GpuWork
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 
+USUAL_LATENCY_US = 7.0
+"""Of V100, A100 and H100; for traces in which no stream was ever idle, where it makes no difference either."""
+
+
 @dataclass(frozen=True, slots=True)
 class Constants:
     """Both in µs, one each for the whole trace, so that no error of replay can hide in them."""
@@ -21,14 +25,15 @@ class Constants:
     """From the end of one piece of work to the start of the next on a stream that has it waiting."""
 
 
-def constants(trace: ProfilerTrace, work: GpuWork) -> Constants:
+def constants_of(trace: ProfilerTrace, work: GpuWork) -> Constants:
     """Means of the middle halves: clocks of whole microseconds make a median jump by a fifth of a latency."""
     start, end = work.start_us, work.end_us
     launched = work.call >= 0
     called = np.where(launched, trace.start_us[work.call], np.inf)
     follows = np.append(False, work.lane[1:] == work.lane[:-1])[: len(work)]
     free = np.where(follows, np.append(-np.inf, end[:-1])[: len(work)], -np.inf)
-    latency = _middle((start - called)[launched & (free <= called)])
+    at_once = launched & (free <= called)
+    latency = _middle((start - called)[at_once]) if at_once.any() else USUAL_LATENCY_US
     waiting = launched & follows & (called + 2 * latency <= free)
     pause = (start - free)[waiting]
     turnaround = _middle(np.maximum(pause, 0.0))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.graph.column import Ids, Indices, Times
+from skyline.graph.dependency import Cause, Dependencies
 from skyline.graph.rules.pieces import Pieces
 
 
@@ -28,7 +29,7 @@ class Bursts:
         return len(self.thread)
 
 
-def bursts(pieces: Pieces, main: int, autograd: tuple[int, ...]) -> Bursts:
+def bursts_of(pieces: Pieces, main: int, autograd: tuple[int, ...]) -> Bursts:
     """Runs of work on autograd threads that the script's thread did nothing between.
 
     Autograd's thread sleeps until it is given nodes: it was given some where the script's thread did
@@ -73,3 +74,49 @@ def _given(start: Times, end: Times, pieces: Pieces, mine: Indices) -> Indices:
     )
     inside[0] = True
     return np.flatnonzero(inside)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HandOffs:
+    """What the hand-offs come to: dependencies, and stretches whose time up to the next is waiting, not work."""
+
+    dependencies: Dependencies
+    idle_after: Indices
+    begun: Indices
+    """Stretches that a hand-off starts."""
+
+
+def hand_offs(pieces: Pieces, found: Bursts, given: Ids, waited: Ids) -> HandOffs:
+    """Between the threads, at the points where the script's thread gave work and had it back.
+
+    ``given`` and ``waited`` are the numbers of those points among the stretches, one each per burst. The script's
+    thread does nothing just before it has its work back, autograd's nothing before it is given any.
+    """
+    first = np.empty(len(found), np.int64)
+    last = np.empty(len(found), np.int64)
+    for place, (thread, begin, end) in enumerate(
+        zip(found.thread.tolist(), found.start_us.tolist(), found.end_us.tolist(), strict=True)
+    ):
+        mine = pieces.on(thread)
+        first[place] = mine[np.searchsorted(pieces.start_us[mine], begin)]
+        last[place] = mine[np.searchsorted(pieces.end_us[mine], end, side="right") - 1]
+    before = np.concatenate([first, waited]).astype(np.int64) - 1
+    same = before >= 0
+    same[same] = pieces.thread[before[same]] == pieces.thread[before[same] + 1]
+    return HandOffs(
+        Dependencies.columns(given, first, Cause.HAND_OFF).joined(
+            Dependencies.columns(last, waited, Cause.HAND_OFF)
+        ),
+        before[same],
+        first,
+    )
+
+
+def independent(pieces: Pieces, threads: tuple[int, ...], begun: Indices, origin: int) -> Dependencies:
+    """Other threads begin when they began: counted from the point ``origin``, because nothing is known to start
+    them."""
+    firsts = [int(mine[0]) for thread in threads if len(mine := pieces.on(thread))]
+    free = np.array([first for first in firsts if first not in set(begun.tolist())], np.int64)
+    free = free[pieces.thread[free] != pieces.thread[origin]]
+    lag = np.maximum(pieces.start_us[free] - pieces.start_us[origin], 0.0)
+    return Dependencies.columns(np.full(len(free), origin), free, Cause.HAND_OFF, lag, from_start=True)

@@ -24,9 +24,12 @@ class Names:
 
     context: Flags
     """A range around operators and no operator: a step, an optimizer, a wrapper's forward."""
+    marked: Flags
+    """A range that a library named like ``## forward ##``."""
     loader: Flags
     """Taking the next batch from a ``DataLoader``."""
     optimizer: Flags
+    optimizer_step: Flags
     backward: Flags
     """Started by autograd's engine."""
     wait: Flags
@@ -55,8 +58,10 @@ def names_of(trace: ProfilerTrace) -> Names:
     present: list[int] = np.flatnonzero(np.bincount(trace.name, minlength=1)).tolist()
     return Names(
         rows(lambda name: name.startswith(_CONTEXTS)),
+        rows(lambda name: name.startswith("## ")),
         rows(lambda name: name.startswith(_LOADER)),
         rows(lambda name: name.startswith("Optimizer.")),
+        rows(lambda name: name.startswith("Optimizer.step")),
         rows(_is_backward),
         rows(lambda name: any(mark in name for mark in _WAITS) or name in _IMPLIED_WAITS),
         rows(lambda name: any(mark in name for mark in _WAIT_FOR_ALL) or name in _IMPLIED_WAITS),

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from operator import attrgetter
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -175,11 +176,11 @@ class Columns:
 
     def _times(self, events: Sequence[Event | ExactEvent]) -> NDArray[np.float64]:
         if self.base_us is None:
-            times = (_difference(event.ts, 0) for event in events)
-            first = next((time for time in times if math.isfinite(time)), None)
-            if first is None:
+            times = [time for event in events if math.isfinite(time := _difference(event.ts, 0))]
+            if not times:
                 return np.zeros(len(events)) + np.nan
-            self.base_us = int(first)
+            # Not the first event's: one that lies far off would cost the others their last digits.
+            self.base_us = int(median(times))
         base = self.base_us
         # Of exact times the difference is taken before it becomes a float.
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from skyline.errors import UsageError
@@ -11,6 +11,7 @@ from skyline.trace.kineto.notes import NoteKind, Notes
 
 _READ_BYTES = 1 << 20
 _PIECE_BYTES = 4 << 20
+_CAREFUL_BYTES = 64
 _GZIP = b"\x1f\x8b"
 _GZIP_WINDOW = 31  # zlib's way of saying: a gzip header, the largest window
 
@@ -59,24 +60,40 @@ def pieces(path: Path, notes: Notes) -> Iterator[bytes]:
 
 def _unpacked(raw: Iterator[bytes], notes: Notes) -> Iterator[bytes]:
     unpacker = zlib.decompressobj(_GZIP_WINDOW)
-    try:
-        for packed in raw:
-            waiting = packed
-            while waiting:
+    for packed in raw:
+        waiting = packed
+        while waiting:
+            before = unpacker.copy()
+            try:
                 # A limit on what comes out at once, since a hundredfold is common: memory stays bounded.
-                if text := unpacker.decompress(waiting, _PIECE_BYTES):
-                    yield text
-                waiting = unpacker.unconsumed_tail
-                if unpacker.eof:
-                    # Another member may follow: files joined with cat are one file to gzip.
-                    waiting = unpacker.unused_data.lstrip(b"\0")
-                    if not waiting.startswith(_GZIP):
-                        break
-                    unpacker = zlib.decompressobj(_GZIP_WINDOW)
-    except zlib.error:
-        notes.say(NoteKind.CUT_OFF, "The compressed file is damaged: what comes before the damage was read")
-        return
+                text = unpacker.decompress(waiting, _PIECE_BYTES)
+            except zlib.error:
+                yield _up_to_the_damage(before.decompress, waiting)
+                notes.say(
+                    NoteKind.CUT_OFF, "The compressed file is damaged: what comes before the damage was read"
+                )
+                return
+            if text:
+                yield text
+            waiting = unpacker.unconsumed_tail
+            if unpacker.eof:
+                # Another member may follow: files joined with cat are one file to gzip.
+                waiting = unpacker.unused_data.lstrip(b"\0")
+                if not waiting.startswith(_GZIP):
+                    break
+                unpacker = zlib.decompressobj(_GZIP_WINDOW)
     if not unpacker.eof:
         if text := unpacker.flush():
             yield text
         notes.say(NoteKind.CUT_OFF, "The compressed file breaks off: what comes before was read")
+
+
+def _up_to_the_damage(unpack: Callable[[bytes, int], bytes], packed: bytes) -> bytes:
+    """Of a stretch that does not unpack, the part that does."""
+    found: list[bytes] = []
+    try:
+        for at in range(0, len(packed), _CAREFUL_BYTES):
+            found.append(unpack(packed[at : at + _CAREFUL_BYTES], _PIECE_BYTES))
+    except zlib.error:
+        pass
+    return b"".join(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import floor
 from pathlib import Path
 from typing import cast
 
@@ -115,7 +116,7 @@ def _trace(columns: Columns, root: Root, notes: Notes, path: Path) -> ProfilerTr
         collectives=collectives,
         allocations=allocations_of(columns, first),
         devices=facts.devices,
-        base_ns=facts.base_ns + (columns.base_us or 0) * 1000 + round(first * 1000),
+        base_ns=facts.base_ns + ((columns.base_us or 0) + floor(first)) * 1000 + round(first % 1 * 1000),
         duration_total_us=float((start + duration).max()),
         rank=facts.rank,
         world_size=facts.world_size,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ _NOT_A_NUMBER = re.compile(_STRING + rb"|([-+]?\b(?:nan|inf(?:inity)?)\b(?:\([a-
 _BAD_ESCAPE = re.compile(rb'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)')
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 """What decoding a text may raise."""
 
 
@@ -27,7 +28,7 @@ def salvaged(text: bytes) -> Event | None:
         pass
     for attempt in (text, _mended(text)):
         try:
-            found = cast("object", msgspec.json.decode(attempt))
+            found = cast("object", json.loads(attempt))
         except UNREADABLE:
             continue
         return _event(cast("dict[str, Any]", found)) if isinstance(found, dict) else None

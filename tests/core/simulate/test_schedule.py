@@ -9,7 +9,7 @@ from skyline.compiled import Way, run_loops
 from skyline.graph.graph import Cause, CyclicGraph, Dependency, Graph, Structure
 from skyline.simulate.critical_path import critical_tasks
 from skyline.simulate.engine import simulate
-from skyline.simulate.schedule import schedule
+from skyline.simulate.scheduling import schedule
 from skyline.simulate.slack import slack_us
 
 NAN = float("nan")
@@ -20,7 +20,7 @@ def with_priorities(graph, priorities):
 
 
 def test_the_most_important_of_the_ready_tasks_goes_first(chain, way):
-    # Three messages are ready when the first is sent; the last layer's gradient comes first, the first layer's counts most.
+    # A gradient is ready every 2; that of the first layer comes last and is needed first.
     graph = chain(
         ("gpu", 2),
         ("gpu", 2),

@@ -10,11 +10,10 @@ from skyline.graph.build import build
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
-from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.graph.task import TaskKind
 from skyline.simulate.critical_path import critical_path, critical_tasks
 from skyline.simulate.engine import simulate
 from skyline.simulate.replay import replay_error
-from skyline.trace.phase import Phase
 
 
 def test_a_lane_runs_one_task_after_another_with_gaps_between(chain):

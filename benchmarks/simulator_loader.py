@@ -1,0 +1,118 @@
+"""What taking a batch from a loader worker costs, measured here: the constants of ``skyline/whatif/fetching.py``.
+
+    python benchmarks/simulator_loader.py [--rounds 60]
+
+CPU time of the script's own process, so that other programs on the machine disturb little: taking a batch that
+is ready, the first reading of its shared memory beside reading private memory, giving it back, and work made of
+small operators beside a busy worker and beside an idle one, in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import multiprocessing.synchronize
+import time
+from collections.abc import Callable
+from statistics import median, quantiles
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+_MEGABYTES = (4, 16, 64)
+_FLOATS_PER_MEGABYTE = 250_000
+
+
+class Ready(Dataset[torch.Tensor]):
+    """Batches that cost their worker next to nothing."""
+
+    def __init__(self, floats: int, count: int) -> None:
+        self.floats, self.count = floats, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((self.floats,), float(index))
+
+
+def cpu_ms(work: Callable[[], object]) -> float:
+    """CPU time of this process that the work takes."""
+    begin = time.process_time()
+    work()
+    return 1e3 * (time.process_time() - begin)
+
+
+def fetching(megabytes: int, rounds: int) -> tuple[float, float, float]:
+    """Medians in ms: taking a batch, reading it beyond what private memory takes, giving it back."""
+    floats = megabytes * _FLOATS_PER_MEGABYTE
+    batches = iter(DataLoader(Ready(floats, rounds + 8), batch_size=None, num_workers=1, prefetch_factor=4))
+    target, private = torch.empty(floats), torch.ones(floats)
+    taken: list[float] = []
+    read: list[float] = []
+    returned: list[float] = []
+    for _ in range(rounds):
+        time.sleep(0.01 + 0.005 * megabytes)
+        held: list[torch.Tensor] = []
+        taken.append(cpu_ms(lambda held=held: held.append(next(batches))))
+        shared = cpu_ms(lambda held=held: target.copy_(held[0]))
+        read.append(shared - cpu_ms(lambda: target.copy_(private)))
+        returned.append(cpu_ms(held.clear))
+    return median(taken), median(read), median(returned)
+
+
+def prepare(go: multiprocessing.synchronize.Event, end: multiprocessing.synchronize.Event) -> None:
+    """A worker that turns images into batches while it may."""
+    torch.set_num_threads(1)
+    image = torch.randint(0, 255, (224, 224, 3), dtype=torch.uint8)
+    while not end.is_set():
+        if not go.wait(0.05):
+            continue
+        made = [image.permute(2, 0, 1).float().div_(255).sub_(0.5).div_(0.5) for _ in range(32)]
+        torch.stack(made).share_memory_()
+
+
+def small_operators() -> None:
+    """What a CPU-bound training loop does: operators that are over before they have begun."""
+    left, right = torch.ones(64), torch.ones(64)
+    for _ in range(15_000):
+        right = torch.relu((left + right).mul_(0.4).view(8, 8).t()).reshape(64)
+
+
+def beside_a_worker(rounds: int) -> list[float]:
+    """CPU time beside a busy worker over CPU time beside an idle one, a ratio a round."""
+    go, end = multiprocessing.Event(), multiprocessing.Event()
+    worker = multiprocessing.Process(target=prepare, args=(go, end), daemon=True)
+    worker.start()
+    small_operators()
+    ratios: list[float] = []
+    for turn in range(rounds):
+        times: dict[bool, float] = {}
+        for busy in (False, True) if turn % 2 else (True, False):
+            (go.set if busy else go.clear)()
+            time.sleep(0.05)
+            times[busy] = cpu_ms(small_operators)
+        ratios.append(times[True] / times[False])
+    end.set()
+    go.set()
+    worker.join()
+    return ratios
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=60)
+    rounds = parser.parse_args().rounds
+    torch.set_num_threads(1)
+    for megabytes in _MEGABYTES:
+        taken, read, returned = fetching(megabytes, rounds)
+        print(
+            f"{megabytes:3} MB: taken {taken:.2f} ms, first reading {1e3 * read / megabytes:.0f} µs/MB more, "
+            f"given back {1e3 * returned / megabytes:.0f} µs/MB"
+        )
+    low, middle, high = quantiles(beside_a_worker(rounds), n=4)
+    print(f"small operators beside a busy worker: {middle:.3f} times the CPU time (quartiles {low:.3f}, {high:.3f})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,356 @@
+"""How long one simulation takes, compiled and as written, beside HolisticTraceAnalysis on the same trace.
+
+Graphs of 10 000, 100 000 and 1 000 000 tasks are made up to be like a training step, or are a real trace repeated
+to that size. Each round times the compiled pass and the one as written next to one another, so their ratio stands
+on a busy machine too. HolisticTraceAnalysis has an environment of its own (``pip install HolisticTraceAnalysis
+'pandas<3'``), named by ``--hta-python``; its rounds alternate with Skyline's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from machine import Machine, warn_when_busy
+from ratio import Ratio
+from result_file import RESULTS, table, write
+from simulator_graphs import again, like_a_training_step
+
+from skyline.compiled import Way, run_loops
+from skyline.graph import scale, select, stitch
+from skyline.graph.from_kineto import graph_of
+from skyline.graph.graph import Graph
+from skyline.simulate import (
+    cpu_cores,
+    groups_by,
+    schedule,
+    simulate,
+    simulate_shared,
+    slack_us,
+    steady_step_ms,
+    virtual_speedup,
+)
+from skyline.simulate.critical_path import critical_path
+from skyline.trace.kineto.reader import read
+
+TRACES = Path(__file__).parents[2] / "shared" / "data" / "traces"
+REAL = "kineto_2101_resnet50_workers0.json.gz"
+COMPARED = "hta_v100_resnet50_ddp1.json.gz"
+COMPARED_STEP = 2
+SIZES = (10_000, 100_000, 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Milliseconds: the median of the rounds, and the quarter of them that was quicker and slower than the rest."""
+
+    median: float
+    quicker: float
+    slower: float
+
+    @classmethod
+    def of(cls, milliseconds: Sequence[float]) -> Times:
+        """From the rounds."""
+        quicker, _, slower = statistics.quantiles(milliseconds, n=4, method="inclusive")
+        return cls(statistics.median(milliseconds), quicker, slower)
+
+    def __str__(self) -> str:
+        return f"{self.median:.3g} [{self.quicker:.3g}, {self.slower:.3g}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """One graph: its size, and how long preparing and simulating it took."""
+
+    graph: str
+    tasks: int
+    dependencies: int
+    preparation: Times
+    compiled: Times
+    as_written: Times
+    ratio: Ratio
+    """As written over compiled, per round."""
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    """How long one call took."""
+    gc.collect()
+    began = time.perf_counter()
+    work()
+    return (time.perf_counter() - began) * 1e3
+
+
+def load(trace: Path) -> Graph:
+    """The graph of a trace."""
+    return graph_of(read(trace))
+
+
+def in_way(way: Way, work: Callable[[], object]) -> float:
+    """How long a call took whose loops ran in one way."""
+    with run_loops(way):
+        return milliseconds(work)
+
+
+def speed_of(name: str, graph: Graph, rounds: int) -> Speed:
+    """Measure one graph."""
+    with run_loops(Way.COMPILED):
+        simulate(graph)
+        prepared = [milliseconds(lambda fresh=again(graph): _prepare(fresh)) for _ in range(rounds)]
+    pairs = [
+        (
+            in_way(Way.COMPILED, lambda: simulate(graph)),
+            in_way(Way.AS_WRITTEN, lambda: simulate(graph)),
+        )
+        for _ in range(rounds)
+    ]
+    compiled, written = zip(*pairs, strict=True)
+    return Speed(
+        name,
+        len(graph),
+        len(graph.structure.dependencies),
+        Times.of(prepared),
+        Times.of(compiled),
+        Times.of(written),
+        Ratio.of([slow / quick for quick, slow in pairs]),
+    )
+
+
+def _prepare(graph: Graph) -> None:
+    structure = graph.structure
+    for column in ("order", "incoming_offsets", "incoming_source", "incoming_lag", "incoming_from_start"):
+        getattr(structure, column)
+
+
+def repeated_to(graph: Graph, tasks: int) -> Graph:
+    """A graph repeated until it has about so many tasks."""
+    return stitch(graph, max(1, round(tasks / len(graph))) * len(graph.iterations))
+
+
+def further(graph: Graph, rounds: int) -> dict[str, Times]:
+    """What else is asked of a graph, compiled."""
+    layers = groups_by(graph, "layer") or groups_by(graph, "name")
+    scenarios = 2 * len(layers) + 1
+    asked: dict[str, Callable[[], object]] = {
+        "simulate": lambda: simulate(graph),
+        "scale all kernels and simulate": lambda: simulate(scale(graph, select(graph, on_gpu=True), 0.5)),
+        "critical path by cause": lambda timeline=simulate(graph): critical_path(timeline),
+        "slack of every task": lambda timeline=simulate(graph): slack_us(timeline),
+        "schedule (ready tasks, priorities)": lambda: schedule(graph),
+        "CPU threads on 2 shared cores": lambda: simulate_shared(graph, [cpu_cores(graph, 2)]),
+        "steady state": lambda: steady_step_ms(graph),
+    }
+    found: dict[str, Times] = {}
+    with run_loops(Way.COMPILED):
+        for what, work in asked.items():
+            work()
+            found[what] = Times.of([milliseconds(work) for _ in range(rounds)])
+        virtual_speedup(graph, layers)
+        each = [milliseconds(lambda: virtual_speedup(graph, layers)) / scenarios for _ in range(rounds)]
+        found[f"if a layer were free (one of {scenarios} at once)"] = Times.of(each)
+    return found
+
+
+def first_use() -> dict[str, float]:
+    """Seconds until a fresh process has simulated 1000 tasks compiled: on a machine's first use, and later."""
+    program = (
+        "import sys, time; sys.path.insert(0, sys.argv[1])\n"
+        "from simulator_graphs import like_a_training_step\n"
+        "from skyline.compiled import Way, run_loops\n"
+        "from skyline.simulate.engine import simulate\n"
+        "graph = like_a_training_step(1000); simulate(graph); began = time.perf_counter()\n"
+        "with run_loops(Way.COMPILED): simulate(graph)\n"
+        "print(time.perf_counter() - began)\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "XDG_CACHE_HOME": folder}
+        command = [sys.executable, "-c", program, str(Path(__file__).parent)]
+        first, later = (
+            float(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)
+            for _ in range(2)
+        )
+    return {"first use on a machine": first, "first use in a process": later}
+
+
+class OtherTool:
+    """HolisticTraceAnalysis in its own process, asked over its stdin."""
+
+    def __init__(self, python: Path, folder: Path) -> None:
+        script = Path(__file__).parent / "hta_resimulation.py"
+        self._process = subprocess.Popen(
+            [str(python), str(script), str(folder), str(COMPARED_STEP)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.first = self._read()
+
+    def again(self, factor: float) -> dict[str, float]:
+        """Its answer after an edit."""
+        assert self._process.stdin is not None
+        print(factor, file=self._process.stdin, flush=True)
+        return self._read()
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _read(self) -> dict[str, float]:
+        assert self._process.stdout is not None
+        told = json.loads(self._process.stdout.readline() or '{"failed": "it ended without a word"}')
+        if "failed" in told:
+            raise RuntimeError(str(told["failed"]))
+        return told
+
+
+def compare(python: Path, trace: Path, rounds: int) -> tuple[str, dict[str, object]]:
+    """The same edits of the same trace in both tools, in turns: a paragraph and its figures."""
+    firsts: list[float] = []
+    loads: list[tuple[float, float]] = []
+    edits: list[tuple[float, float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(trace, Path(folder) / "rank-0.json.gz")
+        for _ in range(3):
+            ours = milliseconds(lambda: critical_path(simulate(load(trace))))
+            other = OtherTool(python, Path(folder))
+            theirs = (other.first["load_s"] + other.first["first_answer_s"]) * 1e3
+            loads.append((ours, theirs))
+            firsts.append(theirs / ours)
+            if _ < 2:
+                other.close()
+        graph = load(trace)
+        kernels = select(graph, on_gpu=True)
+        spans: dict[str, float] = {}
+        with run_loops(Way.COMPILED):
+            critical_path(simulate(graph))
+            for turn in range(rounds):
+                factor = 0.5 if turn % 2 == 0 else 1.0
+
+                def ask(factor: float = factor) -> None:
+                    timeline = simulate(scale(graph, kernels, factor))
+                    critical_path(timeline)
+
+                ours = milliseconds(ask)
+                answer = other.again(factor)
+                spans[str(factor)] = answer["span_us"]
+                edits.append((ours, answer["again_s"] * 1e3))
+        other.close()
+    again_ratio = Ratio.of([theirs / ours for ours, theirs in edits])
+    first_ratio = Ratio.of(firsts)
+    ours_ms, theirs_ms = (Times.of(side) for side in zip(*edits, strict=True))
+    ours_first, theirs_first = (Times.of(side) for side in zip(*loads, strict=True))
+    steps = len(graph.iterations)
+    text = (
+        f"On `{trace.name}`, HolisticTraceAnalysis {other.first['version']} analyses one step, a graph of "
+        f"{other.first['nodes']} nodes; Skyline simulates all {steps} recorded steps, {len(graph)} tasks.\n\n"
+        + table(
+            ("ms", "Skyline", "HolisticTraceAnalysis", "ratio"),
+            [
+                ("load, first answer", str(ours_first), str(theirs_first), str(first_ratio)),
+                (
+                    "kernels scaled, simulated, critical path again",
+                    str(ours_ms),
+                    str(theirs_ms),
+                    str(again_ratio),
+                ),
+            ],
+        )
+    )
+    figures = {
+        "again": asdict(again_ratio),
+        "first": asdict(first_ratio),
+        "again_ms": {"skyline": asdict(ours_ms), "hta": asdict(theirs_ms)},
+        "first_ms": {"skyline": asdict(ours_first), "hta": asdict(theirs_first)},
+        "hta": other.first,
+        "hta_span_us": spans,
+        "skyline_tasks": len(graph),
+        "skyline_steps": steps,
+    }
+    return text, figures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15, help="rounds per graph (default: 15)")
+    parser.add_argument("--largest", type=int, default=SIZES[-1], help="leave out larger graphs")
+    parser.add_argument("--traces", type=Path, default=TRACES, help=f"folder with {REAL} and {COMPARED}")
+    parser.add_argument("--hta-python", type=Path, help="an interpreter that has HolisticTraceAnalysis")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
+    options = parser.parse_args()
+    machine = Machine.here()
+    warn_when_busy(machine)
+    sizes = [size for size in SIZES if size <= options.largest]
+    graphs = [("made up", like_a_training_step, size) for size in sizes]
+    speeds = [speed_of(name, make(size), options.rounds) for name, make, size in graphs]
+    speeds += [
+        speed_of("made up, lane by lane", like_a_training_step(size, sorted_by_start=False), options.rounds)
+        for size in sizes
+    ]
+    real = options.traces / REAL
+    if real.is_file():
+        trace = load(real)
+        speeds += [
+            speed_of(f"{REAL.split('.')[0]}, repeated", repeated_to(trace, size), options.rounds) for size in sizes
+        ]
+    asked = further(like_a_training_step(100_000), options.rounds)
+    fresh = first_use()
+    if options.hta_python and (options.traces / COMPARED).is_file():
+        compared, figures = compare(options.hta_python, options.traces / COMPARED, options.rounds)
+    else:
+        compared, figures = "Not compared: no `--hta-python`, or no traces.", {}
+    head = ("graph", "tasks", "dependencies", "preparation", "compiled", "as written", "as written / compiled")
+    body = "\n\n".join(
+        [
+            "Milliseconds: medians over rounds, with the quartiles in brackets; ratios with the 95 % interval of "
+            "their median.",
+            "## One simulation",
+            table(
+                head,
+                [
+                    (
+                        speed.graph,
+                        str(speed.tasks),
+                        str(speed.dependencies),
+                        str(speed.preparation),
+                        str(speed.compiled),
+                        str(speed.as_written),
+                        str(speed.ratio),
+                    )
+                    for speed in speeds
+                ],
+            ),
+            "Preparation is done once per structure and shared by all graphs that differ in times.",
+            "## Other questions, 100 000 tasks, compiled",
+            table(("question", "ms"), [(what, str(times)) for what, times in asked.items()]),
+            "Until the first compiled answer: "
+            + ", ".join(f"{seconds:.1f} s {when}" for when, seconds in fresh.items())
+            + "; smaller work runs as written meanwhile.",
+            "## Beside HolisticTraceAnalysis",
+            compared,
+        ]
+    )
+    content = {
+        "speeds": [asdict(speed) for speed in speeds],
+        "asked_100k": {what: asdict(times) for what, times in asked.items()},
+        "first_use_s": fresh,
+        "hta": figures,
+    }
+    print(write("simulator_speed", "Speed of the simulator", machine, body, content, results=options.results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""From a PyTorch profiler trace to tasks that wait for one another."""
+
+from __future__ import annotations
+
+from skyline.graph.assembly import assembled
+from skyline.graph.graph import Graph
+from skyline.graph.kineto_graph import KinetoGraph
+from skyline.graph.rules.blocking_copy import blocked, blocking_copies
+from skyline.graph.rules.calls import gpu_work, launching
+from skyline.graph.rules.constants import constants_of
+from skyline.graph.rules.cpu_order import cpu_order
+from skyline.graph.rules.draft import drafted
+from skyline.graph.rules.event_wait import event_waits
+from skyline.graph.rules.gaps import gaps_of
+from skyline.graph.rules.graph_launch import with_unrecorded
+from skyline.graph.rules.hand_off import bursts_of, hand_offs, independent
+from skyline.graph.rules.launch import backlog, launches
+from skyline.graph.rules.launch_queue import launch_queue
+from skyline.graph.rules.marks import marked
+from skyline.graph.rules.names import names_of
+from skyline.graph.rules.occupied import occupied
+from skyline.graph.rules.pieces import Pieces
+from skyline.graph.rules.steps import steps_of
+from skyline.graph.rules.synchronisation import synchronisations
+from skyline.graph.rules.threads import host_threads
+from skyline.trace.kineto.profiler_trace import ProfilerTrace
+
+
+def graph_of(trace: ProfilerTrace) -> Graph:
+    """The graph of everything that was recorded; see ``built``."""
+    return built(trace).graph
+
+
+def built(trace: ProfilerTrace) -> KinetoGraph:
+    """The graph, with what relates it to the trace.
+
+    Times of the CPU are taken as measured, both of work and of the gaps between. Times of the GPU's work are as
+    measured; when it starts is not: that follows from one launch latency and one turnaround for the whole
+    trace and from what waits for what. Waiting is taken off every call that waits, so that it re-emerges.
+    """
+    names = names_of(trace)
+    hosts = host_threads(trace, names)
+    work = gpu_work(trace)
+    constants = constants_of(trace, work)
+    waits = event_waits(trace, names, work, constants)
+    work, unrecorded = with_unrecorded(trace, work, constants, waits.waiting)
+    waits = event_waits(trace, names, work, constants)
+    crowded = occupied(trace, work, constants, waits.waiting)
+    calls = launching(trace, work)
+    ordered = [cpu_order(trace, names, thread, calls) for thread in hosts.taking_part]
+    pieces = Pieces.joined([one for one, _ in ordered])
+    steps = steps_of(trace, names, hosts.main)
+    bursts = bursts_of(pieces, hosts.main, hosts.autograd)
+    copies = blocking_copies(trace, names, work)
+    pieces, marks = marked(trace, pieces, hosts.main, steps, bursts, copies, work)
+    draft = drafted(trace, names, pieces, work)
+    handed = hand_offs(pieces, bursts, marks.given, marks.waited)
+    syncs = synchronisations(draft)
+    queue = launch_queue(draft)
+    first = draft.first_work
+    dependencies = handed.dependencies.joined(
+        independent(pieces, hosts.taking_part, handed.begun, marks.origin),
+        launches(draft, constants.launch_latency_us),
+        backlog(draft, marks.origin, constants),
+        blocked(copies, first, marks.copied),
+        syncs.dependencies,
+        queue.dependencies,
+        waits.dependencies(first),
+        crowded.dependencies(first),
+    )
+    return assembled(
+        draft,
+        hosts,
+        steps,
+        bursts,
+        marks,
+        gaps_of(pieces, handed.idle_after),
+        copies.own_us,
+        (syncs, queue),
+        handed.begun,
+        dependencies,
+        constants,
+        {
+            "events clipped to the one they begin in": sum(clipped for _, clipped in ordered),
+            "threads that only watch the GPU": hosts.watching,
+            "hand-offs between the script's thread and autograd's": len(bursts),
+            "work launched before the recording": int((draft.launch < 0).sum()),
+            "copies that hold their caller": len(copies.work),
+            "waits of the CPU for the GPU": len(syncs.dependencies),
+            "waits for room in a launch queue": int((queue.until_us > pieces.start_us[queue.piece]).sum()),
+            "waits of a stream for another": len(waits),
+            "waits for room on a GPU full of another stream's kernel": len(crowded),
+            "pauses of CUDA graphs taken for unrecorded work": unrecorded,
+        },
+    )

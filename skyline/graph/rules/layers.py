@@ -1,0 +1,105 @@
+"""Which module of the model each stretch computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Flags, Ids, Indices
+from skyline.graph.rules.names import Names
+from skyline.graph.rules.pieces import Pieces
+from skyline.trace.kineto.category import Category
+from skyline.trace.kineto.profiler_trace import ProfilerTrace
+
+_MODULE = "nn.Module: "
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layers:
+    """A table of module paths, outermost first and apart by dots, and its row for each stretch (-1: none)."""
+
+    names: tuple[str, ...]
+    module: Ids
+
+
+def layers_of(trace: ProfilerTrace, names: Names, pieces: Pieces, forward: Ids) -> Layers:
+    """From the profiler's module paths, else from calls of modules in the Python stack, else from annotations.
+
+    ``forward`` is the row of the forward operator that each stretch's work belongs to: of the stretch's own
+    operator, or for backward work of the operator that has its sequence number (-1: none).
+    """
+    table: dict[str, int] = {}
+    module = np.full(len(pieces), -1, np.int32)
+    known = forward >= 0
+    rows = np.unique(forward[known])
+    if not len(rows):
+        return Layers((), module)
+    of_row = np.full(len(trace), -1, np.int32)
+    written = rows[trace.module_path[rows] != 0]
+    for row in written.tolist():
+        of_row[row] = table.setdefault(trace.strings[trace.module_path[row]], len(table))
+    if not len(written):
+        modules = (trace.category == Category.PYTHON) & (trace.python_module >= 0)
+        if modules.any():
+            _innermost(trace, np.flatnonzero(modules), rows, of_row, table)
+        else:
+            plain = (trace.category == Category.ANNOTATION) & ~names.context & ~names.loader
+            named = plain | ((trace.category == Category.ANNOTATION) & names.marked)
+            _innermost(trace, np.flatnonzero(named), rows, of_row, table)
+    module[known] = of_row[forward[known]]
+    return Layers(tuple(table), module)
+
+
+def forward_rows(trace: ProfilerTrace, pieces: Pieces, backward: Flags) -> Ids:
+    """For each stretch the row of the operator that its layer and line are those of; -1 where nobody knows.
+
+    Autograd gives a forward operator and its backward the same sequence number.
+    """
+    forward = pieces.operator.copy()
+    forward[backward] = -1
+    behind = np.flatnonzero(backward & (pieces.operator >= 0))
+    numbered: Indices = np.flatnonzero(
+        (trace.category == Category.CPU_OP) & (trace.sequence >= 0) & (trace.forward_thread == 0)
+    )
+    if not len(behind) or not len(numbered):
+        return forward
+    numbered = numbered[np.argsort(trace.sequence[numbered], kind="stable")]
+    wanted = trace.sequence[pieces.operator[behind]]
+    place = np.searchsorted(trace.sequence[numbered], wanted, side="right") - 1
+    found = (place >= 0) & (wanted >= 0)
+    found[found] = trace.sequence[numbered[place[found]]] == wanted[found]
+    # Without numbered forward threads the backward operators are numbered alike: they are no forward operators.
+    row = numbered[np.maximum(place, 0)]
+    found &= row != pieces.operator[behind]
+    forward[behind[found]] = row[found]
+    return forward
+
+
+def _innermost(
+    trace: ProfilerTrace, ranges: Indices, rows: Indices, of_row: Ids, table: dict[str, int]
+) -> None:
+    """Fill in the path of the innermost ranges, of their own thread, that the rows lie in."""
+    marks = np.concatenate([ranges, rows])
+    asked = np.concatenate([np.zeros(len(ranges), np.bool_), np.ones(len(rows), np.bool_)])
+    order = np.lexsort((asked, trace.start_us[marks], trace.thread[marks]))
+    end_us = trace.end_us
+    thread = -2
+    open_ranges: list[tuple[float, str]] = []
+    for row, is_asked in zip(marks[order].tolist(), asked[order].tolist(), strict=True):
+        if trace.thread[row] != thread:
+            thread, open_ranges = int(trace.thread[row]), []
+        begin = float(trace.start_us[row])
+        while open_ranges and open_ranges[-1][0] <= begin:
+            open_ranges.pop()
+        if is_asked:
+            if open_ranges:
+                of_row[row] = table.setdefault(open_ranges[-1][1], len(table))
+            continue
+        name = _plain(trace.name_of(row))
+        path = f"{open_ranges[-1][1]}.{name}" if open_ranges else name
+        open_ranges.append((float(end_us[row]), path))
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix(_MODULE).strip("# ")

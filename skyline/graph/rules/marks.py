@@ -1,0 +1,66 @@
+"""Points on host threads that the rules refer to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Ids
+from skyline.graph.rules.blocking_copy import BlockingCopies
+from skyline.graph.rules.calls import GpuWork
+from skyline.graph.rules.hand_off import Bursts
+from skyline.graph.rules.pieces import Pieces, Role
+from skyline.trace.kineto.profiler_trace import ProfilerTrace, Steps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marks:
+    """Numbers of the points among the stretches, in the order of what they mark."""
+
+    origin: int
+    """The first moment of all: what nothing recorded brings about is counted from here."""
+    step_start: Ids
+    step_end: Ids
+    given: Ids
+    """Where the script's thread gave work to autograd's."""
+    waited: Ids
+    """Where it went on when that work was done."""
+    copied: Ids
+    """Where calls went on whose copy held them."""
+
+
+def marked(
+    trace: ProfilerTrace,
+    pieces: Pieces,
+    main: int,
+    steps: Steps,
+    bursts: Bursts,
+    copies: BlockingCopies,
+    work: GpuWork,
+) -> tuple[Pieces, Marks]:
+    """The stretches with all points in them.
+
+    Of points at one moment the end of a step comes before the start of the next, and work is had back before
+    more of it is given.
+    """
+    begin = min(pieces.start_us.min(initial=np.inf), work.start_us.min(initial=np.inf))
+    begin = min(begin, steps.start_us.min(initial=np.inf))
+    groups = (
+        (main, np.array([begin if np.isfinite(begin) else 0.0]), np.zeros(1, np.int32)),
+        (main, steps.end_us, steps.event),
+        (main, steps.start_us, steps.event),
+        (main, bursts.end_us, bursts.event),
+        (main, bursts.start_us, bursts.event),
+    )
+    thread = [np.full(len(time), one, np.int32) for one, time, _ in groups]
+    calls = work.call[copies.work]
+    placed, places = pieces.marked(
+        np.concatenate([*thread, trace.thread[calls]]).astype(np.int32),
+        np.concatenate([*(time for _, time, _ in groups), copies.point_us]),
+        np.concatenate([*(event for _, _, event in groups), calls]).astype(np.int32),
+        Role.MARK,
+    )
+    ends = np.cumsum([len(time) for _, time, _ in groups])
+    origin, step_end, step_start, waited, given, copied = np.split(places, ends)
+    return placed, Marks(int(origin[0]), step_start, step_end, given, waited, copied)

@@ -1,0 +1,44 @@
+"""Where the training steps of a trace begin and end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyline.graph.column import Indices
+from skyline.graph.rules.names import Names
+from skyline.trace.kineto.category import Category
+from skyline.trace.kineto.profiler_trace import ProfilerTrace, Steps
+
+_FEWEST = 3
+
+
+def steps_of(trace: ProfilerTrace, names: Names, main: int) -> Steps:
+    """The steps that the script marked; else what lies between batches being fetched or optimizers being done.
+
+    Without marks a step reaches from one fetch of a batch to the next, or from the end of one optimizer step
+    to that of the next, and what comes before the first and after the last belongs to none.
+    """
+    if len(trace.steps):
+        return trace.steps
+    ranges = (trace.thread == main) & (trace.category <= Category.CPU_OP)
+    fetches = _outermost(trace, np.flatnonzero(ranges & names.loader))
+    if len(fetches) >= _FEWEST:
+        return _between(fetches, trace.start_us[fetches])
+    done = _outermost(trace, np.flatnonzero(ranges & names.optimizer_step))
+    if len(done) >= _FEWEST:
+        return _between(done, trace.end_us[done])
+    return _between(done[:0], np.empty(0))
+
+
+def _outermost(trace: ProfilerTrace, rows: Indices) -> Indices:
+    if not len(rows):
+        return rows
+    reached = np.maximum.accumulate(trace.end_us[rows])
+    return rows[np.append(True, trace.start_us[rows[1:]] >= reached[:-1])]
+
+
+def _between(rows: Indices, time_us: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Steps:
+    count = max(0, len(rows) - 1)
+    return Steps(
+        np.arange(count, dtype=np.int64), time_us[:count], time_us[1:], rows[:count].astype(np.int32)
+    )

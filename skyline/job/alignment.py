@@ -1,0 +1,204 @@
+"""The ranks of a job on one clock, by the collectives that they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from skyline.graph.column import Ids, Times
+from skyline.job.exchanges import POINT_TO_POINT, Exchanges
+from skyline.job.matching import keys, match
+from skyline.job.rank_work import RankWork
+
+_ROUNDS = 4
+"""Of taking medians in turn; after the second nothing moves by more than rounding."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instances:
+    """A row per collective that at least two of the ranks recorded, by when it ended on the common clock."""
+
+    kind: tuple[str, ...]
+    channel: tuple[str, ...]
+    row: npt.NDArray[np.int32]
+    """``row[rank, instance]``: row among the rank's exchanges, -1 where that rank has none."""
+
+    def __len__(self) -> int:
+        return self.row.shape[1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alignment:
+    """``shift_us[rank]`` is added to a rank's own times to have them on the clock of the first rank's trace."""
+
+    ranks: tuple[RankWork, ...]
+    instances: Instances
+    shift_us: Times
+    residual_us: Times
+    """By rank: the median distance of its ends of collectives from when they ended for all; NaN without any."""
+    clock_us: Times
+    """How far the clock of each rank's machine is ahead of the first rank's; NaN without common collectives."""
+    alone: tuple[str, ...]
+    """Channels whose collectives do not agree between ranks, or that one rank alone has."""
+
+    @property
+    def start_us(self) -> npt.NDArray[np.float64]:
+        """``[rank, instance]`` on the common clock, NaN where that rank has none."""
+        return self._times([one.exchanges.start_us for one in self.ranks])
+
+    @property
+    def end_us(self) -> npt.NDArray[np.float64]:
+        """``[rank, instance]`` on the common clock, NaN where that rank has none."""
+        return self._times([one.exchanges.end_us for one in self.ranks])
+
+    def _times(self, columns: list[Times]) -> npt.NDArray[np.float64]:
+        times = own_times(columns, self.instances.row)
+        return times + self.shift_us[:, None]
+
+
+def align(ranks: Sequence[RankWork]) -> Alignment:
+    """Match collectives, and shift each rank's times so that what ended together ends together.
+
+    The clocks of machines differ by more than a collective lasts, so clocks are not used: the end of a
+    collective is common to all that take part, and a rank's shift is the median over all of its collectives.
+    Ranks that have no collective in common, not even through others, are left on their own clocks.
+    """
+    found: list[npt.NDArray[np.int32]] = []
+    kinds: list[str] = []
+    channels: list[str] = []
+    alone: list[str] = []
+    rows_of = [_rows_by_channel(one.exchanges, renamed) for one, renamed in zip(ranks, _names(ranks), strict=True)]
+    for channel in dict.fromkeys(channel for rows in rows_of for channel in rows):
+        members = [place for place, rows in enumerate(rows_of) if channel in rows]
+        rows, agree = _matched(ranks, [rows_of[place][channel] for place in members], members)
+        if not agree:
+            alone.append(channel)
+        shared = rows[:, (rows >= 0).sum(axis=0) >= 2]
+        if not shared.shape[1]:
+            continue
+        found.append(shared)
+        named = [int(np.argmax(column >= 0)) for column in shared.T]
+        kinds += [_kind(ranks[place].exchanges, int(shared[place, at])) for at, place in enumerate(named)]
+        channels += [channel] * shared.shape[1]
+    row = np.concatenate(found, axis=1) if found else np.empty((len(ranks), 0), np.int32)
+    shift, residual, connected = _shifts(ranks, row)
+    ends = own_times([one.exchanges.end_us for one in ranks], row) + shift[:, None]
+    order = np.argsort(np.nanmax(ends, axis=0), kind="stable") if row.shape[1] else np.empty(0, np.int64)
+    base = np.array([(one.base_ns - ranks[0].base_ns) / 1e3 for one in ranks])
+    return Alignment(
+        tuple(ranks),
+        Instances(
+            tuple(kinds[at] for at in order.tolist()), tuple(channels[at] for at in order.tolist()), row[:, order]
+        ),
+        shift,
+        residual,
+        np.where(connected, base - shift, np.nan),
+        tuple(alone),
+    )
+
+
+def own_times(columns: list[Times], row: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+    """``[rank, instance]`` from a column of each rank's exchanges, NaN where a rank has none."""
+    filled = np.full(row.shape, np.nan)
+    for place, column in enumerate(columns):
+        present = row[place] >= 0
+        filled[place, present] = column[row[place, present]]
+    return filled
+
+
+def _names(ranks: Sequence[RankWork]) -> list[dict[str, str]]:
+    """What each rank's channels are called by all: where streams are numbered differently, by their order."""
+    streams = [sorted(_streams(one.exchanges), key=_number) for one in ranks]
+    if all(mine == streams[0] for mine in streams):
+        return [{} for _ in ranks]
+    return [{name: f"stream {at} of {len(mine)}" for at, name in enumerate(mine, 1)} for mine in streams]
+
+
+def _streams(exchanges: Exchanges) -> list[str]:
+    return [channel for channel in exchanges.channels if channel.startswith("stream ")]
+
+
+def _number(stream: str) -> int:
+    return int(stream.rpartition(" ")[2])
+
+
+def _rows_by_channel(exchanges: Exchanges, renamed: dict[str, str]) -> dict[str, Ids]:
+    between_two = np.array([kind in POINT_TO_POINT for kind in exchanges.kinds], np.bool_)
+    rows: dict[str, Ids] = {}
+    for number, channel in enumerate(exchanges.channels):
+        chosen = np.flatnonzero((exchanges.channel == number) & ~between_two[exchanges.kind])
+        if len(chosen):
+            rows[renamed.get(channel, channel)] = chosen.astype(np.int32)
+    return rows
+
+
+def _kind(exchanges: Exchanges, row: int) -> str:
+    return exchanges.kinds[int(exchanges.kind[row])]
+
+
+def _matched(
+    ranks: Sequence[RankWork], rows: list[Ids], members: list[int]
+) -> tuple[npt.NDArray[np.int32], bool]:
+    """``[rank, place in the sequence of the rank that has most]``, and whether all of the members agree."""
+    longest = max(range(len(members)), key=lambda at: len(rows[at]))
+    table: dict[tuple[str, int], int] = {}
+    kinds = [keys(table, ranks[place].exchanges, mine) for place, mine in zip(members, rows, strict=True)]
+    ends = [ranks[place].exchanges.end_us[mine] for place, mine in zip(members, rows, strict=True)]
+    found = np.full((len(ranks), len(rows[longest])), -1, np.int32)
+    found[members[longest]] = rows[longest]
+    agree = len(members) > 1
+    for at, place in enumerate(members):
+        if at == longest:
+            continue
+        one = match(kinds[longest], ends[longest], kinds[at], ends[at])
+        if one is None:
+            agree = False
+            continue
+        first = one.first
+        found[place, first : first + one.count] = rows[at][first + one.shift : first + one.shift + one.count]
+    return found, agree
+
+
+def _shifts(
+    ranks: Sequence[RankWork], row: npt.NDArray[np.int32]
+) -> tuple[Times, Times, npt.NDArray[np.bool_]]:
+    """The shift of each rank, how well it fits, and whether it is connected to the first rank."""
+    ends = own_times([one.exchanges.end_us for one in ranks], row)
+    shift = np.array([(one.base_ns - ranks[0].base_ns) / 1e3 for one in ranks])
+    placed = np.zeros(len(ranks), np.bool_)
+    connected = placed
+    for begin in range(len(ranks)):
+        if placed[begin]:
+            continue
+        placed[begin] = True
+        _place_neighbours(ends, shift, placed)
+        if begin == 0:
+            connected = placed.copy()
+    for _ in range(_ROUNDS if row.shape[1] else 0):
+        together = np.nanmedian(ends + shift[:, None], axis=0)
+        for place in np.flatnonzero((row >= 0).any(axis=1)).tolist():
+            shift[place] = np.nanmedian(together - ends[place])
+        shift[connected] -= shift[0]
+    residual = np.full(len(ranks), np.nan)
+    if row.shape[1]:
+        together = np.nanmedian(ends + shift[:, None], axis=0)
+        for place in np.flatnonzero((row >= 0).any(axis=1)).tolist():
+            residual[place] = np.nanmedian(np.abs(together - ends[place] - shift[place]))
+    return shift, residual, connected & ((row >= 0).any(axis=1))
+
+
+def _place_neighbours(ends: npt.NDArray[np.float64], shift: Times, placed: npt.NDArray[np.bool_]) -> None:
+    """Place every rank that shares a collective with a placed one, and so on; a first guess of its shift."""
+    while True:
+        known = np.where(placed[:, None], ends + shift[:, None], np.nan)
+        met = ~np.isnan(known).all(axis=0)
+        fresh = np.flatnonzero(~placed & (~np.isnan(ends[:, met])).any(axis=1))
+        if not len(fresh):
+            return
+        together = np.nanmedian(known[:, met], axis=0)
+        for place in fresh.tolist():
+            shift[place] = np.nanmedian(together - ends[place, met])
+            placed[place] = True

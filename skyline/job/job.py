@@ -1,0 +1,95 @@
+"""A training job of several ranks: read, aligned, taken apart and run as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.job.alignment import Alignment, align
+from skyline.job.evening import as_fast_as, typical
+from skyline.job.members import Members, members
+from skyline.job.rank_graph import RankGraph
+from skyline.job.reading import RankTrace, Unread
+from skyline.job.shares import Shares, shares
+from skyline.job.straggler import Lateness, lateness, straggler
+from skyline.job.times import JobTimes, measured, simulated
+from skyline.job.waiting import Waiting, waiting
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evened:
+    """The job with its straggler as fast as another rank."""
+
+    straggler: int
+    """Place among the ranks."""
+    model: int
+    """Place of the rank that it does its work as fast as."""
+    times: JobTimes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """All that is known of the ranks of a job; what is per rank stands in the order of the ranks."""
+
+    members: Members
+    alignment: Alignment
+    split: Waiting
+    graphs: tuple[RankGraph, ...]
+    shares: tuple[Shares, ...]
+    late: tuple[Lateness, ...]
+    straggler: int | None
+    """Place of the rank that the others wait for; None where none stands out."""
+    measured: JobTimes
+    simulated: JobTimes
+    evened: Evened | None
+    """None where no rank stands out, or the others do other work."""
+
+    @property
+    def replay_error(self) -> float:
+        """How far the simulated time of the whole recording is from the measured one, as a share of that."""
+        whole = self.measured.whole_us
+        return abs(self.simulated.whole_us - whole) / whole if whole > 0 else 0.0
+
+    @property
+    def entry_us(self) -> float:
+        """The longest that a rank waited at the first collective that it met others in."""
+        waited = self.split.waiting_us[:, self.split.entry]
+        return float(np.nanmax(waited)) if waited.size else 0.0
+
+
+def job_of(read: Iterable[RankTrace | Unread]) -> Job:
+    """Work out the job from its ranks.
+
+    Raises:
+        UsageError: nothing could be read, or the traces are of jobs of different sizes.
+    """
+    found = members(read)
+    alignment = align([one.work for one in found.traces])
+    graphs = tuple(one.graph for one in found.traces)
+    split = waiting(alignment)
+    late = lateness(alignment, split)
+    worst = straggler(alignment, late)
+    return Job(
+        found,
+        alignment,
+        split,
+        graphs,
+        shares(alignment, split),
+        late,
+        worst,
+        measured(alignment),
+        simulated(alignment, split, graphs),
+        None if worst is None else _evened(alignment, split, graphs, worst),
+    )
+
+
+def _evened(
+    alignment: Alignment, split: Waiting, graphs: tuple[RankGraph, ...], worst: int
+) -> Evened | None:
+    model = typical(alignment, split, worst)
+    if model is None:
+        return None
+    changed = as_fast_as(alignment, graphs, worst, model)
+    return None if changed is None else Evened(worst, model, simulated(alignment, split, changed))

@@ -1,0 +1,144 @@
+"""The graphs of all ranks as one: a collective begins for all when the last of them has arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Flags, Indices, Times
+from skyline.graph.dependency import Cause, Dependencies
+from skyline.graph.graph import Graph
+from skyline.graph.structure import Structure
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND, PHASE, Tasks
+from skyline.job.alignment import Alignment
+from skyline.job.rank_graph import RankGraph
+from skyline.job.waiting import Waiting
+from skyline.trace.phase import Phase
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobGraph:
+    """One graph of several ranks. Its time 0 is the beginning of the first one to begin.
+
+    Lanes are called ``rank 3 stream 7``. Each collective stands on its lane as two tasks: the arrival, which
+    takes no time, and the exchange. The exchange waits for the meeting of all that take part.
+    """
+
+    graph: Graph
+    first: Indices
+    """For each rank its first task; its tasks run up to the next one's. Task 0 is the job's beginning."""
+    exchange: tuple[Indices, ...]
+    """For each rank the task of each of its exchanges, -1 where there is none; its arrival stands before it."""
+    step_end: tuple[Indices, ...]
+    """For each rank the tasks at whose start its steps are over."""
+    begin_us: float
+    """When its time 0 was, on the common clock."""
+
+
+def joined(alignment: Alignment, split: Waiting, graphs: Sequence[RankGraph]) -> JobGraph:
+    """Put the ranks' graphs together, each beginning when it did, exchanges taking what they took without waiting."""
+    begins = [graph.begin_us + float(shift) for graph, shift in zip(graphs, alignment.shift_us, strict=True)]
+    begin = min(begins)
+    tasks = [_point("job begins", "job")]
+    waits: list[Dependencies] = []
+    durations, gaps = [np.zeros(1)], [np.zeros(1)]
+    firsts: list[int] = []
+    exchanges: list[Indices] = []
+    step_ends: list[Indices] = []
+    count = 1
+    for place, one in enumerate(graphs):
+        took, matched = _transfers(alignment, split, place, one)
+        cut = one.exchange[matched]
+        arriving = np.zeros(len(one.graph), np.int64)
+        arriving[cut] = 1
+        moved = np.arange(len(one.graph)) + np.cumsum(arriving) + count
+        rows = np.repeat(np.arange(len(one.graph)), 1 + arriving)
+        # Of the two rows of an exchange the first is the arrival.
+        is_arrival = np.append(rows[1:] == rows[:-1], False)
+        tasks.append(_named(one.graph.tasks.taken(rows), alignment.ranks[place].rank, is_arrival))
+        durations.append(np.where(is_arrival, 0.0, took[rows]))
+        gaps.append(np.where(is_arrival, 0.0, one.graph.gaps[rows]))
+        edges = one.graph.structure.dependencies
+        source = moved[edges.source] - np.where(edges.from_start, arriving[edges.source], 0)
+        target = moved[edges.target] - arriving[edges.target]
+        waits.append(Dependencies.columns(source, target, edges.cause, edges.lag_us, edges.from_start))
+        opening = np.flatnonzero(one.graph.structure.before < 0)
+        waits.append(
+            Dependencies.columns(
+                np.zeros(len(opening)), moved[opening] - arriving[opening], Cause.GIVEN, begins[place] - begin
+            )
+        )
+        firsts.append(count)
+        exchanges.append(np.where(one.exchange >= 0, moved[one.exchange], -1))
+        step_ends.append(moved[one.step_end])
+        count += len(rows)
+    meetings, met = _meetings(alignment, exchanges, count)
+    every = tasks[0].joined(*tasks[1:], *meetings)
+    none = np.zeros(len(every) - count)
+    graph = Graph(
+        Structure(every, Dependencies.joined(*waits, *met)),
+        np.concatenate([*durations, none]),
+        np.concatenate([*gaps, none]),
+    )
+    return JobGraph(graph, np.array(firsts, np.int64), tuple(exchanges), tuple(step_ends), begin)
+
+
+def _transfers(
+    alignment: Alignment, split: Waiting, place: int, one: RankGraph
+) -> tuple[Times, Indices]:
+    """How long each task takes without waiting for other ranks, and which of the rank's exchanges meet others."""
+    took = one.graph.durations.copy()
+    rows = alignment.instances.row[place]
+    shared = np.flatnonzero(rows >= 0)
+    shared = shared[one.exchange[rows[shared]] >= 0]
+    took[one.exchange[rows[shared]]] = split.transfer_us[shared]
+    return took, np.sort(rows[shared])
+
+
+def _named(tasks: Tasks, rank: int, is_arrival: Flags) -> Tasks:
+    names = (*tasks.names, "arrival")
+    return tasks.changed(
+        names=names,
+        name=np.where(is_arrival, len(tasks.names), tasks.name),
+        lanes=[f"rank {rank} {lane}" for lane in tasks.lanes],
+    )
+
+
+def _point(name: str, lane: str) -> Tasks:
+    return Tasks.columns(1, (name,), (lane,))
+
+
+def _meetings(
+    alignment: Alignment, exchanges: list[Indices], first: int
+) -> tuple[list[Tasks], list[Dependencies]]:
+    """A task without length per collective: after every arrival, and before every exchange."""
+    row = alignment.instances.row
+    present = np.stack(
+        [(rows >= 0) & (tasks[np.maximum(rows, 0)] >= 0) if len(tasks) else rows < -1
+         for rows, tasks in zip(row, exchanges, strict=True)]
+    )  # fmt: skip
+    used = np.flatnonzero(present.any(axis=0))
+    if not len(used):
+        return [], []
+    number = np.full(row.shape[1], -1, np.int64)
+    number[used] = np.arange(first, first + len(used))
+    channels = tuple(dict.fromkeys(alignment.instances.channel[at] for at in used.tolist()))
+    lane = {channel: code for code, channel in enumerate(channels)}
+    meetings = Tasks.columns(
+        len(used),
+        ("meeting",),
+        tuple(f"meetings on {channel}" for channel in channels),
+        lane=[lane[alignment.instances.channel[at]] for at in used.tolist()],
+        kind=np.full(len(used), KIND[TaskKind.SYNC]),
+        phase=np.full(len(used), PHASE[Phase.COMMUNICATION]),
+    )
+    waits: list[Dependencies] = []
+    for place, tasks in enumerate(exchanges):
+        mine = np.flatnonzero(present[place])
+        exchange = tasks[row[place, mine]]
+        waits.append(Dependencies.columns(exchange - 1, number[mine], Cause.COLLECTIVE))
+        waits.append(Dependencies.columns(number[mine], exchange, Cause.COLLECTIVE))
+    return [meetings], waits

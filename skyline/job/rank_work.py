@@ -1,0 +1,100 @@
+"""What one rank's trace is reduced to before ranks are compared: small enough for hundreds of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from skyline.graph.column import Indices, Times
+from skyline.graph.rules.names import names_of
+from skyline.job.exchanges import Exchanges, exchanges
+from skyline.job.spans import Spans, merged
+from skyline.trace.kineto.category import GPU_WORK, Category
+from skyline.trace.kineto.profiler_trace import ProfilerTrace
+
+_EXCHANGE_OPERATORS = ("c10d::", "record_param_comms")
+_RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_ .]?(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankWork:
+    """One rank, in µs on its trace's own clock."""
+
+    file: str
+    rank: int
+    """-1 where neither the trace nor the file's name says."""
+    world_size: int
+    """0 where the trace does not say."""
+    base_ns: int
+    """When the trace's clock stood at 0, by the clock of the rank's machine."""
+    step_number: Indices
+    step_begin_us: Times
+    step_end_us: Times
+    """The steps that the script marked; the whole recording as one where it marked none."""
+    marked: bool
+    """Whether the script marked steps."""
+    exchanges: Exchanges
+    compute_us: float
+    """Time within the steps in which the GPU computed or copied; without a GPU, in which operators ran."""
+    computing: Spans
+    """That work, as far as it ran beside collectives."""
+    on_gpu: bool
+    device: str
+    notes: tuple[str, ...]
+
+    @property
+    def begin_us(self) -> float:
+        """When the first step began."""
+        return float(self.step_begin_us[0])
+
+    @property
+    def end_us(self) -> float:
+        """When the last step ended."""
+        return float(self.step_end_us[-1])
+
+
+def rank_work(trace: ProfilerTrace, file: str) -> RankWork:
+    """What is kept of a trace."""
+    found = exchanges(trace)
+    work, on_gpu = _computing(trace)
+    marked = len(trace.steps) > 0
+    begin = trace.steps.start_us if marked else np.zeros(1)
+    end = trace.steps.end_us if marked else np.array([trace.duration_total_us])
+    return RankWork(
+        file=file,
+        rank=trace.rank if trace.rank >= 0 else _rank_named(file),
+        world_size=trace.world_size,
+        base_ns=trace.base_ns,
+        step_number=trace.steps.number if marked else np.zeros(1, np.int64),
+        step_begin_us=begin,
+        step_end_us=end,
+        marked=marked,
+        exchanges=found,
+        compute_us=work.cut(float(begin[0]), float(end[-1])).total_us,
+        computing=work.shared(merged(found.start_us, found.end_us)),
+        on_gpu=on_gpu,
+        device=trace.devices[0].name if trace.devices else "",
+        notes=tuple(map(str, trace.notes)),
+    )
+
+
+def _computing(trace: ProfilerTrace) -> tuple[Spans, bool]:
+    rows = trace.of(*GPU_WORK)
+    on_gpu = len(rows) > 0
+    if on_gpu:
+        rows = rows[~names_of(trace).collective[rows]]
+    else:
+        exchanging = np.fromiter(
+            (name.startswith(_EXCHANGE_OPERATORS) for name in trace.strings), np.bool_, len(trace.strings)
+        )
+        rows = trace.of(Category.CPU_OP)
+        rows = rows[~exchanging[trace.name[rows]]]
+    return merged(trace.start_us[rows], trace.end_us[rows]), on_gpu
+
+
+def _rank_named(file: str) -> int:
+    found = _RANK_IN_NAME.search(Path(file).name)
+    return int(found[1]) if found else -1

@@ -1,0 +1,73 @@
+"""When the steps of a job end on every rank: as measured, and as simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Indices, Times
+from skyline.job.alignment import Alignment
+from skyline.job.joining import joined
+from skyline.job.rank_graph import RankGraph
+from skyline.job.waiting import Waiting
+from skyline.simulate.engine import simulate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobTimes:
+    """For each rank the ends of the steps that all ranks recorded, in µs on the common clock."""
+
+    begin_us: float
+    """When the first rank began its first step."""
+    ends_us: tuple[Times, ...]
+
+    @property
+    def whole_us(self) -> float:
+        """From the first rank's beginning to the last one's end."""
+        return max((float(ends[-1]) for ends in self.ends_us), default=self.begin_us) - self.begin_us
+
+    @property
+    def step_us(self) -> float:
+        """Of one step, in the steady state where there are several: a step of a job is over when it is on all ranks."""
+        over = np.max(np.stack(self.ends_us), axis=0)
+        if len(over) < 2:
+            return self.whole_us
+        return float(over[-1] - over[0]) / (len(over) - 1)
+
+
+def measured(alignment: Alignment) -> JobTimes:
+    """As the traces have it."""
+    begin = min(
+        one.begin_us + float(shift) for one, shift in zip(alignment.ranks, alignment.shift_us, strict=True)
+    )
+    chosen = _common(alignment)
+    return JobTimes(
+        begin,
+        tuple(
+            one.step_end_us[steps] + shift
+            for one, steps, shift in zip(alignment.ranks, chosen, alignment.shift_us, strict=True)
+        ),
+    )
+
+
+def simulated(alignment: Alignment, split: Waiting, graphs: Sequence[RankGraph]) -> JobTimes:
+    """As it comes out when all ranks are run together."""
+    job = joined(alignment, split, graphs)
+    starts = simulate(job.graph).starts + job.begin_us
+    chosen = _common(alignment)
+    ends = tuple(starts[tasks[steps]] for tasks, steps in zip(job.step_end, chosen, strict=True))
+    return JobTimes(measured(alignment).begin_us, ends)
+
+
+def _common(alignment: Alignment) -> list[Indices]:
+    """For each rank the places of the steps that all have, by their numbers; else as many as all have."""
+    numbers = [one.step_number for one in alignment.ranks]
+    shared = numbers[0]
+    for other in numbers[1:]:
+        shared = np.intersect1d(shared, other)
+    if len(shared) and all(len(np.unique(mine)) == len(mine) for mine in numbers):
+        return [np.flatnonzero(np.isin(mine, shared)) for mine in numbers]
+    fewest = min(map(len, numbers))
+    return [np.arange(fewest) for _ in numbers]

@@ -1,0 +1,70 @@
+"""Each collective's time parted into waiting for the others and moving data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from skyline.graph.column import Ids, Times
+from skyline.job.alignment import Alignment, own_times
+
+_TOGETHER_US = 5.0
+"""Ranks that arrive within this, and within what the clocks leave open, arrive together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Waiting:
+    """Of collectives that several ranks recorded, by the columns of ``Alignment.instances``."""
+
+    transfer_us: Times
+    """What it took once everybody had arrived: the shortest time that any of the ranks spent in it. Where not
+    all ranks were recorded it is no more than that, for one of the others may have arrived later still."""
+    waiting_us: npt.NDArray[np.float64]
+    """``[rank, instance]``: the rest of the time that the rank spent in it; NaN where it had no part."""
+    last: Ids
+    """Place of the rank that arrived last; -1 where they arrived together."""
+    behind_us: Times
+    """How long after the middle one of the others it arrived; 0 where they arrived together."""
+    entry: npt.NDArray[np.bool_]
+    """Whether it is the first one of all its ranks: the waiting there shows when recording began."""
+
+
+def waiting(alignment: Alignment) -> Waiting:
+    """Part the time of each collective. No clock takes part: durations are compared, not times.
+
+    A collective ends for all at once, so whoever spent least time in it came last, and its time was no waiting.
+    """
+    row = alignment.instances.row
+    took = own_times([one.exchanges.end_us - one.exchanges.start_us for one in alignment.ranks], row)
+    count = row.shape[1]
+    if not count:
+        none = np.empty(0)
+        return Waiting(none, np.empty(row.shape), none.astype(np.int32), none, none.astype(np.bool_))
+    transfer = np.nanmin(took, axis=0)
+    waited = took - transfer
+    last = np.nanargmin(took, axis=0).astype(np.int32)
+    others = waited.copy()
+    others[last, np.arange(count)] = np.nan
+    behind = np.nanmedian(others, axis=0)
+    unsure = np.where(row >= 0, np.nan_to_num(alignment.residual_us)[:, None], 0.0).max(axis=0)
+    together = behind <= np.maximum(_TOGETHER_US, 2 * unsure)
+    return Waiting(
+        transfer,
+        waited,
+        np.where(together, -1, last).astype(np.int32),
+        np.where(together, 0.0, behind),
+        _entries(row),
+    )
+
+
+def _entries(row: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """Collectives before which none of their ranks had met any other."""
+    met = np.zeros(row.shape[0], np.bool_)
+    first = np.zeros(row.shape[1], np.bool_)
+    for at in range(row.shape[1]):
+        members = row[:, at] >= 0
+        first[at] = not met[members].all()
+        met |= members
+    return first

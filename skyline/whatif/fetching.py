@@ -1,0 +1,169 @@
+"""What if loader workers made the batches of a profiler trace: the trace as a graph, with workers in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skyline.errors import UsageError
+from skyline.graph.column import Indices
+from skyline.graph.dependency import CAUSE, Cause, Dependency
+from skyline.graph.graph import Graph
+from skyline.graph.insertion import Insertion, insert
+from skyline.graph.kineto_graph import KinetoGraph
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
+from skyline.simulate.engine import simulate
+from skyline.trace.kineto.profiler_trace import ProfilerTrace
+
+_PREFETCH = 2
+"""Batches that each worker prepares ahead: ``DataLoader``'s default ``prefetch_factor``."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchingCosts:
+    """What batches from other processes cost the script; measured by ``benchmarks/simulator_loader.py``.
+
+    The defaults are those of a virtual machine with two cores of an AMD EPYC and PyTorch 2.13: another machine
+    than that of any trace that predictions are compared with.
+    """
+
+    taking_us: float = 850.0
+    """Waking up, reading the message and mapping the shared memory that it names."""
+    reading_us_per_mb: float = 80.0
+    """The first touch of every page of it, on top of what reading private memory takes: it lengthens the copy to
+    the GPU, which pageable memory passes through a page at a time. Pinned memory was read before, elsewhere."""
+    returning_us_per_mb: float = 220.0
+    """Unmapping it when the batch is dropped."""
+    writing_us_per_mb: float = 500.0
+    """What the worker takes to put a batch into shared memory, at 2 GB/s."""
+    slowdown_beside_one: float = 0.03
+    """How much longer CPU work takes beside one busy core: shared caches, memory and clocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """The answer: the graph with workers, and what each recorded step would take."""
+
+    graph: Graph
+    step_us: tuple[float, ...]
+    loading_us: float
+    """What one batch takes to make, on average over the recorded fetches."""
+    busy_workers: float
+    """How many workers are busy at a time, on average."""
+
+
+def with_workers(
+    trace: ProfilerTrace, recorded: KinetoGraph, workers: int, costs: FetchingCosts | None = None
+) -> Fetching:
+    """Batches that the script's thread made are made by workers, two ahead each, as ``DataLoader`` does it.
+
+    The script's thread takes a batch instead of making it: from when the worker has it, and for what taking,
+    first reading and returning its memory costs. Workers take as long for a batch as the script did, and pass it
+    through shared memory. While they are busy, all other CPU work goes a little slower. With a core for each
+    worker; a machine with fewer cores than that makes it slower than this.
+
+    Raises:
+        UsageError: the trace shows no batches being made by the script's thread.
+    """
+    if workers < 1:
+        raise UsageError(f"{workers} workers make no batches", hint="ask about 1 worker or more")
+    known = costs if costs is not None else FetchingCosts()
+    graph = recorded.graph
+    fetches = _fetches(recorded)
+    if not fetches:
+        raise UsageError(
+            "the trace shows no batch being made by the script's own thread",
+            hint="record a run whose DataLoader has num_workers=0, with the profiler active around the fetches",
+        )
+    loading = [
+        float((graph.durations[one] + graph.gaps[one])[:-1].sum() + graph.durations[one[-1]])
+        for one in fetches
+    ]
+    megabytes = batch_bytes(trace, recorded) / 1e6
+    taking = known.taking_us + megabytes * known.returning_us_per_mb
+    made = [one + megabytes * known.writing_us_per_mb for one in loading]
+    read = _read_first(trace, recorded, known.reading_us_per_mb)
+    moved = _moved(recorded, read, fetches, made, workers, taking)
+    # Busy workers slow the script, and a slower script leaves its workers idle for longer: this settles at once.
+    cpu = select(moved, kind=(TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC), on_gpu=False)
+    first, last = _ends(moved, recorded)
+    slowed, busy = moved, 0.0
+    for _ in range(3):
+        starts = np.asarray(simulate(slowed).starts)
+        step_us = starts[last] - starts[first]
+        typical = float(np.median(step_us[recorded.steps.inner])) if len(step_us) else float(starts.max())
+        busy = min(float(workers), float(np.mean(made)) / typical) if typical else 0.0
+        slowed = scale(moved, cpu, 1 + known.slowdown_beside_one * busy, gaps=True)
+    starts = np.asarray(simulate(slowed).starts)
+    return Fetching(slowed, tuple((starts[last] - starts[first]).tolist()), float(np.mean(loading)), busy)
+
+
+def batch_bytes(trace: ProfilerTrace, recorded: KinetoGraph) -> float:
+    """Bytes copied to the GPU per step: of a training loop these are its batches. 0 where nothing is copied."""
+    copies = select(recorded.graph, kind=TaskKind.COPY, name=("HtoD", "HostToDevice"))
+    per_step = np.bincount(
+        recorded.graph.tasks.iteration[copies], weights=trace.size_bytes[recorded.event[copies]]
+    )
+    return float(np.median(per_step)) if len(per_step) else 0.0
+
+
+def _fetches(recorded: KinetoGraph) -> list[Indices]:
+    """The tasks of each fetch on the script's thread, in order."""
+    found = select(recorded.graph, kind=TaskKind.DATA, lane=recorded.main)
+    bounds = np.flatnonzero(recorded.event[found[1:]] != recorded.event[found[:-1]]) + 1
+    return [one for one in np.split(found, bounds) if len(one)]
+
+
+def _read_first(trace: ProfilerTrace, recorded: KinetoGraph, us_per_mb: float) -> Graph:
+    """With longer copies from pageable memory to the GPU."""
+    graph = recorded.graph
+    copies = select(graph, kind=TaskKind.COPY, name=("HtoD (Pageable", "HostToDevice (Pageable"))
+    extra = np.zeros(len(graph))
+    extra[copies] = trace.size_bytes[recorded.event[copies]] / 1e6 * us_per_mb
+    edges = graph.structure.dependencies
+    # A call that returned before its copy was done goes on after so long from the copy's start.
+    staged = (edges.cause == CAUSE[Cause.SYNC]) & edges.from_start & (extra[edges.source] > 0)
+    durations = graph.durations + extra
+    durations[edges.target[staged]] += extra[edges.source[staged]]
+    return graph.with_times(durations=durations)
+
+
+def _moved(
+    recorded: KinetoGraph,
+    graph: Graph,
+    fetches: list[Indices],
+    made: list[float],
+    workers: int,
+    taking_us: float,
+) -> Graph:
+    """With the making of each batch on a worker's lane, and its taking in its place."""
+    inside = np.concatenate(fetches)
+    ends = np.array([one[-1] for one in fetches])
+    durations, gaps = graph.durations.copy(), graph.gaps.copy()
+    durations[inside] = 0.0
+    gaps[np.setdiff1d(inside, ends)] = 0.0
+    durations[ends] = taking_us
+    insertions: list[Insertion] = []
+    dependencies: list[Dependency] = []
+    ahead = _PREFETCH * workers
+    for number, fetch in enumerate(fetches):
+        begun_by = fetches[number - ahead] if number >= ahead else None
+        task = replace(graph.tasks[int(fetch[0])], lane=f"loader worker {number % workers}")
+        after = int(begun_by[-1]) if begun_by is not None else -1
+        insertions.append(Insertion(task, made[number], after))
+        made_by = len(graph) + number
+        dependencies.append(Dependency(made_by, int(fetch[0]), Cause.LOADER))
+        if begun_by is not None:
+            dependencies.append(Dependency(after, made_by, Cause.LOADER))
+    return insert(graph.with_times(durations=durations, gaps=gaps), insertions, dependencies)
+
+
+def _ends(moved: Graph, recorded: KinetoGraph) -> tuple[Indices, Indices]:
+    """Where the tasks that begin and end the steps stand now: those of the script's lane keep their order."""
+    before = select(recorded.graph, lane=recorded.main)
+    now = select(moved, lane=recorded.main)
+    steps = recorded.steps
+    return now[np.searchsorted(before, steps.first)], now[np.searchsorted(before, steps.last)]
