@@ -3,7 +3,7 @@
 Started by ``simulator_speed.py`` under the interpreter that has HolisticTraceAnalysis: ``PYTHON hta_resimulation.py
 FOLDER STEP``. FOLDER holds one trace. Each number read from stdin is an edit: the time of every kernel becomes so
 many times the recorded one, in the way of its documentation, by the weights of the graph's edges; then the critical
-path is found again and the seconds that both took are told.
+path is found again and the seconds of processor time that both took are told.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from importlib import metadata
+from itertools import pairwise
 
 # Without it kernels may start before the call that launches them.
 os.environ["CRITICAL_PATH_ADD_ZERO_WEIGHT_LAUNCH_EDGE"] = "1"
@@ -51,13 +52,13 @@ def main(folder: str, step: int, tell: Callable[[dict[str, object]], None]) -> N
         }
     )
     for line in sys.stdin:
-        start = time.perf_counter()
+        start = time.process_time()
         for pair in kernels:
             graph.edges[pair]["weight"] = recorded[pair] * float(line)
         graph.critical_path()
-        took = time.perf_counter() - start
+        took = time.process_time() - start
         path = graph.critical_path_nodes
-        span = sum(graph.edges[pair]["weight"] for pair in zip(path, path[1:], strict=False))
+        span = sum(graph.edges[pair]["weight"] for pair in pairwise(path))
         tell({"again_s": took, "span_us": float(span)})
 
 

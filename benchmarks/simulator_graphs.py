@@ -90,4 +90,6 @@ def like_a_training_step(count: int, *, sorted_by_start: bool = True, seed: int 
 def again(graph: Graph) -> Graph:
     """The same with nothing worked out yet."""
     structure = graph.structure
-    return Graph(Structure(structure.tasks, structure.dependencies, structure.modules), graph.durations, graph.gaps)
+    return Graph(
+        Structure(structure.tasks, structure.dependencies, structure.modules), graph.durations, graph.gaps
+    )

@@ -100,7 +100,9 @@ def beside_a_worker(rounds: int) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=60)
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
@@ -111,7 +113,9 @@ def main() -> None:
             f"given back {1e3 * returned / megabytes:.0f} µs/MB"
         )
     low, middle, high = quantiles(beside_a_worker(rounds), n=4)
-    print(f"small operators beside a busy worker: {middle:.3f} times the CPU time (quartiles {low:.3f}, {high:.3f})")
+    print(
+        f"small operators beside a busy worker: {middle:.3f} times the CPU time (quartiles {low:.3f}, {high:.3f})"
+    )
 
 
 if __name__ == "__main__":

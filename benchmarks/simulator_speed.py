@@ -1,8 +1,9 @@
 """How long one simulation takes, compiled and as written, beside HolisticTraceAnalysis on the same trace.
 
 Graphs of 10 000, 100 000 and 1 000 000 tasks are made up to be like a training step, or are a real trace repeated
-to that size. Each round times the compiled pass and the one as written next to one another, so their ratio stands
-on a busy machine too. HolisticTraceAnalysis has an environment of its own (``pip install HolisticTraceAnalysis
+to that size. Each round times the compiled pass and the one as written next to one another, and what is timed is the
+processor time of the one thread that works, so that figures stand on a busy machine too; only loading is timed by the
+clock. HolisticTraceAnalysis has an environment of its own (``pip install HolisticTraceAnalysis
 'pandas<3'``), named by ``--hta-python``; its rounds alternate with Skyline's.
 """
 
@@ -20,8 +21,10 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 from machine import Machine, warn_when_busy
 from ratio import Ratio
 from result_file import RESULTS, table, write
@@ -31,6 +34,7 @@ from skyline.compiled import Way, run_loops
 from skyline.graph import scale, select, stitch
 from skyline.graph.from_kineto import graph_of
 from skyline.graph.graph import Graph
+from skyline.graph.structure import Structure
 from skyline.simulate import (
     cpu_cores,
     groups_by,
@@ -49,6 +53,8 @@ REAL = "kineto_2101_resnet50_workers0.json.gz"
 COMPARED = "hta_v100_resnet50_ddp1.json.gz"
 COMPARED_STEP = 2
 SIZES = (10_000, 100_000, 1_000_000)
+_HOW = """Milliseconds of processor time, of one thread: medians over rounds and quartiles; ratios with the 95 % interval
+of their median. Loading is timed by the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +89,12 @@ class Speed:
     """As written over compiled, per round."""
 
 
-def milliseconds(work: Callable[[], object]) -> float:
-    """How long one call took."""
+def milliseconds(work: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
+    """How long one call took, of processor time unless another clock is given."""
     gc.collect()
-    began = time.perf_counter()
+    began = clock()
     work()
-    return (time.perf_counter() - began) * 1e3
+    return (clock() - began) * 1e3
 
 
 def load(trace: Path) -> Graph:
@@ -106,7 +112,8 @@ def speed_of(name: str, graph: Graph, rounds: int) -> Speed:
     """Measure one graph."""
     with run_loops(Way.COMPILED):
         simulate(graph)
-        prepared = [milliseconds(lambda fresh=again(graph): _prepare(fresh)) for _ in range(rounds)]
+        fresh = [again(graph) for _ in range(rounds)]
+        prepared = [milliseconds(partial(_prepare, one)) for one in fresh]
     pairs = [
         (
             in_way(Way.COMPILED, lambda: simulate(graph)),
@@ -141,11 +148,12 @@ def further(graph: Graph, rounds: int) -> dict[str, Times]:
     """What else is asked of a graph, compiled."""
     layers = groups_by(graph, "layer") or groups_by(graph, "name")
     scenarios = 2 * len(layers) + 1
+    timeline = simulate(graph)
     asked: dict[str, Callable[[], object]] = {
         "simulate": lambda: simulate(graph),
         "scale all kernels and simulate": lambda: simulate(scale(graph, select(graph, on_gpu=True), 0.5)),
-        "critical path by cause": lambda timeline=simulate(graph): critical_path(timeline),
-        "slack of every task": lambda timeline=simulate(graph): slack_us(timeline),
+        "critical path by cause": lambda: critical_path(timeline),
+        "slack of every task": lambda: slack_us(timeline),
         "schedule (ready tasks, priorities)": lambda: schedule(graph),
         "CPU threads on 2 shared cores": lambda: simulate_shared(graph, [cpu_cores(graph, 2)]),
         "steady state": lambda: steady_step_ms(graph),
@@ -202,8 +210,10 @@ class OtherTool:
         print(factor, file=self._process.stdin, flush=True)
         return self._read()
 
-    def close(self) -> None:
-        """End it."""
+    def __enter__(self) -> OtherTool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
@@ -216,70 +226,73 @@ class OtherTool:
         return told
 
 
+def one_step(graph: Graph, place: int) -> Graph:
+    """The tasks of one iteration and what they wait for among themselves."""
+    chosen = np.flatnonzero(graph.tasks.iteration == graph.iterations[place])
+    new = np.full(len(graph), -1, np.int32)
+    new[chosen] = np.arange(len(chosen))
+    dependencies = graph.structure.dependencies
+    within = dependencies.taken((new[dependencies.source] >= 0) & (new[dependencies.target] >= 0))
+    dependencies = within.between(new[within.source], new[within.target])
+    structure = Structure(graph.tasks.taken(chosen), dependencies)
+    return Graph(structure, graph.durations[chosen], graph.gaps[chosen])
+
+
 def compare(python: Path, trace: Path, rounds: int) -> tuple[str, dict[str, object]]:
     """The same edits of the same trace in both tools, in turns: a paragraph and its figures."""
-    firsts: list[float] = []
     loads: list[tuple[float, float]] = []
-    edits: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(trace, Path(folder) / "rank-0.json.gz")
         for _ in range(3):
-            ours = milliseconds(lambda: critical_path(simulate(load(trace))))
-            other = OtherTool(python, Path(folder))
-            theirs = (other.first["load_s"] + other.first["first_answer_s"]) * 1e3
-            loads.append((ours, theirs))
-            firsts.append(theirs / ours)
-            if _ < 2:
-                other.close()
-        graph = load(trace)
-        kernels = select(graph, on_gpu=True)
-        spans: dict[str, float] = {}
-        with run_loops(Way.COMPILED):
-            critical_path(simulate(graph))
+            ours = milliseconds(lambda: critical_path(simulate(load(trace))), time.perf_counter)
+            with OtherTool(python, Path(folder)) as other:
+                loads.append((ours, (other.first["load_s"] + other.first["first_answer_s"]) * 1e3))
+        whole = load(trace)
+        single = one_step(whole, COMPARED_STEP)
+        asked = {"one step": single, f"all {len(whole.iterations)} steps": whole}
+        edits: dict[str, list[tuple[float, float]]] = {name: [] for name in asked}
+        spans: list[dict[str, float]] = []
+        with run_loops(Way.COMPILED), OtherTool(python, Path(folder)) as other:
+            critical_path(simulate(whole))
             for turn in range(rounds):
                 factor = 0.5 if turn % 2 == 0 else 1.0
-
-                def ask(factor: float = factor) -> None:
-                    timeline = simulate(scale(graph, kernels, factor))
-                    critical_path(timeline)
-
-                ours = milliseconds(ask)
                 answer = other.again(factor)
-                spans[str(factor)] = answer["span_us"]
-                edits.append((ours, answer["again_s"] * 1e3))
-        other.close()
-    again_ratio = Ratio.of([theirs / ours for ours, theirs in edits])
-    first_ratio = Ratio.of(firsts)
-    ours_ms, theirs_ms = (Times.of(side) for side in zip(*edits, strict=True))
-    ours_first, theirs_first = (Times.of(side) for side in zip(*loads, strict=True))
-    steps = len(graph.iterations)
-    text = (
-        f"On `{trace.name}`, HolisticTraceAnalysis {other.first['version']} analyses one step, a graph of "
-        f"{other.first['nodes']} nodes; Skyline simulates all {steps} recorded steps, {len(graph)} tasks.\n\n"
-        + table(
-            ("ms", "Skyline", "HolisticTraceAnalysis", "ratio"),
-            [
-                ("load, first answer", str(ours_first), str(theirs_first), str(first_ratio)),
-                (
-                    "kernels scaled, simulated, critical path again",
-                    str(ours_ms),
-                    str(theirs_ms),
-                    str(again_ratio),
-                ),
-            ],
-        )
-    )
+                spans.append({"factor": factor, "hta_us": answer["span_us"]})
+                for name, graph in asked.items():
+                    kernels = select(graph, on_gpu=True)
+
+                    def ask(graph: Graph = graph, kernels: object = kernels, factor: float = factor) -> float:
+                        timeline = simulate(scale(graph, kernels, factor))
+                        critical_path(timeline)
+                        return timeline.makespan_us
+
+                    spans[-1][name] = ask()
+                    edits[name].append((milliseconds(ask), answer["again_s"] * 1e3))
+    rows = {"load, first answer": loads}
+    rows |= {f"kernels scaled, simulated, critical path, {name}": pairs for name, pairs in edits.items()}
     figures = {
-        "again": asdict(again_ratio),
-        "first": asdict(first_ratio),
-        "again_ms": {"skyline": asdict(ours_ms), "hta": asdict(theirs_ms)},
-        "first_ms": {"skyline": asdict(ours_first), "hta": asdict(theirs_first)},
-        "hta": other.first,
-        "hta_span_us": spans,
-        "skyline_tasks": len(graph),
-        "skyline_steps": steps,
+        what: {
+            "skyline_ms": asdict(Times.of([pair[0] for pair in pairs])),
+            "hta_ms": asdict(Times.of([pair[1] for pair in pairs])),
+            "ratio": asdict(Ratio.of([theirs / ours for ours, theirs in pairs])),
+        }
+        for what, pairs in rows.items()
     }
-    return text, figures
+    lines = [
+        (
+            what,
+            str(Times.of([pair[0] for pair in pairs])),
+            str(Times.of([pair[1] for pair in pairs])),
+            str(Ratio.of([theirs / ours for ours, theirs in pairs])),
+        )
+        for what, pairs in rows.items()
+    ]
+    text = (
+        f"On `{trace.name}`. HolisticTraceAnalysis {other.first['version']} analyses one step, a graph of "
+        f"{other.first['nodes']} nodes (each end of an event is one), and its times stand in all rows; Skyline's "
+        f"graph has {len(single)} tasks for that step and {len(whole)} for all.\n\n"
+    ) + table(("ms", "Skyline", "HolisticTraceAnalysis", "ratio"), lines)
+    return text, {"rows": figures, "spans": spans[:2], "hta": other.first}
 
 
 def main() -> int:
@@ -303,7 +316,8 @@ def main() -> int:
     if real.is_file():
         trace = load(real)
         speeds += [
-            speed_of(f"{REAL.split('.')[0]}, repeated", repeated_to(trace, size), options.rounds) for size in sizes
+            speed_of(f"{REAL.removesuffix('.json.gz')}, repeated", repeated_to(trace, size), options.rounds)
+            for size in sizes
         ]
     asked = further(like_a_training_step(100_000), options.rounds)
     fresh = first_use()
@@ -311,11 +325,18 @@ def main() -> int:
         compared, figures = compare(options.hta_python, options.traces / COMPARED, options.rounds)
     else:
         compared, figures = "Not compared: no `--hta-python`, or no traces.", {}
-    head = ("graph", "tasks", "dependencies", "preparation", "compiled", "as written", "as written / compiled")
+    head = (
+        "graph",
+        "tasks",
+        "dependencies",
+        "preparation",
+        "compiled",
+        "as written",
+        "as written / compiled",
+    )
     body = "\n\n".join(
         [
-            "Milliseconds: medians over rounds, with the quartiles in brackets; ratios with the 95 % interval of "
-            "their median.",
+            _HOW,
             "## One simulation",
             table(
                 head,

@@ -55,7 +55,7 @@ class Loop:
     """A function over arrays; call it with how many elements it will visit (``visits``), then its arguments.
 
     ``reads`` and ``writes`` give the types of its arguments, those it only reads first: ``i`` int32, ``f``
-    float64 and ``b`` bool arrays, ``F`` a float64 matrix; ``n`` an integer and ``x`` a number on their own.
+    float64 and ``b`` bool arrays; ``n`` an integer and ``x`` a number on their own.
     """
 
     def __init__(self, function: Callable[..., int], reads: str, writes: str) -> None:
@@ -116,7 +116,7 @@ def loop(reads: str, writes: str = "") -> Callable[[Callable[..., int]], Loop]:
     return lambda function: Loop(function, reads, writes)
 
 
-_ELEMENTS = {"i": "int32", "f": "float64", "F": "float64", "b": "bool"}
+_ELEMENTS = {"i": "int32", "f": "float64", "b": "bool"}
 
 
 def _as_array(argument: Any, kind: str) -> Any:
@@ -134,8 +134,8 @@ def _compile(function: Callable[..., int], reads: str, writes: str) -> Callable[
     def argument(kind: str, changed: bool) -> Any:
         if kind in "nx":
             return numba.int64 if kind == "n" else numba.float64
-        element = {"i": numba.int32, "f": numba.float64, "F": numba.float64, "b": numba.boolean}[kind]
-        return numba.types.Array(element, 2 if kind == "F" else 1, "C", readonly=not changed)
+        element = {"i": numba.int32, "f": numba.float64, "b": numba.boolean}[kind]
+        return numba.types.Array(element, 1, "C", readonly=not changed)
 
     signature = numba.int64(*(argument(k, False) for k in reads), *(argument(k, True) for k in writes))
     config: Any = vars(numba)["config"]

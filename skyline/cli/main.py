@@ -14,6 +14,7 @@ from skyline.version import __version__
 COMMANDS = {
     "profile": "run a training script, measure it, and say where its time and memory go",
     "whatif": "predict what a change would bring",
+    "ranks": "say which rank of a distributed job the others wait for",
     "apply": "make a change in the script",
     "show": "show a saved profile again",
     "diff": "compare two saved profiles",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from skyline.graph.attribution import attributed
 from skyline.graph.column import Codes, Flags, Ids, Indices, Times
 from skyline.graph.dependency import Dependencies
 from skyline.graph.graph import Graph
@@ -11,19 +12,15 @@ from skyline.graph.kineto_graph import KinetoGraph, MeasuredSteps
 from skyline.graph.rules.constants import Constants
 from skyline.graph.rules.draft import Draft
 from skyline.graph.rules.hand_off import Bursts
-from skyline.graph.rules.layers import forward_rows, layers_of
-from skyline.graph.rules.lines import lines_of
 from skyline.graph.rules.marks import Marks
-from skyline.graph.rules.phases import iterations_of, phases_of
 from skyline.graph.rules.pieces import Pieces, Role
 from skyline.graph.rules.synchronisation import Waiting
 from skyline.graph.rules.threads import HostThreads
 from skyline.graph.structure import Structure
 from skyline.graph.task import TaskKind, work_class
-from skyline.graph.tasks import KIND, PHASE, WORK, Tasks
+from skyline.graph.tasks import KIND, WORK, Tasks
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace, Steps
-from skyline.trace.phase import Phase
 
 
 def assembled(
@@ -45,7 +42,9 @@ def assembled(
     start = draft.start_us.copy()
     duration = draft.end_us - draft.start_us
     held = marks.copied.astype(np.int64) - 1
-    duration[held] = np.minimum(own_us, duration[held])
+    # The stretch before the point is the call itself, unless rounding left it no time before the copy.
+    same = pieces.event[held] == pieces.event[marks.copied]
+    duration[held[same]] = np.minimum(own_us[same], duration[held[same]])
     for waits in waiting:
         end = start[waits.piece] + duration[waits.piece]
         start[waits.piece] = np.clip(waits.until_us, start[waits.piece], end)
@@ -54,34 +53,32 @@ def assembled(
     order = _order(pieces, start, late, begun)
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
-    event = np.concatenate([pieces.event, work.event])[order]
-    iteration = iterations_of(pieces, steps)
-    phase = phases_of(trace, draft.names, hosts, pieces, iteration, bursts)
-    forward = forward_rows(trace, pieces, phase == PHASE[Phase.BACKWARD])
-    layers, lines = layers_of(trace, draft.names, pieces, forward), lines_of(trace, forward)
-    collective = np.append(draft.names.collective[work.event], False)[: len(work)]
-    gpu_phase = np.where(collective, PHASE[Phase.COMMUNICATION], _inherited(draft, phase, PHASE[Phase.OTHER]))
+    event = np.concatenate([pieces.event, work.event])
+    placed = dependencies.between(place[dependencies.source], place[dependencies.target])
+    # Of what the measured times contradict nothing is taken: a dependency that points back would be a cycle.
+    forward = placed.source < placed.target
+    known = attributed(draft, hosts, steps, bursts)
     lane_names, lane = _lanes(trace, draft, hosts)
-    names, name = _names(trace, event)
+    names, name = _names(trace, event, marks.names())
     graph = Graph(
         Structure(
             Tasks.columns(
                 len(order),
                 names,
                 lane_names,
-                name=name,
+                name=name[order],
                 lane=lane[order],
                 kind=_kinds(draft)[order],
-                work=np.array([WORK[work_class(text)] for text in names], np.uint8)[name],
-                phase=np.concatenate([phase, gpu_phase])[order],
-                iteration=np.concatenate([iteration, _inherited(draft, iteration, 0)])[order],
-                module=np.concatenate([layers.module, _inherited(draft, layers.module, -1)])[order],
-                line=np.concatenate([lines.line, _inherited(draft, lines.line, -1)])[order],
-                call_line=np.concatenate([lines.call_line, _inherited(draft, lines.call_line, -1)])[order],
+                work=np.array([WORK[work_class(text)] for text in names], np.uint8)[name[order]],
+                phase=known.phase[order],
+                iteration=known.iteration[order],
+                module=known.module[order],
+                line=known.line[order],
+                call_line=known.call_line[order],
             ),
-            dependencies.between(place[dependencies.source], place[dependencies.target]),
-            layers.names,
-            lines.lines,
+            placed if forward.all() else placed.taken(forward),
+            known.modules,
+            known.lines,
         ),
         duration[order],
         np.concatenate([gap_us, np.full(len(work), constants.turnaround_us)])[order],
@@ -93,10 +90,10 @@ def assembled(
             steps.number.astype(np.int32), measured, place[marks.step_start], place[marks.step_end]
         ),
         constants,
-        event,
+        event[order],
         start[order],
         lane_names[hosts.main],
-        found,
+        found | {"dependencies that the measured times contradict": int(np.count_nonzero(~forward))},
     )
 
 
@@ -118,14 +115,6 @@ def _order(pieces: Pieces, start: Times, late: Ids, begun: Indices) -> Indices:
         group = np.cumsum(fresh) * 10.0
         rank[:count] = np.maximum.accumulate(rank[:count] + group) - group
     return np.lexsort((np.arange(len(start)), rank, start))
-
-
-def _inherited(draft: Draft, column: Ids | Codes, missing: int) -> Ids | Codes:
-    """For each piece of GPU work what its launch has."""
-    if not len(column):
-        return np.full(len(draft.work), missing, column.dtype)
-    taken = column[np.maximum(draft.launch, 0)]
-    return np.where(draft.launch >= 0, taken, np.array(missing).astype(column.dtype))
 
 
 def _kinds(draft: Draft) -> Codes:
@@ -153,7 +142,13 @@ def _lanes(trace: ProfilerTrace, draft: Draft, hosts: HostThreads) -> tuple[list
     return names, np.concatenate([draft.pieces.thread, first_stream + draft.work.lane]).astype(np.int32)
 
 
-def _names(trace: ProfilerTrace, event: Ids) -> tuple[list[str], Ids]:
-    """The names that tasks have, without the trace's other strings."""
-    used, name = np.unique(trace.name[event], return_inverse=True)
-    return [trace.strings[row] for row in used.tolist()], name.astype(np.int32)
+def _names(trace: ProfilerTrace, event: Ids, points: dict[int, str]) -> tuple[list[str], Ids]:
+    """The names that tasks have, without the trace's other strings; ``points`` have names of their own."""
+    used, code = np.unique(trace.name[event], return_inverse=True)
+    rows: list[int] = used.tolist()
+    names = [trace.strings[row] for row in rows]
+    name = code.astype(np.int32)
+    table = {text: len(names) + place for place, text in enumerate(dict.fromkeys(points.values()))}
+    for place, text in points.items():
+        name[place] = table[text]
+    return [*names, *table], name

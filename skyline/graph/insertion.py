@@ -92,22 +92,19 @@ def insert_gpu_work(
     latency_us = _known(latency_us, _latencies(graph), "latency_us")
     kernel_gaps = graph.gaps[ON_GPU[tasks.kind]]
     turnaround_us = float(np.median(kernel_gaps)) if len(kernel_gaps) else 0.0
-    launched_at = _launched_at(graph)
     insertions: list[Insertion] = []
     calls: list[Insertion] = []
     joins: list[Dependency] = []
-    for number, one in enumerate(work):
-        before = _last_launched(graph, launched_at, one)
+    for number, (one, before) in enumerate(zip(work, _last_launched(graph, work), strict=True)):
         # Its launch stands behind `after`; of several slots the later one is behind both.
         insertions.append(Insertion(one.task, one.duration_us, max(one.after, before), turnaround_us))
-        caller = tasks[one.after]
         calls.append(
             Insertion(
                 Task(
                     f"launch {one.task.name}",
                     TaskKind.LAUNCH,
                     WorkClass.OTHER,
-                    caller.lane,
+                    tasks.lanes[int(tasks.lane[one.after])],
                     one.task.phase,
                     one.task.iteration,
                     one.task.line,
@@ -151,8 +148,19 @@ def _launched_at(graph: Graph) -> Ids:
     return found
 
 
-def _last_launched(graph: Graph, launched_at: Ids, work: GpuWork) -> int:
-    """The last task on the stream that was launched no later; -1 where the stream is new or idle until then."""
-    on_stream = graph.tasks.lane == graph.tasks.lane_code(work.task.lane)
-    earlier = np.flatnonzero(on_stream & (launched_at <= work.after))
-    return int(earlier[-1]) if len(earlier) else -1
+def _last_launched(graph: Graph, work: Sequence[GpuWork]) -> list[int]:
+    """For each piece the last task on its stream that was launched no later, or -1."""
+    launched_at = _launched_at(graph)
+    streams: dict[str, tuple[Ids, Ids]] = {}
+    found: list[int] = []
+    for one in work:
+        lane = one.task.lane
+        if lane not in streams:
+            members = np.flatnonzero(graph.tasks.lane == graph.tasks.lane_code(lane)).astype(np.int32)
+            # The earliest launch of a member or of those behind it: it only grows, so that one can look it up.
+            earliest = np.minimum.accumulate(launched_at[members][::-1])[::-1]
+            streams[lane] = members, earliest
+        members, earliest = streams[lane]
+        place = int(np.searchsorted(earliest, one.after, side="right")) - 1
+        found.append(int(members[place]) if place >= 0 else -1)
+    return found

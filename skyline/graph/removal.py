@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from skyline.graph.arrangement import arranged
-from skyline.graph.column import Flags, Times
+from skyline.graph.column import Flags, Ids, Times
 from skyline.graph.dependency import CAUSE, Cause, Dependencies
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches_of
 from skyline.graph.scheduling import followed_tasks, is_free
 from skyline.graph.selection import indices
-from skyline.graph.tasks import ON_GPU
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND, ON_GPU
 
 _Wait = tuple[int, int, bool]
 """What is waited for: the source, the code of the cause, and whether from the source's start."""
@@ -25,6 +26,9 @@ _FEW = 16
 
 def remove(graph: Graph, chosen: Iterable[int], *, keep_gaps: bool = True, launches: bool = False) -> Graph:
     """Without the chosen tasks: who waited for one of them waits for what it waited for.
+
+    Waiting that concerns all that follows on a lane (a hand-off between threads, an event) goes over to the next task
+    there; what a removed task alone waited for (its launch, a synchronisation) nobody waits for any more.
 
     The gap of a removed CPU task moves to the task before it on its lane, because Python still runs there,
     unless ``keep_gaps`` is false: then the whole operator goes. The gap of a GPU task is a turnaround and goes
@@ -60,7 +64,7 @@ def _gaps_passed_on(graph: Graph, gone: Flags) -> Times:
 
 def _reconnected(graph: Graph, gone: Flags) -> Dependencies:
     """The dependencies between tasks that stay, and in the place of the others what held through them."""
-    edges = graph.structure.dependencies
+    edges = _with_heirs(graph, gone)
     touched = gone[edges.source] | gone[edges.target]
     arriving: dict[int, list[tuple[_Wait, float]]] = {}
     broken = edges.taken(touched)
@@ -76,7 +80,7 @@ def _reconnected(graph: Graph, gone: Flags) -> Dependencies:
     followed = followed_tasks(graph)
     order = graph.structure.order
     waits: dict[int, _Waits] = {}
-    for index in order[gone[order]].tolist():
+    for index in order[_asked_for(edges, gone, arriving, followed)[order]].tolist():
         found = _resolved(arriving.get(index, ()), waits)
         # The lane's order is not a dependency, but those who waited for this task relied on it.
         before = int(followed[index])
@@ -93,6 +97,52 @@ def _reconnected(graph: Graph, gone: Flags) -> Dependencies:
     ]
     kept = edges.taken(~touched)
     return kept.joined(Dependencies.columns(*map(np.array, zip(*rows, strict=True)))) if rows else kept
+
+
+def _with_heirs(graph: Graph, gone: Flags) -> Dependencies:
+    """With the waiting that goes over to the next task of the lane when the one that began it is removed.
+
+    A hand-off and a wait for an event hold for all that follows on the lane. So does a wait for the GPU in a task
+    that is not itself a synchronisation: the call before it blocked. What any other removed task waited for, nobody
+    on its lane waits for any more.
+    """
+    edges = graph.structure.dependencies
+    held = (edges.cause == CAUSE[Cause.SYNC]) & (graph.tasks.kind[edges.target] != KIND[TaskKind.SYNC])
+    lasting = gone[edges.target] & (np.isin(edges.cause, (_HAND_OFF, CAUSE[Cause.EVENT])) | held)
+    if not lasting.any():
+        return edges
+    passed_on = edges.taken(lasting)
+    heir = _next_staying(graph, gone)[passed_on.target]
+    inherited = passed_on.between(passed_on.source, heir).taken((heir >= 0) & (heir != passed_on.source))
+    return edges.joined(inherited)
+
+
+def _next_staying(graph: Graph, gone: Flags) -> Ids:
+    """For each task the first behind it on its lane that stays, or -1; nobody is behind another on a free lane."""
+    members = graph.structure.lane_members[::-1]
+    stays_at = np.maximum.accumulate(np.where(~gone[members], np.arange(len(members)), -1))
+    lane = graph.tasks.lane
+    found = np.full(len(graph), -1, np.int32)
+    found[members] = np.where(
+        (stays_at >= 0) & (lane[members[stays_at]] == lane[members]), members[stays_at], -1
+    )
+    return found if graph.priorities is None else np.where(np.isnan(graph.priorities), found, -1)
+
+
+def _asked_for(
+    edges: Dependencies, gone: Flags, arriving: Mapping[int, list[tuple[_Wait, float]]], followed: Ids
+) -> Flags:
+    """The removed tasks that something which stays waited for, by way of other removed ones or not."""
+    asked = np.zeros(len(gone), np.bool_)
+    asked[edges.source[gone[edges.source] & ~gone[edges.target]]] = True
+    open_tasks = np.flatnonzero(asked).tolist()
+    while open_tasks:
+        index = open_tasks.pop()
+        for further in (int(followed[index]), *(wait[0] for wait, _ in arriving.get(index, ()))):
+            if further >= 0 and gone[further] and not asked[further]:
+                asked[further] = True
+                open_tasks.append(further)
+    return asked
 
 
 def _resolved(arrived: Iterable[tuple[_Wait, float]], waits: Mapping[int, _Waits]) -> _Waits:

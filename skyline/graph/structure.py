@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +20,8 @@ from skyline.trace.record import CodeLine
 _Number = TypeVar("_Number", bound=np.generic)
 
 
-class Plain(NamedTuple):
-    """What a simulation reads, as Python lists: interpreted code walks these faster than arrays."""
-
-    order: list[int]
-    lane_of: list[int]
-    incoming_offsets: list[int]
-    incoming_source: list[int]
-    incoming_lag: list[float]
-    incoming_from_start: list[bool]
+Visit = tuple[int, int, tuple[tuple[int, float, bool], ...]]
+"""A task as a simulation comes by: its lane, and of each dependency the source, the lag and whether from its start."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -180,13 +173,11 @@ class Structure:
         return tuple(map(tuple, found))
 
     @cached_property
-    def plain(self) -> Plain:
-        """The columns that a simulation reads, as lists."""
-        return Plain(
-            self.order.tolist(),
-            self.lane_of.tolist(),
-            self.incoming_offsets.tolist(),
-            self.incoming_source.tolist(),
-            self.incoming_lag.tolist(),
-            self.incoming_from_start.tolist(),
-        )
+    def visits(self) -> list[Visit]:
+        """The tasks in order, as interpreted code walks them fastest; of a large graph they fill the memory."""
+        offsets, lane_of = self.incoming_offsets.tolist(), self.lane_of.tolist()
+        columns = (self.incoming_source, self.incoming_lag, self.incoming_from_start)
+        waits = tuple(zip(*(column.tolist() for column in columns), strict=True))
+        return [
+            (task, lane_of[task], waits[offsets[task] : offsets[task + 1]]) for task in self.order.tolist()
+        ]

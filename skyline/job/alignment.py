@@ -70,7 +70,9 @@ def align(ranks: Sequence[RankWork]) -> Alignment:
     kinds: list[str] = []
     channels: list[str] = []
     alone: list[str] = []
-    rows_of = [_rows_by_channel(one.exchanges, renamed) for one, renamed in zip(ranks, _names(ranks), strict=True)]
+    rows_of = [
+        _rows_by_channel(one.exchanges, renamed) for one, renamed in zip(ranks, _names(ranks), strict=True)
+    ]
     for channel in dict.fromkeys(channel for rows in rows_of for channel in rows):
         members = [place for place, rows in enumerate(rows_of) if channel in rows]
         rows, agree = _matched(ranks, [rows_of[place][channel] for place in members], members)
@@ -91,7 +93,9 @@ def align(ranks: Sequence[RankWork]) -> Alignment:
     return Alignment(
         tuple(ranks),
         Instances(
-            tuple(kinds[at] for at in order.tolist()), tuple(channels[at] for at in order.tolist()), row[:, order]
+            tuple(kinds[at] for at in order.tolist()),
+            tuple(channels[at] for at in order.tolist()),
+            row[:, order],
         ),
         shift,
         residual,

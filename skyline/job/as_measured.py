@@ -25,7 +25,7 @@ def as_measured(one: RankWork) -> RankGraph:
     previous = np.full(len(points), -1)
     previous[over >= 0] = order[over[over >= 0]]
     itself = np.arange(len(points))
-    previous[: count][previous[:count] >= itself[:count]] = -1
+    previous[:count][previous[:count] >= itself[:count]] = -1
     earlier = np.where(itself < count, itself - 1, count - 1)
     by_start = (previous < 0) & (earlier >= 0)
     by_start[count:] = False

@@ -15,7 +15,9 @@ from skyline.job.waiting import Waiting
 def typical(alignment: Alignment, split: Waiting, but: int) -> int | None:
     """Place of the middle one of the other ranks, by the time it spends waiting; None where there is no other."""
     waited = np.nansum(np.where(split.entry, 0.0, split.waiting_us), axis=1)
-    others = sorted((place for place in range(len(alignment.ranks)) if place != but), key=lambda at: waited[at])
+    others = sorted(
+        (place for place in range(len(alignment.ranks)) if place != but), key=lambda at: waited[at]
+    )
     # Of two in the middle the one that waits longer is the faster one: the gain is then no underestimate.
     return others[len(others) // 2] if others else None
 
@@ -36,5 +38,5 @@ def as_fast_as(
     shared = np.flatnonzero(rows >= 0)
     exchange = np.full(len(graphs[place].exchange), -1, np.int64)
     exchange[rows[shared]] = graphs[model].exchange[model_rows[shared]]
-    changed = replace(graphs[model], exchange=exchange, begin_us=graphs[place].begin_us)
+    changed = replace(graphs[model], exchange=exchange, begin_us=graphs[place].begin_us, pace=None)
     return tuple(changed if at == place else graph for at, graph in enumerate(graphs))

@@ -45,6 +45,8 @@ class Job:
     simulated: JobTimes
     evened: Evened | None
     """None where no rank stands out, or the others do other work."""
+    changed: JobTimes | None
+    """Under the what-if that the traces were read with; None without one."""
 
     @property
     def replay_error(self) -> float:
@@ -82,12 +84,17 @@ def job_of(read: Iterable[RankTrace | Unread]) -> Job:
         measured(alignment),
         simulated(alignment, split, graphs),
         None if worst is None else _evened(alignment, split, graphs, worst),
+        _changed(alignment, split, found),
     )
 
 
-def _evened(
-    alignment: Alignment, split: Waiting, graphs: tuple[RankGraph, ...], worst: int
-) -> Evened | None:
+def _changed(alignment: Alignment, split: Waiting, found: Members) -> JobTimes | None:
+    if all(one.changed is None for one in found.traces):
+        return None
+    return simulated(alignment, split, [one.changed or one.graph for one in found.traces])
+
+
+def _evened(alignment: Alignment, split: Waiting, graphs: tuple[RankGraph, ...], worst: int) -> Evened | None:
     model = typical(alignment, split, worst)
     if model is None:
         return None

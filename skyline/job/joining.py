@@ -86,15 +86,14 @@ def joined(alignment: Alignment, split: Waiting, graphs: Sequence[RankGraph]) ->
     return JobGraph(graph, np.array(firsts, np.int64), tuple(exchanges), tuple(step_ends), begin)
 
 
-def _transfers(
-    alignment: Alignment, split: Waiting, place: int, one: RankGraph
-) -> tuple[Times, Indices]:
+def _transfers(alignment: Alignment, split: Waiting, place: int, one: RankGraph) -> tuple[Times, Indices]:
     """How long each task takes without waiting for other ranks, and which of the rank's exchanges meet others."""
     took = one.graph.durations.copy()
     rows = alignment.instances.row[place]
     shared = np.flatnonzero(rows >= 0)
     shared = shared[one.exchange[rows[shared]] >= 0]
-    took[one.exchange[rows[shared]]] = split.transfer_us[shared]
+    pace = 1.0 if one.pace is None else one.pace[rows[shared]]
+    took[one.exchange[rows[shared]]] = split.transfer_us[shared] * pace
     return took, np.sort(rows[shared])
 
 
@@ -124,14 +123,15 @@ def _meetings(
     if not len(used):
         return [], []
     number = np.full(row.shape[1], -1, np.int64)
+    names = [alignment.instances.channel[int(at)] for at in used]
     number[used] = np.arange(first, first + len(used))
-    channels = tuple(dict.fromkeys(alignment.instances.channel[at] for at in used.tolist()))
+    channels = tuple(dict.fromkeys(names))
     lane = {channel: code for code, channel in enumerate(channels)}
     meetings = Tasks.columns(
         len(used),
         ("meeting",),
         tuple(f"meetings on {channel}" for channel in channels),
-        lane=[lane[alignment.instances.channel[at]] for at in used.tolist()],
+        lane=[lane[name] for name in names],
         kind=np.full(len(used), KIND[TaskKind.SYNC]),
         phase=np.full(len(used), PHASE[Phase.COMMUNICATION]),
     )

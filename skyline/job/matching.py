@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from skyline.graph.column import Indices, Times
+from skyline.graph.column import Ids, Times
 from skyline.job.exchanges import Exchanges
 
 _ALIKE = frozenset({"all_reduce", "broadcast", "reduce"})
@@ -42,19 +42,16 @@ def match(
     and little else. Of shifts that do about as well the one with most counterparts is taken.
     """
     fewest = min(len(ends_us), len(other_ends_us))
-    needed = fewest if fewest <= 3 else max(3, (fewest + 1) // 2)
-    found: list[Match] = []
-    for shift in range(-_FURTHEST, _FURTHEST + 1):
-        first = max(0, -shift)
-        count = min(len(ends_us), len(other_ends_us) - shift) - first
-        if count < max(1, needed):
-            continue
-        here, there = slice(first, first + count), slice(first + shift, first + shift + count)
-        if not np.array_equal(kinds[here], other_kinds[there]):
-            continue
-        apart = ends_us[here] - other_ends_us[there]
-        behind = float(np.median(apart))
-        found.append(Match(shift, first, count, float(np.median(np.abs(apart - behind))), behind))
+    needed = max(1, fewest if fewest <= 3 else max(3, (fewest + 1) // 2))
+    unshifted = _shifted(kinds, ends_us, other_kinds, other_ends_us, 0, needed)
+    if unshifted is not None and unshifted.count == fewest and unshifted.residual_us <= _CLOSE_US:
+        return unshifted  # what follows could not choose another
+    furthest = min(_FURTHEST, max(len(ends_us), len(other_ends_us)))
+    shifts = (
+        _shifted(kinds, ends_us, other_kinds, other_ends_us, shift, needed)
+        for shift in range(-furthest, furthest + 1)
+    )
+    found = [one for one in shifts if one is not None]
     if not found:
         return None
     best = min(one.residual_us for one in found)
@@ -62,9 +59,29 @@ def match(
     return max(good, key=lambda one: (one.count, -abs(one.shift)))
 
 
-def keys(table: dict[tuple[str, int], int], exchanges: Exchanges, rows: Indices) -> npt.NDArray[np.int64]:
+def _shifted(
+    kinds: npt.NDArray[np.int64],
+    ends_us: Times,
+    other_kinds: npt.NDArray[np.int64],
+    other_ends_us: Times,
+    shift: int,
+    needed: int,
+) -> Match | None:
+    first = max(0, -shift)
+    count = min(len(ends_us), len(other_ends_us) - shift) - first
+    if count < needed or kinds[first] != other_kinds[first + shift]:
+        return None
+    here, there = slice(first, first + count), slice(first + shift, first + shift + count)
+    if not np.array_equal(kinds[here], other_kinds[there]):
+        return None
+    apart = ends_us[here] - other_ends_us[there]
+    behind = float(np.median(apart))
+    return Match(shift, first, count, float(np.median(np.abs(apart - behind))), behind)
+
+
+def keys(table: dict[tuple[str, int], int], exchanges: Exchanges, rows: Ids) -> npt.NDArray[np.int64]:
     """One number for each different kind and size, common to all ranks that use the same table."""
-    kinds = [exchanges.kinds[kind] for kind in exchanges.kind[rows].tolist()]
-    sizes = exchanges.elements[rows].tolist()
+    kinds = [exchanges.kinds[int(kind)] for kind in exchanges.kind[rows]]
+    sizes = map(int, exchanges.elements[rows])
     pairs = ((kind, size if kind in _ALIKE else 0) for kind, size in zip(kinds, sizes, strict=True))
     return np.fromiter((table.setdefault(pair, len(table)) for pair in pairs), np.int64, len(rows))

@@ -26,6 +26,8 @@ class RankGraph:
     """For each step the task at whose start the step is over."""
     begin_us: float
     """When the graph's time 0 was, in µs on the trace's clock."""
+    pace: Times | None = None
+    """For each exchange how many times as long its transfer takes in a what-if; None: as measured."""
     reduced: bool = False
     """Whether work is kept as lags only."""
 
@@ -54,9 +56,15 @@ def linked(links: Links, took_us: Times, lane_of: Indices, lanes: tuple[str, ...
         ("begin", *lanes, "steps"),
         name=np.concatenate([[0], np.full(count, 1), np.full(steps, 2)]),
         lane=of_task,
-        kind=np.concatenate([[KIND[TaskKind.CPU]], np.full(count, KIND[TaskKind.KERNEL]), np.full(steps, KIND[TaskKind.CPU])]),
+        kind=np.concatenate(
+            [[KIND[TaskKind.CPU]], np.full(count, KIND[TaskKind.KERNEL]), np.full(steps, KIND[TaskKind.CPU])]
+        ),
         phase=np.concatenate(
-            [[PHASE[Phase.OTHER]], np.full(count, PHASE[Phase.COMMUNICATION]), np.full(steps, PHASE[Phase.OTHER])]
+            [
+                [PHASE[Phase.OTHER]],
+                np.full(count, PHASE[Phase.COMMUNICATION]),
+                np.full(steps, PHASE[Phase.OTHER]),
+            ]
         ),
     )
     waits = Dependencies.columns(links.source, links.target, Cause.GIVEN, links.lag_us, links.from_start)

@@ -25,10 +25,11 @@ Change = Callable[[Graph], Graph]
 
 @dataclass(frozen=True, slots=True)
 class RankTrace:
-    """One rank: what it did, and how its collectives depend on one another."""
+    """One rank: what it did, how its collectives depend on one another, and that again under a what-if."""
 
     work: RankWork
     graph: RankGraph
+    changed: RankGraph | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,50 +40,57 @@ class Unread:
     reason: str
 
 
-def read_rank(path: str) -> RankTrace | Unread:
-    """Read a trace and keep its collectives and the work between them. A file of no use stops no other."""
-    try:
-        trace = read(Path(path))
-    except SkylineError as error:
-        return Unread(path, error.message)
-    work = rank_work(trace, path)
-    graph = rank_graph(trace, work)
-    return RankTrace(work, graph if graph.reduced else reduced(graph))
-
-
-def read_whole(path: str) -> RankTrace:
-    """As ``read_rank``, with every task of the rank, for a what-if that changes tasks of several ranks."""
-    trace = read(Path(path))
-    work = rank_work(trace, path)
-    return RankTrace(work, rank_graph(trace, work))
-
-
 @dataclass(frozen=True, slots=True)
-class ChangedRank:
-    """``read_rank`` with a what-if asked of the rank's graph before it is reduced; to be sent to other processes."""
+class RankReader:
+    """Reads a rank's trace, and keeps its collectives and the work between them; can be sent to other processes."""
 
-    change: Change
+    change: Change | None = None
+    """A what-if that is asked of the rank as well, while all its tasks are at hand."""
+    ranks: tuple[int, ...] | None = None
+    """The ranks that it is about; None for all."""
 
     def __call__(self, path: str) -> RankTrace | Unread:
-        """Raises ValueError where the what-if adds or takes away tasks."""
+        """A file of no use stops no other. Raises ValueError where the what-if adds or takes away tasks."""
         try:
             one = read_whole(path)
         except SkylineError as error:
             return Unread(path, error.message)
         if one.graph.reduced:
             return one
-        changed = self.change(one.graph.graph)
-        if len(changed) != len(one.graph.graph):
-            raise ValueError("a what-if on a rank of a job keeps its tasks; give those to go no time instead")
-        kept = one.graph
-        return RankTrace(
-            one.work, reduced(RankGraph(changed, kept.exchange, kept.step_end, kept.begin_us))
+        changed = None
+        if self.change is not None and (self.ranks is None or one.work.rank in self.ranks):
+            changed = reduced(_changed(one, self.change))
+        return RankTrace(one.work, reduced(one.graph), changed)
+
+
+def read_whole(path: str) -> RankTrace:
+    """One rank with every task, for whoever joins whole graphs. Raises UsageError for what is no trace."""
+    trace = read(Path(path))
+    work = rank_work(trace, path)
+    return RankTrace(work, rank_graph(trace, work))
+
+
+def _changed(one: RankTrace, change: Change) -> RankGraph:
+    """The rank under a what-if. A collective takes as many times as long as its task does in the changed graph."""
+    kept = one.graph
+    graph = change(kept.graph)
+    if len(graph) != len(kept.graph):
+        raise ValueError(
+            "a what-if on a rank of a job keeps its tasks; let those that go take no time instead"
         )
+    task = np.maximum(kept.exchange, 0)
+    before = kept.graph.durations[task]
+    told = (kept.exchange >= 0) & (before > 0)
+    pace = np.where(told, graph.durations[task] / np.where(told, before, 1.0), 1.0)
+    return RankGraph(graph, kept.exchange, kept.step_end, kept.begin_us, pace)
 
 
 def rank_graph(trace: ProfilerTrace, work: RankWork) -> RankGraph:
-    """The rank's graph; where its collectives ran on host threads, which wait in ways that no trace records, its
-    collectives with the work between them as measured."""
+    """The rank with every task.
+
+    Where its collectives ran on host threads, which wait for them in ways that no trace records, what is between
+    them is kept as measured.
+    """
     exchanges = work.exchanges
     if len(exchanges) and (trace.thread[exchanges.event] >= 0).any():
         return as_measured(work)

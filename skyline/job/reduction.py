@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from skyline.compiled import loop
-from skyline.graph.column import Times
 from skyline.job.rank_graph import Links, RankGraph, linked
 
 _NEVER = -1e300
@@ -33,15 +32,17 @@ def reduced(rank: RankGraph) -> RankGraph:
     )
     lane_of = rank.graph.structure.lane_of[exchange]
     lanes, lane = np.unique(lane_of, return_inverse=True)
-    names = tuple(rank.graph.structure.lanes[number] for number in lanes.tolist())
+    names = tuple(rank.graph.structure.lanes[int(number)] for number in lanes)
     graph = linked(links, rank.graph.durations[exchange], lane, names, len(rank.step_end))
     place = np.full(len(rank.exchange), -1, np.int64)
     place[kept] = np.arange(1, len(kept) + 1)
     steps = np.arange(len(kept) + 1, len(kept) + 1 + len(rank.step_end))
-    return RankGraph(graph, place, steps, rank.begin_us, reduced=True)
+    return RankGraph(graph, place, steps, rank.begin_us, rank.pace, reduced=True)
 
 
-def _lags(rank: RankGraph, exchange: npt.NDArray[np.int64], *, by_start: bool = False) -> npt.NDArray[np.float64]:
+def _lags(
+    rank: RankGraph, exchange: npt.NDArray[np.int64], *, by_start: bool = False
+) -> npt.NDArray[np.float64]:
     """``[source, target]``: the least time, without passing another exchange; targets are exchanges and steps' ends.
 
     Source 0 is the beginning. With ``by_start`` the others are left when the rank arrives, not when they end.

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from skyline.compiled import loop
-from skyline.graph.column import Ids
+from skyline.graph.column import Ids, Times
 from skyline.graph.dependency import CAUSE, Cause
 from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, PHASE, Tasks
+from skyline.graph.tasks import KINDS, PHASES, Tasks
 from skyline.simulate.timeline import Timeline
 from skyline.trace.phase import Phase
 
@@ -58,46 +59,56 @@ def critical_chain(timeline: Timeline) -> Ids:
         int(np.argmax(freed)),
         chain,
     )
-    return chain[:length][::-1]
+    return np.ascontiguousarray(chain[:length][::-1])
 
 
-def critical_path(timeline: Timeline) -> CriticalPath:
-    """Each moment of the makespan billed to the task of the critical chain that runs then.
+def critical_path(timeline: Timeline, begin_us: float = 0.0, end_us: float | None = None) -> CriticalPath:
+    """Each moment of the makespan, or between two times, billed to the task of the critical chain that runs then.
 
     Time between two tasks of the chain is launch latency where a launch links them, idle otherwise. The time
     of a task that was launched before its launching call returned counts from where the next task starts.
     """
-    span = timeline.makespan_us
+    span = timeline.makespan_us if end_us is None else end_us
     chain = critical_chain(timeline)
-    if not len(chain) or span <= 0:
+    if not len(chain) or span <= begin_us:
         return CriticalPath(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
-    start = timeline.starts[chain]
-    until = np.append(start[1:], span)
-    own_end = np.minimum(timeline.freed[chain], until)
-    causes = causes_of(timeline.graph.tasks, chain)
-    spent = np.bincount(causes, weights=np.maximum(0.0, own_end - start), minlength=len(_NAMES))
-    spent[_IDLE] += start[0]
-    between = np.maximum(0.0, until - np.maximum(own_end, start))[:-1]
+    start, own_end, until = chain_us(timeline, chain, begin_us, span)
+    spent = np.bincount(
+        causes_of(timeline.graph.tasks, chain), weights=own_end - start, minlength=len(_NAMES)
+    )
+    spent[_IDLE] += start[0] - begin_us
+    between = (until - own_end)[:-1]
     launched = _linked_by_launch(timeline)[chain[1:]]
     spent[_LAUNCH] += between[launched].sum()
     spent[_IDLE] += between[~launched].sum()
     return CriticalPath(*(spent / spent.sum()).tolist())
 
 
+def chain_us(timeline: Timeline, chain: Ids, begin_us: float, end_us: float) -> tuple[Times, Times, Times]:
+    """For each task of a chain when it starts, ends and is followed by the next one, within two times."""
+    start = timeline.starts[chain]
+    until = np.append(start[1:], max(end_us, float(start[-1])))
+    own_end = np.maximum(np.minimum(timeline.freed[chain], until), start)
+    clipped = [np.clip(times, begin_us, end_us) for times in (start, own_end, until)]
+    return clipped[0], clipped[1], clipped[2]
+
+
 def causes_of(tasks: Tasks, chosen: Ids) -> npt.NDArray[np.intp]:
     """For each chosen task the cause that its time is billed to, as its place among the fields of ``CriticalPath``."""
-    kind, phase = tasks.kind[chosen], tasks.phase[chosen]
-    on_gpu = (kind == KIND[TaskKind.KERNEL]) | (kind == KIND[TaskKind.COPY])
-    return np.select(
-        [
-            on_gpu & (phase == PHASE[Phase.COMMUNICATION]),
-            on_gpu,
-            (kind == KIND[TaskKind.DATA]) | (phase == PHASE[Phase.DATA]),
-            kind == KIND[TaskKind.LAUNCH],
-        ],
-        [_NAMES.index(name) for name in ("gpu_communication", "gpu_compute", "data", "launch")],
-        _NAMES.index("cpu"),
-    )
+    return _causes().take(tasks.kind[chosen] * np.intp(len(PHASES)) + tasks.phase[chosen])
+
+
+@cache
+def _causes() -> npt.NDArray[np.intp]:
+    return np.array([_NAMES.index(_cause(kind, phase)) for kind in KINDS for phase in PHASES])
+
+
+def _cause(kind: TaskKind, phase: Phase) -> str:
+    if kind in (TaskKind.KERNEL, TaskKind.COPY):
+        return "gpu_communication" if phase is Phase.COMMUNICATION else "gpu_compute"
+    if kind is TaskKind.DATA or phase is Phase.DATA:
+        return "data"
+    return "launch" if kind is TaskKind.LAUNCH else "cpu"
 
 
 def _linked_by_launch(timeline: Timeline) -> npt.NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skyline.graph.graph import Graph
-from skyline.simulate.fixed_order import run, walks_lists
+from skyline.simulate.fixed_order import is_few, run, run_few
 from skyline.simulate.timeline import Timeline
 
 
@@ -20,14 +20,16 @@ def simulate(graph: Graph) -> Timeline:
 
         return schedule(graph)
     structure = graph.structure
-    columns = structure.plain if walks_lists(len(structure)) else structure
+    if is_few(len(structure)):
+        few = run_few(structure.visits, len(structure.lanes), graph.durations, graph.gaps)
+        return Timeline(graph, *few)
     starts, ends = run(
-        columns.order,
-        columns.lane_of,
-        columns.incoming_offsets,
-        columns.incoming_source,
-        columns.incoming_lag,
-        columns.incoming_from_start,
+        structure.order,
+        structure.lane_of,
+        structure.incoming_offsets,
+        structure.incoming_source,
+        structure.incoming_lag,
+        structure.incoming_from_start,
         graph.durations,
         graph.gaps,
         len(structure.lanes),

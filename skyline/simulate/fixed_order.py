@@ -8,6 +8,9 @@ import numpy as np
 
 from skyline.compiled import loop
 from skyline.graph.column import Flags, Ids, Times
+from skyline.graph.structure import Visit
+
+_FEW = 2_000
 
 
 def run(
@@ -54,9 +57,27 @@ def run(
     return starts, ends
 
 
-def walks_lists(count: int) -> bool:
-    """Whether a pass over so few tasks would run as it stands, and so is quicker over lists than over arrays."""
-    return not _pass.is_compiled and count < 2_000
+def run_few(visits: list[Visit], lanes: int, durations: Times, gaps: Times) -> tuple[Times, Times]:
+    """As ``run``, for graphs so small that getting to the arrays would take longer than simulating them."""
+    starts = [0.0] * len(visits)
+    ends = [0.0] * len(visits)
+    free = [0.0] * lanes
+    lasts, rests = durations.tolist(), gaps.tolist()
+    for task, lane, incoming in visits:
+        start = free[lane]
+        for source, lag, from_start in incoming:
+            ready = (starts[source] if from_start else ends[source]) + lag
+            if ready > start:  # noqa: PLR1730  max() is a call
+                start = ready
+        starts[task] = start
+        ends[task] = end = start + lasts[task]
+        free[lane] = end + rests[task]
+    return np.array(starts), np.array(ends)
+
+
+def is_few(count: int) -> bool:
+    """Whether a graph of so many tasks is for ``run_few``: it is small, and nothing has been compiled yet."""
+    return count < _FEW and not _pass.is_compiled
 
 
 @loop("iiiifbff", writes="fff")

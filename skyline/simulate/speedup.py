@@ -87,7 +87,7 @@ def _iteration_ends(
     different, place = np.unique(graph.tasks.iteration[counted], return_inverse=True)
     iteration_of = np.full(count, -1, np.int32)
     iteration_of[counted] = place
-    ends = np.zeros((len(group_of), len(different)))
+    ends = np.zeros(len(group_of) * len(different))
     offsets = np.zeros(len(members) + 1, np.int32)
     np.cumsum([len(some) for some in members], out=offsets[1:])
     _run_each(
@@ -112,14 +112,14 @@ def _iteration_ends(
         np.zeros(count),
         ends,
     )
-    return ends
+    return ends.reshape(len(group_of), len(different))
 
 
 def _number(lane: str, lanes: Sequence[str]) -> int:
     return lanes.index(lane) if lane in lanes else -1
 
 
-@loop("iiiifbffiiiif", writes="fffffF")
+@loop("iiiifbffiiiif", writes="ffffff")
 def _run_each(
     order: Sequence[int],
     lane_of: Sequence[int],
@@ -139,12 +139,17 @@ def _run_each(
     free: MutableSequence[float],
     starts: MutableSequence[float],
     ends: MutableSequence[float],
-    over: MutableSequence[MutableSequence[float]],
+    over: MutableSequence[float],
 ) -> int:
-    """The pass of ``fixed_order`` once per scenario, each time with the times of one group scaled."""
+    """The pass of ``fixed_order`` once per scenario, each time with the times of one group scaled.
+
+    ``over`` holds the ends of the iterations, one scenario after another.
+    """
+    iterations = len(over) // len(group_of)
     for scenario in range(len(group_of)):
         group = group_of[scenario]
         factor = factor_of[scenario]
+        first = scenario * iterations
         for place in range(member_offsets[group], member_offsets[group + 1]):
             index = members[place]
             lasts[index] = durations[index] * factor
@@ -166,8 +171,8 @@ def _run_each(
             freed = end + rests[index]
             free[lane] = freed
             iteration = iteration_of[index]
-            if iteration >= 0 and freed > over[scenario][iteration]:
-                over[scenario][iteration] = freed
+            if iteration >= 0 and freed > over[first + iteration]:
+                over[first + iteration] = freed
         for place in range(member_offsets[group], member_offsets[group + 1]):
             index = members[place]
             lasts[index] = durations[index]

@@ -41,19 +41,18 @@ def blocking_copies(trace: ProfilerTrace, names: Names, work: GpuWork) -> Blocki
     returned = np.where(work.call >= 0, called + trace.duration_us[work.call], -np.inf)
     follows = np.append(False, work.lane[1:] == work.lane[:-1])[: len(work)]
     free = np.where(follows, np.append(-np.inf, end[:-1])[: len(work)], -np.inf)
-    copy = trace.category[work.event] == Category.COPY
-    holding = copy & (
-        (names.pageable[work.event] & (returned > start)) | (returned >= end - _ROUNDING_US)
-    )
+    copy = (trace.category[work.event] == Category.COPY) & ~names.on_device[work.event]
+    holding = copy & (returned > start) & (names.pageable[work.event] | (returned >= end - _ROUNDING_US))
     chosen = np.flatnonzero(holding)
-    staged = (returned < end)[chosen]
-    point = np.where(staged, start[chosen], end[chosen])
+    staged = (returned < end - _ROUNDING_US)[chosen]
+    point = np.where(staged, start[chosen], np.minimum(end, returned)[chosen])
     own = start[chosen] - np.maximum(called[chosen], np.minimum(free[chosen], start[chosen]))
     return BlockingCopies(chosen, point, staged.astype(np.int64), np.maximum(own, 0.0))
 
 
 def blocked(copies: BlockingCopies, first_work: int, points: Ids) -> Dependencies:
-    """GPU work is numbered from ``first_work`` on; ``points`` are the numbers of the points at which the calls were cut."""
-    return Dependencies.columns(
-        copies.work + first_work, points, Cause.SYNC, from_start=copies.staged == 1
-    )
+    """What follows the points at which the calls were cut waits for their copies.
+
+    GPU work is numbered from ``first_work`` on; ``points`` are the numbers of those points.
+    """
+    return Dependencies.columns(copies.work + first_work, points, Cause.SYNC, from_start=copies.staged == 1)

@@ -49,7 +49,9 @@ def gpu_work(trace: ProfilerTrace) -> GpuWork:
         wanted = trace.correlation[rows]
         known = trace.correlation[calls]
         place = np.minimum(np.searchsorted(known, wanted), len(calls) - 1)
-        found = (known[place] == wanted) & (wanted != 0) & (trace.start_us[calls[place]] <= trace.start_us[rows])
+        found = (
+            (known[place] == wanted) & (wanted != 0) & (trace.start_us[calls[place]] <= trace.start_us[rows])
+        )
         call[found] = calls[place[found]]
     start = trace.start_us[rows]
     return GpuWork(rows.astype(np.int32), call, lane, start, start + trace.duration_us[rows])

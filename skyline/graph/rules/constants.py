@@ -1,4 +1,4 @@
-"""The two times of a GPU that a whole trace shares: how long a launch takes to arrive, and a stream to turn round."""
+"""The two times that a whole trace shares: how long a launch takes to arrive, a stream to turn round."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from skyline.graph.column import Times
 from skyline.graph.rules.calls import GpuWork
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
-
 
 USUAL_LATENCY_US = 7.0
 """Of V100, A100 and H100; for traces in which no stream was ever idle, where it makes no difference either."""

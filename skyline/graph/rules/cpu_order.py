@@ -14,9 +14,7 @@ _ROUNDING_US = 1.5
 """Events that overlap by less were rounded: old traces have whole microseconds."""
 
 
-def cpu_order(
-    trace: ProfilerTrace, names: Names, thread: int, launches: Flags
-) -> tuple[Pieces, int]:
+def cpu_order(trace: ProfilerTrace, names: Names, thread: int, launches: Flags) -> tuple[Pieces, int]:
     """A thread's stretches in order, and how many events had to be clipped.
 
     Operators are taken as a whole, the outermost first; only the calls that hand work to the GPU or wait for
@@ -52,7 +50,12 @@ def cpu_order(
     kept = (stop > begin) | ((np.arange(len(of)) < len(operators)) & ~has_calls[of])
     of, begin, stop = of[kept], begin[kept], np.maximum(stop, begin)[kept]
     event = np.concatenate([operators[of], calls]).astype(np.int32)
-    around = np.concatenate([operators[of], np.where(inside >= 0, operators[inside], -1) if len(operators) else np.full(len(calls), -1)])
+    around = np.concatenate(
+        [
+            operators[of],
+            np.where(inside >= 0, operators[inside], -1) if len(operators) else np.full(len(calls), -1),
+        ]
+    )
     start = np.concatenate([begin, call_start])
     end = np.concatenate([stop, call_end])
     role = np.concatenate(

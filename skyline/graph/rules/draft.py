@@ -46,13 +46,15 @@ def _launching(trace: ProfilerTrace, pieces: Pieces, work: GpuWork) -> Ids:
     launch = np.full(len(work), -1, np.int32)
     # The first stretch of an event: a call that was split launches with its first part.
     piece_of = np.full(len(trace), -1, np.int32)
-    piece_of[pieces.event[::-1]] = np.arange(len(pieces) - 1, -1, -1, dtype=np.int32)
+    piece_of[pieces.event[::-1]] = np.arange(len(pieces), dtype=np.int32)[::-1]
     known = np.flatnonzero(work.call >= 0)
     launch[known] = piece_of[work.call[known]]
-    for one in known[launch[known] < 0].tolist():
+    # Only calls inside calls are left.
+    inner: list[int] = known[launch[known] < 0].tolist()
+    for one in inner:
         call = int(work.call[one])
         mine = pieces.on(int(trace.thread[call]))
-        at = int(np.searchsorted(pieces.start_us[mine], trace.start_us[call], side="right")) - 1
+        at = int(np.searchsorted(pieces.start_us[mine], float(trace.start_us[call]), side="right")) - 1
         if at >= 0:
             launch[one] = mine[at]
     return launch

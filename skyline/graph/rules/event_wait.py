@@ -44,9 +44,7 @@ def event_waits(trace: ProfilerTrace, names: Names, work: GpuWork, constants: Co
     launched on last. A wait that the trace contradicts, because the awaited work ended after the waiting work
     began, is not taken.
     """
-    calls = np.flatnonzero(
-        names.wait_event & np.isin(trace.category, (Category.RUNTIME, Category.DRIVER))
-    )
+    calls = np.flatnonzero(names.wait_event & np.isin(trace.category, (Category.RUNTIME, Category.DRIVER)))
     known = np.flatnonzero(work.call >= 0)
     if not len(calls) or not len(known) or not work.lane[-1]:
         return NO_WAITS
@@ -88,9 +86,7 @@ def _ended_just_before(work: GpuWork, late: Indices) -> tuple[Indices, Indices]:
     return np.array(sources, np.int64), np.array(targets, np.int64)
 
 
-def _told(
-    trace: ProfilerTrace, work: GpuWork, calls: Indices, known: Indices
-) -> tuple[Indices, Indices]:
+def _told(trace: ProfilerTrace, work: GpuWork, calls: Indices, known: Indices) -> tuple[Indices, Indices]:
     """Pairs of awaited and waiting work that the order of calls suggests and the trace does not contradict."""
     launched = trace.start_us[work.call[known]]
     order = np.argsort(launched, kind="stable")

@@ -69,9 +69,7 @@ def _given(start: Times, end: Times, pieces: Pieces, mine: Indices) -> Indices:
     # The first stretch of the script's thread that began in the pause: it must also have ended there.
     candidate = np.searchsorted(start, idle_from)
     inside = candidate < len(start)
-    inside[inside] = (end[candidate[inside]] <= until[inside]) & (
-        start[candidate[inside]] < until[inside]
-    )
+    inside[inside] = (end[candidate[inside]] <= until[inside]) & (start[candidate[inside]] < until[inside])
     inside[0] = True
     return np.flatnonzero(inside)
 
@@ -113,8 +111,10 @@ def hand_offs(pieces: Pieces, found: Bursts, given: Ids, waited: Ids) -> HandOff
 
 
 def independent(pieces: Pieces, threads: tuple[int, ...], begun: Indices, origin: int) -> Dependencies:
-    """Other threads begin when they began: counted from the point ``origin``, because nothing is known to start
-    them."""
+    """Other threads begin when they began, because nothing is known to start them.
+
+    The time is counted from the point ``origin``.
+    """
     firsts = [int(mine[0]) for thread in threads if len(mine := pieces.on(thread))]
     free = np.array([first for first in firsts if first not in set(begun.tolist())], np.int64)
     free = free[pieces.thread[free] != pieces.thread[origin]]

@@ -19,9 +19,7 @@ def launches(draft: Draft, latency_us: float) -> Dependencies:
     """
     work = np.flatnonzero(draft.launch >= 0)
     call = draft.launch[work]
-    return Dependencies.columns(
-        call, work + draft.first_work, Cause.LAUNCH, latency_us, from_start=True
-    )
+    return Dependencies.columns(call, work + draft.first_work, Cause.LAUNCH, latency_us, from_start=True)
 
 
 def backlog(draft: Draft, origin: int, constants: Constants) -> Dependencies:

@@ -76,9 +76,7 @@ def forward_rows(trace: ProfilerTrace, pieces: Pieces, backward: Flags) -> Ids:
     return forward
 
 
-def _innermost(
-    trace: ProfilerTrace, ranges: Indices, rows: Indices, of_row: Ids, table: dict[str, int]
-) -> None:
+def _innermost(trace: ProfilerTrace, ranges: Indices, rows: Ids, of_row: Ids, table: dict[str, int]) -> None:
     """Fill in the path of the innermost ranges, of their own thread, that the rows lie in."""
     marks = np.concatenate([ranges, rows])
     asked = np.concatenate([np.zeros(len(ranges), np.bool_), np.ones(len(rows), np.bool_)])

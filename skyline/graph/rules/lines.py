@@ -32,7 +32,8 @@ def lines_of(trace: ProfilerTrace, forward: Ids) -> Lines:
     table: dict[CodeLine, int] = {}
     deepest = np.full(len(trace.strings), -1, np.int32)
     outermost = deepest.copy()
-    for stack in np.unique(stacks).tolist():
+    used: list[int] = np.unique(stacks).tolist()
+    for stack in used:
         own = [found for frame in trace.strings[stack].split(";") if (found := _own(frame)) is not None]
         if own:
             deepest[stack] = table.setdefault(own[0], len(table))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.graph.column import Ids
+from skyline.graph.column import Ids, Indices
 from skyline.graph.rules.blocking_copy import BlockingCopies
 from skyline.graph.rules.calls import GpuWork
 from skyline.graph.rules.hand_off import Bursts
@@ -28,6 +28,17 @@ class Marks:
     """Where it went on when that work was done."""
     copied: Ids
     """Where calls went on whose copy held them."""
+    step_number: Indices
+
+    def names(self) -> dict[int, str]:
+        """What to call each point."""
+        found = {self.origin: "start of the recording"}
+        for verb, places in (("begins", self.step_start), ("ends", self.step_end)):
+            numbered = zip(places.tolist(), self.step_number.tolist(), strict=True)
+            found |= {place: f"step {number} {verb}" for place, number in numbered}
+        found |= dict.fromkeys(self.given.tolist(), "work given to autograd's thread")
+        found |= dict.fromkeys(self.waited.tolist(), "autograd's thread waited for")
+        return found | dict.fromkeys(self.copied.tolist(), "copy waited for")
 
 
 def marked(
@@ -63,4 +74,4 @@ def marked(
     )
     ends = np.cumsum([len(time) for _, time, _ in groups])
     origin, step_end, step_start, waited, given, copied = np.split(places, ends)
-    return placed, Marks(int(origin[0]), step_start, step_end, given, waited, copied)
+    return placed, Marks(int(origin[0]), step_start, step_end, given, waited, copied, steps.number)

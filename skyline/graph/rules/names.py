@@ -15,6 +15,7 @@ _LOADER = "enumerate(DataLoader)"
 _WAITS = ("DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "CtxSynchronize")
 _WAIT_FOR_ALL = ("DeviceSynchronize", "CtxSynchronize")
 _IMPLIED_WAITS = ("cudaFree", "hipFree")
+_ON_DEVICE = ("DtoD", "DeviceToDevice", "PtoP", "PeerToPeer")
 _COLLECTIVE_KERNELS = ("nccl", "rccl", "ncclkernel", "ncclDevKernel")
 
 
@@ -42,6 +43,8 @@ class Names:
     """A call that asks how far the GPU is."""
     pageable: Flags
     """A copy from or to memory that the operating system may move."""
+    on_device: Flags
+    """A copy that the host's memory has no part in."""
     collective: Flags
     """A kernel that exchanges data with other ranks."""
 
@@ -68,12 +71,12 @@ def names_of(trace: ProfilerTrace) -> Names:
         rows(lambda name: "StreamWaitEvent" in name),
         rows(lambda name: "EventQuery" in name or "StreamQuery" in name),
         rows(lambda name: "Pageable" in name),
+        rows(lambda name: any(mark in name for mark in _ON_DEVICE)),
         rows(lambda name: name.lower().startswith(_COLLECTIVE_KERNELS)),
     )
 
 
 def _is_backward(name: str) -> bool:
-    return (
-        name.startswith(("autograd::engine", "torch::autograd::"))
-        or name.rstrip("0123456789").endswith("Backward")
+    return name.startswith(("autograd::engine", "torch::autograd::")) or name.rstrip("0123456789").endswith(
+        "Backward"
     )

@@ -14,9 +14,7 @@ from skyline.trace.kineto.profiler_trace import ProfilerTrace
 _NEGLIGIBLE_US = 50.0
 
 
-def occupied(
-    trace: ProfilerTrace, work: GpuWork, constants: Constants, explained: Indices
-) -> EventWaits:
+def occupied(trace: ProfilerTrace, work: GpuWork, constants: Constants, explained: Indices) -> EventWaits:
     """Pairs of a kernel that filled the GPU and the one on another stream that came late for it.
 
     A GPU hands out its places in the order of launches, so a later kernel's first block starts when the last

@@ -70,9 +70,7 @@ def synchronisations(draft: Draft) -> Waiting:
         sources += [number for _, number in chosen]
         targets += [piece] * len(chosen)
         until[place] = max(until[place], min(max(fitting)[0], draft.end_us[piece]))
-    return Waiting(
-        waits.astype(np.int32), until, Dependencies.columns(sources, targets, Cause.SYNC)
-    )
+    return Waiting(waits.astype(np.int32), until, Dependencies.columns(sources, targets, Cause.SYNC))
 
 
 def _named_streams(draft: Draft) -> dict[int, int]:

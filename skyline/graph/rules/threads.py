@@ -25,8 +25,11 @@ class HostThreads:
 
 
 def host_threads(trace: ProfilerTrace, names: Names) -> HostThreads:
-    """The script's thread is the one with the steps, else the one with most recorded time in annotations and
-    operators that autograd's engine did not start."""
+    """The script's thread is the one with the steps.
+
+    Where none are marked it is the one with most recorded time in annotations and operators that autograd's
+    engine did not start.
+    """
     count = max(1, len(trace.threads))
     hosted = trace.thread >= 0
     call = np.isin(trace.category, (Category.RUNTIME, Category.DRIVER))
@@ -42,10 +45,11 @@ def host_threads(trace: ProfilerTrace, names: Names) -> HostThreads:
         if trace.thread[row] >= 0:
             weight[trace.thread[row]] += trace.duration_total_us * 1e3
     main = int(np.argmax(weight))
+    working[main] = True
     taking: Ids = np.flatnonzero(working).astype(np.int32)
     return HostThreads(
         main,
         tuple(taking.tolist()),
         tuple(one for one in taking.tolist() if one != main and share[one]),
-        int(np.count_nonzero(np.bincount(trace.thread[hosted], minlength=count))) - len(taking),
+        int(np.count_nonzero((np.bincount(trace.thread[hosted], minlength=count) > 0) & ~working)),
     )

@@ -21,6 +21,7 @@ from skyline.trace.kineto.table import Strings, chosen, integers
 
 _DAY_US = 86_400e6
 _NONE = Arguments()
+_ENOUGH_FOR_A_BASE = 500
 _UNKNOWN = -1
 _IN_PROCESS = "in process "
 _BOOKKEEPING = -2
@@ -176,7 +177,8 @@ class Columns:
 
     def _times(self, events: Sequence[Event | ExactEvent]) -> NDArray[np.float64]:
         if self.base_us is None:
-            times = [time for event in events if math.isfinite(time := _difference(event.ts, 0))]
+            few = events[:_ENOUGH_FOR_A_BASE]
+            times = [time for event in few if math.isfinite(time := _difference(event.ts, 0))]
             if not times:
                 return np.zeros(len(events)) + np.nan
             # Not the first event's: one that lies far off would cost the others their last digits.

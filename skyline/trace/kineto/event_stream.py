@@ -20,7 +20,9 @@ from skyline.trace.kineto.window import Window
 
 _LONGEST_STRETCH = 8 << 20
 _SHORTEST_STRETCH = 32 << 10
-_LONGEST_EVENT = 4 << 20
+_LONGEST_EVENT = 2 << 20
+_MOST_DAMAGE = 500
+_DAMAGED = "Damaged stretches of the list of events"
 _BETWEEN_EVENTS = b" \t\r\n,"
 _BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 _START_OF_EVENT = re.compile(rb'\{\s*"(?:ph|cat|name|pid|tid|ts)"\s*:')
@@ -83,14 +85,18 @@ def _one_by_one(window: Window, notes: Notes) -> tuple[list[Event], bool]:
             return found, True
         if following == b"}":
             window.at += 1
-            notes.count(NoteKind.LEFT_OUT, "Damaged stretches of the list of events")
+            notes.count(NoteKind.LEFT_OUT, _DAMAGED)
             continue
         text = window.value(_LONGEST_EVENT) if following else b""
         if text is None:
+            if notes.counted(NoteKind.LEFT_OUT, _DAMAGED) >= _MOST_DAMAGE:
+                # Finding out that an event never ends takes long.
+                notes.say(NoteKind.CUT_OFF, "Damage everywhere: from some point on the file was not read")
+                return found, True
             if not _skip_damage(window):
                 notes.say(NoteKind.CUT_OFF, "The file ends in the middle of an event")
                 return found, True
-            notes.count(NoteKind.LEFT_OUT, "Damaged stretches of the list of events")
+            notes.count(NoteKind.LEFT_OUT, _DAMAGED)
             continue
         if not text:
             notes.say(NoteKind.CUT_OFF, "The file ends before its list of events does")

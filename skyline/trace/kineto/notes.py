@@ -42,6 +42,10 @@ class Notes:
         if count:
             self._found[kind, what] = self._found.get((kind, what), 0) + count
 
+    def counted(self, kind: NoteKind, what: str) -> int:
+        """How many things were counted so far under a remark."""
+        return self._found.get((kind, what), 0)
+
     def all(self) -> tuple[Note, ...]:
         """Every remark so far."""
         return tuple(Note(kind, text, count) for (kind, text), count in self._found.items())

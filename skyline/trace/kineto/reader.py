@@ -56,30 +56,24 @@ def _trace(columns: Columns, root: Root, notes: Notes, path: Path) -> ProfilerTr
     near = np.abs(start - np.median(start)) <= _DAY_US
     far = len(start) - int(near.sum())
     notes.count(NoteKind.LEFT_OUT, "Events that lie more than a day from the rest", far)
-    integer = {
-        name: columns.joined(name, np.int64)
-        for name in (
-            "correlation", "external_id", "device", "stream", "sequence", "forward_thread", "record_function",
-            "size_bytes", "python_id", "python_parent", "python_module",
-        )
-    }  # fmt: skip
-    order = _order(start, duration, category, integer["external_id"], integer["python_id"])
+    external_id: NDArray[np.int64] = columns.joined("external_id", np.int64)
+    python_id: NDArray[np.int64] = columns.joined("python_id", np.int64)
+    order = _order(start, duration, category, external_id, python_id)
     order = order[near[order]]
     first = float(start[order[0]])
     start, duration, category = start[order] - first, duration[order], category[order]
-    integer = {name: values[order] for name, values in integer.items()}
+
+    def whole(name: str) -> NDArray[np.int64]:
+        # One at a time: the parts of a column are let go of before the next one is joined.
+        return columns.joined(name, np.int64)[order]
+
+    def text(name: str) -> NDArray[np.int32]:
+        return columns.joined(name, np.int32)[order]
+
+    name = text("name")
     places = places_of(
-        list(columns.places),
-        columns.thread_names,
-        columns.joined("place", np.int32)[order],
-        category,
-        integer["device"],
-        integer["stream"],
+        list(columns.places), columns.thread_names, text("place"), category, whole("device"), whole("stream")
     )
-    text = {
-        name: columns.joined(name, np.int32)[order]
-        for name in ("name", "stack", "module_path", "shapes", "types")
-    }
     now_at = -np.ones(len(near), np.int32)
     now_at[order] = np.arange(len(order), dtype=np.int32)
     waits, collectives = waits_of(columns, now_at), collectives_of(columns, now_at)
@@ -92,26 +86,26 @@ def _trace(columns: Columns, root: Root, notes: Notes, path: Path) -> ProfilerTr
         category=category,
         start_us=start,
         duration_us=duration,
-        name=text["name"],
+        name=name,
         thread=places.thread,
         device=places.device,
         stream=places.stream,
-        correlation=integer["correlation"],
-        external_id=integer["external_id"],
-        sequence=integer["sequence"],
-        forward_thread=integer["forward_thread"],
-        record_function=integer["record_function"],
-        size_bytes=integer["size_bytes"],
-        python_id=integer["python_id"],
-        python_parent=integer["python_parent"],
-        python_module=integer["python_module"],
-        stack=text["stack"],
-        module_path=text["module_path"],
-        shapes=text["shapes"],
-        types=text["types"],
+        correlation=whole("correlation"),
+        external_id=external_id[order],
+        sequence=whole("sequence"),
+        forward_thread=whole("forward_thread"),
+        record_function=whole("record_function"),
+        size_bytes=whole("size_bytes"),
+        python_id=python_id[order],
+        python_parent=whole("python_parent"),
+        python_module=whole("python_module"),
+        stack=text("stack"),
+        module_path=text("module_path"),
+        shapes=text("shapes"),
+        types=text("types"),
         strings=strings,
         threads=places.threads,
-        steps=steps_of(strings, text["name"], category, start, duration),
+        steps=steps_of(strings, name, category, start, duration),
         waits=waits,
         collectives=collectives,
         allocations=allocations_of(columns, first),
@@ -121,7 +115,7 @@ def _trace(columns: Columns, root: Root, notes: Notes, path: Path) -> ProfilerTr
         rank=facts.rank,
         world_size=facts.world_size,
         dialect=_dialect(columns, bare=root.bare),
-        vendor=_vendor(strings, text["name"], category),
+        vendor=_vendor(strings, name, category),
         notes=notes.all(),
     )
 

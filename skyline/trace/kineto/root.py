@@ -19,7 +19,7 @@ from skyline.trace.kineto.window import Window
 KEPT = frozenset({"deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion"})
 
 _LONGEST_FACT = 64 << 20
-_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+_EVENTS = re.compile(rb'traceEvents"\s*:\s*\[')
 _PYTORCH = "Name what export_chrome_trace or tensorboard_trace_handler of torch.profiler wrote."
 
 
@@ -74,6 +74,10 @@ class Root:
             value = window.value(_LONGEST_FACT)
             if value is None:
                 return self._search_for_events()
+            if _EVENTS.search(value):
+                # A quote or bracket too many or too few, and a fact has swallowed the events.
+                window.at -= len(value)
+                return self._search_for_events()
             if name in KEPT:
                 try:
                     self.facts[name] = msgspec.json.decode(value)
@@ -100,5 +104,8 @@ class Root:
                 hint="Name the profiler trace of the same run; the execution trace can be given beside it.",
             )
         if "schema" in self._keys:
-            return UsageError(f"{self._path} holds no events: it is a profile, not a profiler trace")
+            return UsageError(
+                f"{self._path} holds no events: it is a profile, not a profiler trace",
+                hint="A profile of Skyline's own is loaded by skyline.graph.load.",
+            )
         return UsageError(f"{self._path} holds no traceEvents: no profiler trace", hint=_PYTORCH)

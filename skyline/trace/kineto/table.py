@@ -39,7 +39,8 @@ class Strings:
             text = bytes(value)
             number = known.get(text)
             if number is None:
-                number = known[text] = int(self.numbers([text.decode("utf-8", "replace").strip('"')])[0])
+                plain = text.decode("utf-8", "replace").strip('"')
+                number = known[text] = self._number.setdefault(plain, len(self._number))
             found.append(number)
         return np.array(found, np.int32)
 

@@ -51,7 +51,7 @@ def pipeline() -> Callable[..., Graph]:
 
 
 @st.composite
-def _graphs(draw, most=12, lanes="abc", gaps=True, lags=True):
+def _graphs(draw, most=12, lanes="abc", gaps=True, lags=True, causes=tuple(Cause)):
     """Graphs whose dependencies point forward; times are whole numbers, so that their sums are exact."""
     count = draw(st.integers(1, most))
     tasks = [
@@ -63,7 +63,7 @@ def _graphs(draw, most=12, lanes="abc", gaps=True, lags=True):
         Dependency(
             source,
             target,
-            draw(st.sampled_from(list(Cause))),
+            draw(st.sampled_from(causes)),
             draw(st.integers(0, 3 if lags else 0)) * 1.0,
             draw(st.booleans()),
         )

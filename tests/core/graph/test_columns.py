@@ -102,7 +102,7 @@ def test_incoming_dependencies_are_sorted_by_target():
     assert structure.incoming_offsets.tolist() == [0, 0, 1, 2]
     assert structure.incoming_lag.tolist() == [2.0, 1.0]
     assert structure.incoming_from_start.tolist() == [True, False]
-    assert structure.plain.incoming_source == [0, 0]
+    assert [incoming for _, _, incoming in structure.visits] == [(), ((0, 2.0, True),), ((0, 1.0, False),)]
 
 
 def test_other_dependencies_keep_what_follows_from_the_tasks():

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyline.graph import (
+    Cause,
     Insertion,
     Phase,
     Task,
@@ -96,7 +97,7 @@ def test_merging_like_neighbours_keeps_the_time_of_every_lane(graphs, data):
 
 @given(st.data())
 def test_removing_what_takes_no_time_moves_nobody(graphs, data):
-    graph = data.draw(graphs(gaps=False, lags=False))
+    graph = data.draw(graphs(gaps=False, lags=False, causes=(Cause.HAND_OFF, Cause.EVENT)))
     gone = some_of(data, graph)
     idle = scale(graph, gone, 0.0)
     stay = np.setdiff1d(np.arange(len(graph)), gone)

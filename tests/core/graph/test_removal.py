@@ -1,6 +1,17 @@
 from __future__ import annotations
 
-from skyline.graph import Cause, Dependency, TaskKind, remove, select
+from skyline.graph import (
+    Cause,
+    Dependency,
+    Insertion,
+    Phase,
+    Task,
+    TaskKind,
+    WorkClass,
+    insert,
+    remove,
+    select,
+)
 from skyline.simulate.engine import simulate
 
 LAUNCH = Cause.LAUNCH
@@ -60,9 +71,24 @@ def test_the_gap_of_the_first_task_of_a_lane_is_nobodys(chain):
     assert remove(graph, [1]).gaps.tolist() == [5, 0]
 
 
+def test_the_next_task_of_a_lane_waits_for_what_concerns_the_whole_lane(chain):
+    for cause, start in ((Cause.HAND_OFF, 10), (Cause.EVENT, 10), (Cause.SYNC, 10), (Cause.LAUNCH, 0)):
+        graph = chain(("main", 10), ("other", 1), ("other", 1), waits=(Dependency(0, 1, cause),))
+        assert simulate(remove(graph, [1])).starts.tolist() == [0, start]
+
+
+def test_a_removed_synchronisation_waits_no_more(pipeline):
+    graph = insert(
+        pipeline(1),
+        [Insertion(Task("next", TaskKind.CPU, WorkClass.OTHER, "main", Phase.OTHER, 0), 5, after=2)],
+    )
+    assert simulate(graph).starts[-1] == 36
+    assert simulate(remove(graph, select(graph, kind=TaskKind.SYNC))).starts[-1] == 10
+
+
 def test_a_long_run_of_tasks_is_removed_at_once(chain):
     work = [("main", 1.0), ("gpu", 1.0)] * 300 + [("main", 1.0)]
-    waits = tuple(Dependency(index, index + 1, Cause.SYNC, 0.5) for index in range(1, 599, 2))
+    waits = tuple(Dependency(index, index + 1, Cause.QUEUE, 0.5) for index in range(1, 599, 2))
     graph = chain(*work, waits=waits)
     left = remove(graph, select(graph, lane="main", where=lambda task: 0 < task.line < 600))
     assert len(left) == 302

@@ -1,18 +1,22 @@
 from __future__ import annotations
 
 from dataclasses import astuple
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skyline.compiled import Way, run_loops
 from skyline.graph.build import build
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
+from skyline.graph.order import CyclicGraph
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.simulate.critical_path import critical_path, critical_tasks
 from skyline.simulate.engine import simulate
+from skyline.simulate.fixed_order import run, run_few
 from skyline.simulate.replay import replay_error
 
 
@@ -114,3 +118,29 @@ def test_less_work_never_takes_longer(way, graphs, data):
     index = data.draw(st.integers(0, len(graph.tasks) - 1))
     shorter = scale(graph, [index], data.draw(st.floats(0, 1)), gaps=True)
     assert simulate(shorter).makespan_us <= simulate(graph).makespan_us + 1e-9
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_small_graphs_arrays_and_compiled_code_agree_to_the_last_bit(graphs, data):
+    graph = data.draw(graphs(backward=True))
+    uneven = data.draw(st.floats(0.001, 1000))
+    durations, gaps = graph.durations * uneven, graph.gaps / uneven
+    structure = graph.structure
+    try:
+        few = run_few(structure.visits, len(structure.lanes), durations, gaps)
+    except CyclicGraph:
+        return
+    for how in (Way.AS_WRITTEN, Way.COMPILED) if find_spec("numba") else (Way.AS_WRITTEN,):
+        with run_loops(how):
+            starts, ends = run(
+                structure.order,
+                structure.lane_of,
+                structure.incoming_offsets,
+                structure.incoming_source,
+                structure.incoming_lag,
+                structure.incoming_from_start,
+                durations,
+                gaps,
+            )
+        assert (starts.tolist(), ends.tolist()) == (few[0].tolist(), few[1].tolist())

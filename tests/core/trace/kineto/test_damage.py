@@ -48,6 +48,12 @@ def test_json_that_breaks_off_between_events(read_text: ReadText, whole: bytes) 
     assert "The file ends" in said(trace)
 
 
+def test_events_none_of_which_ends(read_text: ReadText, whole: bytes) -> None:
+    trace = read_text(whole.replace(b"\n  },", b"\n  ,"))
+    assert len(trace) == 1
+    assert sum(note.count for note in trace.notes) == COUNT - 1
+
+
 def test_a_missing_last_brace(read_text: ReadText, whole: bytes) -> None:
     trace = read_text(whole[: whole.rindex(b"}")])
     assert len(trace) == COUNT
@@ -82,8 +88,11 @@ def test_a_piece_missing_from_the_middle(read_text: ReadText, whole: bytes) -> N
     assert COUNT - 10 <= len(trace) < COUNT
 
 
-def test_a_damaged_head(read_text: ReadText, whole: bytes) -> None:
-    trace = read_text(whole.replace(b'"schemaVersion": 1', b'"schemaVersion": {{"'))
+@pytest.mark.parametrize(
+    "head", [b'"schemaVersion": {{"', b'"schemaVersion": "1', b'"schema": ["a, 1]', b"schema: 1"]
+)
+def test_a_damaged_head(read_text: ReadText, whole: bytes, head: bytes) -> None:
+    trace = read_text(whole.replace(b'"schemaVersion": 1', head))
     assert len(trace) == COUNT
     assert "What stands before or after the events is damaged" in said(trace)
 
@@ -104,6 +113,7 @@ def test_a_damaged_head(read_text: ReadText, whole: bytes) -> None:
         (b'{"cells": [], "metadata": {}}', "no traceEvents", "export_chrome_trace"),
         (b'{"traceEvents": 5}', "no traceEvents", "export_chrome_trace"),
         (b'{"schema": "1.1.1-chakra.0.0.4", "nodes": []}', "execution trace", "profiler trace of the same run"),
+        (b'{"schema": "skyline.profile/9", "script": ""}', "it is a profile", "skyline.graph.load"),
         (b"[]", "no event with a time", "schedule"),
         (b"[1, 2, 3]", "no event with a time", "schedule"),
         (b'{"traceEvents": [{"ph": "M", "name": "process_name"}]}', "no event with a time", "schedule"),

@@ -1,0 +1,107 @@
+"""``skyline ranks``: several ranks of one job, who waits for whom and what a straggler costs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from skyline.cli.command_line import parser
+from skyline.cli.streams import data_console, say, write_data
+from skyline.errors import ExitCode
+
+_EXAMPLES = """\
+  skyline ranks traces/                      a folder with one PyTorch profiler trace per rank
+  skyline ranks rank0.json.gz rank1.json.gz  these
+  skyline ranks traces/ --scale nccl=0.5     what would a network of twice the speed bring?
+  skyline ranks traces/ --cluster tcp://10.0.0.5:8786"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "ranks",
+        "[options] FOLDER|FILE...",
+        "What the ranks of a distributed job do with their time, which of them the others wait for, and what the\n"
+        "job would gain if that one were as fast. Reads the PyTorch profiler's traces, one per rank.",
+        _EXAMPLES,
+    )
+    command.add_argument("traces", metavar="FOLDER|FILE", nargs="+")
+    command.add_argument("--json", metavar="FILE", help="write the report as JSON ('-': to stdout, alone)")
+    where = command.add_mutually_exclusive_group()
+    where.add_argument(
+        "--processes",
+        type=_count,
+        metavar="N",
+        help="read N traces at a time (default: as many as there are cores and memory for)",
+    )
+    where.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="read them on the workers of this Dask scheduler, which see the same files",
+    )
+    command.add_argument(
+        "--scale",
+        type=_scaled,
+        action="append",
+        default=[],
+        metavar="NAME=FACTOR",
+        help="what if the tasks with NAME in their names took FACTOR times as long (can be given again)",
+    )
+    command.add_argument(
+        "--rank", type=int, action="append", metavar="RANK", help="on this rank only (can be given again)"
+    )
+    command.add_argument("--quiet", action="store_true", help="no remarks on stderr")
+    options = command.parse_args(arguments)
+
+    from skyline.job.folder import trace_files
+    from skyline.job.job import job_of
+    from skyline.job.reading import RankReader
+    from skyline.job.scale_named import ScaleNamed
+    from skyline.job.workers import fitting_processes, on_this_machine
+    from skyline.report.build import encode
+    from skyline.report.ranks import ranks_report
+
+    files = trace_files(options.traces)
+    if options.cluster is not None:
+        from skyline.job.cluster import on_cluster
+
+        readers = on_cluster(options.cluster)
+        say(f"skyline: reading {len(files)} traces on {options.cluster}", quiet=options.quiet)
+    else:
+        processes = min(len(files), options.processes or fitting_processes(files))
+        readers = on_this_machine(processes)
+        if processes > 1:
+            say(f"skyline: reading {len(files)} traces, {processes} at a time", quiet=options.quiet)
+    question = ScaleNamed(tuple(options.scale)) if options.scale else None
+    reader = RankReader(question, None if options.rank is None else tuple(options.rank))
+    with readers as workers:
+        job = job_of(workers.map(reader, [str(path) for path in files]))
+    report = ranks_report(job, _asked(options))
+    if options.json is not None:
+        write_data(options.json, encode(report) + b"\n")
+    if options.json != "-":
+        from skyline.report.text.ranks import render_ranks
+
+        render_ranks(report, data_console())
+    return int(ExitCode.OK)
+
+
+def _asked(options: argparse.Namespace) -> str:
+    """The what-if as it was typed."""
+    on = "".join(f" on rank {rank}" for rank in options.rank or ())
+    return ", ".join(f"{name} x{factor:g}" for name, factor in options.scale) + on
+
+
+def _scaled(text: str) -> tuple[str, float]:
+    name, _, factor = text.rpartition("=")
+    value = float(factor)
+    if not name or not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError("must be a name and a factor, as in gemm=0.5")
+    return name, value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return value

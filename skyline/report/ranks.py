@@ -1,0 +1,245 @@
+"""What a job's ranks did, as the JSON that other programs read: ``skyline.ranks/1``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline import units
+from skyline.job.job import Evened, Job
+from skyline.job.shares import Shares
+
+RANKS_SCHEMA = "skyline.ranks/1"
+_DOUBTFUL_REPLAY = 0.05
+_ENTRY_MATTERS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class RankReport:
+    """One rank; times in ms per step. ``compute``, ``transfer``, ``waiting`` and ``rest`` sum to ``step_ms``."""
+
+    rank: int
+    file: str
+    steps: int
+    step_ms: float
+    compute_ms: float
+    transfer_ms: float
+    """Collectives at work with nothing computed meanwhile."""
+    waiting_ms: float | None
+    """Waiting in collectives for other ranks; null where no other rank shows how much of them was waiting."""
+    rest_ms: float
+    overlapped_ms: float
+    """Of the time computed in: that in which collectives ran or waited as well."""
+    arrived_last: int
+    collectives: int
+    behind_ms: float
+    """How much later than the middle one of the others it arrived, over those at which it was last."""
+    clock_ms: float | None
+    """How far its machine's clock is ahead of the first rank's."""
+    residual_ms: float | None
+    """How exactly that is known: the median distance of collectives' ends from one another."""
+
+
+@dataclass(frozen=True, slots=True)
+class StragglerReport:
+    """The rank that the others wait for. ``step_ms`` is null where no other rank does the same work."""
+
+    rank: int
+    as_fast_as: int | None
+    step_ms: float | None
+    gain_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeReport:
+    """What was asked about the tasks of the ranks, and what a step of the job would take."""
+
+    change: str
+    step_ms: float
+    gain_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class KindReport:
+    """Collectives of one kind; times in ms per step and rank."""
+
+    kind: str
+    count: int
+    transfer_ms: float
+    waiting_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class RanksReport:
+    """``skyline.ranks/1``. ``step_ms`` is a step of the whole job: it is over when it is on every rank."""
+
+    schema: str
+    devices: tuple[str, ...]
+    world_size: int | None
+    missing: tuple[int, ...]
+    steps: int
+    step_ms: float
+    simulated_ms: float
+    replay_error: float
+    ranks: tuple[RankReport, ...]
+    kinds: tuple[KindReport, ...]
+    straggler: StragglerReport | None
+    whatif: ChangeReport | None
+    notes: tuple[str, ...]
+
+
+def ranks_report(job: Job, asked: str = "") -> RanksReport:
+    """The report of a job; ``asked`` is the what-if that its traces were read with, in words."""
+    traces = [one.work for one in job.members.traces]
+    return RanksReport(
+        RANKS_SCHEMA,
+        tuple(dict.fromkeys(one.device for one in traces if one.device)),
+        job.members.world_size or None,
+        job.members.missing,
+        len(job.measured.ends_us[0]),
+        job.measured.step_us / 1e3,
+        job.simulated.step_us / 1e3,
+        job.replay_error,
+        tuple(_rank(job, place) for place in range(len(traces))),
+        _kinds(job),
+        None if job.straggler is None else _straggler(job, job.straggler, job.evened),
+        _change(job, asked),
+        tuple(_notes(job, asked)),
+    )
+
+
+def _change(job: Job, asked: str) -> ChangeReport | None:
+    if job.changed is None:
+        return None
+    step_ms = job.changed.step_us / 1e3
+    return ChangeReport(asked, step_ms, job.simulated.step_us / 1e3 - step_ms)
+
+
+def _rank(job: Job, place: int) -> RankReport:
+    work, share, late = job.alignment.ranks[place], job.shares[place], job.late[place]
+    steps = len(work.step_number)
+    scale = 1e-3 / steps
+    alone = late.of == 0 and not (job.alignment.instances.row[place] >= 0).any()
+    return RankReport(
+        work.rank,
+        work.file,
+        steps,
+        (work.end_us - work.begin_us) * scale,
+        share.compute_us * scale,
+        share.transfer_us * scale,
+        None if alone else share.waiting_us * scale,
+        _rest(share, work.end_us - work.begin_us) * scale,
+        share.overlapped_us * scale,
+        late.last,
+        late.of,
+        late.behind_us * scale,
+        _known(float(job.alignment.clock_us[place])),
+        _known(float(job.alignment.residual_us[place])),
+    )
+
+
+def _rest(share: Shares, whole_us: float) -> float:
+    return max(0.0, whole_us - share.compute_us - share.transfer_us - share.waiting_us)
+
+
+def _known(time_us: float) -> float | None:
+    return None if math.isnan(time_us) else time_us / 1e3
+
+
+def _kinds(job: Job) -> tuple[KindReport, ...]:
+    instances, split = job.alignment.instances, job.split
+    steps = max(1, len(job.measured.ends_us[0]))
+    kinds = np.array(instances.kind)
+    found: list[KindReport] = []
+    for kind in dict.fromkeys(instances.kind):
+        chosen = kinds == kind
+        waited = split.waiting_us[:, chosen]
+        taking_part = max(1, int((instances.row[:, chosen] >= 0).any(axis=1).sum()))
+        found.append(
+            KindReport(
+                kind,
+                int(chosen.sum()),
+                float(split.transfer_us[chosen].sum()) / steps / 1e3,
+                float(np.nansum(waited)) / taking_part / steps / 1e3,
+            )
+        )
+    return tuple(sorted(found, key=lambda one: -(one.transfer_ms + one.waiting_ms)))
+
+
+def _straggler(job: Job, place: int, evened: Evened | None) -> StragglerReport:
+    rank = job.alignment.ranks[place].rank
+    if evened is None:
+        return StragglerReport(rank, None, None, None)
+    step_ms = evened.times.step_us / 1e3
+    return StragglerReport(
+        rank,
+        job.alignment.ranks[evened.model].rank,
+        step_ms,
+        job.simulated.step_us / 1e3 - step_ms,
+    )
+
+
+def _notes(job: Job, asked: str) -> list[str]:
+    """What cannot be said, and what the numbers rest on."""
+    notes = list(job.members.notes)
+    missing = job.members.missing
+    if missing:
+        notes.append(
+            f"No trace of {_ranks(missing)} of {job.members.world_size}: waiting for them cannot be told from "
+            "transfer, and is counted there."
+        )
+    if len(job.alignment.ranks) == 1:
+        notes.append("One rank alone: what its collectives waited for others is counted as transfer.")
+    elif not len(job.alignment.instances):
+        notes.append("The ranks have no collective in common: they are shown by their own clocks.")
+    if job.alignment.alone and len(job.alignment.ranks) > 1:
+        count = len(job.alignment.alone)
+        notes.append(
+            f"Collectives of {count} channel{'s' * (count > 1)} ({', '.join(job.alignment.alone[:3])}"
+            f"{', …' if count > 3 else ''}) were not found alike on all ranks that have them."
+        )
+    if not any(one.marked for one in job.alignment.ranks):
+        notes.append("The script marked no steps (profiler.step()): the whole recording counts as one.")
+    if job.entry_us > _ENTRY_MATTERS * job.measured.whole_us and job.entry_us > 2 * _longest_wait_us(job):
+        notes.append(
+            f"Up to {units.format_ms(job.entry_us / 1e3)} of the waiting is at the first collective, where it shows "
+            "that recording did not begin at the same moment everywhere. It is held against no rank."
+        )
+    residuals = job.alignment.residual_us[~np.isnan(job.alignment.residual_us)]
+    if len(residuals) > 1:
+        notes.append(
+            f"Clocks are aligned by the ends of {len(job.alignment.instances)} collectives, which then lie "
+            f"{units.format_ms(float(residuals.max()) / 1e3)} apart at most (by the ranks' medians)."
+        )
+    if any(graph.reduced and not len(graph.exchange) for graph in job.graphs):
+        notes.append("Some ranks recorded no collective.")
+    if not all(one.on_gpu for one in job.alignment.ranks):
+        notes.append(
+            "Collectives ran on host threads: between two of them, ranks are simulated to take what was measured."
+        )
+    if asked and job.changed is None:
+        notes.append(
+            f"{asked}: cannot be asked here, since no rank that it is about has tasks on a GPU's streams."
+        )
+    if job.replay_error > _DOUBTFUL_REPLAY:
+        notes.append(
+            f"Simulated as recorded, the job comes out {units.format_share(job.replay_error)} off: take what is "
+            "simulated as a rough figure."
+        )
+    return notes
+
+
+def _longest_wait_us(job: Job) -> float:
+    later = job.split.waiting_us[:, ~job.split.entry]
+    return float(np.nanmax(later)) if later.size else 0.0
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if len(ranks) > 8:
+        return f"{len(ranks)} ranks"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
