@@ -31,8 +31,7 @@ from result_file import RESULTS, table, write
 from simulator_graphs import again, like_a_training_step
 
 from skyline.compiled import Way, run_loops
-from skyline.graph import scale, select, stitch
-from skyline.graph.from_kineto import graph_of
+from skyline.graph import load, scale, select, stitch
 from skyline.graph.graph import Graph
 from skyline.graph.structure import Structure
 from skyline.simulate import (
@@ -46,15 +45,14 @@ from skyline.simulate import (
     virtual_speedup,
 )
 from skyline.simulate.critical_path import critical_path
-from skyline.trace.kineto.reader import read
 
 TRACES = Path(__file__).parents[2] / "shared" / "data" / "traces"
 REAL = "kineto_2101_resnet50_workers0.json.gz"
 COMPARED = "hta_v100_resnet50_ddp1.json.gz"
 COMPARED_STEP = 2
 SIZES = (10_000, 100_000, 1_000_000)
-_HOW = """Milliseconds of processor time, of one thread: medians over rounds and quartiles; ratios with the 95 % interval
-of their median. Loading is timed by the clock."""
+_HOW = """Milliseconds of processor time, of one thread: medians over rounds and quartiles; ratios with the 95 %
+interval of their median. Loading is timed by the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +89,9 @@ class Speed:
 
 def milliseconds(work: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
     """How long one call took, of processor time unless another clock is given."""
-    gc.collect()
     began = clock()
     work()
     return (clock() - began) * 1e3
-
-
-def load(trace: Path) -> Graph:
-    """The graph of a trace."""
-    return graph_of(read(trace))
 
 
 def in_way(way: Way, work: Callable[[], object]) -> float:
@@ -170,15 +162,15 @@ def further(graph: Graph, rounds: int) -> dict[str, Times]:
 
 
 def first_use() -> dict[str, float]:
-    """Seconds until a fresh process has simulated 1000 tasks compiled: on a machine's first use, and later."""
+    """Seconds of processor time until a fresh process has simulated compiled: on a machine's first use, and later."""
     program = (
         "import sys, time; sys.path.insert(0, sys.argv[1])\n"
         "from simulator_graphs import like_a_training_step\n"
         "from skyline.compiled import Way, run_loops\n"
         "from skyline.simulate.engine import simulate\n"
-        "graph = like_a_training_step(1000); simulate(graph); began = time.perf_counter()\n"
+        "graph = like_a_training_step(1000); simulate(graph); began = time.process_time()\n"
         "with run_loops(Way.COMPILED): simulate(graph)\n"
-        "print(time.perf_counter() - began)\n"
+        "print(time.process_time() - began)\n"
     )
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "XDG_CACHE_HOME": folder}
@@ -305,6 +297,7 @@ def main() -> int:
     options = parser.parse_args()
     machine = Machine.here()
     warn_when_busy(machine)
+    gc.disable()  # nothing measured here leaves cycles behind
     sizes = [size for size in SIZES if size <= options.largest]
     graphs = [("made up", like_a_training_step, size) for size in sizes]
     speeds = [speed_of(name, make(size), options.rounds) for name, make, size in graphs]

@@ -67,21 +67,24 @@ class Loop:
     @property
     def is_compiled(self) -> bool:
         """Whether the next call will run compiled code, however little there is to do."""
-        return self._compiled is not None and _way.get() is not Way.AS_WRITTEN
+        way = _way.get()
+        return way is Way.COMPILED or (self._compiled is not None and way is Way.BY_WORK)
 
     def __call__(self, visits: int, *arguments: Any) -> int:
         """Run it; what it writes is in the last arguments afterwards."""
         compiled = self._when_worth_it(visits)
+        given: list[Any]
         if compiled is not None:
-            return int(compiled(*map(_as_array, arguments, self._types)))
-        # Lists are several times quicker to index from Python than arrays.
-        listed: list[Any] = [
-            argument.tolist() if hasattr(argument, "tolist") else argument for argument in arguments
-        ]
-        result = self._function(*listed)
-        for argument, changed in list(zip(arguments, listed, strict=True))[len(self._reads) :]:
-            argument[...] = changed
-        return result
+            given = list(map(_as_array, arguments, self._types))
+            result = compiled(*given)
+        else:
+            # Lists are several times quicker to index from Python than arrays.
+            given = [a.tolist() if hasattr(a, "tolist") else a for a in arguments]
+            result = self._function(*given)
+        for place in range(len(self._reads), len(given)):
+            if given[place] is not arguments[place]:
+                arguments[place][...] = given[place]
+        return int(result)
 
     @property
     def _types(self) -> str:
@@ -100,14 +103,18 @@ class Loop:
             _visits_so_far += visits
             if _visits_so_far < _WORTH_COMPILING:
                 return None
-        with _lock:
+        # While one thread compiles, which takes seconds, others go on as they can.
+        if not _lock.acquire(blocking=way is Way.COMPILED):
+            return None
+        try:
             if self._compiled is None:
-                try:
-                    self._compiled = _compile(self._function, self._reads, self._writes)
-                except Exception as error:  # numba fails in many ways where its parts do not fit one another
-                    _why_not = f"{type(error).__name__}: {error}"
-                    if way is Way.COMPILED:
-                        raise
+                self._compiled = _compile(self._function, self._reads, self._writes)
+        except Exception as error:  # numba fails in many ways where its parts do not fit one another
+            _why_not = f"{type(error).__name__}: {error}"
+            if way is Way.COMPILED:
+                raise
+        finally:
+            _lock.release()
         return self._compiled
 
 

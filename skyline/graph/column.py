@@ -14,6 +14,9 @@ Ids = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.int64]
 Times = npt.NDArray[np.float64]
 
+ROWS_KEPT = 50_000
+"""Rows made from columns are kept for as many as this: those of a large graph would fill the memory."""
+
 _Value = TypeVar("_Value")
 
 

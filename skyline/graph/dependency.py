@@ -10,7 +10,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from skyline.graph.column import Codes, Flags, Ids, Indices, Times, frozen
+from skyline.graph.column import ROWS_KEPT, Codes, Flags, Ids, Indices, Times, frozen
 
 
 class Cause(str, Enum):
@@ -107,25 +107,31 @@ class Dependencies(Sequence[Dependency]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Dependency, ...]: ...
     def __getitem__(self, index: int | slice) -> Dependency | tuple[Dependency, ...]:
-        return self.rows()[index]
+        if self._rows is not None or len(self) <= ROWS_KEPT:
+            return self._kept()[index]
+        if isinstance(index, slice):
+            return tuple(self.taken(index))
+        row = range(len(self))[index]
+        return next(self._made(slice(row, row + 1)))
 
     def __iter__(self) -> Iterator[Dependency]:
-        return iter(self.rows())
+        return iter(self._kept()) if self._rows is not None or len(self) <= ROWS_KEPT else self._made()
 
-    def rows(self) -> tuple[Dependency, ...]:
-        """The dependencies one by one: made once, and only for those who ask."""
+    def _kept(self) -> tuple[Dependency, ...]:
         if self._rows is None:
-            made = map(
-                Dependency,
-                self.source.tolist(),
-                self.target.tolist(),
-                map(CAUSES.__getitem__, self.cause.tolist()),
-                self.lag_us.tolist(),
-                self.from_start.tolist(),
-            )
-            object.__setattr__(self, "_rows", tuple(made))
+            object.__setattr__(self, "_rows", tuple(self._made()))
         assert self._rows is not None
         return self._rows
+
+    def _made(self, part: slice = slice(None)) -> Iterator[Dependency]:
+        return map(
+            Dependency,
+            self.source[part].tolist(),
+            self.target[part].tolist(),
+            map(CAUSES.__getitem__, self.cause[part].tolist()),
+            self.lag_us[part].tolist(),
+            self.from_start[part].tolist(),
+        )
 
     def taken(self, chosen: Indices | Flags | slice) -> Dependencies:
         """Some of them, by their places or by a flag for each."""

@@ -10,11 +10,11 @@ from skyline.graph.arrangement import arranged
 from skyline.graph.column import Flags, Ids, Times
 from skyline.graph.dependency import CAUSE, Cause, Dependencies
 from skyline.graph.graph import Graph
+from skyline.graph.inheritance import staying_before, with_heirs
 from skyline.graph.launching import launches_of
 from skyline.graph.scheduling import followed_tasks, is_free
 from skyline.graph.selection import indices
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, ON_GPU
+from skyline.graph.tasks import ON_GPU
 
 _Wait = tuple[int, int, bool]
 """What is waited for: the source, the code of the cause, and whether from the source's start."""
@@ -49,22 +49,17 @@ def remove(graph: Graph, chosen: Iterable[int], *, keep_gaps: bool = True, launc
 
 
 def _gaps_passed_on(graph: Graph, gone: Flags) -> Times:
-    """Each removed CPU task's gap is held by the last task before it on its lane that stays."""
-    members = graph.structure.lane_members
-    stays_at = np.where(~gone[members], np.arange(len(members)), -1)
-    holder = members[np.maximum.accumulate(stays_at)]
-    giving = gone[members] & ~ON_GPU[graph.tasks.kind[members]]
-    # Before the first task that stays, the last one belongs to another lane, or there is none.
-    lane = graph.tasks.lane
-    giving &= (np.maximum.accumulate(stays_at) >= 0) & (lane[holder] == lane[members])
+    """Each removed CPU task's gap is held by the last task before it on its lane that stays, if there is one."""
+    giving = np.flatnonzero(gone & ~ON_GPU[graph.tasks.kind])
+    holder = staying_before(graph, gone)[giving]
     gaps = graph.gaps.copy()
-    np.add.at(gaps, holder[giving], graph.gaps[members[giving]])
+    np.add.at(gaps, holder[holder >= 0], graph.gaps[giving[holder >= 0]])
     return gaps
 
 
 def _reconnected(graph: Graph, gone: Flags) -> Dependencies:
     """The dependencies between tasks that stay, and in the place of the others what held through them."""
-    edges = _with_heirs(graph, gone)
+    edges = with_heirs(graph, gone)
     touched = gone[edges.source] | gone[edges.target]
     arriving: dict[int, list[tuple[_Wait, float]]] = {}
     broken = edges.taken(touched)
@@ -97,36 +92,6 @@ def _reconnected(graph: Graph, gone: Flags) -> Dependencies:
     ]
     kept = edges.taken(~touched)
     return kept.joined(Dependencies.columns(*map(np.array, zip(*rows, strict=True)))) if rows else kept
-
-
-def _with_heirs(graph: Graph, gone: Flags) -> Dependencies:
-    """With the waiting that goes over to the next task of the lane when the one that began it is removed.
-
-    A hand-off and a wait for an event hold for all that follows on the lane. So does a wait for the GPU in a task
-    that is not itself a synchronisation: the call before it blocked. What any other removed task waited for, nobody
-    on its lane waits for any more.
-    """
-    edges = graph.structure.dependencies
-    held = (edges.cause == CAUSE[Cause.SYNC]) & (graph.tasks.kind[edges.target] != KIND[TaskKind.SYNC])
-    lasting = gone[edges.target] & (np.isin(edges.cause, (_HAND_OFF, CAUSE[Cause.EVENT])) | held)
-    if not lasting.any():
-        return edges
-    passed_on = edges.taken(lasting)
-    heir = _next_staying(graph, gone)[passed_on.target]
-    inherited = passed_on.between(passed_on.source, heir).taken((heir >= 0) & (heir != passed_on.source))
-    return edges.joined(inherited)
-
-
-def _next_staying(graph: Graph, gone: Flags) -> Ids:
-    """For each task the first behind it on its lane that stays, or -1; nobody is behind another on a free lane."""
-    members = graph.structure.lane_members[::-1]
-    stays_at = np.maximum.accumulate(np.where(~gone[members], np.arange(len(members)), -1))
-    lane = graph.tasks.lane
-    found = np.full(len(graph), -1, np.int32)
-    found[members] = np.where(
-        (stays_at >= 0) & (lane[members[stays_at]] == lane[members]), members[stays_at], -1
-    )
-    return found if graph.priorities is None else np.where(np.isnan(graph.priorities), found, -1)
 
 
 def _asked_for(

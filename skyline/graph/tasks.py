@@ -9,7 +9,18 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from skyline.graph.column import Codes, Flags, Ids, Indices, Times, coded, frozen, joined, without_unused
+from skyline.graph.column import (
+    ROWS_KEPT,
+    Codes,
+    Flags,
+    Ids,
+    Indices,
+    Times,
+    coded,
+    frozen,
+    joined,
+    without_unused,
+)
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.trace.phase import Phase
 
@@ -45,8 +56,6 @@ _DEFAULTS: dict[str, int] = {
     "module": -1,
     "counts": 1,
 }
-_ROWS_KEPT = 50_000
-"""Tasks made from the columns are kept for as many as this: of a large graph they would fill the memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +142,7 @@ class Tasks(Sequence[Task]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Task, ...]: ...
     def __getitem__(self, index: int | slice) -> Task | tuple[Task, ...]:
-        if self._rows is not None or len(self) <= _ROWS_KEPT:
+        if self._rows is not None or len(self) <= ROWS_KEPT:
             return self._kept()[index]
         if isinstance(index, slice):
             return tuple(self.taken(np.arange(len(self))[index]))
@@ -141,7 +150,7 @@ class Tasks(Sequence[Task]):
         return next(self._made(row, row + 1))
 
     def __iter__(self) -> Iterator[Task]:
-        return iter(self._kept()) if self._rows is not None or len(self) <= _ROWS_KEPT else self._made()
+        return iter(self._kept()) if self._rows is not None or len(self) <= ROWS_KEPT else self._made()
 
     def _kept(self) -> tuple[Task, ...]:
         if self._rows is None:

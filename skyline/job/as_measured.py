@@ -6,6 +6,7 @@ import numpy as np
 
 from skyline.job.rank_graph import Links, RankGraph, linked
 from skyline.job.rank_work import RankWork
+from skyline.job.spans import side_by_side
 
 
 def as_measured(one: RankWork) -> RankGraph:
@@ -33,8 +34,10 @@ def as_measured(one: RankWork) -> RankGraph:
     since = np.concatenate([[one.begin_us], start if count else np.empty(0)])[np.where(by_start, source, 0)]
     since = np.where(previous >= 0, np.append(end, 0.0)[previous], since)
     links = Links(source, itself + 1, np.maximum(0.0, points - since), by_start)
-    lanes = tuple(one.exchanges.channels)
-    graph = linked(links, end - start, one.exchanges.channel.astype(np.int64), lanes, len(one.step_end_us))
+    # Host threads run several collectives of a channel at once.
+    track = side_by_side(start, end)
+    lanes = tuple(f"collectives {number + 1}" for number in range(int(track.max(initial=-1)) + 1))
+    graph = linked(links, end - start, track.astype(np.int64), lanes, len(one.step_end_us))
     return RankGraph(
         graph,
         np.arange(1, count + 1),

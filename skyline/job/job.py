@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from skyline.graph.order import CyclicGraph
 from skyline.job.alignment import Alignment, align
 from skyline.job.evening import as_fast_as, typical
 from skyline.job.members import Members, members
@@ -42,16 +43,19 @@ class Job:
     straggler: int | None
     """Place of the rank that the others wait for; None where none stands out."""
     measured: JobTimes
-    simulated: JobTimes
+    simulated: JobTimes | None
+    """None where ranks ran collectives of different channels in contradictory orders."""
     evened: Evened | None
     """None where no rank stands out, or the others do other work."""
     changed: JobTimes | None
     """Under the what-if that the traces were read with; None without one."""
 
     @property
-    def replay_error(self) -> float:
+    def replay_error(self) -> float | None:
         """How far the simulated time of the whole recording is from the measured one, as a share of that."""
         whole = self.measured.whole_us
+        if self.simulated is None:
+            return None
         return abs(self.simulated.whole_us - whole) / whole if whole > 0 else 0.0
 
     @property
@@ -82,16 +86,24 @@ def job_of(read: Iterable[RankTrace | Unread]) -> Job:
         late,
         worst,
         measured(alignment),
-        simulated(alignment, split, graphs),
+        _simulated(alignment, split, graphs),
         None if worst is None else _evened(alignment, split, graphs, worst),
         _changed(alignment, split, found),
     )
 
 
+def _simulated(alignment: Alignment, split: Waiting, graphs: Sequence[RankGraph]) -> JobTimes | None:
+    """A broadcast is over for its root before others arrive: so orders of channels may contradict one another."""
+    try:
+        return simulated(alignment, split, graphs)
+    except CyclicGraph:
+        return None
+
+
 def _changed(alignment: Alignment, split: Waiting, found: Members) -> JobTimes | None:
     if all(one.changed is None for one in found.traces):
         return None
-    return simulated(alignment, split, [one.changed or one.graph for one in found.traces])
+    return _simulated(alignment, split, [one.changed or one.graph for one in found.traces])
 
 
 def _evened(alignment: Alignment, split: Waiting, graphs: tuple[RankGraph, ...], worst: int) -> Evened | None:
@@ -99,4 +111,5 @@ def _evened(alignment: Alignment, split: Waiting, graphs: tuple[RankGraph, ...],
     if model is None:
         return None
     changed = as_fast_as(alignment, graphs, worst, model)
-    return None if changed is None else Evened(worst, model, simulated(alignment, split, changed))
+    times = None if changed is None else _simulated(alignment, split, changed)
+    return None if times is None else Evened(worst, model, times)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.graph.column import Flags, Indices, Times
+from skyline.graph.column import Flags, Ids, Indices, Times
 from skyline.graph.dependency import Cause, Dependencies
 from skyline.graph.graph import Graph
 from skyline.graph.structure import Structure
@@ -15,6 +15,7 @@ from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, PHASE, Tasks
 from skyline.job.alignment import Alignment
 from skyline.job.rank_graph import RankGraph
+from skyline.job.spans import side_by_side
 from skyline.job.waiting import Waiting
 from skyline.trace.phase import Phase
 
@@ -115,25 +116,23 @@ def _meetings(
 ) -> tuple[list[Tasks], list[Dependencies]]:
     """A task without length per collective: after every arrival, and before every exchange."""
     row = alignment.instances.row
-    present = np.stack(
-        [(rows >= 0) & (tasks[np.maximum(rows, 0)] >= 0) if len(tasks) else rows < -1
-         for rows, tasks in zip(row, exchanges, strict=True)]
-    )  # fmt: skip
+    present = np.zeros(row.shape, np.bool_)
+    for place, tasks in enumerate(exchanges):
+        mine = np.flatnonzero(row[place] >= 0)
+        present[place, mine] = tasks[row[place, mine]] >= 0
     used = np.flatnonzero(present.any(axis=0))
     if not len(used):
         return [], []
+    order, lane, lanes = _tracks(alignment, used)
     number = np.full(row.shape[1], -1, np.int64)
-    names = [alignment.instances.channel[int(at)] for at in used]
-    number[used] = np.arange(first, first + len(used))
-    channels = tuple(dict.fromkeys(names))
-    lane = {channel: code for code, channel in enumerate(channels)}
+    number[order] = np.arange(first, first + len(order))
     meetings = Tasks.columns(
-        len(used),
+        len(order),
         ("meeting",),
-        tuple(f"meetings on {channel}" for channel in channels),
-        lane=[lane[name] for name in names],
-        kind=np.full(len(used), KIND[TaskKind.SYNC]),
-        phase=np.full(len(used), PHASE[Phase.COMMUNICATION]),
+        lanes,
+        lane=lane,
+        kind=np.full(len(order), KIND[TaskKind.SYNC]),
+        phase=np.full(len(order), PHASE[Phase.COMMUNICATION]),
     )
     waits: list[Dependencies] = []
     for place, tasks in enumerate(exchanges):
@@ -142,3 +141,26 @@ def _meetings(
         waits.append(Dependencies.columns(exchange - 1, number[mine], Cause.COLLECTIVE))
         waits.append(Dependencies.columns(number[mine], exchange, Cause.COLLECTIVE))
     return [meetings], waits
+
+
+def _tracks(alignment: Alignment, used: Indices) -> tuple[Indices, Ids, tuple[str, ...]]:
+    """Meetings by channel, each channel's in the order in which its ranks have them, and the lane of each.
+
+    Collectives of a channel that ran at once have lanes of their own, so that none has to wait for another's end.
+    """
+    instances = alignment.instances
+    begin, end = np.nanmax(alignment.start_us, axis=0), np.nanmax(alignment.end_us, axis=0)
+    channel_of = np.array([instances.channel[int(at)] for at in used])
+    orders: list[Indices] = []
+    lanes: list[str] = []
+    lane_of: list[Ids] = []
+    for channel in dict.fromkeys(channel_of.tolist()):
+        mine = used[channel_of == channel]
+        # One of the ranks has them all: the one that the others were compared with.
+        whole = int(np.argmax((instances.row[:, mine] >= 0).sum(axis=1)))
+        mine = mine[np.argsort(instances.row[whole, mine], kind="stable")]
+        track = side_by_side(begin[mine], end[mine])
+        orders.append(mine)
+        lane_of.append(track + len(lanes))
+        lanes += [f"meetings on {channel} {number + 1}" for number in range(int(track.max()) + 1)]
+    return np.concatenate(orders), np.concatenate(lane_of), tuple(lanes)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.graph.column import Times
+from skyline.graph.column import Ids, Times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +47,19 @@ class Spans:
             np.maximum(self.begin_us[mine], other.begin_us[theirs]),
             np.minimum(self.end_us[mine], other.end_us[theirs]),
         )
+
+
+def side_by_side(begin_us: Times, end_us: Times) -> Ids:
+    """For each stretch the number of the first track on which those before it, in the order given, are over."""
+    free: list[float] = []
+    tracks = np.empty(len(begin_us), np.int32)
+    for at, (begin, end) in enumerate(zip(begin_us.tolist(), end_us.tolist(), strict=True)):
+        track = next((number for number, since in enumerate(free) if since <= begin), len(free))
+        if track == len(free):
+            free.append(end)
+        free[track] = end
+        tracks[at] = track
+    return tracks
 
 
 def merged(begin_us: Times, end_us: Times) -> Spans:

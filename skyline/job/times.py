@@ -53,7 +53,11 @@ def measured(alignment: Alignment) -> JobTimes:
 
 
 def simulated(alignment: Alignment, split: Waiting, graphs: Sequence[RankGraph]) -> JobTimes:
-    """As it comes out when all ranks are run together."""
+    """As it comes out when all ranks are run together.
+
+    Raises:
+        CyclicGraph: ranks ran collectives of different channels in contradictory orders.
+    """
     job = joined(alignment, split, graphs)
     starts = simulate(job.graph).starts + job.begin_us
     chosen = _common(alignment)

@@ -82,8 +82,9 @@ class RanksReport:
     missing: tuple[int, ...]
     steps: int
     step_ms: float
-    simulated_ms: float
-    replay_error: float
+    simulated_ms: float | None
+    """Null where the job could not be simulated; so is what follows from it."""
+    replay_error: float | None
     ranks: tuple[RankReport, ...]
     kinds: tuple[KindReport, ...]
     straggler: StragglerReport | None
@@ -101,7 +102,7 @@ def ranks_report(job: Job, asked: str = "") -> RanksReport:
         job.members.missing,
         len(job.measured.ends_us[0]),
         job.measured.step_us / 1e3,
-        job.simulated.step_us / 1e3,
+        None if job.simulated is None else job.simulated.step_us / 1e3,
         job.replay_error,
         tuple(_rank(job, place) for place in range(len(traces))),
         _kinds(job),
@@ -112,7 +113,7 @@ def ranks_report(job: Job, asked: str = "") -> RanksReport:
 
 
 def _change(job: Job, asked: str) -> ChangeReport | None:
-    if job.changed is None:
+    if job.changed is None or job.simulated is None:
         return None
     step_ms = job.changed.step_us / 1e3
     return ChangeReport(asked, step_ms, job.simulated.step_us / 1e3 - step_ms)
@@ -171,7 +172,7 @@ def _kinds(job: Job) -> tuple[KindReport, ...]:
 
 def _straggler(job: Job, place: int, evened: Evened | None) -> StragglerReport:
     rank = job.alignment.ranks[place].rank
-    if evened is None:
+    if evened is None or job.simulated is None:
         return StragglerReport(rank, None, None, None)
     step_ms = evened.times.step_us / 1e3
     return StragglerReport(
@@ -220,11 +221,16 @@ def _notes(job: Job, asked: str) -> list[str]:
         notes.append(
             "Collectives ran on host threads: between two of them, ranks are simulated to take what was measured."
         )
-    if asked and job.changed is None:
+    if job.simulated is None:
+        notes.append(
+            "The job cannot be simulated: its ranks ran collectives of different groups in orders that contradict "
+            "one another."
+        )
+    elif asked and job.changed is None:
         notes.append(
             f"{asked}: cannot be asked here, since no rank that it is about has tasks on a GPU's streams."
         )
-    if job.replay_error > _DOUBTFUL_REPLAY:
+    if job.replay_error is not None and job.replay_error > _DOUBTFUL_REPLAY:
         notes.append(
             f"Simulated as recorded, the job comes out {units.format_share(job.replay_error)} off: take what is "
             "simulated as a rough figure."

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from skyline.errors import UsageError
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
 from skyline.graph.scaling import scale
 from skyline.graph.selection import Criteria, select
 from skyline.graph.task import TaskKind, WorkClass, work_class
+from skyline.graph.tasks import ON_GPU
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.trace.shape import OperatorShape
@@ -17,13 +20,18 @@ from skyline.whatif.baseline import Baseline
 _FAST_ON_CPU = ("amx_bf16", "avx512_bf16")
 _HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
 _IN_MODEL = (Phase.FORWARD, Phase.BACKWARD)
-_HEAVY_TASKS = Criteria(work=_HEAVY, phase=_IN_MODEL, kind=(TaskKind.CPU, TaskKind.KERNEL))
+HEAVY_TASKS = Criteria(work=_HEAVY, phase=_IN_MODEL, kind=(TaskKind.CPU, TaskKind.KERNEL))
+"""What a matrix unit computes, in the passes over the model."""
 _LIGHT_KERNELS = Criteria(work=(WorkClass.OTHER,), phase=_IN_MODEL, kind=TaskKind.KERNEL)
-_HEAVY_FACTOR = Interval(0.5, 0.3, 0.85)
+HEAVY_FACTOR = Interval(0.5, 0.3, 0.85)
 """Time of a heavy operator or kernel in bfloat16 over that in float32; Daydream takes 1/3 on a 2080 Ti."""
-_OTHER_KERNEL_FACTOR = Interval(0.75, 0.5, 1.0)
+OTHER_KERNEL_FACTOR = Interval(0.75, 0.5, 1.0)
 """Kernels bound by memory move half the bytes, except those that stay in float32 (softmax, norms, losses)."""
 _ACTIVATION_FACTOR = Interval(0.65, 0.5, 0.9)
+ASSUMPTIONS = (
+    "matrix products, convolutions and attention take half their time, within a wide range",
+    "casting the weights is not counted",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,7 @@ class Amp:
             return Applicability.no("this CPU emulates bf16, it would be slower")
         if any(work_class(one.operator) in _HEAVY and _narrow(one) for one in baseline.profile.trace.shapes):
             return Applicability.no("its matrix products run in 16 bits already")
-        if not len(select(baseline.outline, _HEAVY_TASKS)):
+        if not len(select(baseline.outline, HEAVY_TASKS)):
             return Applicability.no("no matrix product, convolution or attention was recorded")
         return Applicability(True, values=("bf16",), default="bf16")
 
@@ -58,24 +66,31 @@ class Amp:
         if value != "bf16":
             raise UsageError(f"amp={value} is not possible", hint="Only bf16 is: amp=bf16.")
         graph = scenario.graph
-        heavy, light = select(graph, _HEAVY_TASKS), select(graph, _LIGHT_KERNELS)
+        heavy, light = narrowed(graph)
         iterations = max(1, len(graph.iterations))
         below = above = 0.0
-        for chosen, factor in ((heavy, _HEAVY_FACTOR), (light, _OTHER_KERNEL_FACTOR)):
+        for chosen, factor in ((heavy, HEAVY_FACTOR), (light, OTHER_KERNEL_FACTOR)):
             spent_ms = float(graph.durations[chosen].sum()) / iterations / 1e3
             below += spent_ms * (factor.value - factor.low)
             above += spent_ms * (factor.high - factor.value)
         changed = scenario.changed(
-            scale(scale(graph, heavy, _HEAVY_FACTOR.value), light, _OTHER_KERNEL_FACTOR.value),
+            scale(scale(graph, heavy, HEAVY_FACTOR.value), light, OTHER_KERNEL_FACTOR.value),
             below_ms=below,
             above_ms=above,
-            assumptions=(
-                "matrix products, convolutions and attention take half their time, within a wide range",
-                "casting the weights is not counted",
-            ),
+            assumptions=ASSUMPTIONS,
         )
         share = baseline.memory.activations / max(1, baseline.memory.total)
         return replace(changed, peak_bytes=_with_smaller_activations(scenario.peak_bytes, share))
+
+
+def narrowed(graph: Graph) -> tuple[Indices, Indices]:
+    """The heavy tasks, and the kernels between them that move fewer bytes.
+
+    Beside a GPU the heavy tasks are kernels only: launching them takes as long for any number format.
+    """
+    heavy = select(graph, HEAVY_TASKS)
+    on_gpu = heavy[ON_GPU[graph.tasks.kind[heavy]]]
+    return on_gpu if len(on_gpu) else heavy, select(graph, _LIGHT_KERNELS)
 
 
 def _narrow(shape: OperatorShape) -> bool:

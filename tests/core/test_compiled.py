@@ -38,6 +38,15 @@ def test_arrays_that_cannot_be_written_are_read(tmp_path):
     assert written.tolist() == [0, 2, 4]
 
 
+@pytest.mark.parametrize("way", list(Way))
+def test_what_is_written_arrives_whatever_the_array_is_like(way):
+    pytest.importorskip("numba")
+    every_second = np.zeros(6, np.float32)[::2]
+    with run_loops(way):
+        scaled(3, np.arange(3), 2.0, every_second)
+    assert every_second.tolist() == [0, 2, 4]
+
+
 def test_little_work_imports_nothing_and_much_work_compiles():
     pytest.importorskip("numba")
     program = (

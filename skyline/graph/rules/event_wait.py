@@ -11,6 +11,7 @@ from skyline.graph.dependency import Cause, Dependencies
 from skyline.graph.rules.calls import GpuWork
 from skyline.graph.rules.constants import Constants
 from skyline.graph.rules.names import Names
+from skyline.graph.rules.recorded_wait import recorded_waits
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
@@ -37,23 +38,26 @@ class EventWaits:
 def event_waits(trace: ProfilerTrace, names: Names, work: GpuWork, constants: Constants) -> EventWaits:
     """From the awaited work to the next work of the stream that waits for it.
 
-    Traces seldom say which stream waits for which. Two things tell. Work that began late, though it had been
-    launched and its stream was free, waited for what ended just before on another stream, if the host told any
-    stream to wait between the launches of the work before it and its own. And a call that makes a stream wait,
-    where nothing was late, means the stream that the thread launches on next, and the other stream that was
-    launched on last. A wait that the trace contradicts, because the awaited work ended after the waiting work
-    began, is not taken.
+    Where the trace names streams and events, that is taken. Most do not, and two things tell. Work that began
+    late, though it had been launched and its stream was free, waited for what ended just before on another
+    stream, if the host told any stream to wait between the launches of the work before it and its own. And a
+    call that makes a stream wait, where nothing was late, means the stream that the thread launches on next, and
+    the other stream that was launched on last. A wait that the trace contradicts, because the awaited work ended
+    after the waiting work began, is not taken.
     """
-    calls = np.flatnonzero(names.wait_event & np.isin(trace.category, (Category.RUNTIME, Category.DRIVER)))
     known = np.flatnonzero(work.call >= 0)
-    if not len(calls) or not len(known) or not work.lane[-1]:
+    if not len(known) or not work.lane[-1]:
         return NO_WAITS
+    named_source, named_target, named = recorded_waits(trace, work)
+    calls = np.flatnonzero(
+        names.wait_event & ~named & np.isin(trace.category, (Category.RUNTIME, Category.DRIVER))
+    )
     asked_us = trace.start_us[calls]
     source, target = _ended_just_before(work, _late(trace, work, asked_us, constants))
     told_source, told_target = _told(trace, work, calls, known)
     fresh = ~np.isin(told_target, target)
-    sources = np.concatenate([source, told_source[fresh]])
-    targets = np.concatenate([target, told_target[fresh]])
+    sources = np.concatenate([named_source, source, told_source[fresh]])
+    targets = np.concatenate([named_target, target, told_target[fresh]])
     pairs = np.unique(np.stack([sources, targets]), axis=1)
     return EventWaits(pairs[0], pairs[1])
 

@@ -10,7 +10,9 @@ from skyline.graph.column import Ids, Times
 from skyline.graph.dependency import Cause, Dependencies
 from skyline.graph.rules.draft import Draft
 from skyline.graph.rules.pieces import Role
+from skyline.graph.rules.recorded_wait import WAIT_EVENT
 
+_WAITS_FOR_ALL = "Context Sync"
 _ROUNDING_US = 2.0
 """The host's clock and the GPU's are aligned to about this."""
 
@@ -78,11 +80,12 @@ def _named_streams(draft: Draft) -> dict[int, int]:
     trace = draft.trace
     if not len(trace.waits):
         return {}
-    of_call = {
-        int(trace.correlation[event]): int(stream)
-        for event, stream in zip(trace.waits.event.tolist(), trace.waits.stream.tolist(), strict=True)
-        if "Wait Event" not in trace.name_of(event)
-    }
+    of_call: dict[int, int] = {}
+    for event, stream in zip(trace.waits.event.tolist(), trace.waits.stream.tolist(), strict=True):
+        name = trace.name_of(event)
+        if WAIT_EVENT not in name:
+            named = stream if stream >= 0 else int(trace.stream[event])
+            of_call[int(trace.correlation[event])] = -1 if _WAITS_FOR_ALL in name else named
     called = draft.pieces.event[draft.pieces.role == Role.SYNC].tolist()
     return {
         event: of_call[int(trace.correlation[event])]

@@ -18,12 +18,7 @@ def render_ranks(report: RanksReport, console: Console) -> None:
     page.blank()
     page.line(page.text(_subject(report), "bold"))
     page.line(
-        page.text(f"step {units.format_ms(report.step_ms)}", "bold"),
-        page.text(
-            f"   simulated {units.format_ms(report.simulated_ms)}, the whole recording "
-            f"{units.format_share(report.replay_error)} off",
-            "dim",
-        ),
+        page.text(f"step {units.format_ms(report.step_ms)}", "bold"), page.text(_simulated(report), "dim")
     )
     page.blank()
     _render_ranks(report, page)
@@ -51,6 +46,13 @@ def _subject(report: RanksReport) -> str:
     parts = [f"{count}{of} rank{'s' * (count != 1 or bool(of))}", *report.devices[:2]]
     parts.append(f"{report.steps} step{'s' * (report.steps != 1)}")
     return " · ".join(parts)
+
+
+def _simulated(report: RanksReport) -> str:
+    if report.simulated_ms is None or report.replay_error is None:
+        return ""
+    off = units.format_share(report.replay_error)
+    return f"   simulated {units.format_ms(report.simulated_ms)}, the whole recording {off} off"
 
 
 def _render_ranks(report: RanksReport, page: Page) -> None:
@@ -130,7 +132,8 @@ def _straggler(report: RanksReport) -> str:
     )
     if found.gain_ms is None or found.step_ms is None:
         return f"{said} What it costs cannot be simulated: no other rank takes part in the same collectives."
-    share = found.gain_ms / report.simulated_ms if report.simulated_ms > 0 else 0.0
+    before_ms = found.step_ms + found.gain_ms
+    share = found.gain_ms / before_ms if before_ms > 0 else 0.0
     if share < 0.005:
         return (
             f"{said} Its own work takes no longer than that of rank {found.as_fast_as}: were it as fast, the job "
@@ -138,7 +141,7 @@ def _straggler(report: RanksReport) -> str:
         )
     return (
         f"{said} Were it as fast as rank {found.as_fast_as}, a step of the job would take "
-        f"{units.format_ms(found.step_ms)} instead of {units.format_ms(report.simulated_ms)}: "
+        f"{units.format_ms(found.step_ms)} instead of {units.format_ms(before_ms)}: "
         f"{units.format_share(share)} less."
     )
 
@@ -146,8 +149,9 @@ def _straggler(report: RanksReport) -> str:
 def _whatif(report: RanksReport) -> str:
     asked = report.whatif
     assert asked is not None
-    share = -asked.gain_ms / report.simulated_ms if report.simulated_ms > 0 else 0.0
+    before_ms = asked.step_ms + asked.gain_ms
+    share = -asked.gain_ms / before_ms if before_ms > 0 else 0.0
     return (
         f"a step of the job would take {units.format_ms(asked.step_ms)} instead of "
-        f"{units.format_ms(report.simulated_ms)}: {units.format_share_delta(share)}"
+        f"{units.format_ms(before_ms)}: {units.format_share_delta(share)}"
     )

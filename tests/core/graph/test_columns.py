@@ -86,6 +86,15 @@ def test_dependencies_come_back_as_they_were_given():
     assert edges.between([5, 6], [7, 8])[0] == Dependency(5, 7, Cause.LAUNCH, 2.5, from_start=True)
 
 
+def test_one_dependency_of_many_is_made_alone():
+    many = Dependencies.columns(np.arange(60_000), np.arange(60_000) + 1, Cause.EVENT, lag_us=3.0)
+    assert many[-1] == Dependency(59_999, 60_000, Cause.EVENT, 3.0)
+    assert many[1:3] == (Dependency(1, 2, Cause.EVENT, 3.0), Dependency(2, 3, Cause.EVENT, 3.0))
+    assert sum(one.source for one in many) == 60_000 * 59_999 // 2
+    with pytest.raises(IndexError):
+        _ = many[60_000]
+
+
 def test_a_structure_knows_what_comes_before_and_after():
     structure = Structure(TASKS, WAITS)
     assert structure.lanes == ("main", "stream 7")

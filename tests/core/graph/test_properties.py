@@ -17,6 +17,8 @@ from skyline.graph import (
     coalesce,
     insert,
     merge,
+    move,
+    prioritise,
     remove,
     replicate,
     scale,
@@ -155,3 +157,35 @@ def test_ten_changes_of_one_graph_leave_it_alone(graphs, data):
         graph.gaps.tolist(),
         tuple(graph.structure.dependencies),
     )
+
+
+def _grow(graph, chosen):
+    task = Task("new", TaskKind.CPU, WorkClass.OTHER, "d", Phase.OTHER, 0)
+    return insert(graph, [Insertion(task, 1.0, int(index)) for index in chosen])
+
+
+CHANGES = {
+    "scale": lambda graph, chosen: scale(graph, chosen, 0.5, gaps=True),
+    "insert": _grow,
+    "remove": lambda graph, chosen: remove(graph, chosen[: len(graph) - 1]),
+    "replicate": lambda graph, chosen: replicate(graph, select(graph), 2),
+    "split": lambda graph, chosen: split(graph, chosen, [0.5, 0.5]),
+    "move": lambda graph, chosen: move(graph, chosen, "a"),
+    "prioritise": lambda graph, chosen: prioritise(graph, chosen, 1.0),
+    "coalesce": lambda graph, chosen: coalesce(graph, [graph.tasks.kind]),
+}
+
+
+@given(st.data())
+def test_changes_can_follow_one_another(graphs, data):
+    graph = data.draw(graphs(most=6))
+    for name in data.draw(st.lists(st.sampled_from(sorted(CHANGES)), max_size=4)):
+        graph = CHANGES[name](graph, some_of(data, graph))
+        assert len(graph.durations) == len(graph.gaps) == len(graph.tasks) == len(graph)
+        assert graph.priorities is None or len(graph.priorities) == len(graph)
+    timeline = simulate(graph)
+    assert timeline.makespan_us >= max(np.bincount(graph.tasks.lane, graph.durations + graph.gaps)) - 1e-6
+    starts, ends = np.asarray(timeline.starts), np.asarray(timeline.ends)
+    for edge in graph.structure.dependencies:
+        since = starts if edge.from_start else ends
+        assert starts[edge.target] >= since[edge.source] + edge.lag_us - 1e-6

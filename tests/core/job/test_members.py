@@ -59,7 +59,13 @@ def test_nothing_that_can_be_read(trace):
 def test_files_of_a_folder(tmp_path):
     inner = tmp_path / "run" / "node0"
     inner.mkdir(parents=True)
-    for name in ("rank0.pt.trace.json", "rank1.json.gz", "train.profile.json.gz", "notes.txt", "rank0_et.json"):
+    for name in (
+        "rank0.pt.trace.json",
+        "rank1.json.gz",
+        "train.profile.json.gz",
+        "notes.txt",
+        "rank0_et.json",
+    ):
         (inner / name).write_text("{}", encoding="utf-8")
     expected = [inner / "rank0.pt.trace.json", inner / "rank1.json.gz"]
     assert trace_files([str(inner)]) == tuple(expected)

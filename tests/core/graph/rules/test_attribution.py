@@ -62,11 +62,11 @@ def test_layers_by_modules_and_backward_by_sequence_number(traced, events) -> No
 
 def test_lines_by_call_stacks(traced, events) -> None:
     library = "/usr/lib/python3/site-packages/torch/nn/f.py(9): linear"
-    stack = f"{library};/home/a/net.py(12): forward;/home/a/train.py(30): main"
+    stack = f"{library};/project/net.py(12): forward;/project/train.py(30): main"
     graph = built(traced(events.op("aten::linear", 0, 10, Call_stack=stack))).graph
     (task,) = (task for task in graph.tasks if task.name == "aten::linear" and task.line >= 0)
-    assert graph.structure.lines[task.line] == CodeLine("/home/a/net.py", 12, "forward")
-    assert graph.structure.lines[task.call_line] == CodeLine("/home/a/train.py", 30, "main")
+    assert graph.structure.lines[task.line] == CodeLine("/project/net.py", 12, "forward")
+    assert graph.structure.lines[task.call_line] == CodeLine("/project/train.py", 30, "main")
 
 
 def test_iterations_by_steps(traced, events) -> None:

@@ -63,3 +63,30 @@ def test_late_work_without_any_call_to_wait_is_no_wait(traced, events) -> None:
         events.kernel(110, 50, 2, stream=8),
     )
     assert pairs(trace) == []
+
+
+def test_waits_that_the_trace_names_are_taken_as_named(traced, events) -> None:
+    named = events.event("cuda_sync", "Stream Wait Event", 14, 1, correlation=4)
+    named["args"] |= {
+        "cuda_sync_kind": "Stream Wait Event",
+        "stream": 9,
+        "device": 0,
+        "wait_on_stream": 7,
+        "wait_on_cuda_event_record_corr_id": 3,
+    }
+    trace = traced(
+        events.launch(0, 2, 1),
+        events.launch(3, 2, 2),
+        events.call("cudaEventRecord", 6, 1, 3),
+        events.launch(8, 2, 5),
+        events.call("cudaStreamWaitEvent", 12, 4, 4),
+        events.launch(20, 2, 6),
+        events.launch(30, 2, 7),
+        named,
+        events.kernel(10, 10, 1, stream=7, name="first"),
+        events.kernel(21, 10, 2, stream=7, name="awaited"),
+        events.kernel(32, 99, 5, stream=7, name="after the event"),
+        events.kernel(35, 10, 7, stream=8, name="bystander"),
+        events.kernel(40, 10, 6, stream=9, name="waits"),
+    )
+    assert pairs(trace) == [("awaited", "waits")]

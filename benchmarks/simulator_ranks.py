@@ -1,0 +1,278 @@
+"""Ranks of a job: how well the cost of a delayed rank is predicted, and what reading hundreds of traces takes.
+
+The delay is real: a data-parallel job of three processes runs on this machine (gloo, CPU), one of them sleeping for a
+while in each step. From its traces alone the step without the delay is predicted; then the same job is run without
+it. Rounds alternate, and a job without the delay is run twice in each, for the null.
+
+For the reading, traces of recorded ranks are copied under further rank numbers, as if the job had been larger, and
+``skyline ranks`` reads the folder: with one process, with several, and on a local Dask cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+from machine import Machine, warn_when_busy
+from ratio import Ratio, is_steady
+from result_file import RESULTS, table, write
+
+from skyline.job.job import Job, job_of
+from skyline.job.reading import RankReader
+
+RANKS, SLOW, STEPS, DELAY_S = 3, 1, 10, 0.03
+NULL_TOLERANCE = 0.15
+"""Steps of a few ms between processes that share cores are this unsteady; a round beyond it says nothing."""
+_POLL_S = 0.05
+TRAINING = """
+import os, sys, time
+import torch, torch.distributed as dist
+from torch import nn
+from torch.profiler import ProfilerActivity, profile, schedule
+rank, world, folder, delay_s, steps, port = (kind(text) for kind, text in zip(
+    (int, int, str, float, int, int), sys.argv[1:]))
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+torch.set_num_threads(1)
+dist.init_process_group("gloo", rank=rank, world_size=world)
+layers = [nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)]
+model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=2, warmup=2, active=steps)) as profiler:
+    for _ in range(steps + 4):
+        time.sleep(0.02 + delay_s)
+        model(torch.randn(64, 256)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        profiler.step()
+profiler.export_chrome_trace(f"{folder}/rank{rank}.json.gz")
+dist.destroy_process_group()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Milliseconds per step of the job: with the delay, predicted without it, and measured without it, twice."""
+
+    delayed: float
+    predicted: float
+    without: float
+    again: float
+    straggler: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One folder, read in one way; memory is the sum over all processes at its highest."""
+
+    folder: str
+    ranks: int
+    size_mb: float
+    by: str
+    seconds: float
+    memory_mb: float
+    replay_error: float | None
+
+
+def run_job(delay_s: float, folder: Path) -> Job:
+    """Run the job of three processes, the slow one sleeping, and read its traces."""
+    folder.mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", TRAINING, str(rank), str(RANKS), str(folder),
+             str(delay_s if rank == SLOW else 0.0), str(STEPS), str(port)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        for rank in range(RANKS)
+    ]  # fmt: skip
+    failed = [process.wait(180) for process in processes]
+    if any(failed):
+        raise SystemExit("the job of the benchmark failed: is torch built with gloo?")
+    return job_of(map(RankReader(), map(str, sorted(folder.glob("rank*.json.gz")))))
+
+
+def rounds(count: int) -> list[Round]:
+    """Predictions come first: the job without the delay runs after it was predicted."""
+    found: list[Round] = []
+    with tempfile.TemporaryDirectory(prefix="skyline-ranks-") as scratch:
+        for number in range(count):
+            delayed = run_job(DELAY_S, Path(scratch) / f"{number}-delayed")
+            predicted = delayed.evened.times.step_us if delayed.evened else delayed.measured.step_us
+            without = run_job(0.0, Path(scratch) / f"{number}-without")
+            again = run_job(0.0, Path(scratch) / f"{number}-again")
+            found.append(
+                Round(
+                    delayed.measured.step_us / 1e3,
+                    predicted / 1e3,
+                    without.measured.step_us / 1e3,
+                    again.measured.step_us / 1e3,
+                    delayed.straggler,
+                )
+            )
+    return found
+
+
+def copies(sources: Sequence[Path], folder: Path, count: int) -> None:
+    """Traces of ``count`` ranks of one job, made of the given ones by turns."""
+    folder.mkdir()
+    texts = [gzip.decompress(source.read_bytes()).decode() for source in sources]
+    for rank in range(count):
+        text = texts[rank % len(texts)]
+        # The facts of the job are JSON, or JSON within a string.
+        for name, value in (("rank", rank), ("world_size", count)):
+            text = re.sub(rf'(\\?"{name}\\?":\s*)\d+', rf"\g<1>{value}", text)
+        (folder / f"rank{rank}.json.gz").write_bytes(gzip.compress(text.encode(), 1))
+
+
+@contextmanager
+def dask() -> Iterator[str]:
+    """A scheduler and two workers of one thread each on this machine."""
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        host="127.0.0.1",
+        silence_logs=50,
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+def reading(folder: Path, by: str, options: Sequence[str]) -> Reading:
+    """``skyline ranks`` on a folder, watched from outside."""
+    out = folder.parent / "report.json"
+    watched = psutil.Process()
+    process = psutil.Popen(
+        [sys.executable, "-m", "skyline", "ranks", str(folder), "--json", str(out), "--quiet", *options],
+        stdout=subprocess.DEVNULL,
+    )
+    before = _family_bytes(watched) - _family_bytes(process)
+    begin = time.perf_counter()
+    highest = 0
+    while process.poll() is None:
+        highest = max(highest, _family_bytes(watched))
+        time.sleep(_POLL_S)
+    if process.returncode:
+        raise SystemExit(f"skyline ranks failed on {folder}")
+    report = json.loads(out.read_bytes())
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    return Reading(
+        folder.name,
+        len(report["ranks"]),
+        size / 1e6,
+        by,
+        time.perf_counter() - begin,
+        (highest - before) / 1e6,
+        report["replay_error"],
+    )
+
+
+def _family_bytes(process: psutil.Process) -> int:
+    total = 0
+    try:
+        family = [process, *process.children(recursive=True)]
+    except psutil.Error:
+        return 0
+    for one in family:
+        try:
+            total += one.memory_info().rss
+        except psutil.Error:
+            continue
+    return total
+
+
+def readings(traces: Path, counts: Sequence[int]) -> list[Reading]:
+    """Folders of small and of large traces, of growing jobs."""
+    small = sorted(traces.glob("param_dlrm_rank*of8.json.gz"))
+    large = [traces / "hta_a100_rank3of8_recsys_control.json.gz"]
+    found: list[Reading] = []
+    with tempfile.TemporaryDirectory(prefix="skyline-ranks-") as scratch:
+        for name, sources in (("small", small), ("large", large)):
+            for count in counts if name == "small" else counts[:-1]:
+                folder = Path(scratch) / f"{name} {count}"
+                copies(sources, folder, count)
+                found.append(reading(folder, "1 process", ["--processes", "1"]))
+                found.append(reading(folder, "2 processes", ["--processes", "2"]))
+                if find_spec("distributed") is not None:
+                    with dask() as address:
+                        found.append(reading(folder, "Dask, 2 workers", ["--cluster", address]))
+    return found
+
+
+def page(measured: Sequence[Round], read: Sequence[Reading]) -> str:
+    """The figures as Markdown."""
+    parts: list[str] = []
+    if measured:
+        steady = [one for one in measured if abs(one.again / one.without - 1) <= NULL_TOLERANCE]
+        kept = steady or measured
+        exact = sum(is_steady(one.again / one.without) for one in measured)
+        rows = [
+            ["predicted / measured", str(Ratio.of([one.predicted / one.without for one in kept]))],
+            ["no change / measured", str(Ratio.of([one.delayed / one.without for one in kept]))],
+            ["measured again / measured", str(Ratio.of([one.again / one.without for one in kept]))],
+        ]
+        step = statistics.median(one.without for one in kept)
+        delayed = statistics.median(one.delayed for one in kept)
+        right = sum(one.straggler == SLOW for one in measured)
+        parts.append(
+            f"## A delayed rank\n\nRank {SLOW} of {RANKS} sleeps for {DELAY_S * 1e3:.0f} ms in every step; a step "
+            f"takes {delayed:.1f} ms with it and {step:.1f} ms without (medians). The straggler was named right in "
+            f"{right} of {len(measured)} rounds. {len(kept)} rounds count, in which two runs without the delay agree "
+            f"to {NULL_TOLERANCE:.0%} ({exact} to 3 %).\n\n{table(['step of the job', 'ratio'], rows)}"
+        )
+    if read:
+        rows = [
+            [one.folder.split()[0], str(one.ranks), f"{one.size_mb:.1f}", one.by, f"{one.seconds:.1f}",
+             f"{one.memory_mb:.0f}", "-" if one.replay_error is None else f"{one.replay_error:.2%}"]
+            for one in read
+        ]  # fmt: skip
+        head = ["traces", "ranks", "MB, gzip", "read by", "s", "memory, MB", "replay error"]
+        parts.append(
+            "## Many ranks\n\nCopies of four recorded ranks of a small job, and of one rank of a larger one. Seconds "
+            "of the clock for the whole command, memory of all of its processes together at the highest (workers of "
+            f"the cluster included, as far as they grew).\n\n{table(head, rows)}"
+        )
+    return "\n\n".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("traces", type=Path, help="a folder of profiler traces with the ranks of a job")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--ranks", type=int, nargs="*", default=[8, 32, 256])
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    asked = parser.parse_args()
+    os.environ.setdefault("PYTHONPATH", os.pathsep.join(sys.path))
+    machine = Machine.here()
+    warn_when_busy(machine)
+    measured = rounds(asked.rounds)
+    read = readings(asked.traces, asked.ranks) if asked.ranks else []
+    figures = {"rounds": [asdict(one) for one in measured], "reading": [asdict(one) for one in read]}
+    print(
+        write(
+            "simulator_ranks", "Ranks of a job", machine, page(measured, read), figures, results=asked.results
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

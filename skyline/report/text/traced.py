@@ -1,0 +1,239 @@
+"""A recording on the terminal: where its steps go, what bounds them, whether the model holds, what changes would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+from rich.console import Console
+from rich.text import Text
+
+from skyline import units
+from skyline.analysis.traced_answers import DOUBTFUL_REPLAY, TracedEstimate
+from skyline.analysis.traced_costs import TracedCost
+from skyline.report.schema import CriticalPathReport
+from skyline.report.text.page import GUTTER, PHASE_STYLES, Column, Page, column_width
+from skyline.report.text.phases import apportion
+from skyline.report.traced import TracedWhatIfReport, TraceReport, trace_name
+from skyline.trace.phase import Phase
+
+_SHOWN = 8
+_CAUSES = {
+    "cpu": "host",
+    "gpu_compute": "GPU, computing",
+    "gpu_communication": "GPU, communicating",
+    "launch": "launches",
+    "data": "data loading",
+    "idle": "nothing recorded",
+}
+_SEMANTICS = {
+    "exact": "exact: same results",
+    "numerics": "numerics: rounding differs",
+    "convergence": "convergence: training takes another course",
+}
+_BAR = 24
+
+
+def render_trace(report: TraceReport, whatifs: TracedWhatIfReport | None, console: Console) -> None:
+    """The whole page, top to bottom."""
+    page = Page.on(console, None)
+    page.blank()
+    _render_head(report, page)
+    page.blank()
+    _render_phases(report, page)
+    page.blank()
+    _render_bounds(report.critical_path, page)
+    for title, costs in (
+        ("Costliest operators", report.operators),
+        ("Costliest layers", report.layers),
+        ("Costliest lines", report.lines),
+    ):
+        if costs:
+            page.blank()
+            _render_costs(title, costs, page)
+    if whatifs is not None:
+        page.blank()
+        _render_estimates(whatifs, page, detail=False)
+    if report.notes:
+        page.blank()
+        page.title("Notes")
+        for note in report.notes:
+            page.paragraph(note, bullet=page.glyphs.bullet)
+    page.blank()
+
+
+def render_trace_answers(report: TraceReport, whatifs: TracedWhatIfReport, console: Console) -> None:
+    """The answers to some what-ifs, with what they rest on."""
+    page = Page.on(console, None)
+    page.blank()
+    _render_head(report, page)
+    page.blank()
+    _render_estimates(whatifs, page, detail=True)
+    page.blank()
+
+
+def _render_head(report: TraceReport, page: Page) -> None:
+    of = f" of {report.world_size}" if report.world_size else ""
+    rank = f" · rank {report.rank}{of}" if report.rank is not None and (report.world_size or 0) > 1 else ""
+    name = page.shortened(trace_name(report), page.width - 10, "bold")
+    page.line(page.text("Skyline", "bold cyan"), Text("   "), name)
+    page.paragraph(f"PyTorch profiler trace · {report.device.name}{rank} · {_read(report)}", style="dim")
+    page.blank()
+    step = "per step" if report.has_steps else "in all"
+    figures = [f"{units.format_ms_interval(report.running_ms)} {step}"]
+    if report.device.kind == "gpu":
+        figures.append(f"GPU busy {units.format_share(report.gpu_busy)}")
+    if report.peak_bytes is not None:
+        figures.append(f"peak {units.format_bytes(report.peak_bytes)}")
+    page.line(page.text("    ".join(figures), "bold"))
+    page.paragraph(_steps(report), style="dim")
+    page.paragraph(_replay(report), style="yellow" if report.replay_error > DOUBTFUL_REPLAY else "dim")
+
+
+def _read(report: TraceReport) -> str:
+    events = f"{report.events:,} events read"
+    if not report.repairs:
+        return f"{events}, nothing to repair"
+    return f"{events}; {'; '.join(report.repairs)}"
+
+
+def _steps(report: TraceReport) -> str:
+    if not report.has_steps:
+        return "no steps are marked: the whole recording counts as one"
+    count = len(report.steps)
+    if count == 1:
+        return "one step was recorded"
+    scale = units.time_scale(report.steps)
+    times = ", ".join(scale.number(step) for step in report.steps[:12]) + (", …" if count > 12 else "")
+    which = f"the {report.counted} inner ones of " if count > 2 else "the last of "
+    return f"{which}{count} steps: {times} {scale.unit}"
+
+
+def _replay(report: TraceReport) -> str:
+    error = units.format_share(report.replay_error)
+    said = f"replay error {error}: simulated with one launch latency and one turnaround for the whole trace"
+    if report.device.kind == "cpu":
+        said = f"replay error {error}"
+    return said
+
+
+def _render_phases(report: TraceReport, page: Page) -> None:
+    """One row per phase that took time, what is nobody's, and their sum."""
+    rows = [(phase.value, report.phases[phase], PHASE_STYLES[phase]) for phase in Phase]
+    rows = [(*row,) for row in [*rows, ("idle", report.idle_ms, "dim")] if row[1] > 0]
+    total = sum(row[1] for row in rows)
+    if total <= 0:
+        return
+    scale = units.time_scale((total,))
+    shares = apportion([ms / total * 100 for _, ms, _ in rows], 0)
+    times = apportion([ms * scale.factor for _, ms, _ in rows], scale.decimals)
+    cells: list[tuple[Text, ...]] = []
+    room, start = page.width - 40, 0.0
+    for (name, ms, style), share, time in zip(rows, shares, times, strict=True):
+        before, after = round(start * room), round((start + ms / total) * room)
+        bar = page.glyphs.full * (after - before) or page.glyphs.sliver
+        cells.append(
+            (
+                page.text(name),
+                page.text(f"{time:.{scale.decimals}f} {scale.unit}"),
+                page.text(f"{share:.0f} %" if share >= 1 else units.format_share(ms / total)),
+                Text(" " * min(before, room - 1)).append(bar, style=style),
+            )
+        )
+        start += ms / total
+    whole = "step" if report.has_steps else "recording"
+    cells.append((page.text(whole), page.text(scale.text(total)), page.text("100 %"), Text("")))
+    page.table((Column("", "left"), Column(""), Column(""), Column("", "left")), cells)
+
+
+def _render_bounds(path: CriticalPathReport, page: Page) -> None:
+    page.title("What bounds it", "shares of the critical path, the chain of work that nothing can overtake")
+    shares = {field.name: float(getattr(path, field.name)) for field in fields(path)}
+    rows: list[tuple[Text, ...]] = []
+    for name in sorted(shares, key=lambda name: -shares[name]):
+        if shares[name] < 0.0005:
+            continue
+        rows.append(
+            (
+                page.text(_CAUSES[name]),
+                page.text(units.format_share(shares[name])),
+                page.text(page.glyphs.bar(shares[name], _BAR), "red" if shares[name] >= 0.5 else ""),
+            )
+        )
+    page.table((Column("", "left"), Column(""), Column("", "left")), rows)
+
+
+def _render_costs(title: str, costs: Sequence[TracedCost], page: Page) -> None:
+    shown = costs[:_SHOWN]
+    times = [cost.own_ms for cost in shown]
+    scale = units.time_scale(times)
+    page.title(title, f"{scale.unit} per step; if free: by how much a step would be shorter, simulated")
+    on_gpu = any(cost.gpu_ms > 0 for cost in shown)
+    titles = ["", scale.unit, "share", *(("on GPU", "kernels") if on_gpu else ()), "if free"]
+    numbers: list[list[Text]] = []
+    for cost in shown:
+        saved = "?" if cost.saved_ms is None else scale.signed(-cost.saved_ms)
+        style = "bold red" if cost.share >= 0.15 else "bold yellow" if cost.share >= 0.05 else ""
+        gpu = [page.text(scale.number(cost.gpu_ms)), page.text(units.format_count(round(cost.kernels, 1)))]
+        numbers.append(
+            [
+                page.text(scale.number(cost.own_ms), style),
+                page.text(units.format_share(cost.share)),
+                *(gpu if on_gpu else []),
+                page.text(saved),
+            ]
+        )
+    taken = [column_width(name, [row[i] for row in numbers]) + GUTTER for i, name in enumerate(titles[1:])]
+    room = max(12, page.width - sum(taken))
+    rows = [
+        (page.shortened(cost.name, room), *row) for cost, row in zip(shown, numbers, strict=True)
+    ]
+    page.table((Column("", "left"), *(Column(name) for name in titles[1:])), rows)
+
+
+def _render_estimates(report: TracedWhatIfReport, page: Page, *, detail: bool) -> None:
+    applicable = [one for one in report.estimates if one.applicable]
+    refused = [one for one in report.estimates if not one.applicable]
+    page.title("What-ifs", "change per step against what was recorded")
+    together = [report.combined] if report.combined is not None and report.combined.applicable else []
+    shown = [*applicable, *together]
+    if shown:
+        time = units.time_scale(one.change_ms.value for one in shown)
+        rows: list[tuple[Text, ...]] = []
+        for one in shown:
+            better = "green" if one.speedup > 1.0005 else "red" if one.speedup < 0.9995 else ""
+            name = "together" if one is report.combined else _choice(one)
+            rows.append(
+                (
+                    page.text(name, "bold"),
+                    page.text(time.change_with_spread(one.change_ms), better),
+                    page.text(units.format_ratio(one.speedup), better),
+                    page.text(one.semantics, "green" if one.semantics == "exact" else "yellow"),
+                    page.text(one.basis, "dim"),
+                )
+            )
+        columns = (Column("", "left"), Column(time.unit), Column("speed"), Column("results", "left"),
+                   Column("basis", "left"))  # fmt: skip
+        page.table(columns, rows, sums=len(together))
+    if detail:
+        for one in (*applicable, *together):
+            _render_detail(one, "together" if one is report.combined else _choice(one), page)
+        page.blank()
+    for one in (*refused, *([report.combined] if report.combined is not None and not together else [])):
+        name = "together" if one is report.combined else _choice(one)
+        page.paragraph(f"{name}: {one.reason or 'does not apply'}", bullet="!", style="dim")
+    if present := {one.semantics for one in shown}:
+        page.paragraph(" · ".join(text for name, text in _SEMANTICS.items() if name in present), style="dim")
+
+
+def _render_detail(one: TracedEstimate, name: str, page: Page) -> None:
+    page.blank()
+    page.line(page.text(name, "bold"))
+    page.paragraph(one.title, indent=3)
+    page.paragraph(f"{units.format_ms_interval(one.iteration_ms)} per step", indent=3)
+    for assumption in one.assumptions:
+        page.paragraph(f"assumes: {assumption}", indent=3, style="dim")
+
+
+def _choice(one: TracedEstimate) -> str:
+    return f"{one.name}={one.value}" if one.value else one.name

@@ -1,0 +1,82 @@
+"""What if the script never waited for the GPU within a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Indices
+from skyline.graph.dependency import CAUSE, Cause
+from skyline.graph.edges import cut_dependencies
+from skyline.graph.graph import Graph
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND, ON_GPU
+from skyline.whatif.base import Applicability, Basis, Semantics, Stage
+from skyline.whatif.traced.base import Changed
+from skyline.whatif.traced.recording import Recording, step_ms
+
+_MAY_STAY = 0.5
+"""Share of the gain that may be lost again to reading the same values elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSync:
+    """Cuts what makes the host wait for the GPU: synchronising calls and copies back to the host."""
+
+    name: str = "remove_sync"
+    semantics: Semantics = Semantics.EXACT
+    stage: Stage = Stage.OPTIMIZER
+    basis: Basis = Basis.MODEL_ONLY
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return "no waiting for the GPU within a step (.item(), synchronize(), copies to the host)"
+
+    def detect(self, recording: Recording) -> Applicability:
+        """Applicable where the script's thread waits for the GPU in the counted steps."""
+        if not recording.on_gpu:
+            return Applicability.no("nothing ran on a GPU")
+        if not len(_within_steps(recording, waits(recording.graph, recording.kineto.main))):
+            return Applicability.no("the script does not wait for the GPU within a step")
+        return Applicability(True)
+
+    def transform(self, changed: Changed, value: str, recording: Recording) -> Changed:
+        """The host goes on where it waited; how far ahead it gets is for the simulation to say."""
+        graph = changed.graph
+        waiting = waits(graph, recording.kineto.main)
+        count = len(_within_steps(recording, waiting)) / recording.count
+        free = cut_dependencies(graph, cause=Cause.SYNC, target=waiting)
+        gain_ms = step_ms(recording, graph) - step_ms(recording, free)
+        return changed.to(
+            free,
+            above_ms=_MAY_STAY * max(0.0, gain_ms),
+            assumptions=(
+                f"none of the {count:.3g} waits per step is needed then and there: values are read later or never",
+            ),
+        )
+
+
+def waits(graph: Graph, lane: str) -> Indices:
+    """Tasks of the lane that wait for GPU work other than copies from the host."""
+    tasks, edges = graph.tasks, graph.structure.dependencies
+    from_host = np.zeros(len(graph), np.bool_)
+    from_host[select(graph, kind=TaskKind.COPY, name=("HtoD", "HostToDevice"))] = True
+    waiting = (
+        (edges.cause == CAUSE[Cause.SYNC])
+        & ON_GPU[tasks.kind[edges.source]]
+        & ~((tasks.kind[edges.source] == KIND[TaskKind.COPY]) & from_host[edges.source])
+        & (tasks.lane[edges.target] == tasks.lane_code(lane))
+    )
+    return np.unique(edges.target[waiting]).astype(np.int64)
+
+
+def _within_steps(recording: Recording, tasks: Indices) -> Indices:
+    """Those that lie in the counted steps; what stops the profiler lies outside."""
+    begin, end = recording.window_us
+    start = recording.timeline.starts[tasks]
+    return tasks[(start >= begin) & (start < end)]
+
+
+WHATIF = RemoveSync()
