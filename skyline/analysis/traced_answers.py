@@ -23,6 +23,9 @@ DOUBTFUL_REPLAY = 0.05
 REFUSED_REPLAY = 0.10
 """A model that does not reproduce what was measured says nothing about what was not."""
 _LEAST_SHARE = 0.05
+"""However unsure, no step is taken to shrink below this share of its estimate: time is positive."""
+_NEVER_LESS_SURE = 0.1
+"""No change that was only simulated is surer than to a tenth of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ def _answer(
     ratio = 1.0 if untouched else step_ms(recording, changed.graph) / recording.settled_ms
     value = ratio * now.value
     # The scatter of the steps is there with the change and without it; of the change it is that of its share.
-    doubt = recording.replay_error * abs(value - now.value)
+    doubt = max(recording.replay_error, _NEVER_LESS_SURE) * abs(value - now.value)
     below, above = hypot(changed.below_ms, doubt), hypot(changed.above_ms, doubt)
     whole = Interval(
         value,

@@ -16,7 +16,8 @@ from skyline.simulate.groups import groups_by
 from skyline.simulate.moments import moments_us
 from skyline.trace.kineto.category import Category
 from skyline.trace.phase import PhaseTimes
-from skyline.whatif.traced.recording import Recording, step_ms
+from skyline.whatif.traced.recording import Recording
+from skyline.whatif.traced.recording import step_ms as simulated_step_ms
 
 _COARSE = 0.5
 """A layer with more than this share of all layers says nothing that the parts of it do not say better."""
@@ -43,10 +44,13 @@ class TracedCost:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Billing:
-    """What each task has of the counted steps: its own moments, and its time on a stream, in µs."""
+    """What each task has of a step, in ms: its own moments, and its time on a stream.
 
-    owned_us: Times
-    busy_us: Times
+    The counted steps have the mean length; all is scaled to the step that numbers are about, so that it adds up.
+    """
+
+    owned_ms: Times
+    busy_ms: Times
     inside: Flags
     gpu_share: float
     """Of the counted steps, how much of the time any stream was busy."""
@@ -64,14 +68,15 @@ def billing(recording: Recording) -> Billing:
     groups = [np.flatnonzero(one) for one in (on_gpu, own, ~on_gpu & ~own)]
     owned = moments_us(timeline, groups, begin, end)
     clipped = np.clip(timeline.ends, begin, end) - np.clip(timeline.starts, begin, end)
-    span, count = max(end - begin, 1e-9), max(1, recording.count)
-    per_phase = np.bincount(tasks.phase, owned, len(PHASES)) / count / 1e3
+    span_us, step_ms = max(end - begin, 1e-9), recording.running_ms.value
+    scaled = step_ms / span_us
+    per_phase = np.bincount(tasks.phase, owned, len(PHASES)) * scaled
     return Billing(
-        owned,
-        np.where(on_gpu, clipped, 0.0),
+        owned * scaled,
+        np.where(on_gpu, clipped, 0.0) * scaled,
         (timeline.starts < end) & (timeline.ends >= begin),
-        float(owned[on_gpu].sum()) / span,
-        max(0.0, span - float(owned.sum())) / count / 1e3,
+        float(owned[on_gpu].sum()) / span_us,
+        max(0.0, span_us - float(owned.sum())) * scaled,
         PhaseTimes.of(dict(zip(PHASES, per_phase.tolist(), strict=True))),
     )
 
@@ -91,7 +96,7 @@ def line_costs(recording: Recording, bill: Billing, shown: int) -> tuple[TracedC
 def layer_costs(recording: Recording, bill: Billing, shown: int) -> tuple[TracedCost, ...]:
     """By layers that do not contain one another, the dearest first; those that hold nearly everything are opened."""
     groups = groups_by(recording.graph, "layer")
-    cost = {name: float(bill.owned_us[members].sum()) for name, members in groups.items()}
+    cost = {name: float(bill.owned_ms[members].sum()) for name, members in groups.items()}
     whole = max(cost.values(), default=0.0)
     inner = {name.rpartition(".")[0] for name in groups}
     chosen: dict[str, Ids] = {}
@@ -147,22 +152,22 @@ def _dearest(
     recording: Recording, bill: Billing, groups: Mapping[str, Ids | Indices], shown: int
 ) -> tuple[TracedCost, ...]:
     count, tasks = max(1, recording.count), recording.graph.tasks
-    span_us = recording.window_us[1] - recording.window_us[0]
-    cost = {name: float(bill.owned_us[members].sum()) for name, members in groups.items()}
+    step = recording.running_ms.value
+    cost = {name: float(bill.owned_ms[members].sum()) for name, members in groups.items()}
     ranked = sorted((name for name in groups if cost[name] > 0), key=lambda name: (-cost[name], name))
     found: list[TracedCost] = []
     for name in ranked[:shown]:
         members = groups[name]
-        share = cost[name] / span_us if span_us > 0 else 0.0
+        share = cost[name] / step if step > 0 else 0.0
         if share < _WORTH_SHOWING:
             break
         launched = bill.inside[members] & ON_GPU[tasks.kind[members]]
         found.append(
             TracedCost(
                 name,
-                cost[name] / count / 1e3,
+                cost[name],
                 share,
-                float(bill.busy_us[members].sum()) / count / 1e3,
+                float(bill.busy_ms[members].sum()),
                 float(np.count_nonzero(launched)) / count,
                 _saved_ms(recording, members),
             )
@@ -175,7 +180,7 @@ def _saved_ms(recording: Recording, members: Ids | Indices) -> float:
     graph, steps = recording.graph, recording.kineto.steps
     # The points at which steps begin and end stay where they are: what follows them is not the group's.
     free = np.setdiff1d(members, np.concatenate([steps.first, steps.last]))
-    without = step_ms(recording, scale(graph, free, 0.0, gaps=True))
+    without = simulated_step_ms(recording, scale(graph, free, 0.0, gaps=True))
     whole = recording.settled_ms
     return recording.running_ms.value * (1 - without / whole) if whole > 0 else 0.0
 

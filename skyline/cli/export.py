@@ -1,12 +1,14 @@
-"""``skyline export``: a saved profile for other viewers."""
+"""``skyline export``: a saved profile or a profiler trace for other viewers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from skyline.cli import traced
 from skyline.cli.command_line import parser
 from skyline.cli.streams import say, write_data
 from skyline.cli.subject import saved_profile
+from skyline.cli.traced import is_trace
 from skyline.errors import ExitCode
 from skyline.trace.profile import Profile
 from skyline.units import format_bytes
@@ -14,7 +16,8 @@ from skyline.units import format_bytes
 _EXAMPLES = """\
   skyline export train.py --format perfetto -o train.json.gz     for ui.perfetto.dev
   skyline export train.py --format speedscope -o train.speedscope.json
-  skyline export train.py --format html -o train.html"""
+  skyline export train.py --format html -o train.html
+  skyline export trace.json.gz --format perfetto -o both.json.gz   as measured and as simulated"""
 
 FORMATS = ("perfetto", "speedscope", "html", "json")
 
@@ -24,11 +27,13 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "export",
         "FILE|SCRIPT --format FORMAT -o OUTPUT",
-        "Write a saved profile in the format of another viewer.",
+        "Write a saved profile or a PyTorch profiler trace in the format of another viewer.",
         _EXAMPLES,
     )
     command.add_argument(
-        "source", metavar="FILE|SCRIPT", help="a saved profile, or a script for its latest one"
+        "source",
+        metavar="FILE|SCRIPT",
+        help="a saved profile, a PyTorch profiler trace, or a script for its latest profile",
     )
     command.add_argument(
         "--format", choices=FORMATS, required=True, help="perfetto is gzipped Chrome trace JSON"
@@ -38,7 +43,10 @@ def run(arguments: Sequence[str]) -> int:
     )
     command.add_argument("--force", action="store_true", help="overwrite an existing file")
     options = command.parse_args(arguments)
-    data = _exported(saved_profile(options.source).profile, options.format)
+    if is_trace(options.source):
+        data = traced.exported(options.source, options.format)
+    else:
+        data = _exported(saved_profile(options.source).profile, options.format)
     write_data(options.output, data, overwrite=options.force)
     if options.output != "-":
         say(f"skyline: wrote {options.output} ({format_bytes(len(data))})")

@@ -1,14 +1,16 @@
-"""``skyline show``: a saved profile again, as text, JSON or HTML."""
+"""``skyline show``: a saved profile again, or a profiler trace, as text, JSON or HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from skyline.cli import traced
 from skyline.cli.command_line import parser
 from skyline.cli.profiling import page_path
 from skyline.cli.streams import data_console, say, write_data
 from skyline.cli.subject import changed_sources, saved_profile
+from skyline.cli.traced import is_trace
 from skyline.errors import ExitCode
 
 _EXAMPLES = """\
@@ -23,7 +25,8 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "show",
         "[options] [FILE|SCRIPT]",
-        "Show a saved profile: a file, the latest one of a script, or the latest one in this folder.",
+        "Show a saved profile: a file, the latest one of a script, or the latest one in this folder. FILE may be a\n"
+        "PyTorch profiler trace, too.",
         _EXAMPLES,
     )
     command.add_argument("source", metavar="FILE|SCRIPT", nargs="?")
@@ -33,6 +36,8 @@ def run(arguments: Sequence[str]) -> int:
         "--line", metavar="[FILE:]LINE", help="one line in full: phases, memory, arithmetic, what it calls"
     )
     options = command.parse_args(arguments)
+    if options.source is not None and is_trace(options.source):
+        return traced.show(options.source, options)
     subject = saved_profile(options.source)
     changed = changed_sources(subject.profile)
     if changed:

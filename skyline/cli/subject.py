@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import gzip
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.cli.profiling import check_script, run_capture, save
 from skyline.cli.streams import say
+from skyline.cli.traced import head_of, is_trace, refuse_trace
 from skyline.errors import SkylineError, UsageError
 
 if TYPE_CHECKING:
     from skyline.trace.profile import Profile
-
-_HEAD_BYTES = 1 << 16
-_KINETO_KEYS = (b'"traceEvents"', b'"deviceProperties"', b'"baseTimeNanoseconds"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +74,13 @@ def is_script(path: Path) -> bool:
     if path.suffix in {".py", ".pyw"} or not path.exists() or path.is_dir():
         check_script(path)
         return True
-    head = _head(path)
+    head = head_of(path)
     if head.lstrip()[:1] not in {b"{", b"["}:
         if path.name.endswith((".json", ".gz")):
             raise UsageError(f"{path} is damaged or no Skyline profile", hint="Profile the script again.")
         return True
-    if any(key in head for key in _KINETO_KEYS) and b'"skyline.' not in head[:256]:
-        raise UsageError(
-            f"{path} is a PyTorch profiler trace, which this version of Skyline does not read yet",
-            hint="Profile the script instead: skyline profile SCRIPT",
-        )
+    if is_trace(str(path)):
+        raise refuse_trace(str(path))
     return False
 
 
@@ -168,15 +161,3 @@ def _latest_here() -> Subject:
     newest = max(found, key=lambda path: path.stat().st_mtime)
     return Subject(store.load(newest), newest)
 
-
-def _head(path: Path) -> bytes:
-    """The first bytes of a file, unpacked where it is packed; empty where it is damaged."""
-    try:
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if packed else path.open("rb") as file:
-            return file.read(_HEAD_BYTES)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        return b""
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error

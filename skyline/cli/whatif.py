@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from skyline.cli import traced
 from skyline.cli.command_line import parser, split_at_dashes
 from skyline.cli.profiling import add_options
 from skyline.cli.question import parse_question
 from skyline.cli.streams import data_console, write_data
 from skyline.cli.subject import subject_of
+from skyline.cli.traced import is_trace
 from skyline.errors import ExitCode
 
 _EXAMPLES = """\
   skyline whatif train.py                              every what-if, ranked
   skyline whatif train.py batch_size=64 num_workers=2  these, singly and together
-  skyline whatif train.py amp=bf16 -- --epochs 1       with arguments for the script"""
+  skyline whatif train.py amp=bf16 -- --epochs 1       with arguments for the script
+  skyline whatif trace.json.gz                         a trace of PyTorch's own profiler"""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -22,8 +25,8 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "whatif",
         "[options] SOURCE [NAME[=VALUE]...] [-- ARGS...]",
-        "Predict what changes would bring. SOURCE is a saved profile or a script; a script is profiled first,\n"
-        "unless its latest profile still fits its source.",
+        "Predict what changes would bring. SOURCE is a saved profile, a script, or a PyTorch profiler trace;\n"
+        "a script is profiled first, unless its latest profile still fits its source.",
         _EXAMPLES,
     )
     add_options(command)
@@ -33,6 +36,8 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="*")
     ours, script_arguments = split_at_dashes(arguments)
     options = command.parse_intermixed_args(ours)
+    if is_trace(options.source):
+        return traced.ask(options.source, options.names, options)
     question = parse_question(options.names) if options.names else None
 
     subject = subject_of(options.source, script_arguments, options)

@@ -110,17 +110,16 @@ def _steps(report: TraceReport) -> str:
 
 
 def _replay(report: TraceReport) -> str:
-    error = units.format_share(report.replay_error)
-    said = f"replay error {error}: simulated with one launch latency and one turnaround for the whole trace"
+    said = f"replay error {units.format_share(report.replay_error)}"
     if report.device.kind == "cpu":
-        said = f"replay error {error}"
-    return said
+        return said
+    return f"{said}, with one launch latency for the whole trace"
 
 
 def _render_phases(report: TraceReport, page: Page) -> None:
     """One row per phase that took time, what is nobody's, and their sum."""
     rows = [(phase.value, report.phases[phase], PHASE_STYLES[phase]) for phase in Phase]
-    rows = [(*row,) for row in [*rows, ("idle", report.idle_ms, "dim")] if row[1] > 0]
+    rows = [row for row in [*rows, ("idle", report.idle_ms, "dim")] if row[1] > 0]
     total = sum(row[1] for row in rows)
     if total <= 0:
         return
@@ -147,7 +146,7 @@ def _render_phases(report: TraceReport, page: Page) -> None:
 
 
 def _render_bounds(path: CriticalPathReport, page: Page) -> None:
-    page.title("What bounds it", "shares of the critical path, the chain of work that nothing can overtake")
+    page.title("What bounds it", "shares of the critical path")
     shares = {field.name: float(getattr(path, field.name)) for field in fields(path)}
     rows: list[tuple[Text, ...]] = []
     for name in sorted(shares, key=lambda name: -shares[name]):
@@ -167,7 +166,7 @@ def _render_costs(title: str, costs: Sequence[TracedCost], page: Page) -> None:
     shown = costs[:_SHOWN]
     times = [cost.own_ms for cost in shown]
     scale = units.time_scale(times)
-    page.title(title, f"{scale.unit} per step; if free: by how much a step would be shorter, simulated")
+    page.title(title, f"{scale.unit} per step; if free: change of the step, simulated")
     on_gpu = any(cost.gpu_ms > 0 for cost in shown)
     titles = ["", scale.unit, "share", *(("on GPU", "kernels") if on_gpu else ()), "if free"]
     numbers: list[list[Text]] = []
@@ -219,9 +218,10 @@ def _render_estimates(report: TracedWhatIfReport, page: Page, *, detail: bool) -
         for one in (*applicable, *together):
             _render_detail(one, "together" if one is report.combined else _choice(one), page)
         page.blank()
-    for one in (*refused, *([report.combined] if report.combined is not None and not together else [])):
-        name = "together" if one is report.combined else _choice(one)
-        page.paragraph(f"{name}: {one.reason or 'does not apply'}", bullet="!", style="dim")
+    for one in refused:
+        page.paragraph(f"{_choice(one)}: {one.reason or 'does not apply'}", bullet="!", style="dim")
+    if report.combined is not None and not together and applicable:
+        page.paragraph("together: not answered, since not all of them apply", bullet="!", style="dim")
     if present := {one.semantics for one in shown}:
         page.paragraph(" · ".join(text for name, text in _SEMANTICS.items() if name in present), style="dim")
 
