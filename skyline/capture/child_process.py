@@ -238,7 +238,11 @@ class ChildProcess:
         tail = self._secrecy.scrub(self.output.tail())
         return ScriptFailed(message, traceback=tail, hint="" if tail else "It printed nothing.")
 
-    def _failed(self, failed: Failed) -> ScriptFailed:
+    def _failed(self, failed: Failed) -> ScriptFailed | CaptureImpossible:
+        if failed.hint:
+            return CaptureImpossible(
+                self._secrecy.scrub(failed.message), hint=failed.hint, file=failed.file, line=failed.line
+            )
         # A script that leaves by itself (argparse does) has said why on its own.
         traceback = self._secrecy.scrub(failed.traceback or self.output.tail())
         message = self._secrecy.scrub(failed.message)

@@ -25,8 +25,9 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "profile",
         "[options] (SCRIPT | -m MODULE | torchrun ...) [ARGS...]",
-        "Run a training script until enough iterations are measured, and say where time and memory go. "
-        "Everything after\nSCRIPT is the script's own. The script is not changed; what it prints goes to stderr.",
+        "Run a training script until enough iterations are measured, and say where time\n"
+        "and memory go. Everything after SCRIPT is the script's own. The script is not\n"
+        "changed; what it prints goes to stderr.",
         _EXAMPLES,
     )
     own = [

@@ -23,7 +23,7 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "show",
         "[options] [FILE|SCRIPT]",
-        "Show a saved profile: a file, the latest one of a script, or the latest one in this folder.",
+        "Show a saved profile: a file, the latest one of a script, or the latest one in\nthis folder.",
         _EXAMPLES,
     )
     command.add_argument("source", metavar="FILE|SCRIPT", nargs="?")

@@ -12,9 +12,9 @@ from skyline.cli.subject import subject_of
 from skyline.errors import ExitCode
 
 _EXAMPLES = """\
-  skyline whatif train.py                              every what-if, ranked
-  skyline whatif train.py batch_size=64 num_workers=2  these, singly and together
-  skyline whatif train.py amp=bf16 -- --epochs 1       with arguments for the script"""
+  skyline whatif train.py                             every what-if, ranked
+  skyline whatif train.py batch_size=64 num_workers=2 one by one and together
+  skyline whatif train.py amp=bf16 -- --epochs 1      with script arguments"""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -22,8 +22,8 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "whatif",
         "[options] SOURCE [NAME[=VALUE]...] [-- ARGS...]",
-        "Predict what changes would bring. SOURCE is a saved profile or a script; a script is profiled first,\n"
-        "unless its latest profile still fits its source.",
+        "Predict what changes would bring. SOURCE is a saved profile or a script; a\n"
+        "script is profiled first, unless its latest profile still fits its source.",
         _EXAMPLES,
     )
     add_options(command)
