@@ -44,7 +44,9 @@ def _now_and_then(profile: Profile, lines: Sequence[LineCost], iteration_ms: flo
 def _times_ms(trace: Trace, wanted: Collection[Place]) -> dict[Place, dict[int, float]]:
     """What was recorded of these lines on the script's own thread, by iteration: one look at all records."""
     lane = main_lane(trace)
-    places = {index: place for index, row in enumerate(trace.lines) if (place := (row.file, row.line)) in wanted}
+    places = {
+        index: place for index, row in enumerate(trace.lines) if (place := (row.file, row.line)) in wanted
+    }
     times: dict[Place, dict[int, float]] = {}
     for record in trace.records:
         place = places.get(record.line)

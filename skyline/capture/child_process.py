@@ -126,6 +126,11 @@ class ChildProcess:
         self.close()
 
     @property
+    def pid(self) -> int:
+        """Of the process that was started, and of its group."""
+        return self._process.pid
+
+    @property
     def scratch(self) -> Path:
         """A folder that lives as long as the run."""
         return Path(self._scratch.name)

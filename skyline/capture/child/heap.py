@@ -26,11 +26,9 @@ _mallinfo2 = _find()
 
 
 def used_bytes():
-    """Bytes that are given out; 0 where the C library does not say.
+    """Bytes that are given out in small blocks; 0 where the C library does not say.
 
-    Memory that was given back before is used again without the process growing: its size tells nothing.
+    Memory that was given back before is used again without the process growing: its size tells nothing. Large
+    tensors have mappings of their own, which do not count here.
     """
-    if _mallinfo2 is None:
-        return 0
-    heap = _mallinfo2()
-    return heap.uordblks + heap.hblkhd
+    return 0 if _mallinfo2 is None else _mallinfo2().uordblks

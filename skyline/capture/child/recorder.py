@@ -11,11 +11,6 @@ from .event_tree import EventTree
 from .gpu_events import gpu_records
 from .line_samples import LineSamples
 
-try:
-    import resource
-except ImportError:
-    resource = None
-
 BOUNDARY = "skyline.boundary"
 
 _LARGE_BYTES = 6 << 20
@@ -75,8 +70,9 @@ class Recorder:
         if self._lead_in <= 0:
             self._mark()
         self.remaining -= 1
-        if self._full and self.remaining and heap.used_bytes() - self._began_bytes > _LARGE_BYTES:
-            # A hundred thousand calls: another such iteration would take long to read and say little more.
+        is_large = heap.used_bytes() - self._began_bytes > _LARGE_BYTES
+        if self._full and self._with_stacks and self.remaining and is_large:
+            # Another such iteration would take seconds to read and say little more.
             self.remaining = 0
 
     def _mark(self):

@@ -12,7 +12,7 @@ from .operator_lines import OperatorLines
 from .recorder import Recorder
 
 # Kept from before the script could put something else in their place.
-_open, _dumps, _clock = open, json.dumps, time.perf_counter
+_open, _dumps, _cpu_clock = open, json.dumps, time.process_time
 
 _READING_S = 3.0
 """As long may reading the light recording take, by how long an iteration of the full one took to read."""
@@ -58,7 +58,7 @@ class Recordings:
 
     def stop(self, loop):
         """The recording under way has its iterations: read it. Gives whether another is to be started."""
-        recorder, began = self._recorder, _clock()
+        recorder, began = self._recorder, _cpu_clock()
         recorder.stop()
         if self._lines is not None and not self._names:
             self._names = module_names()
@@ -69,7 +69,7 @@ class Recordings:
         self._full = {"trace": trace}
         if self._lines is None:
             return False
-        reading_s = (_clock() - began) / len(trace["iterations"])
+        reading_s = (_cpu_clock() - began) / len(trace["iterations"])
         affordable = int(_READING_S / max(reading_s, 1e-6))
         if not affordable:
             return False

@@ -79,7 +79,10 @@ def test_allocations_keep_their_place_between_the_operators() -> None:
 
 def test_a_line_that_only_allocated_in_the_full_recording_is_added() -> None:
     full = trace(lines=(5, 9))
-    full["allocations"] = [{"time_us": 3.0, "size_bytes": 8, "line": 1}, {"time_us": 4.0, "size_bytes": 8, "line": -1}]
+    full["allocations"] = [
+        {"time_us": 3.0, "size_bytes": 8, "line": 1},
+        {"time_us": 4.0, "size_bytes": 8, "line": -1},
+    ]
     light = trace(lines=(5,))
     join(light, full)
     assert [row["line"] for row in light["allocations"]] == [1, -1]

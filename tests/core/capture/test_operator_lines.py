@@ -48,5 +48,8 @@ def test_other_functions_and_operators_stay_unknown() -> None:
 def test_a_function_that_stays_is_cut_where_iterations_begin() -> None:
     lines = OperatorLines()
     lines.learn(F, [(0, "mul", 3), (0, "add", 4), (1, "mul", 3), (1, "add", 4)])
-    four = [*seen("mul", "add"), *[(i, name, index + 2) for i, name, index in seen("mul", "add", iteration=1)]]
+    four = [
+        *seen("mul", "add"),
+        *[(i, name, index + 2) for i, name, index in seen("mul", "add", iteration=1)],
+    ]
     assert lines.tell(F, four) == {0: 3, 1: 4, 2: 3, 3: 4}

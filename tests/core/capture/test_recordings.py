@@ -56,7 +56,9 @@ def operators(profile: Profile, path: Path) -> dict[str, set[str]]:
     return found
 
 
-def test_symbols_have_their_lines_and_shapes(script: Callable[..., Path], run: Callable[..., Profile]) -> None:
+def test_symbols_have_their_lines_and_shapes(
+    script: Callable[..., Path], run: Callable[..., Profile]
+) -> None:
     path = script(SYMBOLS)
     profile = run(path, "100000")
     found = operators(profile, path)
