@@ -93,7 +93,8 @@ def _notes(mended: str, threads: int) -> str:
     return (
         f"{threads} thread(s) per run. Headline: from the start of the capture until the script's own profile is "
         "analysed, without the curve over batch sizes. Skyline, ms: the iteration time of that profile; ratio: "
-        "Skyline's bare timing over the stopwatch's in turns, in brackets a second stopwatch over the first. "
+        "Skyline's bare timing over the stopwatch's in turns, in brackets a second stopwatch over the first, medians "
+        "over processes started afresh three times: two runs of a script may differ, see fresh_processes.md. "
         "Overhead: recorded iterations over bare ones; never part of the iteration time. Attributed: share of the "
         f"iteration that is on lines of the script or of its own modules.\n\n{mended}"
     )

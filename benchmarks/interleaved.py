@@ -89,6 +89,16 @@ class HandTimed:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def pid(self) -> int:
+        """Of the script's process."""
+        return self._process.pid
+
+    @property
+    def steps(self) -> int:
+        """How many iterations it has done."""
+        return len(self._read()) // self._per_iteration
+
     def turn_ms(self) -> float | None:
         """Let it run for a moment, and for a few steps at least."""
         begin = time.monotonic()

@@ -50,12 +50,19 @@ class SkylineTimed:
         )
         self._child.receive("ready")
         self._typical_ms = _TURN_MS
+        self.steps = 0
+
+    @property
+    def pid(self) -> int:
+        """Of the script's process."""
+        return self._child.pid
 
     def turn_ms(self) -> float | None:
         """As long as a turn by hand; the first iteration wakes the caches and is dropped."""
         iterations = max(4, min(5000, round(_TURN_MS / self._typical_ms)))
         try:
             rows = run_bare(self._child, iterations + 1)[1:]
+            self.steps += iterations + 1
         except ScriptEnded:
             return None
         self._typical_ms = statistics.median(row.step_ms for row in rows)

@@ -154,7 +154,7 @@ def format_share(share: float) -> str:
 
 def format_share_delta(share: float) -> str:
     """``-2.8 %``: a signed relative change."""
-    text = f"{share * 100:+.1f}"
+    text = f"{share * 100:+.{0 if abs(share) >= 9.995 else 1}f}"
     return f"{text if text.strip('+-0.') else '0.0'} %"
 
 

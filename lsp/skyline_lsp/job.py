@@ -92,6 +92,7 @@ class Job(Generic[Result]):
                 output=_log_output,
                 cancel=self._cancel,
                 on_partial=self._on_partial,
+                starter=self._starter,
             )
         return capture(
             self.request,

@@ -31,7 +31,7 @@ def story(cost: LineCost) -> str:
     steps = f"{len(report.steps)} step{'' if len(report.steps) == 1 else 's'}"
     source = f"{report.mode} {steps} on {basis.device_name(report)}, {basis.when(report.created)}"
     if report.prediction is not None:
-        source = "; ".join(basis.basis_parts(report)[:2])
+        source = "; ".join((*basis.basis_parts(report), f"times rest on {report.prediction.basis}"))
     if report.iteration is not None:
         source += f"; an iteration is {report.iteration.meaning}"
     note = "\n\n~ the code changed since: profile again for current numbers" if cost.stale else ""

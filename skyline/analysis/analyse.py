@@ -79,7 +79,12 @@ def _overhead(profile: Profile, iteration_ms: float) -> float:
 def _notes(profile: Profile) -> tuple[str, ...]:
     steps = profile.times.steps_ms
     if len(steps) > 1 and (spread := central_range(steps)) > _UNSTEADY:
-        return (
-            f"iterations differ by {spread:.1f} times among themselves: the machine or the work is unsteady",
-        )
+        ratio = f"the longest iterations take {spread:.1f} times as long as the shortest"
+        notes = [f"{ratio}: the machine or the work is unsteady"]
+        if profile.recorded_ms:
+            notes.append(
+                "the overhead of recording says little here: it sets recorded iterations against others, "
+                "and they differ anyway"
+            )
+        return tuple(notes)
     return ()

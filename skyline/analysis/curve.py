@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import hypot
 
 from skyline.analysis.throughput import throughput_at
 from skyline.interval import Interval
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.batch_size import shown_sizes
+
+_LEAST_SHARE = 0.05
+"""However unsure, a time is not taken to be below this share of its estimate: it is positive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ def curve_points(baseline: Baseline) -> tuple[CurvePoint, ...]:
     for size in shown_sizes(baseline):
         ratio = curve.ratio(size)
         own = size == curve.base
-        iteration_ms = baseline.iteration_ms if own else ratio.scaled(baseline.iteration_ms.value)
+        iteration_ms = baseline.iteration_ms if own else _iteration_ms(baseline, ratio)
         throughput = throughput_at(baseline, size, iteration_ms)
         if throughput is not None:
             points.append(
@@ -43,3 +47,14 @@ def curve_points(baseline: Baseline) -> tuple[CurvePoint, ...]:
                 )
             )
     return tuple(points)
+
+
+def _iteration_ms(baseline: Baseline, ratio: Interval) -> Interval:
+    """The ratio on the script's own time: both uncertainties, unless the ratio has the whole in it already."""
+    own = baseline.iteration_ms
+    found = ratio.scaled(own.value)
+    if baseline.profile.prediction is not None:
+        return found
+    below = hypot(found.value - found.low, ratio.value * (own.value - own.low))
+    above = hypot(found.high - found.value, ratio.value * (own.high - own.value))
+    return Interval(found.value, max(_LEAST_SHARE * found.value, found.value - below), found.value + above)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from skyline.analysis.line_parts import Place
 from skyline.analysis.lines import LineCost
 from skyline.graph.build import main_lane
 from skyline.trace.profile import Profile
+from skyline.trace.record import Trace
 
 _WORTH_SAYING = 0.05
 """Of the iteration: less is not worth a sentence."""
@@ -22,23 +24,36 @@ def line_notes(profile: Profile, lines: Sequence[LineCost], iteration_ms: float)
 def _now_and_then(profile: Profile, lines: Sequence[LineCost], iteration_ms: float) -> list[str]:
     """A line that ran in some of the recorded iterations is billed its share of an average one."""
     trace = profile.trace
-    count, lane = len(trace.iterations), main_lane(trace)
+    count = len(trace.iterations)
+    rare = [line for line in lines if line.file and line.frequency < 1 and count > 1]
+    if not rare:
+        return []
+    times = _times_ms(trace, {(line.file, line.line) for line in rare})
     notes: list[str] = []
-    for line in lines:
-        if not line.file or line.frequency >= 1 or count < 2:
-            continue
-        numbers = {i for i, row in enumerate(trace.lines) if (row.file, row.line) == (line.file, line.line)}
-        times: dict[int, float] = {}
-        for record in trace.records:
-            if record.line in numbers and record.lane == lane:
-                times[record.iteration] = times.get(record.iteration, 0.0) + record.duration_us / 1e3
-        longest = max(times.values(), default=0.0)
+    for line in rare:
+        ran = times.get((line.file, line.line), {})
+        longest = max(ran.values(), default=0.0)
         if longest >= _WORTH_SAYING * iteration_ms:
             notes.append(
-                f"{Path(line.file).name}:{line.line} ran in {len(times)} of {count} recorded iterations, "
+                f"{Path(line.file).name}:{line.line} ran in {len(ran)} of {count} recorded iterations, "
                 f"{longest:.3g} ms at most: its cost per iteration depends on how often it really runs."
             )
     return notes[:_MOST]
+
+
+def _times_ms(trace: Trace, wanted: Collection[Place]) -> dict[Place, dict[int, float]]:
+    """What was recorded of these lines on the script's own thread, by iteration: one look at all records."""
+    lane = main_lane(trace)
+    places = {
+        index: place for index, row in enumerate(trace.lines) if (place := (row.file, row.line)) in wanted
+    }
+    times: dict[Place, dict[int, float]] = {}
+    for record in trace.records:
+        place = places.get(record.line)
+        if place is not None and record.lane == lane:
+            spent = times.setdefault(place, {})
+            spent[record.iteration] = spent.get(record.iteration, 0.0) + record.duration_us / 1e3
+    return times
 
 
 def _in_workers(profile: Profile, lines: Sequence[LineCost], iteration_ms: float) -> list[str]:

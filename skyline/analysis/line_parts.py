@@ -40,14 +40,24 @@ def line_parts(
     """
     times: dict[tuple[Place, Phase], Counter[tuple[str, str]]] = {}
     calls: dict[Place, Counter[tuple[str, str]]] = {}
+    places: dict[int, Place] = {}
     for record in trace.records:
         if record.lane != lane:
             continue
-        line = place_of(trace, record.line if record.line >= 0 else record.call_line)
+        index = record.line if record.line >= 0 else record.call_line
+        line = places.get(index)
+        if line is None:
+            line = places[index] = place_of(trace, index)
         part = _part_of(record, trace)
-        times.setdefault((line, record.phase), Counter())[part] += record.duration_us  # type: ignore[assignment]
+        spent = times.get((line, record.phase))
+        if spent is None:
+            spent = times[line, record.phase] = Counter()
+        spent[part] += record.duration_us  # type: ignore[assignment]
         if record.shape >= 0:
-            calls.setdefault(line, Counter())[part] += 1
+            called = calls.get(line)
+            if called is None:
+                called = calls[line] = Counter()
+            called[part] += 1
     shares: dict[Place, Counter[tuple[str, str]]] = {}
     for (line, phase), parts in times.items():
         ms, total = line_ms.get(line, {}).get(phase, 0.0), sum(parts.values())

@@ -62,7 +62,10 @@ class _Tally:
     gpu_us: float = 0.0
 
     def add(self, task: Task, time_us: float) -> None:
-        self.times.setdefault(task.phase, Counter())[task.iteration] += time_us  # type: ignore[assignment]
+        times = self.times.get(task.phase)
+        if times is None:
+            times = self.times[task.phase] = Counter()
+        times[task.iteration] += time_us  # type: ignore[assignment]
 
     @property
     def iterations(self) -> int:
@@ -82,6 +85,32 @@ class _Tally:
         return median(list(samples.values())) * len(samples) if samples else 0.0
 
 
+@dataclass(slots=True)
+class _Book:
+    """The tallies by place, found by the index of a line; a recording may ask for them a million times."""
+
+    lines: tuple[CodeLine, ...]
+    by_place: dict[Place, _Tally] = field(default_factory=dict[Place, _Tally])
+    by_index: dict[int, _Tally] = field(default_factory=dict[int, _Tally])
+    asked: Counter[int] = field(default_factory=Counter[int])
+
+    def of(self, index: int) -> _Tally:
+        """The tally of a line of the trace; any other index is nobody's."""
+        self.asked[index] += 1
+        tally = self.by_index.get(index)
+        if tally is None:
+            known = 0 <= index < len(self.lines)
+            place = (self.lines[index].file, self.lines[index].line) if known else ("", 0)
+            tally = self.by_index[index] = self.by_place.setdefault(place, _Tally())
+        return tally
+
+    def name_functions(self) -> None:
+        """Note how often each function came up at its line."""
+        for index, tally in self.by_index.items():
+            if 0 <= index < len(self.lines) and self.lines[index].function:
+                tally.functions[self.lines[index].function] += self.asked[index]
+
+
 def line_costs(baseline: Baseline) -> tuple[LineCost, ...]:
     """The lines, dearest first, and last the unattributed rest; together they are the iteration time.
 
@@ -89,13 +118,14 @@ def line_costs(baseline: Baseline) -> tuple[LineCost, ...]:
     (``loss.backward()``). Per phase the lines sum to ``Baseline.phases``.
     """
     trace = baseline.profile.trace
-    tallies: dict[Place, _Tally] = {}
+    book = _Book(trace.lines)
+    tallies = book.by_place
     previous = -1
     for task, time_us in zip(baseline.graph.tasks, baseline.billed_us, strict=True):
         if task.lane != baseline.lane and not time_us:
             continue
         billed = task.line if task.line >= 0 else task.call_line
-        tally = _tally_of(tallies, trace.lines, billed)
+        tally = book.of(billed)
         tally.add(task, time_us)
         if task.module >= 0:
             tally.modules[task.module] += time_us  # type: ignore[assignment]
@@ -103,14 +133,15 @@ def line_costs(baseline: Baseline) -> tuple[LineCost, ...]:
             tally.calls += _is_arrival(task, billed, previous)
             previous = billed
     for record in trace.records:
-        tally = _tally_of(tallies, trace.lines, record.line if record.line >= 0 else record.call_line)
+        tally = book.of(record.line if record.line >= 0 else record.call_line)
         tally.flops += record.flops
         if record.kind in (RecordKind.KERNEL, RecordKind.COPY):
             tally.gpu_us += record.duration_us
     for line, size in activation_bytes(trace).items():
-        _tally_of(tallies, trace.lines, line).activations += size
+        book.of(line).activations += size
     for line, size in bytes_at_peak(baseline.profile.memory, trace.allocations).items():
-        _tally_of(tallies, trace.lines, line).at_peak += size
+        book.of(line).at_peak += size
+    book.name_functions()
     texts = {source.path: source.text.splitlines() for source in baseline.profile.sources}
     factors = _factors(baseline, tallies)
     costs = {place: tally.ms(factors) for place, tally in tallies.items()}
@@ -127,15 +158,6 @@ def line_costs(baseline: Baseline) -> tuple[LineCost, ...]:
             nobody[phase] += baseline.phases[phase]
     rest = _row(("", 0), tallies.get(("", 0), _Tally()), nobody, baseline, texts, parts.get(("", 0), ()))
     return (*sorted(rows, key=lambda row: (-row.self_ms, row.file, row.line)), rest)
-
-
-def _tally_of(tallies: dict[Place, _Tally], lines: tuple[CodeLine, ...], index: int) -> _Tally:
-    if not 0 <= index < len(lines):
-        return tallies.setdefault(("", 0), _Tally())
-    tally = tallies.setdefault((lines[index].file, lines[index].line), _Tally())
-    if lines[index].function:
-        tally.functions[lines[index].function] += 1
-    return tally
 
 
 def _is_arrival(task: Task, line: int, previous: int) -> bool:

@@ -92,14 +92,9 @@ def first_steps(
 
 
 def iterations_to_record(request: CaptureRequest, rows: BareRows) -> int:
-    """As many as asked for, fewer where they are long and a recording of each is large.
-
-    One comes on top: the first recorded iteration still frees blocks that the recorder never saw allocated.
-    """
-    if request.recorded <= 1:
-        return request.recorded
+    """As many as asked for, fewer where they are long and a recording of each is large."""
     affordable = int(_RECORDED_MS / max(rows.median_ms, 0.01))
-    return 1 + max(1, min(request.recorded, affordable))
+    return max(1, min(request.recorded, affordable))
 
 
 def beside_recording(

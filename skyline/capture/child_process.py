@@ -126,6 +126,11 @@ class ChildProcess:
         self.close()
 
     @property
+    def pid(self) -> int:
+        """Of the process that was started, and of its group."""
+        return self._process.pid
+
+    @property
     def scratch(self) -> Path:
         """A folder that lives as long as the run."""
         return Path(self._scratch.name)
@@ -238,7 +243,11 @@ class ChildProcess:
         tail = self._secrecy.scrub(self.output.tail())
         return ScriptFailed(message, traceback=tail, hint="" if tail else "It printed nothing.")
 
-    def _failed(self, failed: Failed) -> ScriptFailed:
+    def _failed(self, failed: Failed) -> ScriptFailed | CaptureImpossible:
+        if failed.hint:
+            return CaptureImpossible(
+                self._secrecy.scrub(failed.message), hint=failed.hint, file=failed.file, line=failed.line
+            )
         # A script that leaves by itself (argparse does) has said why on its own.
         traceback = self._secrecy.scrub(failed.traceback or self.output.tail())
         message = self._secrecy.scrub(failed.message)

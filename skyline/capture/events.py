@@ -129,13 +129,14 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The script raised, or left with a status of its own."""
+    """The script raised, or left with a status of its own; with a ``hint`` it did what cannot be followed."""
 
     message: str
     traceback: str
     file: str
     line: int
     modules: tuple[str, ...] = ()
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)

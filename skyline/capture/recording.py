@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from skyline.capture.child_process import ChildProcess
+from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.trace.facts import DeviceMemoryFact, MemoryFact
 from skyline.trace.record import Trace
+
+_MUCH_UNKNOWN = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +22,35 @@ class Recording:
     memory: MemoryFact
     peak_bytes: int
     device_memory: DeviceMemoryFact | None = None
+    unknown_share: float = 0.0
+    """The share of the operators' time of which shapes and arithmetic are not known: its iteration did other work."""
+    ended_after: int | None = None
+    """How many iterations the script has in all, where it came to its end while it was recorded."""
 
 
-def record(child: ChildProcess, iterations: int, *, with_stacks: bool = True) -> Recording:
-    """Record so many iterations; without stacks only memory is of use."""
+def record(child: ChildProcess, iterations: int, *, full: int = 2, with_stacks: bool = True) -> Recording:
+    """Record so many iterations after ``full`` ones with shapes and memory; without stacks only memory is of use.
+
+    The first full one frees blocks that the recorder never saw allocated: memory is right from the second.
+    A script that ends before its iterations are recorded gives what there is, or raises ScriptEnded.
+    """
     path = child.scratch / "recording.json"
-    child.send("record", iterations=iterations, path=str(path), stacks=with_stacks)
-    child.receive("recorded")
+    child.send("record", iterations=iterations, full=full, path=str(path), stacks=with_stacks)
+    ended_after = None
+    try:
+        child.receive("recorded")
+    except ScriptEnded as ended:
+        if not path.exists():
+            raise
+        ended_after = ended.ended.boundaries
     data = path.read_bytes()
     path.unlink()
-    return msgspec.json.decode(data, type=Recording)
+    return replace(msgspec.json.decode(data, type=Recording), ended_after=ended_after)
+
+
+def notes_on(recording: Recording) -> tuple[str, ...]:
+    """What the person should know of a recording."""
+    if recording.unknown_share < _MUCH_UNKNOWN:
+        return ()
+    note = "Iterations differ: shapes and arithmetic were noted in one, and operators with "
+    return (f"{note}{recording.unknown_share:.0%} of the time of all were not among them.",)

@@ -27,7 +27,7 @@ from skyline.capture.interpreter import resolve_interpreter
 from skyline.capture.known import from_first_iterations, from_source
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.ranks import variables_of_first_rank
-from skyline.capture.recording import record
+from skyline.capture.recording import notes_on, record
 from skyline.capture.request import CaptureRequest, Known, OutputCallback, Progress, ProgressCallback
 from skyline.capture.rounds import Contender, measure_in_rounds
 from skyline.errors import BudgetExceeded, CaptureImpossible, ScriptFailed, SkylineError
@@ -39,6 +39,8 @@ from skyline.trace.profile import BatchPoint, Profile
 _LONGEST_POINT_STEP_MS = 6_000.0
 _CURVE_BUDGET_S = 12.0
 _LEAST_ITERATIONS = 4
+_SPARING_ITERATIONS = 4
+"""One to warm up, one to drop after it, two to record; with four in all one is left to record."""
 _SHARE_OF_FREE_MEMORY = 0.5
 
 
@@ -65,7 +67,8 @@ def capture(
         if iterations < _LEAST_ITERATIONS:
             raise too_few(ended.ended) from None
         # It ended before it was recorded: run it again and spend its iterations sparingly.
-        short = replace(request, warmup=1, recorded=1, steps=max(1, iterations - 3), batch_points=0)
+        steps = iterations - _SPARING_ITERATIONS if iterations > _SPARING_ITERATIONS else 1
+        short = replace(request, warmup=1, recorded=1, steps=steps, batch_points=0)
     note = f"The script ended after {iterations} iterations: few could be measured."
     try:
         return Session(short, progress, output, cancel or threading.Event(), starter, [note]).run(on_partial)
@@ -214,16 +217,17 @@ class Session:
 
         rows = first_steps(child, request, step_ms, tell)
         self._say("record", "recording iterations", 0.4)
-        recording = record(child, iterations_to_record(request, rows))
+        recording = record(child, iterations_to_record(request, rows), full=min(2, request.recorded))
         paired: tuple[float, ...] = ()
-        self._say("measure", "timing more iterations", 0.45)
-        ended_after = None
-        try:
-            paired = beside_recording(child, request, rows, request.recorded)
-            settle(child, request, rows)
-        except ScriptEnded as ended:
-            # It had enough for a profile; the curve will need a fresh run.
-            ended_after = ended.ended.boundaries
+        ended_after = recording.ended_after
+        if ended_after is None:
+            self._say("measure", "timing more iterations", 0.45)
+            try:
+                paired = beside_recording(child, request, rows, request.recorded)
+                settle(child, request, rows)
+            except ScriptEnded as ended:
+                # It had enough for a profile; the curve will need a fresh run.
+                ended_after = ended.ended.boundaries
         run = Run(
             request=request,
             script=str(self._script),
@@ -236,7 +240,7 @@ class Session:
             recording=recording,
             knobs=knobs,
             confirmed=None,
-            notes=tuple(self._notes),
+            notes=(*self._notes, *notes_on(recording)),
             ended_after=ended_after,
             paired_ms=paired,
             side_effects=child.side_effects(),

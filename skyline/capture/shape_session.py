@@ -13,7 +13,7 @@ from skyline.capture.bare import BareRows
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.events import LoopFrame, StepRow
 from skyline.capture.gpu_target import GpuTarget
-from skyline.capture.process import start_fresh
+from skyline.capture.process import Starter, start_fresh
 from skyline.capture.recording import Recording
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.session import Session, too_few
@@ -27,14 +27,15 @@ def trace_shapes(
     progress: ProgressCallback,
     output: OutputCallback | None = None,
     cancel: threading.Event | None = None,
+    starter: Starter = start_fresh,
 ) -> Profile:
     """Run the script without executing or owning its tensors, and give one iteration as a profile.
 
     The script sees one GPU as ``gpu`` describes it; None follows this machine's CPU instead. Times in the
-    profile are nominal, a microsecond for each record, and give the order only. Raises what ``capture``
-    raises, and leaves no process behind either.
+    profile are nominal, a microsecond for each record, and give the order only. ``starter`` makes the process.
+    Raises what ``capture`` raises, and leaves no process behind either.
     """
-    session = _ShapeSession(request, progress, output, cancel or threading.Event(), start_fresh)
+    session = _ShapeSession(request, progress, output, cancel or threading.Event(), starter)
     try:
         return session.trace(gpu)
     except ScriptEnded as ended:

@@ -24,8 +24,8 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "apply",
         "[options] SCRIPT NAME[=VALUE]... [-- ARGS...]",
-        "Rewrite the script. Its latest profile says where and how; it is profiled first where there is none.\n"
-        "All the changes are made, or none.",
+        "Rewrite the script. Its latest profile says where and how; it is profiled\n"
+        "first where there is none. All the changes are made, or none.",
         _EXAMPLES,
     )
     add_options(command)

@@ -57,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "doctor",
         "[options] [SCRIPT]",
-        "Say what works here, what does not, and what to do about it. With SCRIPT, for that script.",
+        "Say what works here, what does not, and what to do about it. With SCRIPT, for\nthat script.",
     )
     command.add_argument(
         "script", metavar="SCRIPT", nargs="?", help="the script whose environment is looked at"
@@ -119,7 +119,7 @@ def _interpreter_checks(script: Path, asked: str | None) -> tuple[Check, ...]:
         reason = facts.get("error", "it did not answer")
         remedy = f"{interpreter} -m pip install torch, or name another interpreter with --interpreter."
         return python, Check("torch", "failed", f"not usable: {reason}", remedy)
-    torch = Check("torch", "ok", f"{facts['torch']}, {facts['threads']} threads, {facts['cpu']}")
+    torch = Check("torch", "ok", f"{facts['torch']}, {_threads(facts['threads'])}, {facts['cpu']}")
     return python, torch, _gpu(facts)
 
 
@@ -135,6 +135,10 @@ def _gpu(facts: dict[str, object]) -> Check:
             "Check nvidia-smi if there should be one.",
         )
     return Check("devices", "ok", "CPU only: this torch is built without CUDA")
+
+
+def _threads(count: object) -> str:
+    return "1 thread" if count == 1 else f"{count} threads"
 
 
 def _probe(interpreter: str) -> dict[str, object]:

@@ -14,7 +14,7 @@ from skyline.trace.profile import Profile
 from skyline.units import format_bytes
 
 _EXAMPLES = """\
-  skyline export train.py --format perfetto -o train.json.gz     for ui.perfetto.dev
+  skyline export train.py --format perfetto -o train.json.gz  # ui.perfetto.dev
   skyline export train.py --format speedscope -o train.speedscope.json
   skyline export train.py --format html -o train.html
   skyline export trace.json.gz --format perfetto -o both.json.gz   as measured and as simulated"""

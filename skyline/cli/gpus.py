@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shutil import get_terminal_size
+from textwrap import wrap
 
 from skyline.cli.command_line import parser
 from skyline.cli.streams import write_data
@@ -11,6 +13,10 @@ from skyline.predict.gpu_spec import GpuSpec
 
 GPUS_SCHEMA = "skyline.gpus/1"
 _TITLES = ("name", "GPU", "memory", "GB/s", "SMs", "MHz", "L2", "fp32", "tf32", "fp16", "bf16", "fp8")
+_SPARED = ("L2", "MHz", "SMs", "GPU")
+"""What a narrow terminal goes without, in this order; ``--json`` has all of it."""
+_UNITS = "memory in GiB, GB/s of its bandwidth, L2 in MiB, fp32 to fp8 in TFLOP/s (dense); -: none"
+_UNLIMITED = 1000
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -18,8 +24,8 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "gpus",
         "[options] [NAME]",
-        "The GPUs that skyline profile --gpu NAME can predict for, with the figures of their data sheets: memory and\n"
-        "cache in GiB and MiB, dense peaks in TFLOP/s. With NAME, that one alone.",
+        "The GPUs that skyline profile --gpu NAME can predict for, with the figures of\n"
+        "their data sheets. With NAME, that one alone.",
         "  skyline gpus\n  skyline gpus a100\n  skyline profile --gpu h100 train.py",
     )
     command.add_argument("name", metavar="NAME", nargs="?", help="one GPU, however you spell it")
@@ -40,13 +46,21 @@ def run(arguments: Sequence[str]) -> int:
 
 def _print(chosen: Sequence[GpuSpec]) -> None:
     rows = [_TITLES, *(_cells(spec) for spec in chosen)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_TITLES))]
+    widths = {title: max(len(row[column]) for row in rows) for column, title in enumerate(_TITLES)}
+    room = get_terminal_size((_UNLIMITED, 1)).columns
+    for title in _SPARED:
+        if sum(widths.values()) + 2 * (len(widths) - 1) > room:
+            del widths[title]
     for row in rows:
         cells = [
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(widths[title]) if title in _TITLES[:2] else cell.rjust(widths[title])
+            for title, cell in zip(_TITLES, row, strict=True)
+            if title in widths
         ]
         print("  ".join(cells).rstrip())
+    print()
+    for line in wrap(_UNITS, min(room, 100)):
+        print(line)
 
 
 def _cells(spec: GpuSpec) -> tuple[str, ...]:

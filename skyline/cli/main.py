@@ -12,7 +12,7 @@ from skyline.version import __version__
 
 # Each module has a run(arguments) -> int; its summary stands here so that --help imports none of them.
 COMMANDS = {
-    "profile": "run a training script, measure it, and say where its time and memory go",
+    "profile": "run a training script and say where its time and memory go",
     "whatif": "predict what a change would bring",
     "ranks": "say which rank of a distributed job the others wait for",
     "apply": "make a change in the script",
@@ -88,7 +88,7 @@ def _help() -> str:
     commands = "\n".join(f"  {name:<{width}}{summary}" for name, summary in COMMANDS.items())
     return (
         "usage: skyline COMMAND ...\n\n"
-        "How fast is this PyTorch training script, where does the time go, and what would a change do?\n\n"
+        "How fast is this PyTorch training script, where does the time go, and what\nwould a change do?\n\n"
         f"commands:\n{commands}\n\n"
         "options:\n  -h, --help     this text; skyline COMMAND --help for one command\n"
         f"  -V, --version  the version\n\n{_EXAMPLES}"
@@ -107,9 +107,29 @@ def _unknown(name: str) -> UsageError:
 
 def _print_problem(error: SkylineError) -> None:
     where = f"{error.file}:{error.line}: " if error.file and error.line else ""
-    print(f"skyline: {where}{error.message}", file=sys.stderr)
-    for line in error.hint.splitlines():
-        print(f"  {line}", file=sys.stderr)
+    for line in _fitted(f"skyline: {where}{error.message}", ""):
+        print(line, file=sys.stderr)
+    for hint in error.hint.splitlines():
+        for line in _fitted(hint, "  "):
+            print(line, file=sys.stderr)
+
+
+def _fitted(text: str, indent: str) -> list[str]:
+    """``text`` in lines that end between words on a terminal; one line for a file, where it is searched."""
+    if not sys.stderr.isatty():
+        return [indent + text]
+    from shutil import get_terminal_size
+    from textwrap import wrap
+
+    width = max(40, get_terminal_size().columns)
+    return wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [indent + text]
 
 
 def _print_script_failure(error: ScriptFailed) -> None:

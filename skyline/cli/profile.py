@@ -10,7 +10,7 @@ from skyline.cli.launch import launch_of
 from skyline.cli.misplaced import misplaced, remarks
 from skyline.cli.profiling import add_options, module_script, run_capture, save
 from skyline.cli.streams import data_console, say, write_data
-from skyline.errors import ExitCode
+from skyline.errors import ExitCode, UsageError
 
 _EXAMPLES = """\
   skyline profile train.py
@@ -25,8 +25,9 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "profile",
         "[options] (SCRIPT | -m MODULE | torchrun ...) [ARGS...]",
-        "Run a training script until enough iterations are measured, and say where time and memory go. "
-        "Everything after\nSCRIPT is the script's own. The script is not changed; what it prints goes to stderr.",
+        "Run a training script until enough iterations are measured, and say where time\n"
+        "and memory go. Everything after SCRIPT is the script's own. The script is not\n"
+        "changed; what it prints goes to stderr.",
         _EXAMPLES,
     )
     own = [
@@ -56,7 +57,12 @@ def run(arguments: Sequence[str]) -> int:
 
     analysis = analyse(profile)
     report = profile_report(analysis)
-    saved = save(profile, options, analysis)
+    saved, unsaved = None, None
+    try:
+        saved = save(profile, options, analysis)
+    except UsageError as error:
+        # What was measured is shown all the same.
+        unsaved = error
     if options.json is not None:
         write_data(options.json, encode(report) + b"\n")
     if options.json != "-":
@@ -64,4 +70,6 @@ def run(arguments: Sequence[str]) -> int:
 
         places = text.Saved(saved.profile, saved.html) if saved else None
         text.render(report, whatif_report(analysis, None), data_console(), base=Path.cwd(), saved=places)
+    if unsaved is not None:
+        raise unsaved
     return int(ExitCode.OK)

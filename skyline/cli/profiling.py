@@ -148,10 +148,18 @@ def run_capture(
         display = stack.enter_context(_Display(quiet=options.quiet))
         try:
             if request.gpu:
+                from skyline.capture.nursery import Nursery
                 from skyline.predict.gpu_profile import gpu_profile
 
+                # The script is traced at several batch sizes: torch is imported once for all of them.
+                nursery = Nursery()
+                stack.callback(nursery.close)
                 return gpu_profile(
-                    request, progress=display.progress, output=display.output, on_partial=partial.append
+                    request,
+                    progress=display.progress,
+                    output=display.output,
+                    on_partial=partial.append,
+                    starter=nursery.start,
                 )
             return capture(
                 request, progress=display.progress, output=display.output, on_partial=partial.append

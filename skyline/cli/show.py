@@ -25,8 +25,8 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "show",
         "[options] [FILE|SCRIPT]",
-        "Show a saved profile: a file, the latest one of a script, or the latest one in this folder. FILE may be a\n"
-        "PyTorch profiler trace, too.",
+        "Show a saved profile: a file, the latest one of a script, or the latest one in\nthis folder. "
+        "FILE may be a PyTorch profiler trace, too.",
         _EXAMPLES,
     )
     command.add_argument("source", metavar="FILE|SCRIPT", nargs="?")

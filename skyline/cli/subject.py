@@ -65,7 +65,12 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
             arguments = arguments if arguments is not None else _arguments_of(found)
             module = _module_of(found)
     profile = run_capture(path, arguments or (), options, module=module)
-    saved = save(profile, options)
+    try:
+        saved = save(profile, options)
+    except UsageError as error:
+        # The question is answered all the same; the next one will have to run the script again.
+        say(f"skyline: {error.message}")
+        saved = None
     return Subject(profile, saved.profile if saved else None)
 
 

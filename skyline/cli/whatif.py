@@ -14,10 +14,10 @@ from skyline.cli.traced import is_trace
 from skyline.errors import ExitCode
 
 _EXAMPLES = """\
-  skyline whatif train.py                              every what-if, ranked
-  skyline whatif train.py batch_size=64 num_workers=2  these, singly and together
-  skyline whatif train.py amp=bf16 -- --epochs 1       with arguments for the script
-  skyline whatif trace.json.gz                         a trace of PyTorch's own profiler"""
+  skyline whatif train.py                             every what-if, ranked
+  skyline whatif train.py batch_size=64 num_workers=2 one by one and together
+  skyline whatif train.py amp=bf16 -- --epochs 1      with script arguments
+  skyline whatif trace.json.gz                        a PyTorch profiler trace"""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -25,8 +25,8 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "whatif",
         "[options] SOURCE [NAME[=VALUE]...] [-- ARGS...]",
-        "Predict what changes would bring. SOURCE is a saved profile, a script, or a PyTorch profiler trace;\n"
-        "a script is profiled first, unless its latest profile still fits its source.",
+        "Predict what changes would bring. SOURCE is a saved profile, a script, or a\n"
+        "PyTorch profiler trace; a script is profiled first, unless its latest profile\nstill fits its source.",
         _EXAMPLES,
     )
     add_options(command)

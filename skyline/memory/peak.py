@@ -81,7 +81,9 @@ def replay(end: MemoryFact, allocations: tuple[Allocation, ...]) -> MemoryBreakd
     activations = sum(
         block.size_bytes
         for block in blocks
-        if block.phase in (Phase.FORWARD, Phase.BACKWARD) and block.alive_at(moment) and block not in kept
+        if block.phase in (Phase.FORWARD, Phase.BACKWARD)
+        and block.alive_at(moment)
+        and (block.freed is not None or block.phase is not Phase.BACKWARD)
     )
     rest = highest - end.parameter_bytes - end.optimizer_bytes
     gradients = min(gradients, max(0, rest))

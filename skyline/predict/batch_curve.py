@@ -110,7 +110,7 @@ def batch_curve(profile: Profile) -> BatchCurve:
         return BatchCurve(None, (), "the script's batch size was not found")
     measured = {point.batch_size: _measured(point) for point in profile.points if point.ratios}
     shares = tuple(part_shares(profile.times).items())
-    measured[base] = MeasuredPoint(base, Interval.exact(1.0), shares, profile.peak_bytes)
+    measured[base] = MeasuredPoint(base, _at_base(profile), shares, profile.peak_bytes)
     points = tuple(measured[size] for size in sorted(measured))
     notes = tuple(
         f"batch size {point.batch_size}: its rounds differ by more than {_UNSTEADY:g} times, "
@@ -120,6 +120,17 @@ def batch_curve(profile: Profile) -> BatchCurve:
     )
     reason = "" if len(points) > 1 else "no other batch size was measured"
     return BatchCurve(base, points, reason, notes)
+
+
+def _at_base(profile: Profile) -> Interval:
+    """The base over itself: exact where times were measured side by side.
+
+    Predicted times carry their whole uncertainty, so that the base's counts for the sizes around it too.
+    """
+    if profile.prediction is None:
+        return Interval.exact(1.0)
+    said = profile.prediction.iteration_ms
+    return said.scaled(1 / said.value) if said.value > 0 else Interval.exact(1.0)
 
 
 def _measured(point: BatchPoint) -> MeasuredPoint:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from skyline.capture.batch_sizes import followed, run_with
 from skyline.capture.gpu_target import GpuTarget
+from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
 from skyline.capture.shape_session import trace_shapes
 from skyline.errors import BudgetExceeded, CaptureImpossible, ScriptFailed
@@ -35,15 +36,17 @@ def gpu_profile(
     output: OutputCallback | None = None,
     cancel: threading.Event | None = None,
     on_partial: Callable[[Profile], None] | None = None,
+    starter: Starter = start_fresh,
 ) -> Profile:
     """Trace the script for the GPU that ``request`` names and predict its times; nothing is executed on any GPU.
 
-    ``on_partial`` receives the profile before the other batch sizes are traced for the curve.
+    ``on_partial`` receives the profile before the other batch sizes are traced for the curve; ``starter`` makes
+    the process of each trace.
     Raises UsageError for a GPU that is not known, and what ``capture`` raises.
     """
     spec = gpu_named(request.gpu)
     predictor = predictor_named()
-    tracer = _Tracer(request, spec, progress, output, cancel)
+    tracer = _Tracer(request, spec, progress, output, cancel, starter)
     traced = tracer.trace(request)
     if not any(record.kind is RecordKind.KERNEL for record in traced.trace.records):
         raise CaptureImpossible(
@@ -67,6 +70,7 @@ class _Tracer:
     progress: ProgressCallback
     output: OutputCallback | None
     cancel: threading.Event | None
+    starter: Starter
 
     def trace(self, request: CaptureRequest, *, quiet: bool = False) -> Profile:
         """The traced profile, its times nominal."""
@@ -82,7 +86,12 @@ class _Tracer:
                 self.progress(replace(progress, fraction=0.5 * progress.fraction))
 
         return trace_shapes(
-            request, target, progress=report, output=None if quiet else self.output, cancel=self.cancel
+            request,
+            target,
+            progress=report,
+            output=None if quiet else self.output,
+            cancel=self.cancel,
+            starter=self.starter,
         )
 
     def at(self, profile: Profile, knob: Knob, size: int, done: float) -> Profile | None:

@@ -28,17 +28,35 @@ def read(samples: Sequence[Sample], size: int) -> Interval:
     for left, right in pairwise(samples):
         if left[0] < size < right[0]:
             return _between(left, right, size)
-    return _above(samples, size) if size > samples[-1][0] else _below(samples, size)
+    if size > samples[-1][0]:
+        return _no_surer(_above(samples, size), samples[-1][1])
+    return _no_surer(_below(samples, size), samples[0][1])
 
 
 def _between(left: Sample, right: Sample, size: int) -> Interval:
+    """On the line between the two, relatively as uncertain as the less certain of them.
+
+    The ends are not put on lines of their own: beside the size that all others are compared with, whose ratio
+    is exact, that would make a size nobody tried look better known than one that was.
+    """
     share = (size - left[0]) / (right[0] - left[0])
     a, b = left[1], right[1]
+    value = a.value + share * (b.value - a.value)
+    if a.value <= 0 or b.value <= 0:
+        return Interval(value, a.low + share * (b.low - a.low), a.high + share * (b.high - a.high))
     return Interval(
-        a.value + share * (b.value - a.value),
-        a.low + share * (b.low - a.low),
-        a.high + share * (b.high - a.high),
+        value,
+        value * min(a.low / a.value, b.low / b.value),
+        value * max(a.high / a.value, b.high / b.value),
     )
+
+
+def _no_surer(found: Interval, edge: Interval) -> Interval:
+    """Relatively at least as uncertain as the edge from which it was continued."""
+    if edge.value <= 0:
+        return found
+    low, high = found.value * edge.low / edge.value, found.value * edge.high / edge.value
+    return Interval(found.value, min(found.low, low), max(found.high, high))
 
 
 def _slopes(edge: Sample, others: Sequence[Sample]) -> Interval:

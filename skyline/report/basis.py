@@ -47,13 +47,9 @@ def iteration_remark(report: ProfileReport) -> str:
 
 
 def basis_parts(report: ProfileReport) -> tuple[str, ...]:
-    """How the numbers came about: when, on what, from how many steps, at what cost."""
+    """How the numbers came about, in short: when, on what, from how many steps, at what cost."""
     if report.prediction is not None:
-        return (
-            f"predicted {when(report.created)} for {device_name(report)}, nothing was run",
-            f"times rest on {report.prediction.basis}",
-            "the host's share (Python, launches, data loading) on typical costs",
-        )
+        return (f"predicted {when(report.created)} for {device_name(report)}, nothing was run",)
     count = report.intraop_threads
     threads = f", {count} thread{'s' if count != 1 else ''}" if report.device.kind == "cpu" else ""
     parts = [f"{report.mode} {when(report.created)} on {device_name(report)}{threads}"]
@@ -61,6 +57,21 @@ def basis_parts(report: ProfileReport) -> tuple[str, ...]:
         parts.append(f"{len(report.steps)} step{'s' if len(report.steps) != 1 else ''}")
         parts.append(f"overhead of recording {units.format_ratio(report.overhead)}")
     return tuple(parts)
+
+
+def prediction_basis(report: ProfileReport) -> tuple[str, ...]:
+    """What predicted numbers rest on and what they assume, in full; empty where they were measured."""
+    if report.prediction is None:
+        return ()
+    context, fragments = units.format_bytes(ASSUMED_CONTEXT_BYTES), f"{ASSUMED_FRAGMENTS * 100:.0f} %"
+    return (
+        f"Times of the GPU: {report.prediction.basis}.",
+        "Times of the host (Python, kernel launches, data loading): typical costs.",
+        (
+            f"Memory: every tensor as traced; {context} of the GPU's are left to the CUDA context and {fragments} to "
+            "fragments, both assumed."
+        ),
+    )
 
 
 def device_name(report: ProfileReport) -> str:
@@ -92,18 +103,18 @@ def memory_remark(report: ProfileReport) -> str:
     if said is None or not usable:
         return ""
     verdicts = {
-        Fit.FITS: f"fits into the memory of the {said.gpu}",
-        Fit.UNSURE: f"may not fit into the memory of the {said.gpu}",
-        Fit.TOO_LARGE: f"does not fit into the memory of the {said.gpu}",
+        Fit.FITS: f"It fits into the memory of the {said.gpu}",
+        Fit.UNSURE: f"It may not fit into the memory of the {said.gpu}",
+        Fit.TOO_LARGE: f"It does not fit into the memory of the {said.gpu}",
     }
-    context, fragments = units.format_bytes(ASSUMED_CONTEXT_BYTES), f"{ASSUMED_FRAGMENTS:.0%}"
-    remark = verdicts[fit(report.memory.peak_bytes, usable)]
-    remark += f" (less an assumed {context} for the CUDA context and {fragments} for fragments)"
+    verdict = fit(report.memory.peak_bytes, usable)
     if said.largest_batch is None:
-        return remark
-    how = "traced there" if said.largest_batch_traced else "by the sizes that were traced"
-    further = ", larger ones were not tried" if said.larger_untried else ""
-    return f"{remark}; batch sizes up to {said.largest_batch} do ({how}{further})"
+        return f"{verdicts[verdict]}."
+    joint = ", and so do" if verdict is Fit.FITS else ";"
+    verb = "" if verdict is Fit.FITS else " do"
+    how = "traced at that size" if said.largest_batch_traced else "reckoned from the sizes that were traced"
+    further = "; larger ones were not tried" if said.larger_untried else ""
+    return f"{verdicts[verdict]}{joint} batch sizes up to {said.largest_batch}{verb} ({how}{further})."
 
 
 def point_basis(point: CurvePointReport, *, predicted: bool = False) -> str:

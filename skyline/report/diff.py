@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Literal
 
 from skyline.interval import Interval
@@ -125,7 +126,11 @@ def _side(report: ProfileReport) -> SideReport:
 
 
 def _line_changes(before: ProfileReport, after: ProfileReport) -> tuple[LineChange, ...]:
-    olds = [line for line in before.lines if line.file]
+    olds = [
+        replace(line, file=_there(line.file, before.script, after.script))
+        for line in before.lines
+        if line.file
+    ]
     news = [line for line in after.lines if line.file]
     pairs = _matched(olds, news)
     matched_old = {id(old) for old, _ in pairs}
@@ -147,6 +152,17 @@ def _line_changes(before: ProfileReport, after: ProfileReport) -> tuple[LineChan
     return tuple(sorted(changes, key=lambda change: -abs(change.change_ms)))
 
 
+def _there(file: str, before: str, after: str) -> str:
+    """Where a file of the one script stands beside the other: copies of a project are compared line by line."""
+    here, there = PurePath(before), PurePath(after)
+    if here == there or here.name != there.name:
+        return file
+    try:
+        return str(there.parent / PurePath(file).relative_to(here.parent))
+    except ValueError:
+        return file
+
+
 def _matched(olds: list[LineReport], news: list[LineReport]) -> list[tuple[LineReport, LineReport]]:
     """Pairs that are the same line: by function and text first, in order; then by place."""
     pairs: list[tuple[LineReport, LineReport]] = []
@@ -166,11 +182,16 @@ def _matched(olds: list[LineReport], news: list[LineReport]) -> list[tuple[LineR
 
 
 def _by_text(line: LineReport) -> tuple[str, ...]:
-    return line.file, line.function, line.source.strip()
+    return line.file, _name(line), line.source.strip()
 
 
 def _by_place(line: LineReport) -> tuple[str, ...]:
-    return line.file, line.function, str(line.line)
+    return line.file, _name(line), str(line.line)
+
+
+def _name(line: LineReport) -> str:
+    """The function without its class, which a measured line does not name and a traced one does."""
+    return line.function.rpartition(".")[2]
 
 
 def _notes(before: ProfileReport, after: ProfileReport) -> tuple[str, ...]:
@@ -178,6 +199,8 @@ def _notes(before: ProfileReport, after: ProfileReport) -> tuple[str, ...]:
     notes: list[str] = []
     if before.script != after.script:
         notes.append(f"these are two scripts: {before.script} and {after.script}")
+    if before.mode != after.mode:
+        notes.append(f"the times of the one are {before.mode}, those of the other {after.mode}")
     if before.device != after.device:
         notes.append(f"the devices differ: {before.device.name} and {after.device.name}")
     if before.intraop_threads != after.intraop_threads:

@@ -100,8 +100,9 @@ class IterationMark:
 class Trace:
     """A few recorded iterations.
 
-    ``allocations`` are those of the last iteration only, and ``MemoryFact`` is taken at its end: frees of blocks
-    from before the recording are not in the record, so that earlier iterations do not add up.
+    ``allocations`` are those of one iteration only, put at the times of the last one here, and ``MemoryFact`` is
+    taken at its end: frees of blocks from before the recording are not in the record, so that earlier iterations do
+    not add up.
     """
 
     iterations: tuple[IterationMark, ...]

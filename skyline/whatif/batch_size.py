@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 
 from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
+from skyline.interval import Interval
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
 from skyline.predict.sizes import sizes_to_show
@@ -75,11 +77,11 @@ class BatchSize:
             reason = f"batch size {size} does not fit into memory"
         elif verdict is Fit.UNSURE:
             assumptions.append("it may not fit into memory")
-        base_ms = baseline.iteration_ms.value
+        below_ms, above_ms = _unsure_ms(baseline, ratio)
         changed = scenario.changed(
             scaled,
-            below_ms=(ratio.value - ratio.low) * base_ms,
-            above_ms=(ratio.high - ratio.value) * base_ms,
+            below_ms=below_ms,
+            above_ms=above_ms,
             assumptions=tuple(assumptions),
         )
         return replace(changed, peak_bytes=peak, batch_size=size, extrapolated=extrapolated, reason=reason)
@@ -101,6 +103,19 @@ def shown_sizes(baseline: Baseline) -> tuple[int, ...]:
         if size == curve.base
         or (curve.knows(size) and fit(curve.peak_bytes(size), capacity) is not Fit.TOO_LARGE)
     )
+
+
+def _unsure_ms(baseline: Baseline, ratio: Interval) -> tuple[float, float]:
+    """How far the time may lie below and above, beside the uncertainty that the baseline brings by itself.
+
+    A predicted ratio has the baseline's in it: that part is taken out, or it would count twice.
+    """
+    own = baseline.iteration_ms
+    below, above = (ratio.value - ratio.low) * own.value, (ratio.high - ratio.value) * own.value
+    if baseline.profile.prediction is None:
+        return below, above
+    brought = ratio.value * (own.value - own.low), ratio.value * (own.high - own.value)
+    return sqrt(max(0.0, below**2 - brought[0] ** 2)), sqrt(max(0.0, above**2 - brought[1] ** 2))
 
 
 def _how_known(measured: bool, extrapolated: bool, *, predicted: bool) -> str:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from textual.widgets import Footer
+
+from skyline.report.schema import ProfileReport
 
 SIZES = [(80, 24), (120, 40), (120, 26), (160, 50)]
 PANELS = ("whatifs", "lines", "curve", "source")
@@ -102,3 +107,35 @@ async def test_the_lines_of_a_very_wide_screen_have_their_phases_and_a_head(desk
     async with made.app.run_test(size=(220, 50)) as pilot:
         await pilot.pause()
         assert "forward  backward  optimizer     memory       time   share" in made.text
+
+
+LONG = "train_a_small_transformer_with_an_extremely_long_script_name.py"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_a_long_script_name_breaks_no_line(desk, size: tuple[int, int]) -> None:
+    """The basis stands whole on one line, and so does the place of the batch size."""
+
+    def renamed(profile: ProfileReport) -> ProfileReport:
+        path = str(Path(profile.script).with_name(LONG))
+        knob = replace(profile.batch_size.knob, file=path)
+        return replace(profile, script=path, batch_size=replace(profile.batch_size, knob=knob))
+
+    made = desk(alter=renamed)
+    async with made.app.run_test(size=size) as pilot:
+        await pilot.pause()
+        lines = made.text.splitlines()
+        basis = next(line for line in lines if "measured" in line and "14:02" in line)
+        assert "overhead 1.10x" in basis
+        assert "live ●" in lines[0]
+        assert any("Batch size 32" in line and "set in train_a" in line for line in lines)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 50)])
+async def test_the_help_folds_no_line(desk, size: tuple[int, int]) -> None:
+    made = desk()
+    async with made.app.run_test(size=size) as pilot:
+        await pilot.press("question_mark")
+        await pilot.pause()
+        for words in ("take it at once, not after a moment", "letting go rewrites · staged ○: a does"):
+            assert words in made.text

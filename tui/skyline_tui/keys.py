@@ -53,11 +53,11 @@ HELP = """\
   drag             the other bar and the numbers follow at once
   \\[ ]              batch size −1, +1       { }  −10, +10
   b, or digits     type a batch size
-  Enter            take it at once; keys settle by themselves after a moment
+  Enter            take it at once, not after a moment
   Esc              back to the script as it is
 
 [b]Change the code[/b]
-  m                live ●: letting go rewrites the file · staged ○: only apply does
+  m                live ●: letting go rewrites · staged ○: a does
   a                apply the batch size and the checked what-ifs
   u                undo the last apply, byte for byte
   d                show what apply would write
@@ -65,8 +65,8 @@ HELP = """\
 
 [b]Look[/b]
   w l g p          what-ifs, lines, batch sizes, source
-  Space            check a what-if: the checked ones are asked together
-  Enter            explain a what-if · open a line · go to a batch size
+  Space            check a what-if; all checked go together
+  Enter            explain a what-if, open a line, choose a size
   s                sort the lines by time, memory, place
 
 [b]Measure[/b]
@@ -78,6 +78,6 @@ HELP = """\
   exact            the same numbers come out of training
   numerics         results differ by rounding
   convergence      training may go another way: tune it anew
-  ● ○ ?            a batch size that was measured, lies between such, or beyond them
-  !                extrapolated, or does not apply: the reason is beside it
+  ● ○ ?            measured, between measured ones, beyond them
+  !                extrapolated, or does not apply and why
 """

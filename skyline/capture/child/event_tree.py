@@ -6,21 +6,18 @@ import itertools
 import sys
 
 from .context import Cause, Context, Step
-from .flops import convolution
 from .guests import BACKWARD_PREFIX, seat_guests
+from .line_samples import WORTH_SPLITTING_NS
+from .operator_lines import is_mark, is_operator
 from .phases import settle_phases
 from .places import Places
+from .recording_cost import CALL_US, FULL_OPERATOR_US, OPERATOR_US
 from .rows import clipped, coalesced
-from .shapes import Shapes, operator_flops, tensors_of
-from .tree_nodes import is_closure, is_user_span, named, reads_clock, start_ns
+from .shapes import Shapes, operator_flops
+from .tree_nodes import is_closure, is_user_span, named, reads_clock, start_ns, text_of
 
 _STEP_PREFIX = "Optimizer.step#"
 _DEEPEST = 20_000
-
-CALL_COST_US = 0.1
-"""What noting the start or the end of a Python call takes, about; the bare iterations tell how much it was."""
-OPERATOR_COST_US = 1.2
-"""What noting an operator takes, with its stack, shapes and allocations."""
 
 _WORTH_NAMING_NS = 10_000
 """Shorter calls of functions written in C come by the thousand, and stay part of the line's own Python."""
@@ -30,12 +27,16 @@ class EventTree:
     """One recording's tree of Python calls, operators, runtime calls and allocations.
 
     ``boundary`` is the name of the marker that cuts iterations; times are microseconds from the end of the
-    first marker.
+    first marker. ``operator_lines`` are filled from a recording that is ``full``, one with shapes, allocations and
+    the line marker, and asked in one without.
     """
 
-    def __init__(self, roots, boundary, samples=None):
+    def __init__(self, roots, boundary, samples=None, operator_lines=None, full=True):
         self.boundary = boundary
         self._samples = samples
+        self._operator_lines = operator_lines
+        self._full = full
+        self._operator_cost_us = FULL_OPERATOR_US if full else OPERATOR_US
         self._roots = roots
         marks = sorted(named(roots, boundary), key=lambda node: node.start_time_ns)
         self._main_thread = marks[0].start_tid
@@ -149,7 +150,7 @@ class EventTree:
     def _enter_function(self, fields, context, is_own):
         """Phases and modules begin at calls that PyTorch itself makes under known names."""
         callsite = fields.callsite
-        file, function = callsite.file_name.replace("\\", "/"), callsite.function_name
+        file, function = callsite.file_name.replace("\\", "/"), text_of(callsite, "function_name")
         if is_own:
             context.function = None
         elif context.function is None and fields.module is None:
@@ -187,47 +188,77 @@ class EventTree:
         children = node.children
         if self._guests:
             children = [*children, *self._guests.get(getattr(node, "id", None), ())]
-        plain = context
-        for child in sorted(children, key=start_ns):
+        children = sorted(children, key=start_ns)
+        plain, run, numbers, marked, told = context, None, {}, [], None
+        for index, child in enumerate(children):
             fields = child.extra_fields
             kind = type(fields).__name__
             if kind == "_ExtraFields_Allocation":
                 self._allocated(child, fields, context)
                 continue
-            end_ns = child.end_time_ns
-            if kind == "_ExtraFields_PyCCall" and self._is_plain(child, context):
-                if own_line is not None:
-                    line = self._places.line(fields.caller) or line
-                    if plain is context or plain.line != line:
-                        plain = context.on_line(line)
-                noted = not reads_clock(child)
-                self._python(cursor, max(cursor, end_ns), plain, frame, noted=noted, calls=2)
-                cursor = max(cursor, end_ns)
-                continue
-            here = context
             if own_line is not None:
                 caller = getattr(fields, "caller", None)
-                line = (self._places.line(caller) if caller is not None else None) or line
-                here = context.on_line(line)
-            if child.name == self.boundary or is_user_span(child):
+                if caller is not None:
+                    line = self._line_in_frame(caller, numbers, line)
+                elif is_operator(child):
+                    if told is None:
+                        told = self._told_lines(frame, children)
+                    line = told.get(index, line)
+            if kind == "_ExtraFields_PyCCall" and self._is_plain(child, context):
+                if own_line is not None and (plain is context or plain.line != line):
+                    plain = context.on_line(line)
+                end_ns = max(cursor, child.end_time_ns)
+                calls = 0 if reads_clock(child) else 2
+                is_long = end_ns - cursor >= WORTH_SPLITTING_NS
+                if run and run[2] is plain and run[3] is None and not is_long:
+                    # There may be a million of them: they are told together.
+                    run[1], run[4] = end_ns, run[4] + calls
+                else:
+                    self._python_run(run)
+                    run = [cursor, end_ns, plain, frame if is_long else None, calls]
+                cursor = end_ns
+                continue
+            self._python_run(run)
+            run = None
+            here = context if own_line is None else context.on_line(line)
+            if is_user_span(child):
                 self._visit(child, here)
                 continue
+            if own_line is not None and kind == "_ExtraFields_PyCall" and is_mark(fields):
+                marked.append((caller.line_number, child))
             if child.start_time_ns > cursor:
-                self._python(cursor, child.start_time_ns, here, frame, noted=not reads_clock(child))
+                self._python(cursor, child.start_time_ns, here, frame, int(not reads_clock(child)))
             below = here
             if own_line is not None:
                 below = here.copy()
                 below.in_loop_frame = context.in_loop_frame
             self._visit(child, below)
             cursor = max(cursor, child.end_time_ns)
+        self._python_run(run)
         if node.end_time_ns > cursor:
-            rest = context
-            if line is not None:
-                rest = context.on_line(line)
-            self._python(cursor, node.end_time_ns, rest, frame, noted=not reads_clock(node))
+            rest = context if line is None else context.on_line(line)
+            self._python(cursor, node.end_time_ns, rest, frame, int(not reads_clock(node)))
+        if marked and self._operator_lines is not None:
+            self._operator_lines.learn_call(frame, marked, self._iteration_of)
+
+    def _line_in_frame(self, caller, numbers, line):
+        """The number of the line from which a frame of the person's calls; ``numbers`` holds those seen in it."""
+        at = caller.line_number
+        if at not in numbers:
+            numbers[at] = self._places.line(caller)
+        return line if numbers[at] is None else numbers[at]
+
+    def _told_lines(self, frame, children):
+        """The lines of the operators among the children of a frame, by their place among them."""
+        if self._full or self._operator_lines is None:
+            return {}
+        return self._operator_lines.tell_call(frame, children, self._iteration_of, self._places)
+
+    def _iteration_of(self, node):
+        return self.iteration_at(self.microseconds(node.start_time_ns))
 
     def _is_plain(self, call, context):
-        """Whether a call is part of its line's own Python: there may be a million of them."""
+        """Whether a call is part of its line's own Python."""
         return (
             not call.children
             and (context.function is not None or call.end_time_ns - call.start_time_ns < _WORTH_NAMING_NS)
@@ -265,7 +296,8 @@ class EventTree:
         cause = next((self._causes[n] for n in numbers if n >= 0 and n in self._causes), None)
         if cause is not None:
             cause.got_gradient()
-            self._count_convolution(node, cause)
+            if self._full and cause.records:
+                self._shapes.count_convolution(node, cause.records[-1])
         elif "AccumulateGrad" in node.name:
             cause = self._last_cause
         self._last_cause = cause
@@ -311,9 +343,11 @@ class EventTree:
             cursor = call.end_time_ns
         record = self._operator(name, cursor, node.end_time_ns, context) or record
         if record is not None:
-            record["recording_us"] = (inner + 1) * OPERATOR_COST_US
-            record["flops"] = operator_flops(node)
-            record["shape"] = self._shape(node)
+            record["recording_us"] = (inner + 1) * self._operator_cost_us
+            record["whole"] = True
+            if self._full:
+                record["flops"] = operator_flops(node)
+                record["shape"] = self._shape(node)
 
     def _shape(self, node):
         shown = node
@@ -352,26 +386,6 @@ class EventTree:
                 self._causes[fields.sequence_number] = cause
             waiting.extend(here.children)
 
-    def _count_convolution(self, node, cause):
-        """A forward convolution's notes lack its output; the backward shows it, as the gradient that comes in."""
-        if "Convolution" not in node.name or not cause.records:
-            return
-        waiting = list(node.children)
-        while waiting:
-            child = waiting.pop()
-            if child.name == "aten::convolution_backward":
-                shapes, _ = tensors_of(child)
-                if len(shapes) < 3:
-                    return
-                transposed = child.extra_fields.inputs[7] is True
-                size = convolution(shapes[0], shapes[2], transposed, shapes[1])
-                record = cause.records[-1]
-                if not record["flops"]:
-                    record["flops"] = size
-                    self._shapes.correct(record["shape"], size)
-                return
-            waiting.extend(child.children)
-
     def _visit_thread(self, node):
         """Threads beside the main one (autograd's, a communication library's): their outermost operators."""
         waiting = [node]
@@ -389,7 +403,11 @@ class EventTree:
 
     # Rows.
 
-    def _python(self, start_ns, end_ns, context, frame=None, noted=True, calls=1):
+    def _python_run(self, run):
+        if run:
+            self._python(*run)
+
+    def _python(self, start_ns, end_ns, context, frame=None, calls=1):
         """Interpreter time; in a ``frame`` of the person's a long stretch without calls has lines of its own."""
         if frame is not None and self._samples is not None:
             path = self._places.user_path(frame.file_name)
@@ -402,7 +420,7 @@ class EventTree:
                     here.call_line = here.line
                 self._python(start, end, here)
                 start_ns = end
-        cost_us = calls * CALL_COST_US if noted else 0.0
+        cost_us = calls * CALL_US
         if self._continues(start_ns, end_ns, context):
             # A loop of small calls has millions of stretches: they are one row at once.
             last = self._records[-1]
@@ -463,6 +481,7 @@ class EventTree:
             "recording_us": 0.0,
             "root_call": context.root_call,
             "grad": False,
+            "whole": False,
         }
         self._records.append(record)
         return record

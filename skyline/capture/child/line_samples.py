@@ -8,7 +8,7 @@ import time
 from bisect import bisect_left
 
 _EVERY_S = 0.005
-_WORTH_SPLITTING_NS = 2_000_000
+WORTH_SPLITTING_NS = 2_000_000
 """A shorter stretch without any call is left on the line of the call that follows."""
 
 
@@ -23,6 +23,8 @@ class LineSamples:
         self._rows = []
         self._over = threading.Event()
         self._thread = None
+        self.told = False
+        """Whether any stretch was divided by what was seen."""
 
     def start(self):
         """Watch the calling thread, from now on or again."""
@@ -53,7 +55,7 @@ class LineSamples:
 
         ``path_of`` resolves file names. Empty where there is no sample of that function or the stretch is short.
         """
-        if end_ns - start_ns < _WORTH_SPLITTING_NS:
+        if end_ns - start_ns < WORTH_SPLITTING_NS:
             return []
         first = bisect_left(self._rows, (start_ns,))
         last = bisect_left(self._rows, (end_ns,))
@@ -72,4 +74,5 @@ class LineSamples:
             else:
                 found.append((cursor, end, line))
             cursor = end
+        self.told = self.told or bool(found)
         return found

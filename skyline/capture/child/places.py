@@ -7,6 +7,7 @@ import re
 import sys
 
 from . import user_code
+from .tree_nodes import text_of
 
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (\w+)")
 _LIBRARIES = re.compile(r"(?:site|dist)-packages/(.*)$")
@@ -45,7 +46,7 @@ class Places:
         path = self.user_path(frame.file_name)
         if path is None:
             return None
-        return self.numbered(path, frame.line_number, frame.function_name)
+        return self.numbered(path, frame.line_number, text_of(frame, "function_name"))
 
     def numbered(self, path, number, function):
         """The number of a line of the person's by its file and number."""
@@ -77,7 +78,7 @@ class Places:
 
     def function(self, callsite):
         """The number of a library function, None for plumbing that only passes the call on."""
-        key = (callsite.file_name, callsite.function_name)
+        key = (callsite.file_name, text_of(callsite, "function_name"))
         if key not in self._dotted:
             file, name = key
             file = file.replace("\\", "/")

@@ -11,6 +11,8 @@ import threading
 import traceback
 import types
 
+from . import user_code
+
 
 def compile_script(request):
     """(code, None), or (None, problem) where the script is not valid Python."""
@@ -84,14 +86,19 @@ def _describe(error, path):
         trail = trail.tb_next
     rows = [row for row in traceback.extract_tb(trail) if not row.filename.startswith(own)]
     text = "".join(_without_frames_of(own, traceback.TracebackException(type(error), error, trail)).format())
-    last = rows[-1] if rows else None
+    # Where a library raised, the line of the person's that called it is the one to look at.
+    own_rows = [row for row in rows if user_code.is_user_file(row.filename)]
+    last = (own_rows or rows or [None])[-1]
     file, line = (last.filename, last.lineno) if last else (path, 0)
     if isinstance(error, SyntaxError) and error.filename:
         file, line = error.filename, error.lineno or 0
+    named = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return {
         "kind": type(error).__name__,
-        "message": f"{type(error).__name__}: {error}" if str(error) else type(error).__name__,
+        "message": str(error) if hasattr(error, "skyline_hint") else named,
         "traceback": text,
         "file": file,
         "line": line,
+        # Given where not the script failed but what runs it.
+        "hint": getattr(error, "skyline_hint", ""),
     }

@@ -29,7 +29,7 @@ def coalesced(records):
         if (
             before is not None
             and record["kind"] in ("python", "data")
-            and record["shape"] == before["shape"] == -1
+            and not (record["whole"] or before["whole"])
             and all(before[key] == record[key] for key in _SAME)
             and record["start_us"] - (before["start_us"] + before["duration_us"]) < 0.002
         ):

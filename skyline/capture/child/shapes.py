@@ -34,6 +34,25 @@ class Shapes:
             key = list(self._rows)[number]
             self._rows[key] = (number, flops_of_row)
 
+    def count_convolution(self, node, record):
+        """A forward convolution's notes lack its output; the backward shows it, as the gradient that comes in."""
+        if "Convolution" not in node.name:
+            return
+        waiting = list(node.children)
+        while waiting:
+            child = waiting.pop()
+            if child.name == "aten::convolution_backward":
+                shapes, _ = tensors_of(child)
+                if len(shapes) < 3:
+                    return
+                transposed = child.extra_fields.inputs[7] is True
+                size = flops.convolution(shapes[0], shapes[2], transposed, shapes[1])
+                if not record["flops"]:
+                    record["flops"] = size
+                    self.correct(record["shape"], size)
+                return
+            waiting.extend(child.children)
+
     def number(self, node):
         """The number of an operator's row; -1 where it was called without tensors."""
         inputs, dtypes = tensors_of(node)

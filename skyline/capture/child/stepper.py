@@ -13,7 +13,7 @@ from . import device_memory, facts, imported, memory, styles, user_code
 from .evaluation import EvaluationReplay
 from .line_marker import LineMarker
 from .observer import Observer
-from .recorder import Recorder
+from .recordings import Recordings
 from .warm_up import WarmUp
 
 # Kept from before the script could put something else in their place.
@@ -46,7 +46,7 @@ class Stepper:
         self._alive_at = 0.0
         self._frames = []
         self._loop = None
-        self._recorder = None
+        self._recordings = None
         self._record_path = ""
         self.began = _clock()
         self.boundaries = 0
@@ -62,8 +62,11 @@ class Stepper:
             self.evaluation.install()
 
     def ended(self):
-        """What was seen until the script came to its end."""
+        """What was seen until the script came to its end; what was recorded by then is kept."""
         observer = self.observer
+        if self._recordings is not None:
+            self._recordings.end(self._loop)
+            self._write(self._recordings)
         return {
             "boundaries": self.boundaries,
             "optimizers": len(observer.optimizers),
@@ -149,19 +152,39 @@ class Stepper:
         self._wait(frame)
 
     def _recording(self, frame, ended):
-        self._recorder.mark()
-        if self._recorder.remaining:
+        recordings = self._recordings
+        recordings.mark()
+        if recordings.remaining:
             self._show_life(ended)
             return
         with self._showing_life():
-            recording = self._recorder.stop(self._loop)
-            recording["memory"] = live = memory.live_tensors(self._device(), self._optimizers())
-            recording["peak_bytes"] = memory.peak(live, recording["trace"]["allocations"])
-            recording["device_memory"] = device_memory.device_memory(self._device())
-            self._recorder.write(recording, self._record_path)
+            has_more = recordings.stop(self._loop)
+            if recordings.is_full:
+                live = memory.live_tensors(self._device(), self._optimizers())
+                recordings.note_memory(live, device_memory.device_memory(self._device()))
+            if not has_more:
+                self._write(recordings)
+        if has_more:
+            recordings.start()
+            return
+        self._recordings = None
         self._channel.send("recorded", path=self._record_path, facts=self._facts())
-        self._recorder = None
         self._wait(frame)
+
+    def _write(self, recordings):
+        """A disk that is full is no fault of the script's: the parent is told, and ends the run."""
+        try:
+            recordings.write(self._record_path)
+        except OSError as error:
+            self._channel.send(
+                "failed",
+                message=f"The recording cannot be written to the temporary folder: {error.strerror or error}",
+                traceback="",
+                file="",
+                line=0,
+                hint="Set TMPDIR to a folder with more room.",
+            )
+            self._channel.next_command()
 
     @contextlib.contextmanager
     def _showing_life(self):
@@ -196,10 +219,10 @@ class Stepper:
         else:
             self._mode = self._recording
             self._record_path = command["path"]
-            self._recorder = Recorder(
-                self._device(), command["stacks"], self._line_marker, command["iterations"]
+            self._recordings = Recordings(
+                self._device(), self._line_marker, command["full"], command["iterations"], command["stacks"]
             )
-            self._recorder.start()
+            self._recordings.start()
 
     # The loop: the innermost frame of the person's that lives from one iteration to the next.
 

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+
 _CLOCKS = ("perf_counter", "monotonic", "function time>", "thread_time", "process_time")
 """A loop that waits for the clock takes as long as it does, however slow recording makes its calls."""
+
+
+def text_of(thing, attribute):
+    """A text of a node's or frame's; empty where what it was read from is gone, as with code that ran once."""
+    try:
+        return getattr(thing, attribute)
+    except UnicodeDecodeError:
+        return ""
 
 
 def is_closure(fields):
@@ -14,7 +24,12 @@ def is_closure(fields):
 
 def reads_clock(node):
     """Whether a call asks what time it is."""
-    return any(clock in node.name for clock in _CLOCKS)
+    return _is_of_a_clock(text_of(node, "name"))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_of_a_clock(name):
+    return any(clock in name for clock in _CLOCKS)
 
 
 def is_user_span(node):
@@ -33,6 +48,6 @@ def named(nodes, name):
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
-        if node.name == name:
+        if text_of(node, "name") == name:
             yield node
         waiting.extend(node.children)

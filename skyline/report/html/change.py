@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from skyline import units
 from skyline.report.schema import EstimateReport, WhatIfReport
-from skyline.report.text.whatifs import choice_name
+from skyline.report.text.whatifs import choice_name, memory_change
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class ChangeRow:
     whisker_start: float
     whisker_width: float
     faster: bool
+    verdict: str
+    """``good``, ``bad``, or empty where the speed rounds to none."""
 
 
 def change_rows(report: WhatIfReport) -> tuple[ChangeRow, ...]:
@@ -58,7 +60,6 @@ def _row(estimate: EstimateReport, report: WhatIfReport, reach: float, *, combin
     gain = _gain(estimate)
     start, end = _track(min(0.0, gain), reach), _track(max(0.0, gain), reach)
     low, high = _track(gain - spread, reach), _track(gain + spread, reach)
-    memory = estimate.peak_bytes.value - baseline.peak_bytes.value
     return ChangeRow(
         name="together" if combined else choice_name(estimate),
         story=_story(estimate, combined=combined),
@@ -68,7 +69,7 @@ def _row(estimate: EstimateReport, report: WhatIfReport, reach: float, *, combin
         iteration=units.format_ms_interval(time),
         throughput=_throughput(estimate),
         speed=units.format_ratio(estimate.speedup),
-        memory=units.format_bytes_delta(memory),
+        memory=memory_change(estimate, baseline),
         semantics=estimate.semantics,
         basis=estimate.basis,
         extrapolated=estimate.extrapolated,
@@ -77,6 +78,7 @@ def _row(estimate: EstimateReport, report: WhatIfReport, reach: float, *, combin
         whisker_start=low,
         whisker_width=round(high - low, 2),
         faster=gain < 0,
+        verdict="" if units.format_ratio(estimate.speedup) == "1.00x" else "good" if gain < 0 else "bad",
     )
 
 

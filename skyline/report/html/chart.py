@@ -24,6 +24,9 @@ class Box:
     bottom: int
 
 
+_LONG = 10_000
+"""Where an axis goes over to the next unit: it has room for five digits."""
+
 BOX = Box(width=540, height=270, left=52, right=16, top=24, bottom=40)
 
 
@@ -72,6 +75,8 @@ class _Series:
     title: str
     scale: units.Scale
     of: Callable[[CurvePointReport], Interval]
+    scale_of: Callable[[tuple[float]], units.Scale]
+    """The scale that suits one value alone: what is said of a point must not round to nothing."""
 
 
 def charts(report: ProfileReport) -> tuple[Chart, ...]:
@@ -80,9 +85,9 @@ def charts(report: ProfileReport) -> tuple[Chart, ...]:
     if len(points) < 2:
         return ()
     rate = units.rate_scale(point.throughput.value for point in points)
-    size = units.byte_scale(point.peak_bytes.value for point in points)
-    throughput = _Series("Throughput", rate, lambda point: point.throughput)
-    memory = _Series("Peak memory", size, lambda point: point.peak_bytes)
+    size = _byte_axis([point.peak_bytes.value for point in points])
+    throughput = _Series("Throughput", rate, lambda point: point.throughput, units.rate_scale)
+    memory = _Series("Peak memory", size, lambda point: point.peak_bytes, units.byte_scale)
     capacity = report.memory.capacity_bytes
     return (
         _chart(throughput, points, report, None),
@@ -111,14 +116,19 @@ def _chart(
     middles = [(at, y(series.of(point).value)) for at, point in zip(xs, points, strict=True)]
     highs = [f"{at},{y(series.of(point).high)}" for at, point in zip(xs, points, strict=True)]
     lows = [f"{at},{y(series.of(point).low)}" for at, point in zip(xs, points, strict=True)]
-    now = report.batch_size.value
+    now, predicted = report.batch_size.value, report.mode == "predicted"
     measured = [point.batch_size for point in points if point.measured]
     return Chart(
         title=series.title,
         unit=series.scale.unit,
         summary=_summary(series, points),
         dots=tuple(
-            Dot(*middle, point_basis(point), _label(series, point), point.batch_size == now)
+            Dot(
+                *middle,
+                point_basis(point, predicted=predicted),
+                _label(series, point, predicted=predicted),
+                point.batch_size == now,
+            )
             for middle, point in zip(middles, points, strict=True)
         ),
         solid=_segments(middles, points, extrapolated=False),
@@ -126,7 +136,7 @@ def _chart(
         band=f"M{' L'.join(highs)} L{' L'.join(reversed(lows))} Z",
         outside=_outside(x, measured, points),
         x_ticks=_x_ticks(points, x),
-        y_ticks=tuple(Tick(y(value / factor), f"{value:g}") for value in y_values),
+        y_ticks=tuple(Tick(y(value / factor), tick_label(value, y_values[-1])) for value in y_values),
         now_x=x(now) if now is not None and points[0].batch_size <= now <= points[-1].batch_size else None,
         limit=Tick(y(limit), f"device memory {units.format_bytes(limit)}") if limit and shows_limit else None,
     )
@@ -140,6 +150,17 @@ def nice_ticks(top: float, count: int = 5) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * multiple for multiple in (1, 2, 5, 10) if power * multiple >= rough * 0.999)
     return [round(step * index, 12) for index in range(math.ceil(top / step - 1e-9) + 1)]
+
+
+def tick_label(value: float, top: float) -> str:
+    """The number on an axis that goes up to ``top``, in thousands where its digits would not fit."""
+    return f"{value / 1000:g}k" if value and top >= 100_000 else f"{value:g}"
+
+
+def _byte_axis(values: Sequence[float]) -> units.Scale:
+    """The unit of the smallest value, so that none is nothing; of the largest where that makes long numbers."""
+    smallest = units.byte_scale([min(values)])
+    return smallest if max(values) * smallest.factor < _LONG else units.byte_scale(values)
 
 
 def _x_scale(points: Sequence[CurvePointReport]) -> Callable[[float], float]:
@@ -160,7 +181,7 @@ def _x_ticks(points: Sequence[CurvePointReport], x: Callable[[float], float]) ->
     ticks: list[Tick] = []
     for point in sorted(points, key=lambda point: (not point.measured, point.batch_size)):
         at = x(point.batch_size)
-        if all(abs(at - tick.at) >= 30 for tick in ticks):
+        if all(abs(at - tick.at) >= 34 for tick in ticks):
             ticks.append(Tick(at, str(point.batch_size)))
     return tuple(ticks)
 
@@ -192,13 +213,16 @@ def _segments(
     return " ".join(path)
 
 
-def _label(series: _Series, point: CurvePointReport) -> str:
-    return f"batch {point.batch_size}: {series.scale.interval(series.of(point))}, {point_basis(point)}"
+def _label(series: _Series, point: CurvePointReport, *, predicted: bool) -> str:
+    value = series.of(point)
+    scale = series.scale_of((value.value,))
+    return f"batch {point.batch_size}: {scale.interval(value)}, {point_basis(point, predicted=predicted)}"
 
 
 def _summary(series: _Series, points: Sequence[CurvePointReport]) -> str:
     first, last = points[0], points[-1]
+    start, end = series.of(first).value, series.of(last).value
     return (
-        f"{series.title} from {series.scale.text(series.of(first).value)} at batch size {first.batch_size} "
-        f"to {series.scale.text(series.of(last).value)} at {last.batch_size}"
+        f"{series.title} from {series.scale_of((start,)).text(start)} at batch size {first.batch_size} "
+        f"to {series.scale_of((end,)).text(end)} at {last.batch_size}"
     )

@@ -85,7 +85,7 @@ def cost_table(report: ProfileReport, base: Path, anchors: frozenset[tuple[str, 
     ]
     sums: list[CostRow] = []
     if others:
-        sums.append(row(others, f"{len(others)} more lines"))
+        sums.append(row(others, f"{len(others)} more line{'s' if len(others) > 1 else ''}"))
     if rest:
         sums.append(row(rest, "unattributed: no line of yours was responsible"))
     sums.append(row(lines + rest, "iteration"))

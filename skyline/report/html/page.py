@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from skyline import units
+from skyline.interval import Interval
 from skyline.report.basis import (
     basis_parts,
     batch_size_remark,
@@ -20,6 +21,7 @@ from skyline.report.basis import (
     iteration_remark,
     measured_range,
     memory_remark,
+    prediction_basis,
 )
 from skyline.report.headline import headline
 from skyline.report.html.bar import bars
@@ -62,10 +64,11 @@ def render(
         report=report,
         title=command_line(report),
         headline=headline(report),
-        basis=basis_parts(report),
+        basis=_sentence(" · ".join(basis_parts(report))),
+        prediction_basis=prediction_basis(report),
         iteration_remark=iteration_remark(report),
-        iteration=units.format_ms_interval(report.iteration_ms),
-        throughput=units.format_throughput_interval(report.throughput) if report.throughput else "",
+        iteration=_figure(units.time_scale((report.iteration_ms.value,)), report.iteration_ms),
+        throughput=_throughput(report),
         peak=units.format_bytes(memory.peak_bytes.value),
         capacity=units.format_bytes(memory.capacity_bytes) if memory.capacity_bytes else "",
         replay_error=units.format_share(report.replay_error),
@@ -73,7 +76,7 @@ def render(
         charts=charts(report),
         box=BOX,
         memory=memory_chart(report, base),
-        measured_range=measured_range(report.curve),
+        measured_range=_sentence(measured_range(report.curve)),
         memory_remark=memory_remark(report),
         knob=_knob(report, base),
         costs=cost_table(report, base, anchors(report, listed, base)),
@@ -105,6 +108,22 @@ def embedded(report: ProfileReport, whatifs: WhatIfReport | None) -> Markup:
 def _knob(report: ProfileReport, base: Path) -> str:
     knob = report.batch_size.knob
     return batch_size_remark(report, place(knob.file, knob.line, base) if knob is not None else "")
+
+
+def _figure(scale: units.Scale, value: Interval) -> tuple[str, str, str]:
+    """A number, its unit, and its spread, which may stand on a line of its own."""
+    return scale.number(value.value), scale.unit, scale.spread(value).strip()
+
+
+def _throughput(report: ProfileReport) -> tuple[str, str, str]:
+    if report.throughput is None:
+        return "unknown", "", "no batch dimension was seen"
+    return _figure(units.rate_scale((report.throughput.value,)), report.throughput)
+
+
+def _sentence(text: str) -> str:
+    """With a capital at its start, the rest as it is."""
+    return text[:1].upper() + text[1:]
 
 
 @cache

@@ -11,7 +11,8 @@ from skyline import units
 from skyline.report.basis import when
 from skyline.report.diff import DiffReport, LineChange, SideReport
 from skyline.report.place import shown_from
-from skyline.report.text.page import GUTTER, Column, Page, column_width
+from skyline.report.text.lines import place_column
+from skyline.report.text.page import GUTTER, INDENT, Column, Page, column_width
 
 SHOWN = 10
 _STYLES = {"faster": "bold green", "slower": "bold red", "within noise": "bold"}
@@ -23,7 +24,7 @@ def render_diff(report: DiffReport, console: Console, *, base: Path | None = Non
     page = Page.on(console, shown_from(base, report.after.script, files))
     page.blank()
     for name, side in (("before", report.before), ("after", report.after)):
-        page.line(page.text(f"{name:<8}", "dim"), page.text(_side(side)))
+        page.hanging(Text.assemble(" " * INDENT, page.text(f"{name:<8}", "dim")), _side(side))
     page.blank()
     _render_verdict(report, page)
     page.blank()
@@ -106,7 +107,7 @@ def _render_lines(report: DiffReport, page: Page) -> None:
     titles = ("before", "after", "change")
     taken = [column_width(title, [row[i] for row in numbers]) + GUTTER for i, title in enumerate(titles)]
     room = page.width - sum(taken) - GUTTER
-    place_width = min(max(len(_place(line, page, 999).plain) for line in shown), max(14, int(room * 0.4)))
+    place_width = place_column([_place(line, page, 999).cell_len for line in shown], room)
     rows = [
         (_place(line, page, place_width), page.cut(line.source.strip(), room - place_width), *cells)
         for line, cells in zip(shown, numbers, strict=True)

@@ -11,10 +11,12 @@ from skyline.report.text.page import Page
 
 
 def render_header(report: ProfileReport, page: Page) -> None:
-    """The basis line and the headline numbers."""
+    """The headline numbers and what they rest on; a prediction's basis follows its numbers."""
     basis = " · ".join(basis_parts(report))
     title = Text.assemble(page.text("Skyline", "bold cyan"), "   ", page.text(command_line(report), "bold"))
-    if title.cell_len + 3 + len(page.glyphs.text(basis)) <= page.width:
+    if report.mode == "predicted":
+        page.line(title)
+    elif title.cell_len + 3 + len(page.glyphs.text(basis)) <= page.width:
         page.line(title, Text("   "), page.text(basis, "dim"))
     else:
         page.line(title)
@@ -22,6 +24,8 @@ def render_header(report: ProfileReport, page: Page) -> None:
     page.blank()
     for row in _packed(_figures(report, page), page.width):
         page.line(*row)
+    if report.mode == "predicted":
+        page.paragraph(basis, style="dim")
     if remark := iteration_remark(report):
         page.paragraph(remark, style="dim")
     if remark := memory_remark(report):

@@ -19,6 +19,7 @@ _PARTS = (
 )
 # Where room is short, a phase with less than this share of the iteration gets no column of its own.
 _NARROW_SHARE = 0.03
+_LEAST_SOURCE = 20
 _SHORT = {"forward": "fwd", "backward": "bwd", "optimizer": "optim"}
 
 
@@ -53,8 +54,7 @@ def render_lines(report: ProfileReport, page: Page, shown: int = SHOWN) -> None:
     titles = [scale.unit, "share", *titles]
     taken = [column_width(title, [cells[i] for cells in numbers]) + GUTTER for i, title in enumerate(titles)]
     room = page.width - sum(taken) - GUTTER
-    longest = max(len(page.place(line.file, line.line, 999).plain) for line in dear)
-    place_width = min(longest, max(14, int(room * 0.4)))
+    place_width = place_column([page.place(line.file, line.line, 999).cell_len for line in dear], room)
     source_width = max(8, room - place_width)
 
     names: list[tuple[Text, Text]] = [
@@ -68,13 +68,19 @@ def render_lines(report: ProfileReport, page: Page, shown: int = SHOWN) -> None:
         names.append(
             (
                 page.text("unattributed", "dim"),
-                page.cut("no line of yours was responsible", source_width, "dim"),
+                page.cut("no line of yours", source_width, "dim"),
             )
         )
     names.append((page.text("iteration"), Text("")))
     columns = (Column("", "left"), Column("", "left"), *(Column(title) for title in titles))
     rows = [(*name, *cells) for name, cells in zip(names, numbers, strict=True)]
     page.table(columns, rows, sums=len(sums) + 1)
+
+
+def place_column(widths: list[int], room: int) -> int:
+    """How wide the places stand: whole where that leaves some source beside them, else less than half the room."""
+    whole = [width for width in widths if width <= room - _LEAST_SOURCE]
+    return min(max(widths), max(14, int(room * 0.4), *whole))
 
 
 def _shows(value_ms: float, scale: units.Scale, least_ms: float = 0.0) -> bool:

@@ -25,8 +25,8 @@ def find_line(report: ProfileReport, place: str) -> LineReport:
         if line.file and line.line == int(number) and _is_file(line.file, wanted):
             return line
     raise UsageError(
-        f"Nothing was billed to line {number} of {Path(wanted).name}",
-        hint="The dearest lines are in `skyline show`; all of them are in its --json.",
+        f"No time went to line {number} of {Path(wanted).name}",
+        hint="`skyline show` lists the costliest lines, its --json all of them.",
     )
 
 
@@ -46,18 +46,19 @@ def render_line(report: ProfileReport, line: LineReport, page: Page) -> None:
     )
     for remark in _remarks(line):
         page.paragraph(remark, style="dim")
-    if line.parts:
+    parts = [part for part in line.parts if scale.number(part.self_ms).strip("0.")]
+    if parts:
         page.blank()
         page.title("Of which", f"{scale.unit} per iteration")
         room = page.width - 16
-        callees = min(max(len(part.callee) for part in line.parts), room // 2)
+        callees = min(max(len(part.callee) for part in parts), room // 2)
         rows: list[tuple[Text, ...]] = [
             (
                 page.text(scale.number(part.self_ms)),
                 page.shortened(part.module, room - callees),
                 page.shortened(part.callee, callees),
             )
-            for part in line.parts
+            for part in parts
         ]
         page.table((Column(scale.unit), Column("module", "left"), Column("calls", "left")), rows)
 
@@ -65,18 +66,24 @@ def render_line(report: ProfileReport, line: LineReport, page: Page) -> None:
 def _remarks(line: LineReport) -> list[str]:
     found: list[str] = []
     if line.calls:
-        found.append(f"the iteration comes to it {units.format_count(line.calls)} times")
+        found.append(f"runs {_times(line.calls)} per iteration")
     if line.frequency < _ALWAYS:
         found.append(f"ran in {units.format_share(line.frequency)} of the recorded iterations only")
     if line.gpu_ms > 0:
-        found.append(f"its kernels keep the GPU busy for {line.gpu_ms:.3g} ms, beside the times above")
+        found.append(
+            f"its kernels keep the GPU busy for {units.format_ms(line.gpu_ms)}, beside the times above"
+        )
     if line.flops:
-        found.append(f"{line.flops / 1e9:.3g} billion operations, forward and backward")
+        found.append(f"{line.flops / 1e9:.3g} billion floating-point operations, forward and backward")
     if line.activation_bytes:
         found.append(f"keeps {units.format_bytes(line.activation_bytes)} for its backward work")
     if line.peak_bytes:
-        found.append(f"had taken {units.format_bytes(line.peak_bytes)} of what was live at the memory peak")
+        found.append(f"holds {units.format_bytes(line.peak_bytes)} when memory is at its peak")
     return found
+
+
+def _times(count: float) -> str:
+    return "once" if count == 1 else f"{units.format_count(count)} times"
 
 
 def _is_file(path: str, wanted: str) -> bool:

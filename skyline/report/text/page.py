@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,10 @@ PHASE_STYLES = {
 }
 INDENT = 1
 GUTTER = 2
+_GLUED = re.compile(r"(?<=\d) (?=(?:[µm]?s|[kMGT]?B|samples/s)\b|%)")
+"""The space between a number and its unit, where no line may end."""
+_GLUE = "\ue000"
+"""Stands for that space while text is wrapped: any white space would be a place to break."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +121,10 @@ class Page:
     def hanging(self, lead: Text, text: str, style: str = "") -> None:
         """Running text behind ``lead``, its further lines set in under the first."""
         room = max(20, self.console.width - lead.cell_len - INDENT)
-        body = Text(self.glyphs.text(text), style=style)
+        body = Text(_GLUED.sub(_GLUE, self.glyphs.text(text)), style=style)
         for index, wrapped in enumerate(body.wrap(self.console, room)):
             wrapped.rstrip()
+            wrapped.plain = wrapped.plain.replace(_GLUE, " ")
             start = lead if index == 0 else Text(" " * lead.cell_len)
             self.console.print(Text.assemble(start, wrapped), soft_wrap=True)
 

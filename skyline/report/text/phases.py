@@ -57,12 +57,12 @@ def _render_memory(report: ProfileReport, page: Page) -> None:
     if named:
         page.paragraph(f"peak memory: {', '.join(named)}", style="dim")
     lines = [
-        f"{page.place(line.file, line.line, 40).plain} {units.format_bytes(line.size_bytes)}"
+        f"{page.place(line.file, line.line, 40).plain} ({units.format_bytes(line.size_bytes)})"
         for line in report.memory.at_peak
         if line.file
     ]
     if lines:
-        page.paragraph(f"most of it at the peak by: {', '.join(lines[:_AT_PEAK])}", style="dim")
+        page.paragraph(f"most of it taken at {', '.join(lines[:_AT_PEAK])}", style="dim")
 
 
 def apportion(values: list[float], decimals: int) -> list[float]:

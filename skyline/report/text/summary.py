@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from skyline.report.basis import prediction_basis
 from skyline.report.place import shown_from
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.report.text.curve import render_curve
@@ -58,11 +59,15 @@ def render(
     if report.findings:
         page.blank()
         render_findings(report, page)
-    if report.notes:
-        page.blank()
-        page.title("Notes")
-        for note in report.notes:
-            page.paragraph(note, bullet=page.glyphs.bullet)
+    for title, remarks in (
+        ("Notes", report.notes),
+        ("What the prediction rests on", prediction_basis(report)),
+    ):
+        if remarks:
+            page.blank()
+            page.title(title)
+        for remark in remarks:
+            page.paragraph(remark, bullet=page.glyphs.bullet)
     render_effects(report, page)
     if saved is not None and (saved.profile or saved.html):
         page.blank()

@@ -13,12 +13,20 @@ _SEMANTICS = {
     "numerics": "numerics: rounding differs",
     "convergence": "convergence: training takes another course",
 }
+_SAME = 1e-4
+"""Share of the peak below which a change of memory is none."""
 _STYLES = {"exact": "green", "numerics": "yellow", "convergence": "yellow"}
 
 
 def choice_name(estimate: EstimateReport) -> str:
     """``amp=bf16``, as it is typed on a command line."""
     return f"{estimate.name}={estimate.value}" if estimate.value else estimate.name
+
+
+def memory_change(estimate: EstimateReport, baseline: BaselineReport) -> str:
+    """``-1.1 GB``; ``same`` also for the odd bytes by which two models of the same memory may differ."""
+    change = estimate.peak_bytes.value - baseline.peak_bytes.value
+    return units.format_bytes_delta(change if abs(change) > _SAME * baseline.peak_bytes.value else 0)
 
 
 def render_estimates(
@@ -56,14 +64,35 @@ def _render_table(estimates: list[EstimateReport], report: WhatIfReport, page: P
     titles = ["", f"{time.unit}", "speed", "peak memory", "results", "basis"]
     cells = [_numbers(estimate, baseline, time, page) for estimate in shown]
     taken = [column_width(title, [row[i] for row in cells]) + GUTTER for i, title in enumerate(titles[1:])]
-    room = max(12, page.width - sum(taken))
+    longest = max(len(choice_name(estimate)) for estimate in estimates)
+    # A name is what a person types: before one is cut, the last column goes below the table.
+    below = longest + sum(taken) > page.width
+    room = max(12, page.width - sum(taken[:-1] if below else taken))
     names = [page.shortened(choice_name(estimate), room, "bold") for estimate in estimates]
     if len(shown) > len(estimates):
         names.append(page.text("together", "bold"))
     columns = (Column("", "left"), Column(titles[1]), Column(titles[2]), Column(titles[3]),
                Column(titles[4], "left"), Column(titles[5], "left"))  # fmt: skip
     rows = [(name, *row) for name, row in zip(names, cells, strict=True)]
+    if below:
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     page.table(columns, rows, sums=len(shown) - len(estimates))
+    if below:
+        page.paragraph(_bases(estimates), style="dim")
+
+
+def _basis(estimate: EstimateReport) -> str:
+    return "extrapolated" if estimate.extrapolated else estimate.basis
+
+
+def _bases(estimates: list[EstimateReport]) -> str:
+    """``basis: cpu-measured for num_workers=2, fused_optimizer · model-only for amp=bf16``; short where one has all."""
+    named: dict[str, list[str]] = {}
+    for estimate in estimates:
+        named.setdefault(_basis(estimate), []).append(choice_name(estimate))
+    if len(named) == 1:
+        return f"basis: {next(iter(named))}"
+    return "basis: " + " · ".join(f"{basis} for {', '.join(names)}" for basis, names in named.items())
 
 
 def _numbers(
@@ -71,13 +100,12 @@ def _numbers(
 ) -> tuple[Text, ...]:
     signed = time.change_with_spread(estimate.change_ms)
     better = "green" if estimate.speedup > 1.0005 else "red" if estimate.speedup < 0.9995 else ""
-    basis = "extrapolated" if estimate.extrapolated else estimate.basis
     return (
         page.text(signed, better),
         page.text(units.format_ratio(estimate.speedup), better),
-        page.text(units.format_bytes_delta(estimate.peak_bytes.value - baseline.peak_bytes.value)),
+        page.text(memory_change(estimate, baseline)),
         page.text(estimate.semantics, _STYLES[estimate.semantics]),
-        page.text(basis, "dim"),
+        page.text(_basis(estimate), "dim"),
     )
 
 

@@ -8,10 +8,12 @@ import pytest
 from skyline.analysis.analyse import analyse
 from skyline.analysis.estimate import applicability, estimate, rank
 from skyline.errors import UsageError
+from skyline.interval import Interval
 from skyline.report.build import encode, profile_report, whatif_report
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.trace.facts import BatchFact
 from skyline.trace.phase import Phase
+from skyline.trace.prediction import Prediction
 from skyline.whatif.question import Choice, Question
 
 
@@ -168,3 +170,37 @@ def test_a_gpu_profile_goes_through(gpu_profile):
     answer = estimate(analysis, Question(choices=(Choice("amp"),)))
     assert answer.iteration_ms.value == pytest.approx(2.013 / 2, rel=0.05)
     assert answer.basis == "model-only"
+
+
+def test_the_curve_and_the_question_give_the_same_answer(analysis):
+    """Both stand on one page: the range of a batch size must not depend on where it is read."""
+    sizes = [point for point in analysis.curve if point.batch_size != analysis.profile.batch_size]
+    assert len(sizes) >= 3
+    for point in sizes:
+        asked = estimate(analysis, Question(batch_size=point.batch_size)).iteration_ms
+        assert (asked.value, asked.low, asked.high) == pytest.approx(
+            (point.iteration_ms.value, point.iteration_ms.low, point.iteration_ms.high), rel=1e-6
+        )
+
+
+def test_predicted_sizes_count_the_uncertainty_of_the_script_once(profile):
+    said = Prediction("X1", "told", "what was told", Interval(10.0, 5.0, 20.0), 0.0)
+    points = tuple(
+        replace(point, ratios=(0.5 * r, r, 2 * r)) for point in profile.points for r in point.ratios[:1]
+    )
+    made = analyse(replace(profile, mode="predicted", prediction=said, points=points))
+    for point in made.curve:
+        time = point.iteration_ms
+        assert time.low <= 0.5 * time.value * (1 + 1e-9)
+        assert time.high >= 2 * time.value * (1 - 1e-9)
+        if not point.extrapolated:
+            asked = estimate(made, Question(batch_size=point.batch_size)).iteration_ms
+            assert (asked.low, asked.high) == pytest.approx((0.5 * asked.value, 2 * asked.value), rel=1e-6)
+
+
+def test_iterations_that_differ_anyway_say_little_of_what_recording_costs(profile):
+    steady = analyse(profile)
+    assert not any("overhead" in note for note in steady.notes)
+    steps = tuple(step * (1 + 2 * (number % 2)) for number, step in enumerate(profile.times.steps_ms))
+    changing = analyse(replace(profile, times=replace(profile.times, steps_ms=steps)))
+    assert any("overhead of recording says little" in note for note in changing.notes)

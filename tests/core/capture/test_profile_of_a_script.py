@@ -89,7 +89,9 @@ def test_work_goes_to_the_line_and_phase_that_caused_it(script: Write, run: Run)
     symbol = times("loss = (error * error).mean()")
     assert symbol[Phase.FORWARD] > 0
     assert symbol[Phase.BACKWARD] > 0
-    assert set(times("optimizer.step()")) == {Phase.OPTIMIZER}
+    # What leads to the call, finding the method, is the loop's own.
+    step = times("optimizer.step()")
+    assert step[Phase.OPTIMIZER] > 0.9 * sum(step.values())
     assert times("x = torch.randn(batch_size, 64)")[Phase.DATA] > 0
     unattributed = sum(record.duration_us for record in trace.records if record.line < 0)
     assert unattributed < 0.05 * sum(record.duration_us for record in trace.records)

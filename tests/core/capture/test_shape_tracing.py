@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from skyline.capture.gpu_target import GpuTarget
+from skyline.capture.nursery import Nursery
+from skyline.capture.process import Start, Starter, start_fresh
 from skyline.capture.request import CaptureRequest
 from skyline.capture.shape_session import trace_shapes
-from skyline.errors import CaptureImpossible, ScriptFailed
+from skyline.errors import CaptureImpossible
 from skyline.trace import store
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
@@ -60,9 +63,11 @@ for step in range(100_000):
 """
 
 
-def traced(path: Path, gpu: GpuTarget | None = GPU, **options: object) -> Profile:
+def traced(
+    path: Path, gpu: GpuTarget | None = GPU, starter: Starter = start_fresh, **options: object
+) -> Profile:
     request = CaptureRequest(path, working_directory=path.parent, timeout_s=60.0, **options)  # type: ignore[arg-type]
-    return trace_shapes(request, gpu, progress=lambda _: None)
+    return trace_shapes(request, gpu, progress=lambda _: None, starter=starter)
 
 
 def line_number(path: Path, text: str) -> int:
@@ -258,19 +263,22 @@ def test_one_iteration_is_too_few(script: Write) -> None:
         traced(path)
 
 
-def test_a_sparse_gradient_is_refused_in_one_sentence(script: Write) -> None:
+def test_a_sparse_gradient_is_refused_at_the_line_that_asks_for_it(script: Write) -> None:
     path = script(
         """
         import torch
         table = torch.nn.EmbeddingBag(100, 8, mode="sum", sparse=True).cuda()
         optimizer = torch.optim.SGD(table.parameters(), lr=0.1)
         for _ in range(10):
-            table(torch.randint(100, (4, 3)).cuda()).sum().backward()
+            rows = table(torch.randint(100, (4, 3)).cuda())
+            rows.sum().backward()
             optimizer.step()
         """
     )
-    with pytest.raises(ScriptFailed, match="sparse=False"):
+    with pytest.raises(CaptureImpossible, match="sparse gradient") as raised:
         traced(path)
+    assert "sparse=False" in raised.value.hint
+    assert (raised.value.file, raised.value.line) == (str(path), line_number(path, "rows = table"))
 
 
 def test_a_stream_is_a_type_to_the_script(script: Write) -> None:
@@ -290,3 +298,37 @@ def test_a_stream_is_a_type_to_the_script(script: Write) -> None:
         """
     )
     assert traced(path).trace.records
+
+
+def test_a_gpu_may_be_named_by_its_number(script: Write) -> None:
+    path = script(
+        """
+        import copy, pickle
+        import torch
+        device = torch.device(0)
+        assert device == torch.device("cuda", 0) and isinstance(device, torch.device)
+        assert pickle.loads(pickle.dumps(device)) == copy.deepcopy(device) == device
+        assert torch.device("cpu").type == "cpu" and torch.device(type="cpu") != device
+        model = torch.nn.Linear(4, 4).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(10):
+            model(torch.randn(2, 4, device=device)).sum().backward()
+            optimizer.step()
+        """
+    )
+    assert any(record.kind is RecordKind.KERNEL for record in traced(path).trace.records)
+
+
+def test_traces_from_a_process_that_has_imported_torch_are_the_same(script: Write) -> None:
+    path = script(ATTENTION)
+
+    def never(start: Start) -> NoReturn:
+        raise AssertionError("a fresh process was started")
+
+    nursery = Nursery(fallback=never)
+    try:
+        first, second = (traced(path, starter=nursery.start) for _ in range(2))
+    finally:
+        nursery.close()
+    assert [record.name for record in first.trace.records] == [record.name for record in second.trace.records]
+    assert first.peak_bytes == second.peak_bytes == traced(path).peak_bytes

@@ -92,3 +92,15 @@ def test_a_script_that_stays_on_the_cpu_has_nothing_to_predict(skyline: Run, tmp
     ran = skyline("profile", "--gpu", "h100", "train.py")
     assert ran.code == 3
     assert "never moves its model to a GPU" in ran.err
+
+
+@pytest.mark.parametrize("width", [80, 100, 130])
+def test_the_table_fits_the_terminal_and_names_its_units(
+    skyline: Run, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    ran = skyline("gpus")
+    assert max(len(line) for line in ran.out.splitlines()) <= width
+    assert "RTX 4090" in ran.out
+    assert "GiB" in ran.out
+    assert ("GeForce" in ran.out) is (width > 100)

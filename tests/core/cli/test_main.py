@@ -120,3 +120,29 @@ def test_main_takes_the_process_arguments(
     monkeypatch.setattr(sys, "argv", ["skyline", "--version"])
     assert main() == 0
     assert capfd.readouterr().out.startswith("skyline ")
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["profile"], ["whatif"], ["apply"], ["show"], ["diff"], ["export"], ["gpus"], ["doctor"]]
+)
+def test_help_fits_eighty_columns(skyline: Run, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(len(line) for line in skyline(*command, "--help").out.splitlines()) <= 80
+
+
+def test_a_long_hint_ends_its_lines_between_words_on_a_terminal(
+    skyline: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hint = "Looked for the step of an optimizer in every module of the script, and for a backward pass beside it."
+
+    def fail(arguments: object) -> int:
+        raise UsageError("Nothing was found", hint=hint)
+
+    monkeypatch.setattr(doctor, "run", fail)
+    monkeypatch.setenv("COLUMNS", "60")
+    assert f"  {hint}" in skyline("doctor").err.splitlines()
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    lines = skyline("doctor").err.splitlines()
+    assert len(lines) == 3
+    assert max(map(len, lines)) <= 60
+    assert " ".join(line.strip() for line in lines[1:]) == hint

@@ -113,3 +113,14 @@ def test_profile_from_end_to_end(skyline: Run, tmp_path: Path) -> None:
     saved = list((tmp_path / ".skyline").glob("train-*"))
     assert sorted(path.suffix for path in saved) == [".gz", ".html"]
     assert (tmp_path / "train.py").read_text() == TRAINING
+
+
+@pytest.mark.capture
+def test_a_profile_that_cannot_be_saved_is_shown_all_the_same(skyline: Run, tmp_path: Path) -> None:
+    # Without a batch size to vary it is over soon.
+    (tmp_path / "train.py").write_text(TRAINING.replace("batch_size = 8\n", "").replace("batch_size,", "8,"))
+    options = ("--steps", "3", "--warmup", "2", "--quiet", "--output-dir", "train.py/inside")
+    ran = skyline("profile", *options, "train.py", "--steps", "100000")
+    assert ran.code == 2
+    assert "could not be saved" in ran.err
+    assert "train.py:" in ran.out

@@ -15,8 +15,18 @@ def test_measured_sizes_are_read_as_measured():
     assert read(AFFINE, 16) == Interval(20, 19, 21)
 
 
-def test_between_two_sizes_all_ends_are_on_the_line():
-    assert read(AFFINE, 24) == Interval(28, 26.5, 29.5)
+def test_between_two_sizes_the_value_is_on_the_line_and_as_uncertain_as_the_less_certain():
+    found = read(AFFINE, 24)
+    assert found.value == 28
+    assert (found.low, found.high) == (pytest.approx(28 * 34 / 36), pytest.approx(28 * 38 / 36))
+
+
+def test_a_size_beside_the_exact_one_is_no_better_known_than_the_other_neighbour():
+    """A ratio to the script's own batch size is exact there."""
+    samples = [(16, Interval.exact(1.0)), (64, Interval(3.0, 1.5, 6.0))]
+    found = read(samples, 24)
+    assert found.low == pytest.approx(found.value / 2)
+    assert found.high == pytest.approx(found.value * 2)
 
 
 @pytest.mark.parametrize(("size", "expected"), [(64, 68), (4, 8), (128, 132)])
@@ -39,6 +49,14 @@ def test_a_falling_measurement_is_not_continued_downwards():
 def test_time_never_shrinks_faster_than_the_batch():
     steep = [(8, Interval.exact(10)), (16, Interval.exact(100))]
     assert read(steep, 4).value == 5
+
+
+@pytest.mark.parametrize("size", [2, 4, 12, 24, 48, 512])
+def test_no_size_is_better_known_than_those_it_is_read_from(size):
+    wide = [(8, Interval(12, 6, 24)), (16, Interval(20, 10, 40)), (32, Interval(36, 18, 72))]
+    found = read(wide, size)
+    assert found.low <= found.value / 2 * (1 + 1e-9)
+    assert found.high >= found.value * 2 * (1 - 1e-9)
 
 
 @given(

@@ -15,7 +15,7 @@ from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorTime
 from skyline.predict.schedule import END_OF_ITERATION
 from skyline.predict.timed import timed
-from skyline.report.basis import basis_parts, memory_remark
+from skyline.report.basis import basis_parts, memory_remark, prediction_basis
 from skyline.report.build import profile_report
 from skyline.report.headline import headline
 from skyline.trace.phase import Phase
@@ -154,17 +154,17 @@ def test_it_says_that_it_is_predicted_for_what_and_on_what(traced: Profile, gpu:
     words = " · ".join(basis_parts(report))
     assert "for Example X1" in words
     assert "nothing was run" in words
-    assert "what was told of the X1" in words
-    assert memory_remark(report) == (
-        "fits into the memory of the X1 (less an assumed 600 MB for the CUDA context and 5% for fragments)"
-    )
+    assert memory_remark(report) == "It fits into the memory of the X1."
+    rests_on = " ".join(prediction_basis(report))
+    assert "what was told of the X1" in rests_on
+    assert "600 MB of the GPU's are left to the CUDA context and 5 % to fragments" in rests_on
     too_large = timed(replace(traced, peak_bytes=20 * 2**30), gpu, Told(1.0, 1.0), HOST)
     assert "does not fit" in memory_remark(profile_report(analyse(too_large)))
 
 
 def test_room_is_left_for_the_context_and_fragments(traced: Profile, gpu: GpuSpec):
     """8 GiB are 8.6 GB, of which 7.6 GB are for tensors."""
-    for peak_bytes, words in ((7_500_000_000, "fits into"), (8_000_000_000, "does not fit into")):
+    for peak_bytes, words in ((7_500_000_000, "It fits into"), (8_000_000_000, "It does not fit into")):
         made = timed(replace(traced, peak_bytes=peak_bytes), gpu, Told(1.0, 1.0), HOST)
         assert memory_remark(profile_report(analyse(made))).startswith(words)
 

@@ -70,3 +70,14 @@ def test_a_larger_batch_is_compared_by_the_sample(profile_report: ProfileReport)
 def test_other_circumstances_are_named(profile_report: ProfileReport) -> None:
     other = replace(profile_report, script="/home/ada/other.py", intraop_threads=8, arguments=())
     assert len(diff(profile_report, other).notes) == 3
+
+
+def test_a_copy_of_the_project_elsewhere_is_compared_line_by_line(profile_report: ProfileReport) -> None:
+    def moved(path: str) -> str:
+        return path.replace("/home/ada/nano/", "/tmp/copy/")
+
+    lines = tuple(replace(line, file=moved(line.file)) for line in profile_report.lines)
+    copy = replace(profile_report, script=moved(profile_report.script), lines=lines)
+    found = diff(profile_report, copy)
+    assert all(line.line_before and line.line_after for line in found.lines)
+    assert any("two scripts" in note for note in found.notes)

@@ -9,7 +9,7 @@ import pytest
 
 from skyline.interval import Interval
 from skyline.report.html import render
-from skyline.report.html.chart import charts, nice_ticks
+from skyline.report.html.chart import charts, nice_ticks, tick_label
 from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
 from skyline.trace.profile import SourceFile
 
@@ -176,3 +176,34 @@ def test_an_exact_interval_has_no_band(profile_report: ProfileReport) -> None:
     band = charts(replace(profile_report, curve=flat))[1].band
     upper, lower = band[1:-2].split(" L")[:8], band[1:-2].split(" L")[8:]
     assert upper == list(reversed(lower))
+
+
+def test_small_sizes_do_not_round_to_nothing(profile_report: ProfileReport) -> None:
+    """12.5 MB and 19.5 MB beside 1.9 GB: an axis in GB would call both nothing."""
+    sizes = (12.5e6, 19.5e6, 1.9e9)
+    points = tuple(
+        replace(point, peak_bytes=Interval.exact(size))
+        for point, size in zip(profile_report.curve, sizes, strict=False)
+    )
+    unbounded = replace(profile_report.memory, capacity_bytes=None)
+    memory = charts(replace(profile_report, curve=points, memory=unbounded))[1]
+    assert memory.unit == "MB"
+    assert [dot.label.split(", ")[0] for dot in memory.dots] == [
+        "batch 8: 12.5 MB",
+        "batch 16: 19.5 MB",
+        "batch 24: 1.9 GB",
+    ]
+    assert [tick.label for tick in memory.y_ticks] == ["0", "500", "1000", "1500", "2000"]
+
+
+def test_an_axis_has_room_for_its_numbers() -> None:
+    assert tick_label(50_000, 80_000) == "50000"
+    assert tick_label(1_500_000, 2_000_000) == "1500k"
+    assert tick_label(0, 2_000_000) == "0"
+
+
+def test_a_figure_may_fold_before_its_spread_but_not_within(profile_report: ProfileReport) -> None:
+    """Cards are narrow: what is in one unbroken span must stay short, whatever the range."""
+    throughput = Interval(12_345.0, 4_354.0, 117_265.0)
+    page = render(replace(profile_report, throughput=throughput))
+    assert "<span>12345 <b>samples/s</b></span> <small>(4354–117265)</small>" in page

@@ -35,8 +35,8 @@ def test_a_line_is_told_in_full(report: ProfileReport) -> None:
         "forward   14.2 ms",
         "backward  26.8 ms",
         "41.0 ms, 22 %",
-        "2.5 billion operations",
-        "100 MB of what was live at the memory peak",
+        "2.5 billion floating-point operations",
+        "holds 100 MB when memory is at its peak",
         "50 % of the recorded iterations",
         "torch.nn.functional.softmax",
     ):

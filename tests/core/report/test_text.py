@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from skyline.interval import Interval
 from skyline.report import text
 from skyline.report.diff import diff
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.report.text.curve import thinned
+from skyline.report.text.page import Page
 from skyline.report.text.phases import apportion
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -152,3 +154,40 @@ def test_thinning_keeps_what_was_measured(profile_report: ProfileReport) -> None
     kept = thinned(profile_report.curve, 32, 6)
     assert {8, 16, 32, 48} <= {point.batch_size for point in kept}
     assert len(kept) <= 6
+
+
+def test_names_of_whatifs_are_whole_where_numbers_are_wide(whatif_report: WhatIfReport) -> None:
+    """A name is typed as it stands; the last column makes room."""
+    wide = tuple(
+        replace(item, change_ms=Interval(-153.4, -178.2, 112.3)) if item.name == "amp" else item
+        for item in whatif_report.estimates
+    )
+    page = console(80)
+    text.render_whatifs(replace(whatif_report, estimates=wide), page, detail=False)
+    found = printed(page)
+    assert max(len(line) for line in found.splitlines()) <= 80
+    for name in ("num_workers=2", "fused_optimizer", "amp=bf16", "batch_size=64"):
+        assert f"\n {name} " in found
+    assert "basis: cpu-measured for num_workers=2" in found
+    assert "model-only for amp=bf16" in " ".join(found.split())
+
+
+def test_bytes_of_rounding_are_no_change_of_memory(whatif_report: WhatIfReport) -> None:
+    first = whatif_report.estimates[0]
+    peak = Interval.exact(first.peak_bytes.value - 1)
+    page = console(100)
+    text.render_whatifs(
+        replace(whatif_report, estimates=(replace(first, peak_bytes=peak),)), page, detail=False
+    )
+    assert "-1 B" not in printed(page)
+
+
+def test_a_number_stays_with_its_unit() -> None:
+    for width in range(44, 70):
+        page = console(width)
+        Page.on(page, None).paragraph(
+            "parameters 1.4 MB, gradients 140 MB, optimizer 2.8 kB, spent 9 % in 17.5 ms"
+        )
+        lines = printed(page).splitlines()
+        assert not any(line.rstrip()[-1].isdigit() for line in lines)
+        assert " ".join(" ".join(lines).split()).endswith("spent 9 % in 17.5 ms")

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from textual.content import Content
 from textual.widgets import Static
 
+from skyline.report.place import middle
 from skyline.report.schema import EstimateReport, ProfileReport
 from skyline_tui.figures import ARROW, MUTED, flow, time_change
 from skyline_tui.scale import Scale
@@ -22,13 +23,18 @@ class BatchLine(Static):
         self, profile: ProfileReport, scale: Scale | None, asked: int | None, estimate: EstimateReport | None
     ) -> None:
         """Folds by the width there is."""
-        parts = _parts(profile, scale, asked, estimate)
-        self.update(flow(parts, self.content_size.width or self.app.size.width - 2))
+        width = self.content_size.width or self.app.size.width - 2
+        self.update(flow(_parts(profile, scale, asked, estimate, width // 3), width))
 
 
 def _parts(
-    profile: ProfileReport, scale: Scale | None, asked: int | None, estimate: EstimateReport | None
+    profile: ProfileReport,
+    scale: Scale | None,
+    asked: int | None,
+    estimate: EstimateReport | None,
+    name_cells: int,
 ) -> list[Content]:
+    """A file name longer than ``name_cells`` would push the place onto a line of its own: its middle goes."""
     batch_size = profile.batch_size
     if batch_size.value is None:
         return []
@@ -43,7 +49,9 @@ def _parts(
             parts.append(Content.styled(f"! extrapolated{beyond}", "bold $text-warning"))
     if batch_size.knob is not None:
         knob = batch_size.knob
-        parts.append(Content.styled(f"set in {PurePath(knob.file).name}:{knob.line}", MUTED))
+        parts.append(
+            Content.styled(f"set in {middle(PurePath(knob.file).name, name_cells)}:{knob.line}", MUTED)
+        )
     elif batch_size.reason:
         parts.append(Content.styled(f"! cannot be rewritten: {batch_size.reason}", "$text-warning"))
     return parts

@@ -94,7 +94,7 @@ class Controls(Vertical):
                 f"no batch size to move: {profile.batch_size.reason or 'it could not be found in the script'}"
             )
         if self._plain is None and self.measuring:
-            return "other batch sizes are being measured"
+            return "measuring other sizes…"
         if self._plain is None:
             number = len(profile.curve)
             why = profile.batch_size.reason or "no other batch size could be run"

@@ -66,14 +66,13 @@ class Headline(Static):
         stale = (
             Content.styled("stale", "bold $text-warning on $warning-muted") if self._stale else Content("")
         )
-        if width >= NARROW:
+        # The word has its room kept: nothing may move under the pointer when a profile goes stale.
+        room = width - title.cell_length - len("   ") - mode.cell_length - len(" stale ") - 2
+        basis = fitting(room, *(" · ".join(_basis(profile, cells)) for cells in (40, 28, 16, 0)))
+        if width >= NARROW and len(basis) <= room:
             if not self._first:
                 numbers.append(Content(replay))
-            title += Content("   ")
-            # The word has its room kept: nothing may move under the pointer when a profile goes stale.
-            room = width - title.cell_length - mode.cell_length - len(" stale ") - 2
-            basis = fitting(room, *(" · ".join(_basis(profile, cells)) for cells in (40, 28, 16, 0)))
-            first = title + Content.styled(basis, MUTED) + Content(" ") + stale
+            first = title + Content("   ") + Content.styled(basis, MUTED) + Content(" ") + stale
             return Content("\n").join([spread(first, mode, width), flow(numbers, width)])
         lines = [[*_basis(profile, cells), replay.replace("error", "off")] for cells in (28, 16, 0)]
         parts = next((line for line in lines if len(" · ".join(line)) <= width), lines[-1])

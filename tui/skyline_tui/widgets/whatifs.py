@@ -84,17 +84,21 @@ class WhatIfs(RowList):
         longest = max(len(name) for name in self._estimates)
         memory_width = max(map(len, memories.values()), default=0)
         kind_width = max((len(item.semantics) for item in possible.values()), default=0)
-        room = width - 4 - kind_width - memory_width - 6
         scale = time_scale_of(possible.values())
-        time_room = room - min(longest, 15)
-        times = {name: saved_time(item, scale, time_room) for name, item in possible.items()}
-        time_width = max(map(len, times.values()), default=0)
+        # Columns move closer together before a name is cut.
+        for gap in ("  ", " "):
+            room = width - 4 - kind_width - memory_width - 3 * len(gap)
+            time_room = room - min(longest, 15)
+            times = {name: saved_time(item, scale, time_room) for name, item in possible.items()}
+            time_width = max(map(len, times.values()), default=0)
+            if longest + time_width <= room:
+                break
         name_width = max(min(longest, room - time_width), 8)
         for name, estimate in self._estimates.items():
             label = middle(name, name_width).ljust(name_width)
             if not estimate.applicable:
-                reason = tail(estimate.reason or "does not apply here", width - name_width - 6)
-                yield name, Content.assemble(("[!] ", "$text-warning"), (f"{label}  {reason}", MUTED))
+                reason = tail(estimate.reason or "does not apply here", width - name_width - 4 - len(gap))
+                yield name, Content.assemble(("[!] ", "$text-warning"), (f"{label}{gap}{reason}", MUTED))
                 continue
             mark = ("[x] ", "bold $text-success") if name in self.checked else ("[ ] ", "")
             faster = estimate.change_ms.value < 0
@@ -106,7 +110,7 @@ class WhatIfs(RowList):
             yield (
                 name,
                 Content.assemble(
-                    mark, label, "  ", time, "  ", semantics, "  ", memories[name].rjust(memory_width)
+                    mark, label, gap, time, gap, semantics, gap, memories[name].rjust(memory_width)
                 ),
             )
 

@@ -7,7 +7,7 @@ import sys
 
 import torch
 
-from . import compiler
+from . import compiler, device_type
 from .virtual import GPU, VirtualTensor
 
 _LEGACY = {
@@ -123,6 +123,7 @@ class Facade:
             setattr(torch.cuda, name, LegacyType(name, dtype))
         torch.set_default_tensor_type = _default_type(torch.set_default_tensor_type)
         torch.Generator = _Generator
+        device_type.install()
 
     def install_everywhere(self):
         """What also holds where a CPU is followed: nothing compiles, nothing trains in other processes."""

@@ -9,8 +9,32 @@ from .virtual import meta_like
 _MOST_REAL_BYTES = 1 << 28
 
 
-class SparseTensor(RuntimeError):
-    """The script makes a tensor that has no shape rule because most of it is not stored."""
+class CannotFollow(RuntimeError):
+    """The script does what tracing cannot do; it would have gone on without us."""
+
+    def __init__(self, message, hint):
+        super().__init__(message)
+        self.skyline_hint = hint
+
+
+_SPARSE = {"aten::embedding": 4, "aten::_embedding_bag": 5}
+"""Where, among the arguments, an operator is asked for a gradient of which most is not stored."""
+
+
+def refuse_sparse_gradient(name, args):
+    """Say at the line that looks up rows, and not where PyTorch works backward, what cannot be followed."""
+    position = _SPARSE.get(name)
+    if position is None or len(args) <= position or args[position] is not True:
+        return
+    if args[0].requires_grad and torch.is_grad_enabled():
+        raise _sparse("sparse=True makes a sparse gradient")
+
+
+def _sparse(what):
+    return CannotFollow(
+        f"{what}, which cannot be followed for a GPU that is not there: how many rows it has depends on numbers",
+        "Pass sparse=False to Embedding or EmbeddingBag, or profile on this machine without --gpu.",
+    )
 
 
 def _meta(shape, dtype):
@@ -159,12 +183,7 @@ class Rules:
             result = _on_zeros(func, args, kwargs)
         for one in result if isinstance(result, (list, tuple)) else (result,):
             if isinstance(one, torch.Tensor) and one.layout is not torch.strided:
-                raise SparseTensor(
-                    f"{name.partition('::')[2]} makes a sparse tensor, which cannot be followed for a GPU that is "
-                    "not there: how many rows it has depends on numbers. Such gradients come from "
-                    "sparse=True of Embedding and EmbeddingBag; pass sparse=False, or profile on this machine "
-                    "without --gpu"
-                )
+                raise _sparse(f"{name.partition('::')[2]} makes a sparse tensor")
         return result
 
 

@@ -41,6 +41,8 @@ class ShapeStepper(measured.Stepper):
 
     def install(self):
         """Put the virtual GPU in place; the script runs on it afterwards."""
+        # What is done on this thread alone is seen; libraries that load weights on others can do without.
+        os.environ.setdefault("HF_DEACTIVATE_ASYNC_LOAD", "1")
         self._facade.install_everywhere()
         if self._gpu is not None:
             Autocast().install()

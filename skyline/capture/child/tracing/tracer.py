@@ -148,6 +148,7 @@ class Tracer(TorchDispatchMode):
         if "generator" in options:
             options["generator"] = None
         self._place = place = self._here() if self.recording else None
+        rules.refuse_sparse_gradient(one.name, args)
         if one.name == "aten::_local_scalar_dense":
             return self._read(args[0], place)
         real = None

@@ -1,0 +1,124 @@
+"""On which lines operators stand that are written as symbols, and so make no call that the profiler would see."""
+
+from __future__ import annotations
+
+import difflib
+
+from .tree_nodes import is_user_span, start_ns, text_of
+
+_MOST_VARIANTS = 8
+_LONGEST_COMPARED = 2_000
+_MARKER = "__torch_function__"
+
+
+class OperatorLines:
+    """Learnt from a recording under the line marker, told to one without it.
+
+    A function runs its symbols in the same order each time that it takes the same way through its code: what is
+    kept of each function are the orders that were seen, with the line of each operator. A function that stays
+    on the stack for several iterations is cut where they begin.
+    """
+
+    def __init__(self):
+        self._variants = {}
+        self._lines = {}
+
+    def learn_call(self, frame, marked, iteration_of):
+        """``marked`` are ``(line, call of the marker)`` below a call of ``frame``, in order."""
+        self.learn(
+            (frame.file_name, text_of(frame, "function_name")),
+            [
+                (iteration_of(operator), operator.name, line)
+                for line, mark in marked
+                for operator in outermost_operators(mark)
+            ],
+        )
+
+    def tell_call(self, frame, children, iteration_of, places):
+        """Numbers in ``places`` of the lines of the operators among the children of a call of ``frame``.
+
+        By their position among the children; those of which nothing is known are left out.
+        """
+        seen = [
+            (iteration_of(child), child.name, index)
+            for index, child in enumerate(children)
+            if is_operator(child)
+        ]
+        path, function = places.user_path(frame.file_name), text_of(frame, "function_name")
+        told = self.tell((frame.file_name, function), seen)
+        return {index: places.numbered(path, line, function) for index, line in told.items()}
+
+    def learn(self, function, seen):
+        """``seen`` are ``(iteration, operator, line)`` of a call of ``function``, in order."""
+        for names, lines in _cut(seen):
+            variants = self._variants.setdefault(function, {})
+            variants.pop(names, None)
+            variants[names] = lines
+            if len(variants) > _MOST_VARIANTS:
+                del variants[next(iter(variants))]
+            for index, name in enumerate(names):
+                self._lines.setdefault((function, name), set()).add(lines[index])
+
+    def tell(self, function, seen):
+        """``{key: line}`` for the ``(iteration, operator, key)`` of a call, in order, as far as it is known."""
+        told = {}
+        for names, keys in _cut(seen):
+            lines = self._variants.get(function, {}).get(names)
+            if lines is None:
+                lines = self._nearest(function, names)
+            told.update((key, lines[index]) for index, key in enumerate(keys) if lines[index] is not None)
+        return told
+
+    def _nearest(self, function, names):
+        """A way through the code that was not seen: as far as it resembles one that was."""
+        lines = [self._only_line(function, name) for name in names]
+        variants = self._variants.get(function, {})
+        if len(names) > _LONGEST_COMPARED or not variants:
+            return lines
+        matchers = [
+            (difflib.SequenceMatcher(None, names, known, autojunk=False), known_lines)
+            for known, known_lines in variants.items()
+            if len(known) <= _LONGEST_COMPARED
+        ]
+        if matchers:
+            matcher, known_lines = max(matchers, key=lambda pair: pair[0].quick_ratio())
+            for here, there, size in matcher.get_matching_blocks():
+                lines[here : here + size] = known_lines[there : there + size]
+        return lines
+
+    def _only_line(self, function, name):
+        lines = self._lines.get((function, name), ())
+        return next(iter(lines)) if len(lines) == 1 else None
+
+
+def is_mark(fields):
+    """Whether a Python call is the line marker's."""
+    callsite = fields.callsite
+    return text_of(callsite, "function_name") == _MARKER and callsite.file_name.endswith("line_marker.py")
+
+
+def is_operator(node):
+    """Whether it is an operator, and no span that someone opened by hand."""
+    return type(node.extra_fields).__name__ == "_ExtraFields_TorchOp" and not is_user_span(node)
+
+
+def outermost_operators(node):
+    """The operators that run below a node, without those that they call in turn; in order."""
+    found, waiting = [], [node]
+    while waiting:
+        here = waiting.pop()
+        if is_operator(here):
+            found.append(here)
+        else:
+            waiting.extend(here.children)
+    return sorted(found, key=start_ns)
+
+
+def _cut(seen):
+    """Names and values of each iteration's stretch of ``(iteration, name, value)``."""
+    stretches = {}
+    for iteration, name, value in seen:
+        names, values = stretches.setdefault(iteration, ([], []))
+        names.append(name)
+        values.append(value)
+    return [(tuple(names), values) for names, values in stretches.values()]

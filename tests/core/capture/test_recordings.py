@@ -1,0 +1,93 @@
+"""A run is recorded in full and then lightly, and the two become one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skyline.trace.phase import Phase
+from skyline.trace.profile import Profile
+from skyline.trace.record import RecordKind
+
+pytestmark = pytest.mark.capture
+
+SYMBOLS = """
+import sys
+import torch
+
+weight = torch.randn(32, 8, requires_grad=True)
+bias = torch.zeros(8, requires_grad=True)
+optimizer = torch.optim.SGD([weight, bias], lr=0.01)
+for step in range(int(sys.argv[1])):
+    x = torch.randn(16, 32)
+    y = x @ weight
+    y = y + bias
+    if step % 2:
+        y = y * 0.5
+    loss = (y ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+MOST_CALLS = """
+import time
+import torch
+
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(1000):
+    for number in range(280_000): abs(number)
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+"""
+
+
+def operators(profile: Profile, path: Path) -> dict[str, set[str]]:
+    """Forward operators by the text of their line."""
+    texts = path.read_text().splitlines()
+    found: dict[str, set[str]] = {}
+    trace = profile.trace
+    for record in trace.records:
+        if record.kind is RecordKind.OPERATOR and record.phase is Phase.FORWARD:
+            found.setdefault(texts[trace.lines[record.line].line - 1].strip(), set()).add(record.name)
+    return found
+
+
+def test_symbols_have_their_lines_and_shapes(
+    script: Callable[..., Path], run: Callable[..., Profile]
+) -> None:
+    path = script(SYMBOLS)
+    profile = run(path, "100000")
+    found = operators(profile, path)
+    assert "aten::matmul" in found["y = x @ weight"]
+    assert "aten::add" in found["y = y + bias"]
+    assert "aten::mul" in found["y = y * 0.5"]
+    product = next(record for record in profile.trace.records if record.name == "aten::matmul")
+    assert profile.trace.shapes[product.shape].inputs == ((16, 32), (32, 8))
+    assert product.flops == 2 * 16 * 32 * 8
+    last = profile.trace.iterations[-1]
+    assert profile.trace.allocations
+    assert all(last.start_us <= one.time_us <= last.end_us for one in profile.trace.allocations)
+
+
+@pytest.mark.parametrize(("iterations", "recorded"), [(6, 2), (7, 1)])
+def test_a_script_that_ends_while_it_is_recorded_keeps_what_there_is(
+    script: Callable[..., Path], run: Callable[..., Profile], iterations: int, recorded: int
+) -> None:
+    """One warms up, two are timed, two recorded in full; then one leads in, and the light ones follow."""
+    profile = run(script(SYMBOLS), str(iterations), warmup=1, steps=1)
+    assert len(profile.recorded_ms) == len(profile.trace.iterations) == recorded
+    assert profile.trace.shapes
+    assert profile.memory.parameter_bytes == (32 * 8 + 8) * 4
+
+
+def test_an_iteration_of_very_many_calls_is_recorded_once(
+    script: Callable[..., Path], run: Callable[..., Profile]
+) -> None:
+    profile = run(script(MOST_CALLS), warmup=1, steps=1)
+    assert len(profile.recorded_ms) == 1
+    line = max(profile.trace.records, key=lambda record: record.duration_us).line
+    assert profile.trace.lines[line].line == 8

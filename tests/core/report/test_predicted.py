@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from skyline.interval import Interval
+from skyline.report import html, text
+from skyline.report.basis import memory_remark, prediction_basis
+from skyline.report.schema import ProfileReport
+from skyline.trace.facts import Device
+from skyline.trace.prediction import Prediction
+
+BASIS = (
+    "data-sheet peaks of the H100 and shares of peak calibrated on other GPUs (" + "and so on, " * 20 + ")"
+)
+
+
+@pytest.fixture
+def predicted(profile_report: ProfileReport) -> ProfileReport:
+    time = Interval(2.4, 1.21, 4.77)
+    return replace(
+        profile_report,
+        mode="predicted",
+        device=Device("NVIDIA H100 SXM 80 GB", "cuda"),
+        iteration_ms=time,
+        throughput=time.inverse(32_000_000),
+        prediction=Prediction("H100", "roofline", BASIS, time, 0.2, largest_batch=1024, larger_untried=True),
+    )
+
+
+def test_the_number_comes_before_what_it_rests_on(predicted: ProfileReport) -> None:
+    console = Console(file=io.StringIO(), width=80, highlight=False)
+    text.render(predicted, None, console)
+    found = console.file.getvalue()
+    number, short, whole = found.index("2.40 ms"), found.index("nothing was run"), found.index("data-sheet")
+    assert (
+        number < short < found.index("Costliest lines") < found.index("What the prediction rests on") < whole
+    )
+    assert max(len(line) for line in found.splitlines()) <= 80
+
+
+def test_the_page_has_the_same_order(predicted: ProfileReport) -> None:
+    page = html.render(predicted)
+    assert page.index("<dd>") < page.index("nothing was run") < page.index("<li>Times of the GPU: data-sheet")
+    assert "What the prediction rests on" not in html.render(
+        replace(predicted, mode="measured", prediction=None)
+    )
+
+
+def test_what_is_assumed_is_said_once(predicted: ProfileReport) -> None:
+    assert sum("CUDA context" in remark for remark in prediction_basis(predicted)) == 1
+    assert prediction_basis(replace(predicted, prediction=None)) == ()
+
+
+@pytest.mark.parametrize(
+    ("peak_bytes", "begins"),
+    [
+        (1e9, "It fits into the memory of the H100, and so do"),
+        (9e10, "It does not fit into the memory of the H100;"),
+    ],
+)
+def test_the_largest_batch_is_named_in_a_whole_sentence(
+    predicted: ProfileReport, peak_bytes: float, begins: str
+) -> None:
+    memory = replace(predicted.memory, peak_bytes=Interval.exact(peak_bytes), usable_bytes=80_000_000_000)
+    remark = memory_remark(replace(predicted, memory=memory))
+    assert remark.startswith(f"{begins} batch sizes up to 1024")
+    assert remark.endswith("larger ones were not tried).")
