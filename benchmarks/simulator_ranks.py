@@ -1,8 +1,8 @@
 """Ranks of a job: how well the cost of a delayed rank is predicted, and what reading hundreds of traces takes.
 
 The delay is real: a data-parallel job of three processes runs on this machine (gloo, CPU), one of them sleeping for a
-while in each step. From its traces alone the step without the delay is predicted; then the same job is run without
-it. Rounds alternate, and a job without the delay is run twice in each, for the null.
+while in each step. From its traces alone the step without the delay is predicted; the same job goes on without it,
+and is recorded again. Windows with the delay and without alternate; those without come twice, for the null.
 
 For the reading, traces of recorded ranks are copied under further rank numbers, as if the job had been larger, and
 ``skyline ranks`` reads the folder: with one process, with several, and on a local Dask cluster.
@@ -15,6 +15,7 @@ import gzip
 import json
 import os
 import re
+import resource
 import socket
 import statistics
 import subprocess
@@ -35,31 +36,37 @@ from result_file import RESULTS, table, write
 from skyline.job.job import Job, job_of
 from skyline.job.reading import RankReader
 
-RANKS, SLOW, STEPS, DELAY_S = 3, 1, 10, 0.03
+RANKS, SLOW, STEPS = 3, 1, 12
+WORK_S, DELAY_S = 0.03, 0.05
 NULL_TOLERANCE = 0.15
-"""Steps of a few ms between processes that share cores are this unsteady; a round beyond it says nothing."""
+"""Processes that share cores with other programs are this unsteady; a round beyond it says nothing."""
+_WINDOWS = ("delayed", "without", "again")
 _POLL_S = 0.05
 TRAINING = """
 import os, sys, time
 import torch, torch.distributed as dist
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, schedule
-rank, world, folder, delay_s, steps, port = (kind(text) for kind, text in zip(
-    (int, int, str, float, int, int), sys.argv[1:]))
+rank, world, folder, work_s, delay_s, steps, rounds, port = (kind(text) for kind, text in zip(
+    (int, int, str, float, float, int, int, int), sys.argv[1:]))
 os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
 torch.set_num_threads(1)
 dist.init_process_group("gloo", rank=rank, world_size=world)
-layers = [nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)]
+layers = [nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 10)]
 model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=2, warmup=2, active=steps)) as profiler:
-    for _ in range(steps + 4):
-        time.sleep(0.02 + delay_s)
-        model(torch.randn(64, 256)).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        profiler.step()
-profiler.export_chrome_trace(f"{folder}/rank{rank}.json.gz")
+for number in range(rounds):
+    for window in ("delayed", "without", "again"):
+        work = profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup=1, active=steps))
+        with work as profiler:
+            for _ in range(steps + 2):
+                time.sleep(work_s + (delay_s if window == "delayed" else 0))
+                model(torch.randn(16, 256)).square().mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                profiler.step()
+        os.makedirs(f"{folder}/{number}-{window}", exist_ok=True)
+        profiler.export_chrome_trace(f"{folder}/{number}-{window}/rank{rank}.json.gz")
 dist.destroy_process_group()
 """
 
@@ -84,39 +91,41 @@ class Reading:
     size_mb: float
     by: str
     seconds: float
+    processor_s: float
     memory_mb: float
     replay_error: float | None
 
 
-def run_job(delay_s: float, folder: Path) -> Job:
-    """Run the job of three processes, the slow one sleeping, and read its traces."""
-    folder.mkdir()
+def run_job(count: int, folder: Path) -> None:
+    """Run the job of three processes, whose slow one sleeps longer in some windows of recording."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", TRAINING, str(rank), str(RANKS), str(folder),
-             str(delay_s if rank == SLOW else 0.0), str(STEPS), str(port)],
+            [sys.executable, "-c", TRAINING, str(rank), str(RANKS), str(folder), str(WORK_S),
+             str(DELAY_S if rank == SLOW else 0.0), str(STEPS), str(count), str(port)],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )
         for rank in range(RANKS)
     ]  # fmt: skip
-    failed = [process.wait(180) for process in processes]
+    failed = [process.wait(60 + 60 * count) for process in processes]
     if any(failed):
         raise SystemExit("the job of the benchmark failed: is torch built with gloo?")
+
+
+def read_job(folder: Path) -> Job:
     return job_of(map(RankReader(), map(str, sorted(folder.glob("rank*.json.gz")))))
 
 
 def rounds(count: int) -> list[Round]:
-    """Predictions come first: the job without the delay runs after it was predicted."""
+    """Each predicts from the window with the delay alone."""
     found: list[Round] = []
     with tempfile.TemporaryDirectory(prefix="skyline-ranks-") as scratch:
+        run_job(count, Path(scratch))
         for number in range(count):
-            delayed = run_job(DELAY_S, Path(scratch) / f"{number}-delayed")
+            delayed, without, again = (read_job(Path(scratch) / f"{number}-{window}") for window in _WINDOWS)
             predicted = delayed.evened.times.step_us if delayed.evened else delayed.measured.step_us
-            without = run_job(0.0, Path(scratch) / f"{number}-without")
-            again = run_job(0.0, Path(scratch) / f"{number}-again")
             found.append(
                 Round(
                     delayed.measured.step_us / 1e3,
@@ -166,7 +175,7 @@ def reading(folder: Path, by: str, options: Sequence[str]) -> Reading:
         stdout=subprocess.DEVNULL,
     )
     before = _family_bytes(watched) - _family_bytes(process)
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), _processor_s()
     highest = 0
     while process.poll() is None:
         highest = max(highest, _family_bytes(watched))
@@ -181,9 +190,17 @@ def reading(folder: Path, by: str, options: Sequence[str]) -> Reading:
         size / 1e6,
         by,
         time.perf_counter() - begin,
+        _processor_s() - used,
         (highest - before) / 1e6,
         report["replay_error"],
     )
+
+
+def _processor_s() -> float:
+    """Of processes that this one started, those that are over and those that still run."""
+    times = resource.getrusage(resource.RUSAGE_CHILDREN)
+    running = [one.cpu_times() for one in psutil.Process().children(recursive=True) if one.is_running()]
+    return times.ru_utime + times.ru_stime + sum(one.user + one.system for one in running)
 
 
 def _family_bytes(process: psutil.Process) -> int:
@@ -242,14 +259,15 @@ def page(measured: Sequence[Round], read: Sequence[Reading]) -> str:
     if read:
         rows = [
             [one.folder.split()[0], str(one.ranks), f"{one.size_mb:.1f}", one.by, f"{one.seconds:.1f}",
-             f"{one.memory_mb:.0f}", "-" if one.replay_error is None else f"{one.replay_error:.2%}"]
+             f"{one.processor_s:.1f}", f"{one.memory_mb:.0f}",
+             "-" if one.replay_error is None else f"{one.replay_error:.2%}"]
             for one in read
         ]  # fmt: skip
-        head = ["traces", "ranks", "MB, gzip", "read by", "s", "memory, MB", "replay error"]
+        head = ["traces", "ranks", "MB, gzip", "read by", "s", "processor, s", "memory, MB", "replay error"]
         parts.append(
             "## Many ranks\n\nCopies of four recorded ranks of a small job, and of one rank of a larger one. Seconds "
-            "of the clock for the whole command, memory of all of its processes together at the highest (workers of "
-            f"the cluster included, as far as they grew).\n\n{table(head, rows)}"
+            "of the clock and of processors for the whole command; memory of all of its processes together at the "
+            f"highest (workers of the cluster included, as far as they grew).\n\n{table(head, rows)}"
         )
     return "\n\n".join(parts)
 

@@ -95,9 +95,9 @@ def estimate_traced(recording: Recording, choices: Sequence[Choice]) -> TracedEs
             continue
         changed = whatif.transform(changed, value, recording)
     if recording.replay_error > REFUSED_REPLAY:
+        error = format_share(recording.replay_error)
         reasons = [
-            f"simulated as recorded, a step comes out {format_share(recording.replay_error)} off: the model does not "
-            "hold for this trace"
+            f"simulated as recorded, a step comes out {error} off: the model does not hold for this trace"
         ]
         changed = Changed(recording.graph)
     words = tuple(replace(choice, value=values.get(choice.name, choice.value)) for choice in choices)
@@ -142,7 +142,11 @@ def _answer(
         speedup=now.value / value if value > 0 else 1.0,
         applicable=reason is None,
         reason=reason,
-        semantics=max((one.semantics for one, _ in asked), key=list(Semantics).index, default=Semantics.EXACT).value,
-        basis=max((one.basis for one, _ in asked), key=list(Basis).index, default=Basis.MODEL_ONLY).value,
+        semantics=max(
+            (one.semantics for one, _ in asked), key=list(Semantics).index, default=Semantics.EXACT
+        ).value,
+        basis=max(
+            (one.basis(recording) for one, _ in asked), key=list(Basis).index, default=Basis.MODEL_ONLY
+        ).value,
         assumptions=changed.assumptions,
     )

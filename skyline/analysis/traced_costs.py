@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from skyline.analysis.traced_functions import functions
 from skyline.graph.column import Flags, Ids, Indices, Times
 from skyline.graph.launching import launches
 from skyline.graph.scaling import scale
@@ -30,8 +31,9 @@ class TracedCost:
     """What an operator, layer or line takes of a step, in ms; all of one kind sum to the step but for the rest.
 
     ``own_ms`` counts each moment once: that of a GPU's work while it runs, else of the host's. ``gpu_ms`` is how
-    long its work occupies streams, ``kernels`` how many pieces that is, copies included. ``saved_ms`` is by how much a step would be shorter if its work, and the
-    host's time until the next, took none; None where that was not simulated.
+    long its work occupies streams, ``kernels`` how many pieces that is, copies included. ``saved_ms`` is by how
+    much a step would be shorter if its work, and the host's time until the next, took none; None where that was
+    not simulated.
     """
 
     name: str
@@ -60,7 +62,7 @@ class Billing:
 
 
 def billing(recording: Recording) -> Billing:
-    """Bill the counted steps to tasks: a moment to the GPU's work, else the script's thread's, else another thread's."""
+    """Bill each moment of the counted steps to the GPU's work, else the script's thread's, else another thread's."""
     timeline, tasks = recording.timeline, recording.graph.tasks
     begin, end = recording.window_us
     on_gpu: Flags = ON_GPU[tasks.kind]
@@ -83,9 +85,21 @@ def billing(recording: Recording) -> Billing:
 
 def operator_costs(recording: Recording, bill: Billing, shown: int) -> tuple[TracedCost, ...]:
     """By the outermost operator around the work."""
-    names, of_task = operators(recording)
-    groups = {name: np.flatnonzero(of_task == place) for place, name in enumerate(names)}
-    return _dearest(recording, bill, groups, shown)
+    trace = recording.trace
+    row = operator_rows(recording)
+    used, place = np.unique(trace.name[row[row >= 0]], return_inverse=True)
+    codes: list[int] = used.tolist()
+    named = [_plain(trace.strings[code]) for code in codes]
+    table = tuple(dict.fromkeys(named))
+    of_task = np.full(len(row), -1, np.int32)
+    of_task[row >= 0] = np.array([table.index(name) for name in named], np.int32)[place]
+    return _dearest(recording, bill, _members(table, of_task), shown)
+
+
+def function_costs(recording: Recording, bill: Billing, shown: int) -> tuple[TracedCost, ...]:
+    """By the function of the person's code that called, where Python functions were recorded."""
+    names, of_task = functions(recording, operator_rows(recording))
+    return _dearest(recording, bill, _members(names, of_task), shown)
 
 
 def line_costs(recording: Recording, bill: Billing, shown: int) -> tuple[TracedCost, ...]:
@@ -107,8 +121,8 @@ def layer_costs(recording: Recording, bill: Billing, shown: int) -> tuple[Traced
     return _dearest(recording, bill, chosen, shown)
 
 
-def operators(recording: Recording) -> tuple[tuple[str, ...], Ids]:
-    """A table of operators, and for each task its row there: -1 for work that no recorded operator brought about."""
+def operator_rows(recording: Recording) -> Indices:
+    """For each task the event of the outermost operator that brought it about; -1 where none was recorded."""
     trace, graph, event = recording.trace, recording.graph, recording.kineto.event
     tasks = graph.tasks
     row = np.full(len(graph), -1, np.int64)
@@ -121,12 +135,14 @@ def operators(recording: Recording) -> tuple[tuple[str, ...], Ids]:
     found = launches(graph)
     found = found.taken(tasks.kind[found.source] != KIND[TaskKind.CPU])
     row[found.target] = row[found.source]
-    used, place = np.unique(trace.name[row[row >= 0]], return_inverse=True)
-    shown = [_plain(trace.strings[name]) for name in used.tolist()]
-    table = tuple(dict.fromkeys(shown))
-    of_task = np.full(len(graph), -1, np.int32)
-    of_task[row >= 0] = np.array([table.index(name) for name in shown], np.int32)[place]
-    return table, of_task
+    return row
+
+
+def _members(names: Sequence[str], of_task: Ids) -> dict[str, Indices]:
+    """The tasks of each entry of a table."""
+    order = np.argsort(of_task, kind="stable")
+    bounds = np.searchsorted(of_task[order], np.arange(len(names) + 1))
+    return {name: np.sort(order[bounds[row] : bounds[row + 1]]) for row, name in enumerate(names)}
 
 
 def _around(recording: Recording, operators: Indices, calls: Indices) -> Indices:

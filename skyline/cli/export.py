@@ -17,7 +17,7 @@ _EXAMPLES = """\
   skyline export train.py --format perfetto -o train.json.gz  # ui.perfetto.dev
   skyline export train.py --format speedscope -o train.speedscope.json
   skyline export train.py --format html -o train.html
-  skyline export trace.json.gz --format perfetto -o both.json.gz   as measured and as simulated"""
+  skyline export trace.json.gz --format perfetto -o both.json.gz"""
 
 FORMATS = ("perfetto", "speedscope", "html", "json")
 
@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "export",
         "FILE|SCRIPT --format FORMAT -o OUTPUT",
-        "Write a saved profile or a PyTorch profiler trace in the format of another viewer.",
+        "Write a saved profile, or a PyTorch profiler trace, in another viewer's format.",
         _EXAMPLES,
     )
     command.add_argument(

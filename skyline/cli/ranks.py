@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from skyline.cli.command_line import parser
 from skyline.cli.streams import data_console, say, write_data
-from skyline.errors import ExitCode
+from skyline.errors import ExitCode, UsageError
 
 _EXAMPLES = """\
   skyline ranks traces/                      a folder with one PyTorch profiler trace per rank
@@ -61,6 +61,10 @@ def run(arguments: Sequence[str]) -> int:
     from skyline.report.build import encode
     from skyline.report.ranks import ranks_report
 
+    if options.rank is not None and not options.scale:
+        raise UsageError(
+            "--rank says where --scale applies, and there is none", hint="Add --scale NAME=FACTOR."
+        )
     files = trace_files(options.traces)
     if options.cluster is not None:
         from skyline.job.cluster import on_cluster

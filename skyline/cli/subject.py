@@ -165,4 +165,3 @@ def _latest_here() -> Subject:
         )
     newest = max(found, key=lambda path: path.stat().st_mtime)
     return Subject(store.load(newest), newest)
-

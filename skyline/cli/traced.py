@@ -53,7 +53,7 @@ def refuse_trace(source: str) -> UsageError:
     )
 
 
-def ask(source: str, names: Sequence[str], options: argparse.Namespace) -> int:
+def ask(source: str, names: Sequence[str], json: str | None) -> int:
     """``skyline whatif TRACE``: the whole page, or the answers to what was asked."""
     from skyline.analysis.traced_answers import check_choices
     from skyline.whatif.question import Choice
@@ -65,9 +65,9 @@ def ask(source: str, names: Sequence[str], options: argparse.Namespace) -> int:
     from skyline.report.traced import trace_report, traced_whatif_report
 
     answers = traced_whatif_report(recording, choices)
-    if options.json is not None:
-        write_data(options.json, encode(answers) + b"\n")
-    if options.json != "-":
+    if json is not None:
+        write_data(json, encode(answers) + b"\n")
+    if json != "-":
         from skyline.report.text.traced import render_trace, render_trace_answers
 
         report = trace_report(recording, source)

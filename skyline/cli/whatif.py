@@ -11,7 +11,7 @@ from skyline.cli.question import parse_question
 from skyline.cli.streams import data_console, write_data
 from skyline.cli.subject import subject_of
 from skyline.cli.traced import is_trace
-from skyline.errors import ExitCode
+from skyline.errors import ExitCode, UsageError
 
 _EXAMPLES = """\
   skyline whatif train.py                             every what-if, ranked
@@ -37,7 +37,14 @@ def run(arguments: Sequence[str]) -> int:
     ours, script_arguments = split_at_dashes(arguments)
     options = command.parse_intermixed_args(ours)
     if is_trace(options.source):
-        return traced.ask(options.source, options.names, options)
+        if script_arguments is not None:
+            raise UsageError(f"{options.source} is a recording: it takes no arguments")
+        if options.gpu is not None:
+            raise UsageError(
+                f"--gpu is for scripts: {options.source} is a recording",
+                hint="Predict with: --gpu NAME SCRIPT",
+            )
+        return traced.ask(options.source, options.names, options.json)
     question = parse_question(options.names) if options.names else None
 
     subject = subject_of(options.source, script_arguments, options)

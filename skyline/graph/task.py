@@ -32,14 +32,17 @@ class WorkClass(str, Enum):
 
 
 _NAMES = (
-    (WorkClass.CONVOLUTION, ("conv", "wgrad", "dgrad")),
+    (WorkClass.CONVOLUTION, ("conv", "wgrad", "dgrad", "fprop", "winograd", "scudnn", "84cudnn", "88cudnn")),
     (WorkClass.ATTENTION, ("scaled_dot_product", "flash", "fmha")),
-    (WorkClass.MATMUL, ("mm", "gemm", "linear", "matmul", "einsum", "lstm", "gru")),
+    (WorkClass.MATMUL, ("mm", "gemm", "linear", "matmul", "einsum", "lstm", "gru", "cijk")),
 )
 
 
 def work_class(name: str) -> WorkClass:
-    """Of an operator or kernel, by its name: ``aten::addmm``, ``AddmmBackward0``, ``ampere_sgemm_128x64_nn``."""
+    """Of an operator or kernel, by its name: ``aten::addmm``, ``AddmmBackward0``, ``ampere_sgemm_128x64_nn``.
+
+    ``volta_scudnn_…`` is a convolution of cuDNN's, ``Cijk_…`` a matrix product of AMD's libraries.
+    """
     lowered = name.lower()
     for kind, marks in _NAMES:
         if any(mark in lowered for mark in marks):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from skyline.graph.column import Ids, Times
 from skyline.job.exchanges import POINT_TO_POINT, Exchanges
-from skyline.job.matching import keys, match
+from skyline.job.matching import match, run_of
 from skyline.job.rank_work import RankWork
 
 _ROUNDS = 4
@@ -125,8 +125,8 @@ def _streams(exchanges: Exchanges) -> list[str]:
     return [channel for channel in exchanges.channels if channel.startswith("stream ")]
 
 
-def _number(stream: str) -> int:
-    return int(stream.rpartition(" ")[2])
+def _number(stream: str) -> tuple[int, ...]:
+    return tuple(map(int, stream.rpartition(" ")[2].split(".")))
 
 
 def _rows_by_channel(exchanges: Exchanges, renamed: dict[str, str]) -> dict[str, Ids]:
@@ -147,17 +147,16 @@ def _matched(
     ranks: Sequence[RankWork], rows: list[Ids], members: list[int]
 ) -> tuple[npt.NDArray[np.int32], bool]:
     """``[rank, place in the sequence of the rank that has most]``, and whether all of the members agree."""
-    longest = max(range(len(members)), key=lambda at: len(rows[at]))
-    table: dict[tuple[str, int], int] = {}
-    kinds = [keys(table, ranks[place].exchanges, mine) for place, mine in zip(members, rows, strict=True)]
-    ends = [ranks[place].exchanges.end_us[mine] for place, mine in zip(members, rows, strict=True)]
-    found = np.full((len(ranks), len(rows[longest])), -1, np.int32)
+    kinds: dict[tuple[str, int], int] = {}
+    runs = [run_of(ranks[place], mine, kinds) for place, mine in zip(members, rows, strict=True)]
+    longest = max(range(len(members)), key=lambda at: len(runs[at]))
+    found = np.full((len(ranks), len(runs[longest])), -1, np.int32)
     found[members[longest]] = rows[longest]
     agree = len(members) > 1
     for at, place in enumerate(members):
         if at == longest:
             continue
-        one = match(kinds[longest], ends[longest], kinds[at], ends[at])
+        one = match(runs[longest], runs[at])
         if one is None:
             agree = False
             continue

@@ -53,13 +53,16 @@ def kind_of(name: str) -> str:
 
 
 def exchanges(trace: ProfilerTrace) -> Exchanges:
-    """The collectives of a trace: kernels of NCCL and RCCL, and what gloo, MPI and UCC did on host threads.
+    """The collectives of a trace: kernels of NCCL and RCCL; without any, what gloo, MPI and UCC did on host threads.
 
-    ``nccl:…`` annotations are left aside: on the host they last as long as the launch does.
+    ``nccl:…`` annotations are left aside: on the host they last as long as the launch does. Host collectives
+    beside kernels are left aside as well: jobs on GPUs use them now and then to agree on something.
     """
-    kernels = (trace.category == Category.KERNEL) & names_of(trace).collective
-    on_host = (trace.category == Category.ANNOTATION) & _named(trace, _is_host_collective)
-    event = np.flatnonzero(kernels | on_host).astype(np.int32)
+    chosen = (trace.category == Category.KERNEL) & names_of(trace).collective
+    if not chosen.any():
+        chosen = (trace.category == Category.ANNOTATION) & _named(trace, _is_host_collective)
+    event = np.flatnonzero(chosen).astype(np.int32)
+    devices = len(np.unique(trace.device[event]))
     start = trace.start_us[event]
     recorded = dict(zip(trace.collectives.event.tolist(), range(len(trace.collectives)), strict=True))
     kinds: list[str] = []
@@ -69,7 +72,7 @@ def exchanges(trace: ProfilerTrace) -> Exchanges:
         fact = recorded.get(row, -1)
         known = trace.strings[int(trace.collectives.name[fact])] if fact >= 0 else ""
         kinds.append(kind_of(known or trace.name_of(row)))
-        channels.append(_channel(trace, row, fact))
+        channels.append(_channel(trace, row, fact, devices))
         if fact >= 0:
             elements[place] = trace.collectives.elements_in[fact]
     kind_table, kind = coded(kinds)
@@ -79,7 +82,7 @@ def exchanges(trace: ProfilerTrace) -> Exchanges:
     )
 
 
-def _channel(trace: ProfilerTrace, row: int, fact: int) -> str:
+def _channel(trace: ProfilerTrace, row: int, fact: int, devices: int) -> str:
     if trace.thread[row] >= 0:
         return trace.name_of(row).partition(":")[0]
     if fact >= 0:
@@ -87,7 +90,8 @@ def _channel(trace: ProfilerTrace, row: int, fact: int) -> str:
         ranks = trace.strings[int(trace.collectives.ranks[fact])]
         if group or ranks:
             return f"group {group} {ranks}".strip()
-    return f"stream {int(trace.stream[row])}"
+    device = f"{int(trace.device[row])}." if devices > 1 else ""
+    return f"stream {device}{int(trace.stream[row])}"
 
 
 def _is_host_collective(name: str) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from skyline.graph.column import Ids, Times
-from skyline.job.exchanges import Exchanges
+from skyline.graph.column import Ids, Indices, Times
+from skyline.job.rank_work import RankWork
 
 _ALIKE = frozenset({"all_reduce", "broadcast", "reduce"})
 """What every rank puts the same number of elements into."""
@@ -16,6 +16,24 @@ _FURTHEST = 2_000
 """Windows of recording that begin this many collectives apart are still put together."""
 _CLOSE_US = 5.0
 """Ends of one collective on two ranks that differ by less tell nothing: GPUs' clocks are aligned to about this."""
+_MUCH_BETTER = 4.0
+"""So much better must ends agree under another shift to outweigh collectives that have no counterpart then."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One rank's collectives of one channel, in their order."""
+
+    row: Ids
+    """Row among the rank's exchanges."""
+    kind: Indices
+    """One number for each different kind and size, common to all ranks."""
+    end_us: Times
+    step: Indices
+    """Number of the step in which it began; 0 for all where steps are not marked."""
+
+    def __len__(self) -> int:
+        return len(self.row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,60 +46,72 @@ class Match:
     count: int
     residual_us: float
     """Median distance of the ends from one another, once the clocks' difference is taken off."""
-    behind_us: float
-    """What is to be added to the second rank's times to make the ends meet."""
+    steps_apart: float
+    """How many steps later the second rank counts them, by the median."""
 
 
-def match(
-    kinds: npt.NDArray[np.int64], ends_us: Times, other_kinds: npt.NDArray[np.int64], other_ends_us: Times
-) -> Match | None:
+def run_of(work: RankWork, rows: Ids, kinds: dict[tuple[str, int], int]) -> Run:
+    """Some of a rank's collectives; ``kinds`` is a table that all ranks share, and grows."""
+    exchanges = work.exchanges
+    names = [exchanges.kinds[int(kind)] for kind in exchanges.kind[rows]]
+    sizes = map(int, exchanges.elements[rows])
+    pairs = ((name, size if name in _ALIKE else 0) for name, size in zip(names, sizes, strict=True))
+    step = np.zeros(len(rows), np.int64)
+    if work.marked:
+        place = np.searchsorted(work.step_begin_us, exchanges.start_us[rows], side="right") - 1
+        step = work.step_number[np.maximum(place, 0)].astype(np.int64)
+    return Run(
+        rows,
+        np.fromiter((kinds.setdefault(pair, len(kinds)) for pair in pairs), np.int64, len(rows)),
+        exchanges.end_us[rows],
+        step,
+    )
+
+
+def match(one: Run, other: Run) -> Match | None:
     """Put two ranks' collectives of one channel together; None where no shift makes their kinds agree.
 
     Recording may have begun at another collective on each rank, and clocks cannot tell by how many: so every
     shift is tried under which all kinds agree. Under the right one the ends differ by the clocks' difference
-    and little else. Of shifts that do about as well the one with most counterparts is taken.
+    and little else. Where steps are too much alike to tell, their numbers decide, and then how many
+    collectives have a counterpart.
     """
-    fewest = min(len(ends_us), len(other_ends_us))
+    fewest = min(len(one), len(other))
     needed = max(1, fewest if fewest <= 3 else max(3, (fewest + 1) // 2))
-    unshifted = _shifted(kinds, ends_us, other_kinds, other_ends_us, 0, needed)
-    if unshifted is not None and unshifted.count == fewest and unshifted.residual_us <= _CLOSE_US:
+    unshifted = _shifted(one, other, 0, needed)
+    if (
+        unshifted is not None
+        and unshifted.count == fewest
+        and unshifted.steps_apart == 0
+        and unshifted.residual_us <= _CLOSE_US
+    ):
         return unshifted  # what follows could not choose another
-    furthest = min(_FURTHEST, max(len(ends_us), len(other_ends_us)))
-    shifts = (
-        _shifted(kinds, ends_us, other_kinds, other_ends_us, shift, needed)
-        for shift in range(-furthest, furthest + 1)
-    )
-    found = [one for one in shifts if one is not None]
+    furthest = min(_FURTHEST, max(len(one), len(other)))
+    shifts = (_shifted(one, other, shift, needed) for shift in range(-furthest, furthest + 1))
+    found = [shifted for shifted in shifts if shifted is not None]
     if not found:
         return None
-    best = min(one.residual_us for one in found)
-    good = [one for one in found if one.residual_us <= max(2 * best, best + _CLOSE_US)]
-    return max(good, key=lambda one: (one.count, -abs(one.shift)))
+    best = min(shifted.residual_us for shifted in found)
+    good = [shifted for shifted in found if shifted.residual_us <= _MUCH_BETTER * best + _CLOSE_US]
+    return min(good, key=lambda shifted: (abs(shifted.steps_apart), -shifted.count, abs(shifted.shift)))
 
 
-def _shifted(
-    kinds: npt.NDArray[np.int64],
-    ends_us: Times,
-    other_kinds: npt.NDArray[np.int64],
-    other_ends_us: Times,
-    shift: int,
-    needed: int,
-) -> Match | None:
+def _shifted(one: Run, other: Run, shift: int, needed: int) -> Match | None:
     first = max(0, -shift)
-    count = min(len(ends_us), len(other_ends_us) - shift) - first
-    if count < needed or kinds[first] != other_kinds[first + shift]:
+    count = min(len(one), len(other) - shift) - first
+    if count < needed or one.kind[first] != other.kind[first + shift]:
         return None
     here, there = slice(first, first + count), slice(first + shift, first + shift + count)
-    if not np.array_equal(kinds[here], other_kinds[there]):
+    if not np.array_equal(one.kind[here], other.kind[there]):
         return None
-    apart = ends_us[here] - other_ends_us[there]
-    behind = float(np.median(apart))
-    return Match(shift, first, count, float(np.median(np.abs(apart - behind))), behind)
+    return Match(
+        shift,
+        first,
+        count,
+        _spread(one.end_us[here] - other.end_us[there]),
+        float(np.median(other.step[there] - one.step[here])),
+    )
 
 
-def keys(table: dict[tuple[str, int], int], exchanges: Exchanges, rows: Ids) -> npt.NDArray[np.int64]:
-    """One number for each different kind and size, common to all ranks that use the same table."""
-    kinds = [exchanges.kinds[int(kind)] for kind in exchanges.kind[rows]]
-    sizes = map(int, exchanges.elements[rows])
-    pairs = ((kind, size if kind in _ALIKE else 0) for kind, size in zip(kinds, sizes, strict=True))
-    return np.fromiter((table.setdefault(pair, len(table)) for pair in pairs), np.int64, len(rows))
+def _spread(values: npt.NDArray[np.float64]) -> float:
+    return float(np.median(np.abs(values - np.median(values))))

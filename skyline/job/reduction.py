@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence, Sequence
-
 import numpy as np
-import numpy.typing as npt
 
-from skyline.compiled import loop
 from skyline.job.rank_graph import Links, RankGraph, linked
 
-_NEVER = -1e300
-_NEAR = 16
-"""A link is compared with detours over this many of the collectives before its end."""
+_NEVER = float("-inf")
+_REMEMBERED = 100
+"""Collectives; what lies further back is forgotten a little later than it could be, which changes no result."""
+_Since = tuple[dict[int, float], float]
+"""By point: how long after it something is at the least, as a table that tasks share, and a number to add."""
 
 
 def reduced(rank: RankGraph) -> RankGraph:
@@ -24,15 +22,10 @@ def reduced(rank: RankGraph) -> RankGraph:
     """
     kept = np.flatnonzero(rank.exchange >= 0)
     exchange = rank.exchange[kept]
-    lags = np.concatenate([_lags(rank, exchange), _lags(rank, exchange, by_start=True)[1:]])
-    source, target = _needed(lags, len(exchange))
-    by_start = source > len(exchange)
-    links = Links(
-        np.where(by_start, source - len(exchange), source), target + 1, lags[source, target], by_start
-    )
     lane_of = rank.graph.structure.lane_of[exchange]
     lanes, lane = np.unique(lane_of, return_inverse=True)
     names = tuple(rank.graph.structure.lanes[int(number)] for number in lanes)
+    links = _Walk(rank, exchange.tolist()).links()
     graph = linked(links, rank.graph.durations[exchange], lane, names, len(rank.step_end))
     place = np.full(len(rank.exchange), -1, np.int64)
     place[kept] = np.arange(1, len(kept) + 1)
@@ -40,136 +33,105 @@ def reduced(rank: RankGraph) -> RankGraph:
     return RankGraph(graph, place, steps, rank.begin_us, rank.pace, reduced=True)
 
 
-def _lags(
-    rank: RankGraph, exchange: npt.NDArray[np.int64], *, by_start: bool = False
-) -> npt.NDArray[np.float64]:
-    """``[source, target]``: the least time, without passing another exchange; targets are exchanges and steps' ends.
+class _Walk:
+    """One pass over the tasks, each of which learns how long after which points it starts at the least.
 
-    Source 0 is the beginning. With ``by_start`` the others are left when the rank arrives, not when they end.
+    Points are the beginning (0), the end of each collective (its number, from 1) and the arrival at it (the
+    same, negative). A point is forgotten where a later one bounds the task as much in any case: at each task
+    few are left, so that the pass takes hardly longer than a simulation.
     """
-    structure = rank.graph.structure
-    count = len(rank.graph)
-    cut = np.zeros(count, np.bool_)
-    cut[exchange] = True
-    sources = np.append(-1, exchange).astype(np.int32)
-    if by_start:
-        # Few graphs have anything that waits for the beginning of an exchange: only those sources are asked.
-        leaving = structure.dependencies.source[structure.dependencies.from_start]
-        asked = np.isin(sources, leaving)
-    else:
-        asked = np.ones(len(sources), np.bool_)
-    targets = np.concatenate([exchange, rank.step_end]).astype(np.int32)
-    found = np.full((len(sources), len(targets)), _NEVER)
-    chosen = np.flatnonzero(asked)
-    if not len(chosen) or not len(targets):
-        return found
-    position = np.empty(count, np.int32)
-    position[structure.order] = np.arange(count, dtype=np.int32)
-    out = np.full(len(chosen) * len(targets), _NEVER)
-    _reach(
-        len(chosen) * count,
-        structure.order,
-        position,
-        structure.before,
-        structure.incoming_offsets,
-        structure.incoming_source,
-        structure.incoming_lag,
-        structure.incoming_from_start,
-        rank.graph.durations,
-        rank.graph.gaps,
-        cut,
-        sources[chosen],
-        targets,
-        len(exchange),
-        int(by_start),
-        np.empty(count),
-        np.empty(count),
-        np.empty(count),
-        np.empty(count),
-        out,
-    )
-    found[chosen] = out.reshape(len(chosen), len(targets))
-    return found
+
+    def __init__(self, rank: RankGraph, exchange: list[int]) -> None:
+        self._rank = rank
+        self._number = {task: number for number, task in enumerate(exchange, 1)}
+        self._arrival: dict[int, dict[int, float]] = {0: {0: 0.0}}
+        """By collective: how long after each earlier point one arrives at it, through others if need be."""
+
+    def links(self) -> Links:
+        """The least times from points to collectives and ends of steps."""
+        graph, structure = self._rank.graph, self._rank.graph.structure
+        durations, gaps = graph.durations.tolist(), graph.gaps.tolist()
+        before: list[int] = structure.before.tolist()
+        offsets = structure.incoming_offsets.tolist()
+        sources: list[int] = structure.incoming_source.tolist()
+        lags = structure.incoming_lag.tolist()
+        from_start = structure.incoming_from_start.tolist()
+        begin: _Since = ({0: 0.0}, 0.0)
+        starts = [begin] * len(graph)
+        ends = starts.copy()
+        reached: dict[int, dict[int, float]] = {}
+        ending = set(self._rank.step_end.tolist())
+        order: list[int] = structure.order.tolist()
+        for task in order:
+            previous = before[task]
+            since = begin if previous < 0 else _later(ends[previous], gaps[previous])
+            for edge in range(offsets[task], offsets[task + 1]):
+                waited = starts if from_start[edge] else ends
+                since = self._both(since, _later(waited[sources[edge]], lags[edge]))
+            if task in ending:
+                reached[-task - 1] = _plain(since)
+            number = self._number.get(task)
+            if number is None:
+                starts[task] = since
+                ends[task] = _later(since, durations[task])
+                continue
+            reached[number] = _plain(since)
+            self._arrive(number, reached[number])
+            starts[task] = ({-number: 0.0}, 0.0)
+            ends[task] = ({number: 0.0}, 0.0)
+        return self._as_columns(reached)
+
+    def _both(self, one: _Since, other: _Since) -> _Since:
+        """What waits for both."""
+        (mine, plus), (theirs, more) = one, other
+        if mine is theirs:
+            return one if plus >= more else other
+        if all(mine.get(point, _NEVER) + plus >= time + more for point, time in theirs.items()):
+            return one
+        merged = {point: time + plus for point, time in mine.items()}
+        for point, time in theirs.items():
+            merged[point] = max(merged.get(point, _NEVER), time + more)
+        return {point: time for point, time in merged.items() if not self._outlasted(point, merged)}, 0.0
+
+    def _outlasted(self, point: int, times: dict[int, float]) -> bool:
+        """Whether a later point bounds the task at least as much, however long collectives take."""
+        bound = times[point]
+        return any(
+            other != point and self._arrival[abs(other)].get(point, _NEVER) + time >= bound
+            for other, time in times.items()
+        )
+
+    def _arrive(self, number: int, since: dict[int, float]) -> None:
+        found: dict[int, float] = {}
+        for point, time in since.items():
+            for earlier, passed in self._arrival[abs(point)].items():
+                if earlier and number - abs(earlier) > _REMEMBERED:
+                    continue
+                found[earlier] = max(found.get(earlier, _NEVER), passed + time)
+            found[point] = max(found.get(point, _NEVER), time)
+        # Its own arrival comes no later than its end.
+        found[-number] = 0.0
+        self._arrival[number] = found
+
+    def _as_columns(self, reached: dict[int, dict[int, float]]) -> Links:
+        count = len(self._number)
+        targets = [*range(1, count + 1), *(-task - 1 for task in self._rank.step_end.tolist())]
+        rows = [
+            (abs(point), place, time, point < 0)
+            for place, target in enumerate(targets, 1)
+            for point, time in sorted(reached[target].items())
+        ]
+        return Links(
+            np.array([row[0] for row in rows], np.int64),
+            np.array([row[1] for row in rows], np.int64),
+            np.array([row[2] for row in rows], np.float64),
+            np.array([row[3] for row in rows], np.bool_),
+        )
 
 
-def _needed(
-    lags: npt.NDArray[np.float64], exchanges: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The links without which something could come out earlier: not those that a detour outlasts in any case."""
-    there = lags > _NEVER / 2
-    end_to = lags[: exchanges + 1]
-    for target in range(lags.shape[1]):
-        via_end = end_to[1:, target]
-        near = np.flatnonzero(via_end > _NEVER / 2)
-        near = near[near != target][-_NEAR:]
-        for middle in near.tolist():
-            detour = lags[:, middle] + via_end[middle]
-            there[:, target] &= ~((lags[:, target] <= detour) & (lags[:, middle] > _NEVER / 2))
-    source, target = np.nonzero(there)
-    return source, target
+def _later(since: _Since, by: float) -> _Since:
+    return (since[0], since[1] + by) if by else since
 
 
-@loop("iiiiifbffbiinn", writes="fffff")
-def _reach(
-    order: Sequence[int],
-    position: Sequence[int],
-    before: Sequence[int],
-    incoming_offsets: Sequence[int],
-    incoming_source: Sequence[int],
-    incoming_lag: Sequence[float],
-    incoming_from_start: Sequence[bool],
-    durations: Sequence[float],
-    gaps: Sequence[float],
-    cut: Sequence[bool],
-    sources: Sequence[int],
-    targets: Sequence[int],
-    exchanges: int,
-    by_start: int,
-    starts: MutableSequence[float],
-    ends: MutableSequence[float],
-    freed: MutableSequence[float],
-    arrivals: MutableSequence[float],
-    out: MutableSequence[float],
-) -> int:
-    """For each source a pass over all that comes after it; what does not come from the source never comes.
-
-    The first targets are exchanges, reached on arrival; through those nothing is left. The others are reached
-    when they start.
-    """
-    never = -1e300
-    for number in range(len(sources)):
-        origin = sources[number]
-        for index in range(len(order)):
-            starts[index] = never
-            ends[index] = never
-            freed[index] = never
-            arrivals[index] = never
-        first = 0
-        if origin >= 0:
-            first = position[origin] + 1
-            if by_start == 1:
-                starts[origin] = 0.0
-            else:
-                ends[origin] = 0.0
-                freed[origin] = gaps[origin]
-        for place in range(first, len(order)):
-            index = order[place]
-            start = 0.0 if origin < 0 else never
-            previous = before[index]
-            if previous >= 0:
-                start = max(start, freed[previous])
-            for edge in range(incoming_offsets[index], incoming_offsets[index + 1]):
-                waited = incoming_source[edge]
-                since = starts[waited] if incoming_from_start[edge] else ends[waited]
-                if since > never:
-                    start = max(start, since + incoming_lag[edge])
-            if cut[index]:
-                arrivals[index] = start
-            elif start > never:
-                starts[index] = start
-                ends[index] = start + durations[index]
-                freed[index] = ends[index] + gaps[index]
-        for place in range(len(targets)):
-            target = targets[place]
-            out[number * len(targets) + place] = arrivals[target] if place < exchanges else starts[target]
-    return 0
+def _plain(since: _Since) -> dict[int, float]:
+    return {point: time + since[1] for point, time in since[0].items()}

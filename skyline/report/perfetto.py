@@ -6,15 +6,21 @@ is one side of the story (measured, or replayed by the simulation) and a thread 
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from skyline.graph.build import main_lane
+from skyline.report.chrome_events import (
+    CRITICAL_LANE,
+    Event,
+    arrow,
+    document,
+    headings,
+    lanes_of,
+    simulated_events,
+    span,
+)
 from skyline.trace.profile import Profile
 from skyline.trace.record import Record, RecordKind, Trace
 
@@ -22,7 +28,7 @@ if TYPE_CHECKING:
     from skyline.simulate.timeline import Timeline
 
 _MEASURED, _REPLAYED = 1, 2
-_PHASE_LANE, _ITERATION_LANE, _FIRST_LANE = 2, 1, 3
+_PHASE_LANE, _ITERATION_LANE = 2, 1
 _COLOURS = {
     "data": "yellow",
     "forward": "thread_state_running",
@@ -31,8 +37,6 @@ _COLOURS = {
     "communication": "thread_state_iowait",
     "other": "grey",
 }
-
-Event = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,33 +50,41 @@ class _Stretch:
 
 def chrome_trace(profile: Profile, replayed: Timeline | None = None) -> bytes:
     """The trace as gzipped JSON; the same profile always gives the same bytes."""
-    events = [*_measured(profile), *(_replayed(profile.trace, replayed) if replayed is not None else [])]
-    document = {
-        "displayTimeUnit": "ms",
-        "otherData": {
+    lanes = lanes_of(record.lane for record in profile.trace.records)
+    events: list[Event] = [*_measured(profile, lanes)]
+    if replayed is not None:
+        lines = profile.trace.lines
+        events += headings(_REPLAYED, "replayed by the simulation", {"critical path": CRITICAL_LANE, **lanes})
+        events += simulated_events(
+            _REPLAYED,
+            replayed,
+            lanes,
+            place=lambda line: _place(profile.trace, line) if line < len(lines) else "",
+            first_arrow=1 + max((record.correlation for record in profile.trace.records), default=0),
+        )
+    return document(
+        events,
+        {
             "script": profile.script,
             "created": profile.created,
             "device": profile.environment.device.name,
             "profile": profile.id,
         },
-        "traceEvents": events,
-    }
-    return gzip.compress(msgspec.json.encode(document), compresslevel=6, mtime=0)
+    )
 
 
-def _measured(profile: Profile) -> list[Event]:
+def _measured(profile: Profile, lanes: dict[str, int]) -> list[Event]:
     trace = profile.trace
     name = f"{PurePath(profile.script).name} ({'predicted' if profile.prediction else 'measured, while recorded'})"
-    lanes = _lanes(record.lane for record in trace.records)
-    events = _names(_MEASURED, name, {"iterations": _ITERATION_LANE, "phases": _PHASE_LANE, **lanes})
+    events = headings(_MEASURED, name, {"iterations": _ITERATION_LANE, "phases": _PHASE_LANE, **lanes})
     for mark in trace.iterations:
         events.append(
-            _span(
+            span(
                 f"iteration {mark.index}", "iteration", _MEASURED, _ITERATION_LANE, mark.start_us, mark.end_us
             )
         )
     for stretch in _phases(trace):
-        event = _span(stretch.name, "phase", _MEASURED, _PHASE_LANE, stretch.start_us, stretch.end_us)
+        event = span(stretch.name, "phase", _MEASURED, _PHASE_LANE, stretch.start_us, stretch.end_us)
         events.append({**event, "cname": _COLOURS.get(stretch.name, "grey")})
     for record in trace.records:
         events.append(_record(record, trace, lanes[record.lane]))
@@ -81,18 +93,8 @@ def _measured(profile: Profile) -> list[Event]:
     return events
 
 
-def _replayed(trace: Trace, timeline: Timeline) -> list[Event]:
-    tasks = timeline.graph.tasks
-    lanes = _lanes(task.lane for task in tasks)
-    events = _names(_REPLAYED, "replayed by the simulation", lanes)
-    for task, start, end in zip(tasks, timeline.starts, timeline.ends, strict=True):
-        event = _span(task.name, task.phase.value, _REPLAYED, lanes[task.lane], float(start), float(end))
-        events.append({**event, "args": {"line": _place(trace, task.line), "kind": task.kind.value}})
-    return events
-
-
 def _record(record: Record, trace: Trace, thread: int) -> Event:
-    event = _span(record.name, record.kind.value, _MEASURED, thread, record.start_us, record.end_us)
+    event = span(record.name, record.kind.value, _MEASURED, thread, record.start_us, record.end_us)
     arguments = {
         "line": _place(trace, record.line),
         "called from": _place(trace, record.call_line),
@@ -125,11 +127,13 @@ def _flows(trace: Trace, lanes: dict[str, int]) -> list[Event]:
         launch = launches.get(record.correlation)
         if launch is None or record.kind not in {RecordKind.KERNEL, RecordKind.COPY}:
             continue
-        for kind, end, at in (("s", launch, launch.start_us), ("f", record, record.start_us)):
-            event: Event = {"name": "launch", "cat": "launch", "ph": kind, "id": record.correlation, "ts": at}
-            events.append(
-                {**event, "pid": _MEASURED, "tid": lanes[end.lane], **({"bp": "e"} if kind == "f" else {})}
-            )
+        events += arrow(
+            "launch",
+            record.correlation,
+            _MEASURED,
+            (lanes[launch.lane], launch.start_us),
+            (lanes[record.lane], record.start_us),
+        )
     return events
 
 
@@ -149,34 +153,6 @@ def _memory(profile: Profile) -> list[Event]:
             }
         )
     return events
-
-
-def _span(name: str, category: str, process: int, thread: int, start_us: float, end_us: float) -> Event:
-    return {
-        "name": name,
-        "cat": category,
-        "ph": "X",
-        "pid": process,
-        "tid": thread,
-        "ts": round(start_us, 3),
-        "dur": round(end_us - start_us, 3),
-    }
-
-
-def _names(process: int, name: str, lanes: dict[str, int]) -> list[Event]:
-    events: list[Event] = [
-        {"name": "process_name", "ph": "M", "pid": process, "args": {"name": name}},
-        {"name": "process_sort_index", "ph": "M", "pid": process, "args": {"sort_index": process}},
-    ]
-    for lane, thread in lanes.items():
-        base: Event = {"ph": "M", "pid": process, "tid": thread}
-        events.append({**base, "name": "thread_name", "args": {"name": lane}})
-        events.append({**base, "name": "thread_sort_index", "args": {"sort_index": thread}})
-    return events
-
-
-def _lanes(names: Iterable[str]) -> dict[str, int]:
-    return {lane: index for index, lane in enumerate(dict.fromkeys(names), start=_FIRST_LANE)}
 
 
 def _place(trace: Trace, line: int) -> str:

@@ -18,10 +18,12 @@ from skyline.analysis.traced_answers import (
 from skyline.analysis.traced_costs import (
     TracedCost,
     billing,
+    function_costs,
     layer_costs,
     line_costs,
     operator_costs,
 )
+from skyline.analysis.traced_sensitivity import Sensitivity, sensitivity
 from skyline.interval import Interval
 from skyline.report.schema import WHATIF_SCHEMA, CriticalPathReport
 from skyline.simulate.critical_path import critical_path
@@ -70,9 +72,14 @@ class TraceReport:
     phases: PhaseTimes
     idle_ms: float
     critical_path: CriticalPathReport
+    twice_as_fast: Sensitivity | None
+    """Null where the model does not hold."""
     operators: tuple[TracedCost, ...]
     layers: tuple[TracedCost, ...]
+    functions: tuple[TracedCost, ...]
+    """Where Python functions were recorded: each by the line of its definition."""
     lines: tuple[TracedCost, ...]
+    """Where operators have call stacks."""
     repairs: tuple[str, ...]
     """What reading had to repair, leave out or do without."""
     notes: tuple[str, ...]
@@ -103,7 +110,8 @@ def trace_report(recording: Recording, file: str, shown: int = _SHOWN) -> TraceR
     trace = recording.trace
     bill = billing(recording)
     doubtful = recording.replay_error > REFUSED_REPLAY
-    costs = [costs_of(recording, bill, shown) for costs_of in (operator_costs, layer_costs, line_costs)]
+    kinds = (operator_costs, layer_costs, function_costs, line_costs)
+    costs = [costs_of(recording, bill, shown) for costs_of in kinds]
     if doubtful:
         costs = [tuple(replace(cost, saved_ms=None) for cost in group) for group in costs]
     return TraceReport(
@@ -126,9 +134,11 @@ def trace_report(recording: Recording, file: str, shown: int = _SHOWN) -> TraceR
         phases=bill.phases,
         idle_ms=bill.idle_ms,
         critical_path=critical_path(recording.timeline, *recording.window_us),
+        twice_as_fast=None if doubtful else sensitivity(recording),
         operators=costs[0],
         layers=costs[1],
-        lines=costs[2],
+        functions=costs[2],
+        lines=costs[3],
         repairs=tuple(str(note) for note in trace.notes),
         notes=_notes(recording, bill.phases),
     )
@@ -196,7 +206,7 @@ def _notes(recording: Recording, phases: PhaseTimes) -> tuple[str, ...]:
     if phases.communication > 0 and (trace.world_size > 1 or trace.rank > 0):
         notes.append(
             "Collectives hold the time they wait for other ranks, which one rank's trace cannot tell apart: "
-            "skyline ranks FOLDER does."
+            "skyline ranks FOLDER does. What-ifs leave the other ranks as they were."
         )
     notes.append("Not known from a trace: batch size, memory by owner, cores of the machine.")
     return tuple(notes)

@@ -1,17 +1,17 @@
-"""A recording on the terminal: where its steps go, what bounds them, whether the model holds, what changes would bring."""
+"""A recording on the terminal: where its steps go, what bounds them, what changes would bring."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from skyline import units
 from skyline.analysis.traced_answers import DOUBTFUL_REPLAY, TracedEstimate
 from skyline.analysis.traced_costs import TracedCost
-from skyline.report.schema import CriticalPathReport
 from skyline.report.text.page import GUTTER, PHASE_STYLES, Column, Page, column_width
 from skyline.report.text.phases import apportion
 from skyline.report.traced import TracedWhatIfReport, TraceReport, trace_name
@@ -32,6 +32,8 @@ _SEMANTICS = {
     "convergence": "convergence: training takes another course",
 }
 _BAR = 24
+_LEAST = 5e-4
+"""Share of a step below which nothing is shown."""
 
 
 def render_trace(report: TraceReport, whatifs: TracedWhatIfReport | None, console: Console) -> None:
@@ -42,10 +44,11 @@ def render_trace(report: TraceReport, whatifs: TracedWhatIfReport | None, consol
     page.blank()
     _render_phases(report, page)
     page.blank()
-    _render_bounds(report.critical_path, page)
+    _render_bounds(report, page)
     for title, costs in (
         ("Costliest operators", report.operators),
         ("Costliest layers", report.layers),
+        ("Costliest functions", () if report.lines else report.functions),
         ("Costliest lines", report.lines),
     ):
         if costs:
@@ -105,23 +108,24 @@ def _steps(report: TraceReport) -> str:
         return "one step was recorded"
     scale = units.time_scale(report.steps)
     times = ", ".join(scale.number(step) for step in report.steps[:12]) + (", …" if count > 12 else "")
-    which = f"the {report.counted} inner ones of " if count > 2 else "the last of "
+    inner = "the inner one of " if report.counted == 1 else f"the {report.counted} inner ones of "
+    which = inner if count > 2 else "the last of "
     return f"{which}{count} steps: {times} {scale.unit}"
 
 
 def _replay(report: TraceReport) -> str:
     said = f"replay error {units.format_share(report.replay_error)}"
     if report.device.kind == "cpu":
-        return said
+        return f"{said}: all times of a CPU are taken as measured"
     return f"{said}, with one launch latency for the whole trace"
 
 
 def _render_phases(report: TraceReport, page: Page) -> None:
     """One row per phase that took time, what is nobody's, and their sum."""
     rows = [(phase.value, report.phases[phase], PHASE_STYLES[phase]) for phase in Phase]
-    rows = [row for row in [*rows, ("idle", report.idle_ms, "dim")] if row[1] > 0]
-    total = sum(row[1] for row in rows)
-    if total <= 0:
+    total = report.phases.total + report.idle_ms
+    rows = [row for row in [*rows, ("idle", report.idle_ms, "dim")] if row[1] > _LEAST * total]
+    if not rows:
         return
     scale = units.time_scale((total,))
     shares = apportion([ms / total * 100 for _, ms, _ in rows], 0)
@@ -145,12 +149,13 @@ def _render_phases(report: TraceReport, page: Page) -> None:
     page.table((Column("", "left"), Column(""), Column(""), Column("", "left")), cells)
 
 
-def _render_bounds(path: CriticalPathReport, page: Page) -> None:
+def _render_bounds(report: TraceReport, page: Page) -> None:
+    path = report.critical_path
     page.title("What bounds it", "shares of the critical path")
     shares = {field.name: float(getattr(path, field.name)) for field in fields(path)}
     rows: list[tuple[Text, ...]] = []
     for name in sorted(shares, key=lambda name: -shares[name]):
-        if shares[name] < 0.0005:
+        if shares[name] < _LEAST:
             continue
         rows.append(
             (
@@ -160,6 +165,17 @@ def _render_bounds(path: CriticalPathReport, page: Page) -> None:
             )
         )
     page.table((Column("", "left"), Column(""), Column("", "left")), rows)
+    if report.twice_as_fast is not None:
+        faster = report.twice_as_fast
+        sides = (
+            ("GPU", faster.gpu_ms),
+            ("communication", faster.communication_ms),
+            ("host", faster.host_ms),
+            ("data loading", faster.data_ms),
+        )
+        scale = units.time_scale((report.running_ms.value,))
+        said = [f"{name} {scale.text(step_ms)}" for name, step_ms in sides if step_ms is not None]
+        page.paragraph(f"the step with one of them twice as fast: {', '.join(said)}", style="dim")
 
 
 def _render_costs(title: str, costs: Sequence[TracedCost], page: Page) -> None:
@@ -184,10 +200,16 @@ def _render_costs(title: str, costs: Sequence[TracedCost], page: Page) -> None:
         )
     taken = [column_width(name, [row[i] for row in numbers]) + GUTTER for i, name in enumerate(titles[1:])]
     room = max(12, page.width - sum(taken))
-    rows = [
-        (page.shortened(cost.name, room), *row) for cost, row in zip(shown, numbers, strict=True)
-    ]
+    named = [_end_of(cost.name, room, page) for cost in shown]
+    rows = [(name, *row) for name, row in zip(named, numbers, strict=True)]
     page.table((Column("", "left"), *(Column(name) for name in titles[1:])), rows)
+
+
+def _end_of(name: str, width: int, page: Page) -> Text:
+    """A name in at most ``width`` cells: of paths and layers the end says which it is."""
+    if cell_len(page.glyphs.text(name)) > width and name.isascii():
+        name = page.glyphs.ellipsis + name[len(page.glyphs.ellipsis) - width :]
+    return page.shortened(name, width)
 
 
 def _render_estimates(report: TracedWhatIfReport, page: Page, *, detail: bool) -> None:

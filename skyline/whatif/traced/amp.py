@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from skyline.errors import UsageError
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
 from skyline.interval import Interval
+from skyline.trace.kineto.category import GPU_WORK
 from skyline.whatif.amp import ASSUMPTIONS, HEAVY_FACTOR, HEAVY_TASKS, OTHER_KERNEL_FACTOR, narrowed
 from skyline.whatif.base import Applicability, Basis, Semantics, Stage
 from skyline.whatif.traced.base import Changed
@@ -24,11 +28,14 @@ class Amp:
     name: str = "amp"
     semantics: Semantics = Semantics.NUMERICS
     stage: Stage = Stage.COMPUTE
-    basis: Basis = Basis.MODEL_ONLY
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "automatic mixed precision with bfloat16"
+
+    def basis(self, recording: Recording) -> Basis:
+        """No before-and-after pair has been measured."""
+        return Basis.MODEL_ONLY
 
     def detect(self, recording: Recording) -> Applicability:
         """Only on a GPU that computes in bfloat16, and does not compute in 16 bits yet."""
@@ -44,23 +51,27 @@ class Amp:
         return Applicability(True, values=("bf16",), default="bf16")
 
     def transform(self, changed: Changed, value: str, recording: Recording) -> Changed:
-        """Scale the work, keep the host's time around it."""
+        """Scale the work, keep the host's time around it, and pauses inside of CUDA graphs, which nobody recorded."""
         if value != "bf16":
             raise UsageError(f"amp={value} is not possible", hint="Only bf16 is: amp=bf16.")
         graph = changed.graph
-        heavy, light = narrowed(graph)
+        recorded = np.isin(recording.trace.category[recording.kineto.event], GPU_WORK)
+        heavy, light = (chosen[recorded[chosen]] for chosen in narrowed(graph))
         likely, least, most = (
             scale(scale(graph, heavy, products), light, others)
             for products, others in zip(_ends(HEAVY_FACTOR), _ends(OTHER_KERNEL_FACTOR), strict=True)
         )
-        known = compute_capability(recording) != (0, 0)
-        unnamed = "the GPU computes in bf16: the trace does not tell which one it is"
+        assumptions: list[str] = list(ASSUMPTIONS)
+        if compute_capability(recording) == (0, 0):
+            assumptions.append("the GPU computes in bf16: the trace does not tell which one it is")
+        if not recorded[select(graph, kind=TaskKind.KERNEL)].all():
+            assumptions.append("what CUDA graphs do in the pauses that the trace shows stays as it is")
         return changed.between(
             recording,
             likely,
             least,
             most,
-            assumptions=ASSUMPTIONS if known else (*ASSUMPTIONS, unnamed),
+            assumptions=tuple(assumptions),
             memory_changes=True,
         )
 

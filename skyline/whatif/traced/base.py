@@ -71,10 +71,13 @@ class TracedWhatIf(Protocol):
     name: str
     semantics: Semantics
     stage: Stage
-    basis: Basis
 
     def title(self, value: str) -> str:
         """What the change does, in a few words, for this value."""
+        ...
+
+    def basis(self, recording: Recording) -> Basis:
+        """How far the prediction has been held against measurements, for a recording like this."""
         ...
 
     def detect(self, recording: Recording) -> Applicability:

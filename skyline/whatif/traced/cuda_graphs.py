@@ -32,11 +32,14 @@ class CudaGraphs:
     name: str = "cuda_graphs"
     semantics: Semantics = Semantics.EXACT
     stage: Stage = Stage.OPTIMIZER
-    basis: Basis = Basis.MODEL_ONLY
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "launch the forward and backward pass as CUDA graphs"
+
+    def basis(self, recording: Recording) -> Basis:
+        """No before-and-after pair has been measured."""
+        return Basis.MODEL_ONLY
 
     def detect(self, recording: Recording) -> Applicability:
         """Applicable where kernels are launched one by one, and the passes do not stop for the GPU."""
@@ -47,8 +50,12 @@ class CudaGraphs:
             return Applicability.no("no launch in a forward or backward pass was recorded")
         if any("GraphLaunch" in name for name in graph.tasks.names):
             return Applicability.no("CUDA graphs are in use already")
-        if np.isin(graph.tasks.phase[waits(graph, recording.kineto.main)], [PHASE[one] for one in _PASSES]).any():
-            return Applicability.no("the forward or backward pass waits for the GPU: a graph cannot hold that")
+        if np.isin(
+            graph.tasks.phase[waits(graph, recording.kineto.main)], [PHASE[one] for one in _PASSES]
+        ).any():
+            return Applicability.no(
+                "the forward or backward pass waits for the GPU: a graph cannot hold that"
+            )
         host_ms = float((graph.durations + graph.gaps)[_in_passes(recording)].sum()) / 1e3
         if host_ms < _WORTH_ASKING * sum(recording.steps_ms):
             return Applicability.no("the host's share of the passes is too small to matter")

@@ -6,11 +6,14 @@ import re
 
 import numpy as np
 
+from skyline.graph.task import WorkClass, work_class
 from skyline.trace.kineto.category import Category
 from skyline.whatif.traced.recording import Recording
 
 _STEP = re.compile(r"Optimizer\.step#(\w+)\.step")
-_NARROW_KERNEL = re.compile(r"(?<![a-z])(bf16|fp16|f16|h?884|half|bfloat16)(?![0-9])|16816|h1688", re.IGNORECASE)
+_NARROW_KERNEL = re.compile(
+    r"(?<![a-z])(bf16|fp16|f16|h?884|half|bfloat16)(?![0-9])|16816|h1688", re.IGNORECASE
+)
 
 
 def optimizer_names(recording: Recording) -> tuple[str, ...]:
@@ -28,12 +31,14 @@ def has_loader_workers(recording: Recording) -> bool:
 
 
 def computes_in_16_bits(recording: Recording) -> bool:
-    """Whether matrix products had inputs of 16 bits, by the operators' recorded types or the kernels' names."""
+    """Whether matrix products and their like had inputs of 16 bits, by recorded types or by the kernels' names."""
     trace = recording.trace
-    types = {trace.strings[row] for row in np.unique(trace.types).tolist()}
-    if any("BFloat16" in text or "Half" in text for text in types):
-        return True
-    return any(_NARROW_KERNEL.search(name) is not None for name in _names(recording, Category.KERNEL))
+    heavy = np.array([work_class(text) is not WorkClass.OTHER for text in trace.strings])[trace.name]
+    types: list[int] = np.unique(trace.types[heavy & (trace.category == Category.CPU_OP)]).tolist()
+    kernels: list[int] = np.unique(trace.name[heavy & (trace.category == Category.KERNEL)]).tolist()
+    return any("BFloat16" in trace.strings[row] or "Half" in trace.strings[row] for row in types) or any(
+        _NARROW_KERNEL.search(trace.strings[row]) is not None for row in kernels
+    )
 
 
 def device_name(recording: Recording) -> str:
@@ -65,4 +70,5 @@ def peak_bytes(recording: Recording) -> int | None:
 def _names(recording: Recording, *categories: Category) -> list[str]:
     trace = recording.trace
     rows = np.isin(trace.category, [int(one) for one in categories])
-    return [trace.strings[row] for row in np.unique(trace.name[rows]).tolist()]
+    used: list[int] = np.unique(trace.name[rows]).tolist()
+    return [trace.strings[row] for row in used]

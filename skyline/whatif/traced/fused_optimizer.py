@@ -55,11 +55,14 @@ class FusedOptimizer:
     name: str = "fused_optimizer"
     semantics: Semantics = Semantics.EXACT
     stage: Stage = Stage.OPTIMIZER
-    basis: Basis = Basis.MODEL_ONLY
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "fused optimizer step (fused=True)"
+
+    def basis(self, recording: Recording) -> Basis:
+        """No before-and-after pair has been measured."""
+        return Basis.MODEL_ONLY
 
     def detect(self, recording: Recording) -> Applicability:
         """Applicable to an optimizer of PyTorch's own that steps tensor by tensor."""
@@ -70,9 +73,13 @@ class FusedOptimizer:
         if any("_fused_" in name for name in called):
             return Applicability.no("the optimizer is fused already")
         if any("_foreach_" in name for name in called):
-            return Applicability.no("the optimizer steps many tensors at a time: what more fusing brings is not known")
+            return Applicability.no(
+                "the optimizer steps many tensors at a time: what more fusing brings is not known"
+            )
         if _form(recording) is None:
-            return Applicability.no(f"{', '.join(names)}: not known from a trace what its step does tensor by tensor")
+            return Applicability.no(
+                f"{', '.join(names)}: not known from a trace what its step does tensor by tensor"
+            )
         return Applicability(True)
 
     def transform(self, changed: Changed, value: str, recording: Recording) -> Changed:
@@ -89,7 +96,9 @@ class FusedOptimizer:
         moving_us = 0.0 if len(work) else max(0.0, host_us - form.calls * form.call_us)
         likely, least, most = (
             scale(
-                scale(graph, host, min(1.0, (calls * calls_us + bytes_moved * moving_us) / host_us), gaps=True),
+                scale(
+                    graph, host, min(1.0, (calls * calls_us + bytes_moved * moving_us) / host_us), gaps=True
+                ),
                 work,
                 bytes_moved,
             )
@@ -130,7 +139,8 @@ def _form(recording: Recording) -> _Form | None:
 def _called(recording: Recording) -> Counter[str]:
     """How often each operator of optimizer steps was called in the whole recording."""
     trace = recording.trace
-    return Counter(trace.strings[row] for row in trace.name[_operators(recording)].tolist())
+    names: list[int] = trace.name[_operators(recording)].tolist()
+    return Counter(trace.strings[name] for name in names)
 
 
 def _operators(recording: Recording) -> Indices:

@@ -26,11 +26,14 @@ class NumWorkers:
     name: str = "num_workers"
     semantics: Semantics = Semantics.EXACT
     stage: Stage = Stage.LOADING
-    basis: Basis = Basis.GPU_TRACE_PAIR
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return f"load batches in {value or 'some'} worker process{'es' if value != '1' else ''}"
+
+    def basis(self, recording: Recording) -> Basis:
+        """Measured pairs were recorded on GPUs; beside them nothing was held against a measurement."""
+        return Basis.GPU_TRACE_PAIR if recording.on_gpu else Basis.MODEL_ONLY
 
     def detect(self, recording: Recording) -> Applicability:
         """Applicable where the script's own thread makes batches; by default with as many as keep up."""
@@ -53,22 +56,22 @@ class NumWorkers:
             return changed
         step_ms = recording.iteration_ms.value
         # On a CPU the workers take cores from the computation; how many there are, the trace does not tell.
-        slower_ms = _UNSURE * step_ms if recording.on_gpu else _loading_ms(recording)
+        load_ms = _loading_ms(recording)
+        slower_ms = _UNSURE * step_ms if recording.on_gpu else load_ms
         return changed.to(
             answer.graph,
-            below_ms=_UNSURE * step_ms,
+            below_ms=min(load_ms, _UNSURE * step_ms),
             above_ms=slower_ms,
             assumptions=(
                 f"a worker needs as long for a batch as the script does now, {answer.loading_us / 1e3:.1f} ms",
-                f"there is a core for each worker ({answer.busy_workers:.1f} of them busy at a time): not known "
-                "from a trace",
+                f"each worker has a core, and {answer.busy_workers:.1f} are busy at a time: no trace tells the cores",
                 "taking a batch from a worker costs what it did on another machine",
             ),
         )
 
 
 def _loading_ms(recording: Recording) -> float:
-    """ms per step that the script's thread takes to make batches."""
+    """Time per step that the script's thread takes to make batches, in ms."""
     graph = recording.graph
     chosen = select(graph, kind=TaskKind.DATA, lane=recording.kineto.main)
     return float(graph.durations[chosen].sum()) / len(recording.steps_ms) / 1e3

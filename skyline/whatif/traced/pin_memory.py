@@ -27,11 +27,14 @@ class PinMemory:
     name: str = "pin_memory"
     semantics: Semantics = Semantics.EXACT
     stage: Stage = Stage.OPTIMIZER
-    basis: Basis = Basis.MODEL_ONLY
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "copy batches from pinned memory (pin_memory=True, non_blocking=True)"
+
+    def basis(self, recording: Recording) -> Basis:
+        """No before-and-after pair has been measured."""
+        return Basis.MODEL_ONLY
 
     def detect(self, recording: Recording) -> Applicability:
         """Applicable where copies from pageable memory hold the script."""

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from skyline.errors import UsageError
 from skyline.graph.column import Ids, Indices, Times
 from skyline.graph.from_kineto import built
 from skyline.graph.graph import Graph
@@ -101,7 +102,11 @@ class Recording:
 
 
 def recording(trace: ProfilerTrace) -> Recording:
-    """Build the graph of a trace and simulate it, once."""
+    """Build the graph of a trace and simulate it, once.
+
+    Raises:
+        UsageError: nothing in the trace takes time.
+    """
     kineto = built(trace)
     timeline = simulate(kineto.graph)
     if len(kineto.steps):
@@ -113,6 +118,11 @@ def recording(trace: ProfilerTrace) -> Recording:
         steps_us = np.array([float(end.max(initial=0.0) - kineto.start_us.min(initial=np.inf))])
         simulated_us = np.array([float(timeline.ends.max(initial=0.0) - timeline.starts.min(initial=0.0))])
         counted = slice(0, 1)
+    if not steps_us[counted].max(initial=0.0) > 0:
+        raise UsageError(
+            "Nothing in this trace takes time: it holds no operators, calls or GPU work with a length",
+            hint="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+        )
     steps_ms: list[float] = (steps_us / 1e3).tolist()
     return Recording(
         trace,

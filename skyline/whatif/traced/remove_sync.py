@@ -28,11 +28,14 @@ class RemoveSync:
     name: str = "remove_sync"
     semantics: Semantics = Semantics.EXACT
     stage: Stage = Stage.OPTIMIZER
-    basis: Basis = Basis.MODEL_ONLY
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "no waiting for the GPU within a step (.item(), synchronize(), copies to the host)"
+
+    def basis(self, recording: Recording) -> Basis:
+        """No before-and-after pair has been measured."""
+        return Basis.MODEL_ONLY
 
     def detect(self, recording: Recording) -> Applicability:
         """Applicable where the script's thread waits for the GPU in the counted steps."""
@@ -46,15 +49,13 @@ class RemoveSync:
         """The host goes on where it waited; how far ahead it gets is for the simulation to say."""
         graph = changed.graph
         waiting = waits(graph, recording.kineto.main)
-        count = len(_within_steps(recording, waiting)) / recording.count
+        count = f"{len(_within_steps(recording, waiting)) / recording.count:.3g}"
         free = cut_dependencies(graph, cause=Cause.SYNC, target=waiting)
         gain_ms = step_ms(recording, graph) - step_ms(recording, free)
         return changed.to(
             free,
             above_ms=_MAY_STAY * max(0.0, gain_ms),
-            assumptions=(
-                f"none of the {count:.3g} waits per step is needed then and there: values are read later or never",
-            ),
+            assumptions=(f"what the script waits for ({count} times a step) is needed later or never",),
         )
 
 

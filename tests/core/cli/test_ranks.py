@@ -80,6 +80,7 @@ def test_what_is_wrong_is_said(skyline: Run, job: Path, tmp_path: Path) -> None:
     assert skyline("ranks", str(tmp_path / "nothing")).code == 2
     assert skyline("ranks", str(job), "--processes", "0").code == 2
     assert skyline("ranks", str(job), "--scale", "gemm").code == 2
+    assert skyline("ranks", str(job), "--rank", "1").code == 2
     other = tmp_path / "rank9.json"
     other.write_text((job / "rank0.json").read_text().replace('"world_size": 4', '"world_size": 16'))
     ran = skyline("ranks", str(job), str(other))

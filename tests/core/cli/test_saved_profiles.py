@@ -207,13 +207,3 @@ def test_a_profile_of_another_version(skyline: Run, saved: Path) -> None:
     ran = skyline("show", str(saved))
     assert ran.code == 2
     assert "skyline.capture/99" in ran.err
-
-
-@pytest.mark.parametrize("packed", [True, False])
-def test_a_profiler_trace_is_not_read_yet(skyline: Run, tmp_path: Path, packed: bool) -> None:
-    data = json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": []}).encode()
-    name = "trace.json.gz" if packed else "trace.json"
-    (tmp_path / name).write_bytes(gzip.compress(data) if packed else data)
-    ran = skyline("whatif", name)
-    assert ran.code == 2
-    assert "does not read yet" in ran.err

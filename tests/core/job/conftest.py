@@ -66,7 +66,10 @@ def rank_work(
 
 
 class RankWriter:
-    """Writes one rank's trace: steps of two kernels and an all-reduce on one stream, and a synchronisation."""
+    """Writes one rank's trace: steps of two kernels and an all-reduce on one stream, and a synchronisation.
+
+    ``done`` can be told what recent profilers write about a collective.
+    """
 
     def __init__(self, rank: int, world_size: int, ahead_us: float, begin_us: float) -> None:
         self.rank, self.world_size = rank, world_size
@@ -92,11 +95,11 @@ class RankWriter:
         self.free_us = start + duration_us
         return start, self.free_us
 
-    def done(self, end_us: float) -> None:
+    def done(self, end_us: float, **given: Any) -> None:
         """The end of the last kernel is known."""
         name, start, correlation = self.kernel
         self.free_us = end_us
-        self.span(name, "kernel", start, end_us, 7, correlation=correlation, stream=7, device=0)
+        self.span(name, "kernel", start, end_us, 7, correlation=correlation, stream=7, device=0, **given)
 
     def synchronise(self) -> None:
         call, end = self.clock_us, max(self.clock_us + 5, self.free_us + 2)
@@ -127,6 +130,7 @@ def write_job(
     begin_us: Sequence[float] = (),
     leave_out: Sequence[int] = (),
     world_size: int = 0,
+    told: dict[str, Any] | None = None,
 ) -> list[Path]:
     """Traces of a job whose rank ``r`` computes ``compute_us[r]`` a step, and whose clock is ``ahead_us[r]`` ahead."""
     ranks = range(len(compute_us))
@@ -149,7 +153,7 @@ def write_job(
                 writer.done(end)
             arrivals.append(writer.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 0.0)[0])
         for writer, begin in zip(writers, began, strict=True):
-            writer.done(max(arrivals) + transfer_us)
+            writer.done(max(arrivals) + transfer_us, **(told or {}))
             writer.synchronise()
             writer.span(f"ProfilerStep#{step}", "user_annotation", begin, writer.clock_us)
     return [writer.save(folder) for writer in writers if writer.rank not in leave_out]

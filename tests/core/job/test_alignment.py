@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -45,6 +46,20 @@ def test_windows_that_begin_and_end_elsewhere(make_rank):
     found = align([make_rank(0, SPANS[:4]), make_rank(1, SPANS[1:], shift_us=33.0)])
     assert found.shift_us == pytest.approx([0.0, 33.0])
     assert found.instances.row.tolist() == [[1, 2, 3], [0, 1, 2]]
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_steps_that_are_all_alike(make_rank, first):
+    """Ends that are not quite common, in steps of one length: their numbers tell which is which."""
+    chance = np.random.default_rng(5)
+    steps = [(1000.0 * at, 1000.0 * at + 1000) for at in range(10)]
+    spans = [(begin + 500, begin + 900) for begin, _ in steps]
+    noisy = [(begin, end + chance.uniform(-90, 90)) for begin, end in spans]
+    other = make_rank(1, noisy[first:], shift_us=5e6, steps=steps[first:])
+    numbered = replace(other, step_number=np.arange(first, 10))
+    found = align([make_rank(0, spans, steps=steps), numbered])
+    assert found.instances.row.tolist() == [list(range(first, 10)), list(range(10 - first))]
+    assert found.shift_us == pytest.approx([0.0, 5e6], abs=90)
 
 
 def test_kinds_tell_which_is_which(make_rank):

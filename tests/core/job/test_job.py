@@ -45,6 +45,23 @@ def test_the_straggler_and_what_it_costs(job_on_disk):
     assert job.simulated.step_us - job.evened.times.step_us == pytest.approx(500.0, abs=2.0)
 
 
+def test_groups_and_sizes_as_recent_traces_tell_them(job_on_disk):
+    told = {
+        "Collective name": "allreduce",
+        "In msg nelems": 4096,
+        "Out msg nelems": 4096,
+        "Group size": 2,
+        "dtype": "Float",
+        "Process Group Name": "0",
+        "Process Group Ranks": "[0, 1]",
+    }
+    job = read(job_on_disk([1000.0, 1500.0], told=told))
+    assert set(job.alignment.instances.channel) == {"group 0 [0, 1]"}
+    assert set(job.alignment.instances.kind) == {"all_reduce"}
+    assert job.alignment.ranks[0].exchanges.elements.tolist() == [4096] * 4
+    assert job.replay_error < 0.005
+
+
 def test_nobody_stands_out_among_equals(job_on_disk):
     job = read(job_on_disk([1000.0, 1000.0]))
     assert job.straggler is None

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import pytest
+
+from skyline.analysis.traced_answers import REFUSED_REPLAY, check_choices, estimate_traced, rank_traced
+from skyline.errors import UsageError
+from skyline.whatif.question import Choice
+from skyline.whatif.traced.registry import traced_whatifs
+
+
+def answer(recording, *names):
+    return estimate_traced(recording, tuple(map(Choice.parse, names)))
+
+
+def why_not(recording, name):
+    found = traced_whatifs()[name].detect(recording)
+    assert not found.applicable
+    return found.reason
+
+
+def test_all_are_found_and_the_loader_comes_last() -> None:
+    names = list(traced_whatifs())
+    assert set(names) >= {"amp", "cuda_graphs", "fused_optimizer", "num_workers", "pin_memory", "remove_sync"}
+    assert names[-1] == "num_workers"
+
+
+def test_the_best_gain_comes_first(gpu) -> None:
+    answers = rank_traced(gpu)
+    speeds = [one.speedup for one in answers if one.applicable]
+    assert speeds == sorted(speeds, reverse=True)
+    assert [one.applicable for one in answers] == sorted((one.applicable for one in answers), reverse=True)
+
+
+def test_intervals_hold_their_values(gpu, cpu) -> None:
+    for one in (*rank_traced(gpu), *rank_traced(cpu)):
+        for interval in (one.iteration_ms, one.change_ms):
+            assert interval.low <= interval.value <= interval.high
+        assert one.iteration_ms.low > 0
+
+
+def test_no_waiting_for_the_value_that_is_read(gpu) -> None:
+    # The script waits from 580 until the copy ends at 694; that wait goes, and no other work gets in the way.
+    found = answer(gpu, "remove_sync")
+    assert -0.13 < found.change_ms.value < -0.08
+    assert found.change_ms.high > 0.6 * found.change_ms.value
+
+
+def test_sixteen_bits_help_what_the_gpu_bounds(gpu) -> None:
+    found = answer(gpu, "amp")
+    # At most half of both products and a quarter of the other kernels of the passes, which the script waits for.
+    assert -(60 + 120) / 2e3 - 70 / 4e3 <= found.change_ms.value < 0
+    assert found.semantics == "numerics"
+    assert found.peak_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("capability", "kernel", "reason"),
+    [(7, "sgemm", "does not compute in bf16"), (8, "ampere_bf16_s16816gemm", "in 16 bits already")],
+)
+def test_sixteen_bits_where_they_are_of_no_use(changed, capability, kernel, reason) -> None:
+    properties = [{"id": 0, "name": "GPU", "computeMajor": capability, "computeMinor": 0}]
+    one = changed(
+        lambda event: {**event, "name": kernel} if "sgemm" in event["name"] else event,
+        deviceProperties=properties,
+    )
+    assert reason in why_not(one, "amp")
+
+
+def test_pinned_memory_lets_the_script_go_on(gpu, changed) -> None:
+    assert answer(gpu, "pin_memory").change_ms.value == pytest.approx(-0.025, abs=0.01)
+    pinned = changed(lambda event: {**event, "name": event["name"].replace("Pageable", "Pinned")})
+    assert "pageable" in why_not(pinned, "pin_memory")
+
+
+def test_graphs_leave_the_gpu_s_work(gpu, changed) -> None:
+    found = answer(gpu, "cuda_graphs")
+    assert found.change_ms.value < 0
+    within = changed(
+        lambda event: {**event, "ts": event["ts"] - 125} if "Synchronize" in event["name"] else event
+    )
+    assert "waits for the GPU" in why_not(within, "cuda_graphs")
+
+
+def test_a_fused_step_costs_a_call_per_tensor(gpu, changed) -> None:
+    found = answer(gpu, "fused_optimizer")
+    # 265 µs of host time become 2 tensors of one call of 40 µs, and 50 µs.
+    assert found.change_ms.value == pytest.approx(-0.135, abs=0.02)
+    assert any("2 tensors" in one for one in found.assumptions)
+
+    def renamed(name):
+        return changed(lambda event: {**event, "name": name} if event["name"] == "aten::mul_" else event)
+
+    assert "fused already" in why_not(renamed("aten::_fused_sgd_"), "fused_optimizer")
+    assert "many tensors at a time" in why_not(renamed("aten::_foreach_mul_"), "fused_optimizer")
+
+
+def test_workers_take_the_loading_away(gpu, cpu, changed) -> None:
+    # Taking a batch from a worker costs more than these 300 µs of making one.
+    assert answer(gpu, "num_workers=1").change_ms.value > 0
+    slow = changed(lambda event: {**event, "ts": event["ts"] * 10, "dur": event["dur"] * 10})
+    found = answer(slow, "num_workers=2")
+    # 3 ms of loading are gone, about 1 ms of taking stays.
+    assert found.change_ms.value == pytest.approx(-2.1, abs=0.4)
+    assert found.basis == "gpu-trace-pair"
+    assert answer(cpu, "num_workers=1").basis == "model-only"
+    with pytest.raises(UsageError, match="num_workers=none"):
+        answer(gpu, "num_workers=none")
+
+
+def test_workers_that_are_there_already(changed) -> None:
+    one = changed(lambda event: {**event, "name": event["name"].replace("_Single", "_Multi")})
+    one = changed(
+        lambda event: {**event, "name": event["name"].replace("_SingleProcess", "_MultiProcessing")}
+    )
+    assert "already has workers" in why_not(one, "num_workers")
+
+
+def test_together_is_simulated_and_not_added(gpu) -> None:
+    both = answer(gpu, "amp", "remove_sync")
+    apart = [answer(gpu, name) for name in ("amp", "remove_sync")]
+    assert both.name == "combined"
+    assert both.value == "amp=bf16 remove_sync"
+    assert min(one.iteration_ms.value for one in apart) + 0.001 >= both.iteration_ms.value
+    # Both shorten the same wait: together they bring less than the sum.
+    assert both.change_ms.value > sum(one.change_ms.value for one in apart)
+
+
+def test_what_a_trace_does_not_tell(gpu) -> None:
+    found = answer(gpu, "batch_size=64")
+    assert not found.applicable
+    assert "not known from a trace" in (found.reason or "")
+    assert found.change_ms.value == 0
+    assert found.throughput is None
+
+
+def test_an_unknown_name_or_one_asked_twice() -> None:
+    with pytest.raises(UsageError, match="no what-if 'ampp'"):
+        check_choices([Choice("ampp")])
+    with pytest.raises(UsageError, match="twice"):
+        check_choices([Choice("amp"), Choice("amp", "bf16")])
+
+
+def test_a_model_that_does_not_hold_answers_nothing(gpu) -> None:
+    from dataclasses import replace
+
+    off = replace(gpu, simulated_steps_ms=tuple(1.2 * step for step in gpu.simulated_steps_ms))
+    assert off.replay_error > REFUSED_REPLAY
+    for one in rank_traced(off):
+        assert not one.applicable
+        assert one.change_ms.value == 0
+        assert "does not hold" in (one.reason or "")
