@@ -45,6 +45,11 @@ class Alignment:
     """Channels whose collectives do not agree between ranks, or that one rank alone has."""
 
     @property
+    def together(self) -> bool:
+        """Whether all ranks are on one clock."""
+        return len(self.ranks) == 1 or not bool(np.isnan(self.clock_us).any())
+
+    @property
     def start_us(self) -> npt.NDArray[np.float64]:
         """``[rank, instance]`` on the common clock, NaN where that rank has none."""
         return self._times([one.exchanges.start_us for one in self.ranks])

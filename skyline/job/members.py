@@ -42,7 +42,7 @@ def members(read: Iterable[RankTrace | Unread]) -> Members:
             unread[0].reason if unread else "there is no trace",
             hint="Name a folder with one PyTorch profiler trace per rank (*.json or *.json.gz), or the files.",
         )
-    notes += [f"{PurePath(one.file).name} was left out: {one.reason}" for one in unread]
+    notes += [f"{PurePath(one.file).name} was left out: {one.reason}." for one in unread]
     sizes = sorted({one.work.world_size for one in found} - {0})
     if len(sizes) > 1:
         raise UsageError(
@@ -65,7 +65,8 @@ def _numbered(found: list[RankTrace], notes: list[str]) -> list[RankTrace]:
         return found
     free = (rank for rank in range(len(found) + len(taken)) if rank not in taken)
     given = [replace(one, work=replace(one.work, rank=next(free))) for one in unknown]
-    notes.append(f"{len(unknown)} of the traces do not say their rank: numbered by the names of the files")
+    what = "One trace does not say its" if len(unknown) == 1 else f"{len(unknown)} traces do not say their"
+    notes.append(f"{what} rank: numbered by the names of the files.")
     return [one for one in found if one.work.rank >= 0] + given
 
 
@@ -80,7 +81,7 @@ def _latest(same: list[RankTrace], notes: list[str]) -> RankTrace:
     latest = max(same, key=lambda one: (one.work.base_ns, one.work.file))
     if len(same) > 1:
         name = PurePath(latest.work.file).name
-        notes.append(f"rank {latest.work.rank} has {len(same)} traces: {name}, the latest, is used")
+        notes.append(f"rank {latest.work.rank} has {len(same)} traces: {name}, the latest, is used.")
     return latest
 
 

@@ -22,19 +22,26 @@ class JobTimes:
     begin_us: float
     """When the first rank began its first step."""
     ends_us: tuple[Times, ...]
+    together: bool = True
+    """Whether all ranks are on one clock; else each is compared with itself only."""
 
     @property
     def whole_us(self) -> float:
         """From the first rank's beginning to the last one's end."""
-        return max((float(ends[-1]) for ends in self.ends_us), default=self.begin_us) - self.begin_us
+        return max(float(ends[-1]) for ends in self.ends_us) - self.begin_us
 
     @property
     def step_us(self) -> float:
-        """Of one step, in the steady state where there are several: a step of a job is over when it is on all ranks."""
-        over = np.max(np.stack(self.ends_us), axis=0)
-        if len(over) < 2:
+        """Of one step, in the steady state where there are several: a step of a job is over when it is on all ranks.
+
+        Of ranks on clocks of their own it is the step of the slowest.
+        """
+        over = np.stack(self.ends_us)
+        if over.shape[1] < 2:
             return self.whole_us
-        return float(over[-1] - over[0]) / (len(over) - 1)
+        if self.together:
+            over = np.max(over, axis=0, keepdims=True)
+        return float((over[:, -1] - over[:, 0]).max()) / (over.shape[1] - 1)
 
 
 def measured(alignment: Alignment) -> JobTimes:
@@ -49,6 +56,7 @@ def measured(alignment: Alignment) -> JobTimes:
             one.step_end_us[steps] + shift
             for one, steps, shift in zip(alignment.ranks, chosen, alignment.shift_us, strict=True)
         ),
+        alignment.together,
     )
 
 
@@ -62,7 +70,7 @@ def simulated(alignment: Alignment, split: Waiting, graphs: Sequence[RankGraph])
     starts = simulate(job.graph).starts + job.begin_us
     chosen = _common(alignment)
     ends = tuple(starts[tasks[steps]] for tasks, steps in zip(job.step_end, chosen, strict=True))
-    return JobTimes(measured(alignment).begin_us, ends)
+    return JobTimes(measured(alignment).begin_us, ends, alignment.together)
 
 
 def _common(alignment: Alignment) -> list[Indices]:

@@ -192,10 +192,17 @@ def _notes(job: Job, asked: str) -> list[str]:
             f"No trace of {_ranks(missing)} of {job.members.world_size}: waiting for them cannot be told from "
             "transfer, and is counted there."
         )
-    if len(job.alignment.ranks) == 1:
+    without = [one.rank for one in job.alignment.ranks if not len(one.exchanges)]
+    if without:
+        notes.append(f"No collective was recorded on {_ranks(without)}.")
+    elif len(job.alignment.ranks) == 1:
         notes.append("One rank alone: what its collectives waited for others is counted as transfer.")
-    elif not len(job.alignment.instances):
-        notes.append("The ranks have no collective in common: they are shown by their own clocks.")
+    if not job.alignment.together:
+        apart = np.flatnonzero(np.isnan(job.alignment.clock_us))
+        notes.append(
+            f"{_ranks([job.alignment.ranks[int(at)].rank for at in apart]).capitalize()} cannot be aligned, for want of "
+            "collectives in common: the step is that of the slowest rank, and the simulation joins nothing."
+        )
     if job.alignment.alone and len(job.alignment.ranks) > 1:
         count = len(job.alignment.alone)
         notes.append(
@@ -215,9 +222,7 @@ def _notes(job: Job, asked: str) -> list[str]:
             f"Clocks are aligned by the ends of {len(job.alignment.instances)} collectives, which then lie "
             f"{units.format_ms(float(residuals.max()) / 1e3)} apart at most (by the ranks' medians)."
         )
-    if any(graph.reduced and not len(graph.exchange) for graph in job.graphs):
-        notes.append("Some ranks recorded no collective.")
-    if not all(one.on_gpu for one in job.alignment.ranks):
+    if any(len(one.exchanges) and not one.on_gpu for one in job.alignment.ranks):
         notes.append(
             "Collectives ran on host threads: between two of them, ranks are simulated to take what was measured."
         )

@@ -37,7 +37,7 @@ def test_ranks_that_are_not_told_go_by_the_files_names(trace):
         (1, "a.json"),
         (2, "b.json"),
     ]
-    assert "2 of the traces do not say their rank" in found.notes[0]
+    assert "2 traces do not say their rank" in found.notes[0]
 
 
 def test_of_several_windows_the_latest(trace):
