@@ -112,6 +112,8 @@ class Recorder:
             return self._read(loop, module_names)
         finally:
             self._profiler.profiler = self._profiler = None
+            # What was made here is young.
+            gc.collect(1)
             if collects:
                 gc.enable()
 
