@@ -168,11 +168,19 @@ class Stepper:
             if not has_more:
                 self._write(recordings)
         if has_more:
-            recordings.start()
+            self._mode = self._between_recordings
             return
         self._recordings = None
         self._channel.send("recorded", path=self._record_path, facts=self._facts())
         self._wait(frame)
+
+    def _between_recordings(self, frame, ended):
+        """One iteration passes bare: it is colder than the others, and what is open here ends in it.
+
+        An operator that ends under another recording than it began under would be noted in memory that is freed.
+        """
+        self._mode = self._recording
+        self._recordings.start()
 
     def _read(self, recordings):
         try:

@@ -131,3 +131,21 @@ def test_a_profiler_that_never_works_is_not_blamed_on_the_script(
     with pytest.raises(CaptureImpossible, match="profiler cannot give what it recorded") as raised:
         run(script(FAILING_PROFILER.replace("{failing}", "range(10)")))
     assert "was not in the map" in raised.value.message
+
+
+def test_a_span_left_open_ends_with_its_recording() -> None:
+    import torch
+
+    from skyline.capture.child.recording.recorder import Recorder
+
+    recorder = Recorder("cpu", 1)
+    recorder.start()
+    span = torch.autograd.profiler.record_function("epoch")
+    span.__enter__()
+    opened = span.record
+    recorder.mark()
+    recorder.stop()
+    # Its end under the next recording would be noted where the events of this one were.
+    assert span.record is not opened
+    span.__exit__(None, None, None)
+    assert recorder.read(None, {})["iterations"]

@@ -20,9 +20,6 @@ _READING_S = 3.0
 _ATTEMPTS = 2
 """PyTorch's profiler trips over its own tables once in hundreds of recordings, and then not again."""
 
-_SHORT_US = 300_000.0
-"""The first iteration after the pause for reading is colder than the others: as short a one can well be left out."""
-
 
 class ProfilerFailed(Exception):
     """PyTorch's profiler could not give what it recorded, again and again."""
@@ -77,7 +74,7 @@ class Recordings:
             self._failure = error
 
     def read(self, loop):
-        """Read what was recorded. Gives whether another recording is to be started.
+        """Read what was recorded. Gives whether another recording is to be started, an iteration later.
 
         Raises:
             ProfilerFailed: there is none to be had.
@@ -102,15 +99,12 @@ class Recordings:
         affordable = int(_READING_S / max(reading_s, 1e-6))
         if not affordable:
             return False
-        count = min(self._iterations, affordable)
-        is_short = affordable > count and _shortest_us(trace) < _SHORT_US
         self._recorder = Recorder(
             self._device_kind,
-            count,
+            min(self._iterations, affordable),
             operator_lines=self._lines,
             full=False,
             samples=recorder.has_long_stretches,
-            lead_in=int(is_short),
         )
         return True
 
@@ -162,7 +156,3 @@ class Recordings:
             return
         with _open(path, "w") as file:
             file.write(_dumps(result))
-
-
-def _shortest_us(trace):
-    return min(mark["end_us"] - mark["start_us"] for mark in trace["iterations"])
