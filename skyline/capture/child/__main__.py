@@ -29,13 +29,13 @@ def load_package() -> None:
 def begin_spawned(path: str) -> None:
     """Called first thing in a process that the script spawned."""
     load_package()
-    importlib.import_module(PACKAGE + ".spawned").begin(path)
+    importlib.import_module(PACKAGE + ".ranks.spawned").begin(path)
 
 
 if __name__ == "__main__":
     load_package()
     if sys.argv[1] == "--follow":
-        importlib.import_module(PACKAGE + ".followers").follow(sys.argv[2])
+        importlib.import_module(PACKAGE + ".ranks.followers").follow(sys.argv[2])
     if sys.argv[1] == "--warm":
         address, key = importlib.import_module(PACKAGE + ".warm").serve(int(sys.argv[2]))
     else:

@@ -8,7 +8,8 @@ import sys
 
 import torch
 
-from . import imported, memory
+from . import imported
+from .recording import memory
 
 # Kept from before the script could put something else in its place.
 _open = open

@@ -80,7 +80,7 @@ def _without_frames_of(folder, told):
 
 def _describe(error, path):
     """An exception as the person would have seen it, without our frames above the script's."""
-    own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    own = user_code.FOLDER + os.sep
     trail = error.__traceback__
     while trail is not None and trail.tb_frame.f_code.co_filename.startswith((own, "<frozen")):
         trail = trail.tb_next

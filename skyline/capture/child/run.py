@@ -7,10 +7,11 @@ import os
 import sys
 import time
 
-from . import imported, overrides
+from . import imported
 from .channel import Channel
 from .program import compile_script, execute
-from .sandbox import Sandbox
+from .sandbox import overrides
+from .sandbox.sandbox import Sandbox
 
 
 def main(address, key):
@@ -33,8 +34,8 @@ def main(address, key):
     except ImportError as error:
         channel.send("no_torch", message=str(error), python=sys.version.split()[0], executable=sys.executable)
         _leave(0)
-    from . import followers, spawned
-    from .claim import Claim, leave_address
+    from .ranks import followers, spawned
+    from .ranks.claim import Claim, leave_address
 
     channel.send("hello", torch=torch.__version__, cuda=torch.cuda.is_available())
     leave_address(request["scratch"], address, key)
@@ -72,7 +73,7 @@ def observe(request, claim):
 
 def protect(request):
     """What every process of the run needs: files kept apart, and the text of the sources as it is to be run."""
-    from . import process_group
+    from .ranks import process_group
 
     sandbox = Sandbox(request["scratch"], request["script"], request.get("side_effects", "redirect"))
     sandbox.install()

@@ -9,11 +9,12 @@ import time
 
 import torch
 
-from . import device_memory, facts, imported, memory, styles, user_code
+from . import facts, imported, styles, user_code
 from .evaluation import EvaluationReplay
-from .line_marker import LineMarker
 from .observer import Observer
-from .recordings import Recordings
+from .recording import device_memory, memory
+from .recording.line_marker import LineMarker
+from .recording.recordings import ProfilerFailed, Recordings
 from .warm_up import WarmUp
 
 # Kept from before the script could put something else in their place.
@@ -157,34 +158,52 @@ class Stepper:
         if recordings.remaining:
             self._show_life(ended)
             return
+        # Before another thread begins: the profiler would see it come and go.
+        recordings.stop()
         with self._showing_life():
-            has_more = recordings.stop(self._loop)
-            if recordings.is_full:
+            has_more = self._read(recordings)
+            if recordings.wants_memory:
                 live = memory.live_tensors(self._device(), self._optimizers())
                 recordings.note_memory(live, device_memory.device_memory(self._device()))
             if not has_more:
                 self._write(recordings)
         if has_more:
-            recordings.start()
+            self._mode = self._between_recordings
             return
         self._recordings = None
         self._channel.send("recorded", path=self._record_path, facts=self._facts())
         self._wait(frame)
 
+    def _between_recordings(self, frame, ended):
+        """One iteration passes bare: it is colder than the others, and what is open here ends in it.
+
+        An operator that ends under another recording than it began under would be noted in memory that is freed.
+        """
+        self._mode = self._recording
+        self._recordings.start()
+
+    def _read(self, recordings):
+        try:
+            return recordings.read(self._loop)
+        except ProfilerFailed as error:
+            self._fail(
+                f"PyTorch's profiler cannot give what it recorded ({error}).",
+                "Run it again; if that does not help, another version of PyTorch may.",
+            )
+
     def _write(self, recordings):
-        """A disk that is full is no fault of the script's: the parent is told, and ends the run."""
         try:
             recordings.write(self._record_path)
         except OSError as error:
-            self._channel.send(
-                "failed",
-                message=f"The recording cannot be written to the temporary folder: {error.strerror or error}",
-                traceback="",
-                file="",
-                line=0,
-                hint="Set TMPDIR to a folder with more room.",
+            self._fail(
+                f"The recording cannot be written to the temporary folder: {error.strerror or error}",
+                "Set TMPDIR to a folder with more room.",
             )
-            self._channel.next_command()
+
+    def _fail(self, message, hint):
+        """What is no fault of the script's: the parent is told, and ends the run."""
+        self._channel.send("failed", message=message, traceback="", file="", line=0, hint=hint)
+        self._channel.next_command()
 
     @contextlib.contextmanager
     def _showing_life(self):

@@ -7,12 +7,15 @@ import site
 import sys
 import sysconfig
 
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+"""Where the code lies that observes."""
+
 
 def _library_prefixes():
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths.update(site.getsitepackages() if hasattr(site, "getsitepackages") else [])
     paths.add(site.getusersitepackages() if hasattr(site, "getusersitepackages") else None)
-    paths.add(os.path.dirname(os.path.abspath(__file__)))
+    paths.add(FOLDER)
     return tuple(os.path.realpath(path) + os.sep for path in paths if path)
 
 

@@ -19,6 +19,8 @@ import struct
 import sys
 import tempfile
 
+from . import user_code
+
 _LENGTH = struct.Struct("!I")
 _NAME = "skyline-warm"
 _RUN_TAG = "SKYLINE_RUN"
@@ -126,8 +128,9 @@ def _tag(tag):
 
 def _foundations():
     """Files whose change makes the imports out of date, and folders that change when something is installed."""
-    own = os.path.dirname(os.path.abspath(__file__))
-    files = [sys.executable, *(os.path.join(own, name) for name in os.listdir(own) if name.endswith(".py"))]
+    files = [sys.executable]
+    for folder, _, names in os.walk(user_code.FOLDER):
+        files += [os.path.join(folder, name) for name in names if name.endswith(".py")]
     files += [entry for entry in sys.path if entry.endswith("-packages") and os.path.isdir(entry)]
     for name in ("torch", "numpy"):
         file = getattr(sys.modules.get(name), "__file__", None)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from torch.autograd import DeviceType
 
-from skyline.capture.child.event_tree import EventTree
-from skyline.capture.child.gpu_events import gpu_records
+from skyline.capture.child.recording.event_tree import EventTree
+from skyline.capture.child.recording.gpu_events import gpu_records
 
 
 # The profiler's node kinds are told apart by the names of their fields' types.

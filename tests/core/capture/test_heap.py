@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-from skyline.capture.child import heap
+from skyline.capture.child.recording import heap
 
 
 def test_small_blocks_count_while_they_are_held() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyline.capture.child.joining import join
+from skyline.capture.child.recording.joining import join
 
 
 def operator(name: str, start_us: float, line: int = 0, iteration: int = 0, shape: int = -1) -> dict:

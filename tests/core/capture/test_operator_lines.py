@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skyline.capture.child.operator_lines import OperatorLines
+from skyline.capture.child.recording.operator_lines import OperatorLines
 
 F = ("train.py", "forward")
 

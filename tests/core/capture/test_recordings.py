@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from skyline.errors import CaptureImpossible
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import RecordKind
@@ -91,3 +92,60 @@ def test_an_iteration_of_very_many_calls_is_recorded_once(
     assert len(profile.recorded_ms) == 1
     line = max(profile.trace.records, key=lambda record: record.duration_us).line
     assert profile.trace.lines[line].line == 8
+
+
+FAILING_PROFILER = """
+import torch
+
+failing = {failing}
+stop, stopped = torch.profiler.profile.stop, []
+
+def stop_or_fail(self):
+    stop(self)
+    stopped.append(self)
+    if len(stopped) in failing:
+        raise IndexError("Argument passed to at() was not in the map.")
+
+torch.profiler.profile.stop = stop_or_fail
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+while True:
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("failing", [{1}, {2}])
+def test_a_profiler_that_fails_once_is_asked_again(
+    script: Callable[..., Path], run: Callable[..., Profile], failing: set[int]
+) -> None:
+    profile = run(script(FAILING_PROFILER.replace("{failing}", str(failing))))
+    assert {record.name for record in profile.trace.records} >= {"aten::linear"}
+    assert profile.trace.allocations
+
+
+def test_a_profiler_that_never_works_is_not_blamed_on_the_script(
+    script: Callable[..., Path], run: Callable[..., Profile]
+) -> None:
+    with pytest.raises(CaptureImpossible, match="profiler cannot give what it recorded") as raised:
+        run(script(FAILING_PROFILER.replace("{failing}", "range(10)")))
+    assert "was not in the map" in raised.value.message
+
+
+def test_a_span_left_open_ends_with_its_recording() -> None:
+    import torch
+
+    from skyline.capture.child.recording.recorder import Recorder
+
+    recorder = Recorder("cpu", 1)
+    recorder.start()
+    span = torch.autograd.profiler.record_function("epoch")
+    span.__enter__()
+    opened = span.record
+    recorder.mark()
+    recorder.stop()
+    # Its end under the next recording would be noted where the events of this one were.
+    assert span.record is not opened
+    span.__exit__(None, None, None)
+    assert recorder.read(None, {})["iterations"]

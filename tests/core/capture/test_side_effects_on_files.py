@@ -19,7 +19,7 @@ CHILD = Path(skyline.capture.__file__).parent / "child" / "__main__.py"
 RUN = """
 import runpy, sys
 runpy.run_path(sys.argv[1])["load_package"]()
-from _skyline_child.sandbox import Sandbox
+from _skyline_child.sandbox.sandbox import Sandbox
 script, scratch, policy = sys.argv[2:5]
 Sandbox(scratch, script, policy).install()
 sys.path.insert(0, script.rpartition("/")[0])

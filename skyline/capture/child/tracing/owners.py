@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..memory import of_optimizers
+from ..recording.memory import of_optimizers
 from .virtual import VirtualTensor
 
 

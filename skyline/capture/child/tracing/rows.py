@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from .. import flops
-from ..phases import settle_phases
+from ..recording import flops
+from ..recording.phases import settle_phases
 
 TICK_US = 1.0
 HOST = "cpu:main"

@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 
+from .. import user_code
+
 _FILE = "follow.json"
 _GRACE_S = 2.0
 
@@ -19,7 +21,7 @@ def start(request, channel):
     path = os.path.join(request["scratch"], _FILE)
     with open(path, "w") as file:
         json.dump(request, file)
-    entry = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
+    entry = os.path.join(user_code.FOLDER, "__main__.py")
     for rank in range(1, request["ranks"]):
         environment = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), ROLE_RANK=str(rank))
         process = subprocess.Popen([sys.executable, entry, "--follow", path], env=environment)
@@ -50,8 +52,8 @@ def follow(path):
     """Be one of the other ranks."""
     with open(path) as file:
         request = json.load(file)
-    from .program import compile_script, execute
-    from .run import protect
+    from ..program import compile_script, execute
+    from ..run import protect
 
     code, problem = compile_script(request)
     if problem is None:

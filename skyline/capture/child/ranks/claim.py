@@ -6,8 +6,8 @@ import json
 import os
 import sys
 
-from .channel import Channel
-from .styles import rank
+from ..channel import Channel
+from ..styles import rank
 
 _FILE = "observed"
 _ADDRESS = "channel.json"

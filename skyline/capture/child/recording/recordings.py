@@ -17,8 +17,12 @@ _open, _dumps, _cpu_clock = open, json.dumps, time.process_time
 _READING_S = 3.0
 """As long may reading the light recording take, by how long an iteration of the full one took to read."""
 
-_SHORT_US = 300_000.0
-"""The first iteration after the pause for reading is colder than the others: as short a one can well be left out."""
+_ATTEMPTS = 2
+"""PyTorch's profiler trips over its own tables once in hundreds of recordings, and then not again."""
+
+
+class ProfilerFailed(Exception):
+    """PyTorch's profiler could not give what it recorded, again and again."""
 
 
 class Recordings:
@@ -31,12 +35,17 @@ class Recordings:
 
     def __init__(self, device_kind, marker, full, iterations, with_stacks=True):
         self._device_kind = device_kind
+        self._marker = marker if with_stacks else None
+        self._whole = full
         self._iterations = iterations
         self._lines = OperatorLines() if with_stacks else None
         self._names = {}
         self._full = None
         self._light = None
-        self._recorder = Recorder(device_kind, full, marker if with_stacks else None, self._lines)
+        self._stopped = 0.0
+        self._failure = None
+        self._failures = 0
+        self._recorder = self._full_recorder()
 
     @property
     def remaining(self):
@@ -44,9 +53,9 @@ class Recordings:
         return self._recorder.remaining
 
     @property
-    def is_full(self):
-        """Whether the recording under way, or just read, is the full one."""
-        return self._light is None
+    def wants_memory(self):
+        """Whether ``note_memory`` is to be called before the script goes on."""
+        return self._full is not None and "memory" not in self._full
 
     def start(self):
         """Begin with the next iteration."""
@@ -56,39 +65,67 @@ class Recordings:
         """An iteration ends here."""
         self._recorder.mark()
 
-    def stop(self, loop):
-        """The recording under way has its iterations: read it. Gives whether another is to be started."""
-        recorder, began = self._recorder, _cpu_clock()
-        recorder.stop()
-        if self._lines is not None and not self._names:
-            self._names = module_names()
-        trace = recorder.read(loop, self._names)
+    def stop(self):
+        """The recording under way has its iterations."""
+        self._stopped = _cpu_clock()
+        try:
+            self._recorder.stop()
+        except Exception as error:
+            self._failure = error
+
+    def read(self, loop):
+        """Read what was recorded. Gives whether another recording is to be started, an iteration later.
+
+        Raises:
+            ProfilerFailed: there is none to be had.
+        """
+        recorder = self._recorder
+        failure, self._failure = self._failure, None
+        try:
+            if failure is not None:
+                raise failure
+            if self._lines is not None and not self._names:
+                self._names = module_names()
+            trace = recorder.read(loop, self._names)
+        except Exception as error:
+            return self._goes_on_after(error)
         if self._full is not None:
             self._light = trace
             return False
         self._full = {"trace": trace}
         if self._lines is None:
             return False
-        reading_s = (_cpu_clock() - began) / len(trace["iterations"])
+        reading_s = (_cpu_clock() - self._stopped) / len(trace["iterations"])
         affordable = int(_READING_S / max(reading_s, 1e-6))
         if not affordable:
             return False
-        count = min(self._iterations, affordable)
-        is_short = affordable > count and _shortest_us(trace) < _SHORT_US
         self._recorder = Recorder(
             self._device_kind,
-            count,
+            min(self._iterations, affordable),
             operator_lines=self._lines,
             full=False,
             samples=recorder.has_long_stretches,
-            lead_in=int(is_short),
         )
+        return True
+
+    def _full_recorder(self):
+        return Recorder(self._device_kind, self._whole, self._marker, self._lines)
+
+    def _goes_on_after(self, error):
+        """No fault of the script's: the full recording is made again, the light one is done without."""
+        self._failures += 1
+        if self._full is not None:
+            return False
+        if self._failures >= _ATTEMPTS:
+            raise ProfilerFailed(f"{type(error).__name__}: {error}") from error
+        self._recorder = self._full_recorder()
         return True
 
     def end(self, loop):
         """The script has come to its end: what there is of the light recording is read."""
-        if self.is_full and self._full is not None and self._recorder.whole > 0:
-            self.stop(loop)
+        if self._light is None and self._full is not None and self._recorder.whole > 0:
+            self.stop()
+            self.read(loop)
 
     def note_memory(self, live, on_device):
         """What is alive as the full recording ends, by owner, and what the device's memory holds."""
@@ -119,7 +156,3 @@ class Recordings:
             return
         with _open(path, "w") as file:
             file.write(_dumps(result))
-
-
-def _shortest_us(trace):
-    return min(mark["end_us"] - mark["start_us"] for mark in trace["iterations"])

@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 
-from . import user_code
+from .. import user_code
 
 _DEVICES = ("/dev/", "/proc/", "/sys/")
 _CACHE_VARIABLES = (
@@ -88,12 +88,11 @@ class WritePolicy:
 def written_by_user(frame=None):
     """Whether the call came from the person's code, directly or through the standard library only."""
     frame = frame or sys._getframe(1)
-    own = os.path.dirname(os.path.abspath(__file__))
     while frame is not None:
         name = frame.f_code.co_filename
         if user_code.is_user_file(name):
             return True
-        if ("site-packages" in name or "dist-packages" in name) and not name.startswith(own):
+        if ("site-packages" in name or "dist-packages" in name) and not name.startswith(user_code.FOLDER):
             return False
         frame = frame.f_back
     return False

@@ -22,13 +22,10 @@ class Recorder:
 
     A ``full`` one notes shapes and allocations, and the line of every operator by the ``marker`` (None: without
     lines altogether, only allocations); it ends as soon as it has become large. Others note operators and calls
-    only, which costs the script least. ``operator_lines`` go from the former to the latter. ``lead_in`` iterations
-    run under the profiler before the first that counts.
+    only, which costs the script least. ``operator_lines`` go from the former to the latter.
     """
 
-    def __init__(
-        self, device_kind, iterations, marker=None, operator_lines=None, full=True, samples=True, lead_in=0
-    ):
+    def __init__(self, device_kind, iterations, marker=None, operator_lines=None, full=True, samples=True):
         self._device_kind = device_kind
         self._with_stacks = operator_lines is not None
         self._full = full
@@ -38,8 +35,7 @@ class Recorder:
         self._profiler = None
         self._began_bytes = 0
         self._marks = 0
-        self._lead_in = lead_in
-        self.remaining = iterations + lead_in
+        self.remaining = iterations
 
     @property
     def whole(self):
@@ -61,14 +57,11 @@ class Recorder:
         if self._marker is not None:
             self._marker.start()
         self._began_bytes = heap.used_bytes()
-        if not self._lead_in:
-            self._mark()
+        self._mark()
 
     def mark(self):
         """An iteration ends here, and the next one begins unless it was the last."""
-        self._lead_in -= 1
-        if self._lead_in <= 0:
-            self._mark()
+        self._mark()
         self.remaining -= 1
         is_large = heap.used_bytes() - self._began_bytes > _LARGE_BYTES
         if self._full and self._with_stacks and self.remaining and is_large:
@@ -98,6 +91,7 @@ class Recorder:
         if self._samples is not None:
             self._samples.stop()
         self._profiler.stop()
+        _end_spans()
 
     def read(self, loop, module_names):
         """The recording as a dictionary in the shape of ``skyline.trace.Trace``, after ``stop``.
@@ -112,6 +106,8 @@ class Recorder:
             return self._read(loop, module_names)
         finally:
             self._profiler.profiler = self._profiler = None
+            # What was made here is young.
+            gc.collect(1)
             if collects:
                 gc.enable()
 
@@ -125,3 +121,14 @@ class Recorder:
         if self._device_kind == "cuda":
             trace["records"] += gpu_records(results.events(), trace["records"], tree)
         return trace
+
+
+def _end_spans():
+    """End what the script opened under this recording and has not closed yet.
+
+    Its end under another recording would be written where the events of this one were.
+    """
+    span_type = torch.autograd.profiler.record_function
+    for thing in gc.get_objects():
+        if type(thing) is span_type and thing.record is not None:
+            thing.record = torch.ops.profiler._record_function_enter_new(thing.name, None)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
 
-from . import user_code
+from .. import user_code
 from .tree_nodes import text_of
 
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (\w+)")
@@ -118,8 +119,13 @@ class Places:
 
 def _is_own(file):
     """Whether a file, a part of its path stripped, is one of this package's."""
-    folder = os.path.dirname(os.path.abspath(__file__)).replace("\\", "/")
-    return f"{folder}/{os.path.basename(file)}".endswith("/" + file.lstrip("/"))
+    name, known = os.path.basename(file), "/" + file.lstrip("/")
+    return any(f"{folder}/{name}".endswith(known) for folder in _own_folders())
+
+
+@functools.cache
+def _own_folders():
+    return tuple(folder.replace("\\", "/") for folder, _, _ in os.walk(user_code.FOLDER))
 
 
 def _module_of(file):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from . import user_code
+from .. import user_code
 
 LOG_NAME = "effects.jsonl"
 _ALWAYS_LOGGED = 4

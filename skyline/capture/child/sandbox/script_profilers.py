@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
+from .. import user_code
 from .import_hooks import after_import
 
-_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_OTHERS = tuple(
-    part.replace("/", os.sep)
-    for part in ("/torch/_inductor/", "/torch/_dynamo/", "/triton/", _OWN + "recorder.py")
+_OTHERS = (
+    *(part.replace("/", os.sep) for part in ("/torch/_inductor/", "/torch/_dynamo/", "/triton/")),
+    os.path.join(user_code.FOLDER, "recording", "recorder.py"),
 )
 _FRAMES = 12
 

@@ -6,6 +6,8 @@ import json
 import os
 import sys
 
+from .. import user_code
+
 _FILE = "spawned.json"
 
 
@@ -18,7 +20,7 @@ def install(request):
 
     watch_starts()
     path = os.path.join(request["scratch"], _FILE)
-    entry = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
+    entry = os.path.join(user_code.FOLDER, "__main__.py")
     with open(path, "w") as file:
         json.dump(request, file)
     command_line = spawn.get_command_line
@@ -42,8 +44,8 @@ def begin(path):
     except (OSError, ImportError):
         # The run is over, or this process has no use for torch.
         return
+    from ..run import observe
     from .claim import Claim
-    from .run import observe
 
     observe(request, Claim(request["scratch"]))
 
