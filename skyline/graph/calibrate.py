@@ -18,6 +18,9 @@ _DEAREST = 1.5
 _LEAST_LEFT = 0.3
 """However much recording had to note on a task, this share of its time was its own."""
 
+_MOST_GROWTH = 1.0
+"""An operator may take twice as long without the recording; what is lacking beyond that, everything shares."""
+
 _PHASE_OF_PART = {
     Part.LOADER: Phase.DATA,
     Part.BACKWARD: Phase.BACKWARD,
@@ -30,7 +33,9 @@ def calibrate(graph: Graph, lane: str, target_ms: Mapping[Part, float]) -> Graph
     """Bring the tasks of ``lane``, part by part and iteration by iteration, to the bare milliseconds.
 
     What a part took longer under recording is taken first from the tasks on which recording had most to note:
-    a thousand small calls become much slower by it, one long operator or a sleep not at all. The rest is scaled.
+    a thousand small calls become much slower by it, one long operator or a sleep not at all. What a part took
+    less goes first to its operators: recording never makes Python quicker, but it holds memory, which spares
+    operators the page faults of getting it anew. The rest is scaled.
 
     A part without a bare time (zero) cannot be told apart from the rest, so its tasks are scaled with the
     rest. A part that has a bare time but no task in an iteration gets one task without a line, so that every
@@ -55,10 +60,17 @@ def calibrate(graph: Graph, lane: str, target_ms: Mapping[Part, float]) -> Graph
         np.maximum(_LEAST_LEFT * times_us, times_us - rates * tasks.recording_us[chosen]),
         times_us,
     )
-    remaining_us = sums(stretch, own_us, stretches)
-    factors = np.divide(own_us, times_us, out=np.ones(len(chosen)), where=times_us > 0)
-    factors *= np.divide(targets_us, remaining_us, out=np.ones(stretches), where=remaining_us > 0)[stretch]
-    scaled = scale(graph, chosen, factors, gaps=True)
+    own = np.divide(own_us, times_us, out=np.ones(len(chosen)), where=times_us > 0)
+    work_us, python_us = graph.durations[chosen] * own, graph.gaps[chosen] * own
+    work_us = (
+        work_us
+        * _growth(targets_us - sums(stretch, own_us, stretches), sums(stretch, work_us, stretches))[stretch]
+    )
+    remaining_us = sums(stretch, work_us + python_us, stretches)
+    rest = np.divide(targets_us, remaining_us, out=np.ones(stretches), where=remaining_us > 0)[stretch]
+    durations, gaps = graph.durations.copy(), graph.gaps.copy()
+    durations[chosen], gaps[chosen] = work_us * rest, python_us * rest
+    scaled = graph.with_times(durations=durations, gaps=gaps)
     missing = np.flatnonzero((targets_us > 0) & (recorded_us <= 0))
     if not len(missing):
         return scaled
@@ -73,6 +85,14 @@ def _rates(excess_us: Times, noted_us: Times) -> Times:
     """
     possible = (excess_us > 0) & (noted_us > 0)
     return np.minimum(_DEAREST, np.divide(excess_us, noted_us, out=np.zeros(len(noted_us)), where=possible))
+
+
+def _growth(lacking_us: Times, work_us: Times) -> Times:
+    """What to multiply the operators of each part with, so that they make up what is lacking, as far as they may."""
+    possible = (lacking_us > 0) & (work_us > 0)
+    return 1 + np.minimum(
+        _MOST_GROWTH, np.divide(lacking_us, work_us, out=np.zeros(len(work_us)), where=possible)
+    )
 
 
 def _unrecorded(graph: Graph, lane: str, stretch: int, duration_us: float) -> Insertion:

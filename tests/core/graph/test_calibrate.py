@@ -48,3 +48,14 @@ def test_without_notes_all_is_scaled_alike():
 
 def test_a_faster_recording_is_scaled_up_alike():
     assert times(two_tasks(noted_us=4000), 40.0) == pytest.approx([20.0, 20.0])
+
+
+@pytest.mark.parametrize(
+    ("target_ms", "expected"),
+    [(26.0, [10.0, 16.0]), (60.0, [20.0, 40.0])],
+    ids=["as far as it may", "the rest is shared"],
+)
+def test_what_is_lacking_goes_to_operators_first(target_ms: float, expected: list[float]):
+    hook = Record("hook", RecordKind.PYTHON, Phase.OPTIMIZER, "main", 0, 0.0, 10_000.0, line=0)
+    step = Record("step", RecordKind.OPERATOR, Phase.OPTIMIZER, "main", 0, 10_000.0, 10_000.0, line=1)
+    assert times(trace_of(hook, step), target_ms) == pytest.approx(expected)
