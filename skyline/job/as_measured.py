@@ -8,6 +8,9 @@ from skyline.job.rank_graph import Links, RankGraph, linked
 from skyline.job.rank_work import RankWork
 from skyline.job.spans import side_by_side
 
+_SETTLES_US = 1000.0
+"""On a busy machine a thread that ran a collective notes its end up to this long after who waited for it goes on."""
+
 
 def as_measured(one: RankWork) -> RankGraph:
     """Each collective is taken to follow the last one that was over when it began, as long after it as measured.
@@ -19,21 +22,24 @@ def as_measured(one: RankWork) -> RankGraph:
     start, end = one.exchanges.start_us, one.exchanges.end_us
     count = len(start)
     points = np.concatenate([start, one.step_end_us])
-    order = np.argsort(end, kind="stable")
-    # Of exchanges that are over at a point, the one that was over last.
-    over = np.searchsorted(end[order], points, side="right") - 1
-    # An exchange of no length is over when it begins: it cannot follow itself or a later one.
-    previous = np.full(len(points), -1)
-    previous[over >= 0] = order[over[over >= 0]]
-    itself = np.arange(len(points))
-    previous[:count][previous[:count] >= itself[:count]] = -1
-    earlier = np.where(itself < count, itself - 1, count - 1)
-    by_start = (previous < 0) & (earlier >= 0)
-    by_start[count:] = False
-    source = np.where(previous >= 0, previous + 1, np.where(by_start, earlier + 1, 0))
-    since = np.concatenate([[one.begin_us], start if count else np.empty(0)])[np.where(by_start, source, 0)]
-    since = np.where(previous >= 0, np.append(end, 0.0)[previous], since)
-    links = Links(source, itself + 1, np.maximum(0.0, points - since), by_start)
+    settled = end - np.minimum(_SETTLES_US, (end - start) / 2)
+    order = np.argsort(settled, kind="stable")
+    # Of exchanges that are over at a point, the one that was over last. None is over before it begins itself.
+    over = np.concatenate(
+        [
+            np.searchsorted(settled[order], start),
+            np.searchsorted(settled[order], one.step_end_us, side="right"),
+        ]
+    )
+    previous = np.append(order, -1)[over - 1]
+    number = np.arange(len(points))
+    by_start = (previous < 0) & (number > 0) & (number < count)
+    source = np.where(by_start, number, previous + 1)
+    since = np.concatenate([[one.begin_us], end])[previous + 1]
+    since[by_start] = start[np.flatnonzero(by_start) - 1]
+    links = Links(
+        source, number + 1, np.where(previous < 0, np.maximum(0.0, points - since), points - since), by_start
+    )
     # Host threads run several collectives of a channel at once.
     track = side_by_side(start, end)
     lanes = tuple(f"collectives {number + 1}" for number in range(int(track.max(initial=-1)) + 1))

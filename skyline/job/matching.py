@@ -16,8 +16,8 @@ _FURTHEST = 2_000
 """Windows of recording that begin this many collectives apart are still put together."""
 _CLOSE_US = 5.0
 """Ends of one collective on two ranks that differ by less tell nothing: GPUs' clocks are aligned to about this."""
-_MUCH_BETTER = 4.0
-"""So much better must ends agree under another shift to outweigh collectives that have no counterpart then."""
+_MUCH_BETTER = 10.0
+"""So much better must ends agree under another shift to outweigh the numbers of steps and the counterparts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,8 +73,8 @@ def match(one: Run, other: Run) -> Match | None:
 
     Recording may have begun at another collective on each rank, and clocks cannot tell by how many: so every
     shift is tried under which all kinds agree. Under the right one the ends differ by the clocks' difference
-    and little else. Where steps are too much alike to tell, their numbers decide, and then how many
-    collectives have a counterpart.
+    and little else, under a wrong one by what steps differ from one another. Where that is too little to
+    tell, the numbers of the steps decide, and then how many collectives have a counterpart.
     """
     fewest = min(len(one), len(other))
     needed = max(1, fewest if fewest <= 3 else max(3, (fewest + 1) // 2))
@@ -89,11 +89,12 @@ def match(one: Run, other: Run) -> Match | None:
     furthest = min(_FURTHEST, max(len(one), len(other)))
     shifts = (_shifted(one, other, shift, needed) for shift in range(-furthest, furthest + 1))
     found = [shifted for shifted in shifts if shifted is not None]
-    if not found:
-        return None
-    best = min(shifted.residual_us for shifted in found)
-    good = [shifted for shifted in found if shifted.residual_us <= _MUCH_BETTER * best + _CLOSE_US]
-    return min(good, key=lambda shifted: (abs(shifted.steps_apart), -shifted.count, abs(shifted.shift)))
+    found.sort(key=lambda shifted: (abs(shifted.steps_apart), -shifted.count, abs(shifted.shift)))
+    best = found[0] if found else None
+    for shifted in found:
+        if best is None or _MUCH_BETTER * shifted.residual_us + _CLOSE_US < best.residual_us:
+            best = shifted
+    return best
 
 
 def _shifted(one: Run, other: Run, shift: int, needed: int) -> Match | None:

@@ -200,8 +200,8 @@ def _notes(job: Job, asked: str) -> list[str]:
     if not job.alignment.together:
         apart = np.flatnonzero(np.isnan(job.alignment.clock_us))
         notes.append(
-            f"{_ranks([job.alignment.ranks[int(at)].rank for at in apart]).capitalize()} cannot be aligned, for want of "
-            "collectives in common: the step is that of the slowest rank, and the simulation joins nothing."
+            f"{_ranks([job.alignment.ranks[int(at)].rank for at in apart]).capitalize()} cannot be aligned, for want "
+            "of collectives in common: the step is that of the slowest rank, and the simulation joins nothing."
         )
     if job.alignment.alone and len(job.alignment.ranks) > 1:
         count = len(job.alignment.alone)
