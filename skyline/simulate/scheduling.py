@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping, MutableSequence, Sequ
 from heapq import heappop, heappush
 
 import numpy as np
-import numpy.typing as npt
 
 from skyline.compiled import loop
 from skyline.graph.column import Flags, Ids, Times
@@ -192,7 +191,7 @@ def _run_by_pick(
     before: Ids,
     order: Ids,
 ) -> int:
-    lane_of: npt.NDArray[np.int32] = graph.structure.lane_of
+    lane_of: list[int] = graph.structure.lane_of.tolist()
     free: list[list[tuple[float, int]]] = [[(0.0, -1)] * slot for slot in slots.tolist()]
     waiting, ready = edges.waiting.copy(), np.zeros(len(graph))
     frontier = np.flatnonzero(waiting == 0).tolist()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
 
 import msgspec
 import numpy as np
@@ -59,7 +58,7 @@ def integers(values: Sequence[int]) -> NDArray[np.int64]:
 
 def chosen(where: NDArray[np.bool_]) -> list[int]:
     """The rows at which a condition holds."""
-    return cast("list[int]", np.flatnonzero(where).tolist())
+    return np.flatnonzero(where).tolist()
 
 
 def small(values: NDArray[np.int64]) -> NDArray[np.int32]:
