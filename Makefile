@@ -36,6 +36,8 @@ validate: $(VENV)/.skyline-dev ## measure speed and accuracy on this machine (lo
 	$(VENV)/bin/python benchmarks/shape_memory.py
 	$(VENV)/bin/python benchmarks/save_to_numbers.py
 	$(VENV)/bin/python benchmarks/many_saves.py
+	@if [ -n "$(TRACES)" ]; then $(VENV)/bin/python benchmarks/simulator.py --traces $(TRACES); \
+	else echo "simulator.py: left out; name a folder of profiler traces: make validate TRACES=FOLDER"; fi
 
 screenshots: $(VENV)/.skyline-dev ## draw the pictures in docs/images from a fresh profile
 	$(VENV)/bin/python docs/screenshots.py
