@@ -35,7 +35,10 @@ class ProcessFamily:
                 self._seen.setdefault(process.pid, process)
         except psutil.Error:
             pass
-        self._seen = {pid: process for pid, process in self._seen.items() if _runs(process)}
+        # The run's guard looks in a thread of its own while another one ends the run.
+        for pid, process in list(self._seen.items()):
+            if not _runs(process):
+                self._seen.pop(pid, None)
         return list(self._seen.values())
 
     def end(self) -> None:
