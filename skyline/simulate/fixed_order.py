@@ -23,6 +23,7 @@ def run(
     durations: Times,
     gaps: Times,
     lanes: int | None = None,
+    free: Times | None = None,
 ) -> tuple[Times, Times]:
     """Start and end of each task, in µs: as soon as its lane is free and all that it waits for is done.
 
@@ -36,10 +37,12 @@ def run(
         durations: Of each task.
         gaps: How long its lane stays taken after each task.
         lanes: How many lanes there are, where that is known.
+        free: When each lane is free before, and, changed in place, afterwards; from the start if not given.
     """
     count = len(durations)
     starts, ends = np.empty(count), np.empty(count)
-    free = np.zeros((max(lane_of, default=-1) + 1) if lanes is None else lanes)
+    if free is None:
+        free = np.zeros((max(lane_of, default=-1) + 1) if lanes is None else lanes)
     _pass(
         count + len(incoming_source),
         order,
