@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from skyline.trace.record import CodeLine
 
@@ -55,6 +56,7 @@ class LoaderFact:
     pin_memory: bool = False
     persistent_workers: bool = False
     created_line: CodeLine | None = None
+    prefetch_factor: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +99,83 @@ class DeviceMemoryFact:
     reserved_bytes: int
     context_bytes: int
     other_process_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """PyTorch's global switches as they stood in the recorded iterations; None where they could not be read."""
+
+    matmul_precision: Literal["highest", "high", "medium"] | None = None
+    """What float32 matrix products may be computed in: ``high`` and ``medium`` allow TF32."""
+    cudnn_tf32: bool | None = None
+    cudnn_benchmark: bool | None = None
+    deterministic: bool | None = None
+    autocast: str | None = None
+    """The number format of ``torch.autocast`` around the forward pass (``bfloat16``, …), empty without it."""
+    compute_capability: tuple[int, int] | None = None
+    """Of the NVIDIA GPU in use."""
+    interop_threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFact:
+    """One module of the model that trains, as it stood in the recorded iterations.
+
+    ``path`` is its name in the model as ``named_modules()`` has it, ``class_name`` the bare name of its class and
+    ``library`` whether PyTorch defines that. ``parameter_count`` counts its own parameters, without those of modules
+    inside, and ``trainable`` is whether any of them takes a gradient. ``options`` are numbers and switches that its
+    class was made with (``in_features``, ``num_embeddings``, ``sparse``, ``kernel_size``, ``p``, …).
+    ``kept_bytes`` is what its forward pass, all inside included, keeps for the backward pass, where known.
+    """
+
+    path: str
+    class_name: str
+    library: bool
+    parameter_count: int
+    trainable: bool
+    options: dict[str, int | float | bool | str | tuple[int, ...] | None]
+    calls_per_iteration: float = 1.0
+    channels_last: bool | None = None
+    """Whether its weight of four dimensions lies in that format; None without one."""
+    checkpointed: bool = False
+    created_line: CodeLine | None = None
+    """Where the object was made, where that is the person's own code."""
+    class_line: CodeLine | None = None
+    """Where its ``forward`` is defined, where that is the person's own code."""
+    call_line: CodeLine | None = None
+    """The line of the person's code that calls it."""
+    kept_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelFact:
+    """How the gradients of replicas are joined: ``DistributedDataParallel`` and its options."""
+
+    name: str
+    backend: str
+    world_size: int
+    bucket_cap_mb: float | None
+    gradient_as_bucket_view: bool | None
+    static_graph: bool | None
+    find_unused_parameters: bool | None
+    comm_hook: str = ""
+    """The registered communication hook, empty for none."""
+    gradient_bytes: int = 0
+    """What one step has to exchange."""
+    created_line: CodeLine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallFact:
+    """A call of the person's code that a what-if may be about, with where it stands and how often it ran.
+
+    ``name`` is what was called: ``zero_grad``, ``backward``, ``to``, ``item``, ``print``, ``eval forward``, …
+    ``options`` are what it was given that matters (``set_to_none``, ``non_blocking``, …).
+    """
+
+    name: str
+    per_iteration: float
+    line: CodeLine | None = None
+    options: dict[str, int | float | bool | str | None] = field(
+        default_factory=dict[str, "int | float | bool | str | None"]
+    )

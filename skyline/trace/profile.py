@@ -8,11 +8,15 @@ from typing import Literal
 from skyline.source.knob import KnobSearch
 from skyline.trace.facts import (
     BatchFact,
+    CallFact,
     DeviceMemoryFact,
     Environment,
     LoaderFact,
     MemoryFact,
+    ModuleFact,
     OptimizerFact,
+    ParallelFact,
+    Settings,
 )
 from skyline.trace.iteration import IterationFact
 from skyline.trace.prediction import Prediction
@@ -108,3 +112,9 @@ class Profile:
     device_memory: DeviceMemoryFact | None = None
     prediction: Prediction | None = None
     """What the times of a predicted profile rest on; None where they were measured."""
+    settings: Settings | None = None
+    """None where nothing could be read, as in profiles of earlier versions."""
+    modules: tuple[ModuleFact, ...] = ()
+    """Of the model that trains, in the order of ``named_modules()``."""
+    parallel: ParallelFact | None = None
+    calls: tuple[CallFact, ...] = ()
