@@ -43,7 +43,16 @@ class UsageError(SkylineError):
 
 
 class RewriteRefused(SkylineError):
-    """The change cannot be made in this source without risk; the message says why."""
+    """The change cannot be made in this source without risk; the message says why.
+
+    ``snippet`` is code for the person to write by hand, empty where there is none to show.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str = "", file: str = "", line: int = 0, snippet: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint, file=file, line=line)
+        self.snippet = snippet
 
 
 class ScriptFailed(SkylineError):

@@ -177,6 +177,18 @@ class ChildProcess:
                 case _:
                     deadline = time.monotonic() + self._timeout_s
 
+    def stop(self) -> None:
+        """Have all processes of the run stand still, workers too, until ``go_on``; they keep what they have."""
+        self._family.stop()
+
+    def go_on(self) -> None:
+        """Let a stopped run continue."""
+        self._family.go_on()
+
+    def cpu_s(self) -> float:
+        """Processor time that the run's processes have used so far."""
+        return self._family.cpu_s()
+
     def close(self) -> None:
         """End the run and everything it started."""
         self._guard.stop()

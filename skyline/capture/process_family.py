@@ -41,6 +41,25 @@ class ProcessFamily:
                 self._seen.pop(pid, None)
         return list(self._seen.values())
 
+    def stop(self) -> None:
+        """Have every process stand still where it is: a loader's workers would go on filling their queue."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let them continue."""
+        self._signal(signal.SIGCONT)
+
+    def cpu_s(self) -> float:
+        """Processor time that those alive have used so far."""
+        total = 0.0
+        for process in self.members():
+            try:
+                times = process.cpu_times()
+            except psutil.Error:
+                continue
+            total += times.user + times.system
+        return total
+
     def end(self) -> None:
         """Kill the group, and whatever of the run is left outside of it, until nothing is."""
         deadline = time.monotonic() + _END_WITHIN_S
@@ -56,6 +75,19 @@ class ProcessFamily:
             if not left or time.monotonic() > deadline:
                 return
             time.sleep(_POLL_S)
+
+    def _signal(self, number: int) -> None:
+        # The group at once, then those that left it.
+        try:
+            os.killpg(self._leader, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+        for process in self.members():
+            try:
+                if os.getpgid(process.pid) != self._leader:
+                    os.kill(process.pid, number)
+            except OSError:
+                continue
 
     def _kill_group(self) -> None:
         try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from skyline.errors import RewriteRefused, SkylineError
+from skyline.rewrite.draft import Draft
+from skyline.source.edit import TextEdit
 from skyline.source.program import Module, Program
 from skyline.source.resolver import Resolver
 from skyline.source.text import SourceText
@@ -18,21 +20,46 @@ ReadText = Callable[[str], SourceText]
 
 
 class RewriteContext:
-    """The profile and the program it was made from; the program is read and parsed on first use."""
+    """The profile and the program it was made from; the program is read and parsed on first use.
 
-    def __init__(self, profile: Profile, read: ReadText) -> None:
+    Of rewrites carried out together each sees the texts as the ones before it left them.
+    """
+
+    def __init__(self, profile: Profile, read: ReadText, drafts: dict[str, Draft] | None = None) -> None:
         self.profile = profile
         self._read = read
-        self._texts: dict[str, SourceText] = {}
+        self._drafts = dict(drafts or {})
         self._resolver: Resolver | None = None
+
+    def edited(self, edits: Iterable[TextEdit]) -> RewriteContext:
+        """What the next rewrite may look at, once these edits of the present texts are made.
+
+        Raises RewriteRefused where they cannot be made together with what was done before.
+        """
+        made = RewriteContext(self.profile, self._read, self._drafts)
+        asked = tuple(edits)
+        for path in dict.fromkeys(edit.span.file for edit in asked):
+            draft = self._draft(path).edited(edit for edit in asked if edit.span.file == path)
+            made._drafts[os.path.realpath(path)] = draft
+        if not asked:
+            made._resolver = self._resolver
+        return made
+
+    def edits(self) -> tuple[TextEdit, ...]:
+        """All edits made until now, of the texts as they were read, in the order of file and place."""
+        drafts = sorted(self._drafts.values(), key=lambda draft: draft.original.path)
+        return tuple(edit for draft in drafts for edit in draft.edits())
 
     def text(self, path: str) -> SourceText:
         """The present text of a file, one text for all the names that it may have."""
+        return self._draft(path).text
+
+    def _draft(self, path: str) -> Draft:
         # A run tells real paths, a person names links; two texts of one file would be edited apart.
         real = os.path.realpath(path)
-        if real not in self._texts:
-            self._texts[real] = self._read(path)
-        return self._texts[real]
+        if real not in self._drafts:
+            self._drafts[real] = Draft.of(self._read(path))
+        return self._drafts[real]
 
     def text_or_none(self, path: Path) -> SourceText | None:
         """The present text of a file, None where it cannot be read."""
@@ -50,6 +77,11 @@ class RewriteContext:
         return True
 
     @property
+    def program(self) -> Program:
+        """The program as it stands now."""
+        return self.resolver.program
+
+    @property
     def resolver(self) -> Resolver:
         """The program as it stands now, ready to be searched."""
         if self._resolver is None:
@@ -59,7 +91,7 @@ class RewriteContext:
 
     def module(self, path: str) -> Module:
         """One file of the program; raises RewriteRefused where it cannot be read or parsed."""
-        program = self.resolver.program
+        program = self.program
         real = os.path.realpath(path)
         known = (each for each in program.modules if os.path.realpath(each.path) == real)
         module = next(known, None) or program.open(Path(path))
@@ -67,15 +99,16 @@ class RewriteContext:
             raise RewriteRefused(f"{path} cannot be read as Python", file=path)
         return module
 
-    def unchanged(self, place: CodeLine) -> Module:
-        """The file of a line that the run told of; raises RewriteRefused where the line is not what it was."""
+    def place(self, place: CodeLine) -> tuple[Module, int]:
+        """Where a line that the run told of stands now; raises RewriteRefused where it is not what it was."""
         module, real = self.module(place.file), os.path.realpath(place.file)
+        draft = self._draft(place.file)
         profiled = next(
             (source for source in self.profile.sources if os.path.realpath(source.path) == real), None
         )
-        if profiled is not None:
-            before = SourceText.of(profiled.path, profiled.text).line(place.line)
-            if module.source.line(place.line) != before:
-                message = f"The file changed: line {place.line} is no longer what was profiled"
-                raise RewriteRefused(message, file=place.file, line=place.line, hint="Profile it again.")
-        return module
+        line = draft.line(place.line)
+        before = draft.original if profiled is None else SourceText.of(profiled.path, profiled.text)
+        if line is None or draft.original.line(place.line) != before.line(place.line):
+            message = f"The file changed: line {place.line} is no longer what was profiled"
+            raise RewriteRefused(message, file=place.file, line=place.line, hint="Profile it again.")
+        return module, line

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.context import ReadText, RewriteContext
-from skyline.rewrite.registry import rewrites
+from skyline.rewrite.registry import entries, rewrites
 from skyline.source.edit import TextEdit
 from skyline.source.syntax import parse
 from skyline.trace.profile import Profile
@@ -35,10 +35,11 @@ class Analysed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A part of the question that is not rewritten, and why."""
+    """A part of the question that is not rewritten, and why; ``snippet`` is code to write by hand, if any."""
 
     name: str
     reason: str
+    snippet: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +57,23 @@ class RewritePlan:
 def plan(analysis: Analysed, question: Question, read: ReadText) -> RewritePlan:
     """The edits for a question; ``read`` gives the present text of a file.
 
-    Parts are refused one by one, each with its reason; none of the edits of a refused part are in the plan.
+    Parts are carried out in the order of their rewrites, however they were asked for, each on what the ones before
+    it left; the edits are of the texts as they are. Parts are refused one by one, each with its reason; none of the
+    edits of a refused part are in the plan.
     """
     context = RewriteContext(analysis.profile, read)
     asked = [("batch_size", str(question.batch_size))] if question.batch_size is not None else []
     asked += [(choice.name, choice.value) for choice in question.choices]
-    edits: tuple[TextEdit, ...] = ()
-    refused: list[Refused] = []
-    for name, value in asked:
+    order = {name: index for index, name in enumerate(entries())}
+    refused: dict[int, Refused] = {}
+    for index, (name, value) in sorted(enumerate(asked), key=lambda part: order.get(part[1][0], -1)):
         try:
-            edits = _joined(context, edits, _edits(context, analysis, name, value))
+            context = _carried_out(context, _edits(context, analysis, name, value))
         except SkylineError as error:
             hint = f" {error.hint}" if error.hint else ""
-            refused.append(Refused(name, f"{error.message.rstrip('.')}.{hint}"))
-    return RewritePlan(edits, tuple(refused))
+            snippet = error.snippet if isinstance(error, RewriteRefused) else ""
+            refused[index] = Refused(name, f"{error.message.rstrip('.')}.{hint}", snippet)
+    return RewritePlan(context.edits(), tuple(refused[index] for index in sorted(refused)))
 
 
 def attempt(profile: Profile, name: str, value: str, read: ReadText) -> tuple[TextEdit, ...] | None:
@@ -80,7 +84,7 @@ def attempt(profile: Profile, name: str, value: str, read: ReadText) -> tuple[Te
     if name not in rewrites():
         return None
     context = RewriteContext(profile, read)
-    return _joined(context, (), rewrites()[name](context, value))
+    return _carried_out(context, rewrites()[name](context, value)).edits()
 
 
 def diff(planned: RewritePlan, read: ReadText, folder: str | None = None) -> str:
@@ -110,20 +114,15 @@ def _edits(context: RewriteContext, analysis: Analysed, name: str, value: str) -
     return rewrite(context, value)
 
 
-def _joined(
-    context: RewriteContext, edits: tuple[TextEdit, ...], more: tuple[TextEdit, ...]
-) -> tuple[TextEdit, ...]:
-    """Both together; raises RewriteRefused where they do not go together or would not leave Python behind."""
-    joined = tuple(dict.fromkeys((*edits, *more)))
-    # A stable sort: insertions at one place stay in the order in which they were asked for.
-    joined = tuple(sorted(joined, key=lambda edit: (edit.span.file, edit.span.line, edit.span.column)))
-    for path in dict.fromkeys(edit.span.file for edit in more):
-        changed = context.text(path).apply(edit for edit in joined if edit.span.file == path)
+def _carried_out(context: RewriteContext, edits: tuple[TextEdit, ...]) -> RewriteContext:
+    """What the next rewrite sees; raises RewriteRefused where the edits would not leave Python behind."""
+    made = context.edited(edits)
+    for path in dict.fromkeys(edit.span.file for edit in edits):
         try:
-            parse(changed)
+            parse(made.text(path))
         except UsageError as error:
             raise RewriteRefused("The changed file would not be valid Python", file=path) from error
-    return joined
+    return made
 
 
 def _lines(text: str) -> list[str]:

@@ -42,8 +42,7 @@ def _constructors(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
         if fact.created_line is None:
             module, call = _only_constructor(context, fact.name)
         else:
-            module = context.unchanged(fact.created_line)
-            line = fact.created_line.line
+            module, line = context.place(fact.created_line)
             calls = calls_at(
                 module, line, lambda callee, module=module: bool(torch_optimizer(module, callee))
             )

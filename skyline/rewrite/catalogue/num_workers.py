@@ -70,12 +70,12 @@ def _loader(context: RewriteContext) -> tuple[Module, ast.Call]:
     delivered = sorted(context.profile.loaders, key=lambda loader: -loader.fetches_per_iteration)
     place = next((loader.created_line for loader in delivered if loader.created_line is not None), None)
     if place is not None:
-        module = context.unchanged(place)
-        calls = calls_at(module, place.line, is_loader)
+        module, line = context.place(place)
+        calls = calls_at(module, line, is_loader)
         if len(calls) == 1:
             return module, calls[0]
         found = "no DataLoader(…) call" if not calls else "more than one DataLoader(…) call"
-        raise RewriteRefused(f"Line {place.line} holds {found}", file=place.file, line=place.line)
+        raise RewriteRefused(f"Line {line} holds {found}", file=place.file, line=line)
     calls = [pair for pair in loader_calls(context.resolver.program) if is_loader(pair[1].func)]
     training = [pair for pair in calls if purpose(*pair) is False]
     chosen = training or [pair for pair in calls if purpose(*pair) is None]

@@ -9,6 +9,8 @@ from skyline.source.edit import TextEdit
 from skyline.source.knob import Knob, KnobKind
 
 NAME = "batch_size"
+ORDER = 0
+"""First: its place is searched for again where the text is not the profiled one."""
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:

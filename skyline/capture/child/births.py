@@ -1,0 +1,56 @@
+"""Where the person's code made each module."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import weakref
+
+import torch
+
+from . import user_code
+
+
+class Births:
+    """Notes the line on which each ``nn.Module`` is constructed, as it is.
+
+    Only a line that makes the object itself counts: what a library's container or factory makes has none, and
+    neither has a copy or what was unpickled. An ``__init__`` of the object's own class is not where it is made.
+    """
+
+    def __init__(self):
+        self._places = {}
+
+    def install(self):
+        """From the next module on."""
+        original = torch.nn.Module.__init__
+        note = self._note
+
+        @functools.wraps(original)
+        def __init__(module, *args, **kwargs):
+            original(module, *args, **kwargs)
+            note(module, sys._getframe(1))
+
+        torch.nn.Module.__init__ = __init__
+
+    def line(self, module):
+        """Where it was made as ``{"file", "line", "function"}``, or None."""
+        reference, code, number = self._places.get(id(module), (None, None, 0))
+        # An address is used again once its module is gone.
+        if reference is None or reference() is not module or not user_code.is_user_file(code.co_filename):
+            return None
+        return {
+            "file": os.path.realpath(code.co_filename),
+            "line": number,
+            "function": user_code.qualified_name(code),
+        }
+
+    def _note(self, module, frame):
+        while frame is not None and frame.f_code.co_name == "__init__":
+            code = frame.f_code
+            if not code.co_argcount or frame.f_locals.get(code.co_varnames[0]) is not module:
+                break
+            frame = frame.f_back
+        if frame is not None:
+            self._places[id(module)] = weakref.ref(module), frame.f_code, frame.f_lineno

@@ -1,0 +1,93 @@
+"""What the modules of the model that trains are like."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from . import user_code
+from .module_options import is_library, options
+
+MOST = 1_000
+
+
+def module_facts(named, seen, births):
+    """Rows as of ``skyline.trace.ModuleFact``, and how many modules there are in all.
+
+    ``named`` are pairs of a path and a module, in the order of ``named_modules()`` under each root; only roots
+    with a parameter that trains count. Of more than ``MOST`` those are told that hold or keep most memory.
+    """
+    trains = {}
+    rows = []
+    named = list(named)
+    shared = {path for path, count in Counter(path for path, _ in named).items() if count > 1}
+    for path, module in named:
+        root = path.partition(".")[0]
+        if path == root:
+            trains[root] = any(parameter.requires_grad for parameter in module.parameters())
+        if trains.get(root):
+            rows.append((path, module))
+    told = rows
+    if len(rows) > MOST:
+        sizes = {id(module): _own_bytes(module) + seen.kept.get(path, 0) for path, module in rows}
+        largest = {id(module) for _, module in sorted(rows, key=lambda row: -sizes[id(row[1])])[:MOST]}
+        told = [row for row in rows if id(row[1]) in largest]
+    return [_row(path, module, seen, births, path not in shared) for path, module in told], len(rows)
+
+
+def _row(path, module, seen, births, path_is_its_own):
+    parameters = [one for one in module._parameters.values() if one is not None]
+    calls = seen.modules.get(id(module))
+    return {
+        "path": path,
+        "class_name": type(module).__name__,
+        "library": is_library(module),
+        "parameter_count": sum(_elements(one) for one in parameters),
+        "trainable": any(one.requires_grad for one in parameters),
+        "options": options(module),
+        "calls_per_iteration": seen.calls_per_iteration(id(module)),
+        "channels_last": _channels_last(module),
+        "checkpointed": calls is not None and calls.checkpointed,
+        "created_line": births.line(module),
+        "class_line": _class_line(type(module)),
+        "call_line": seen.line(calls.line) if calls is not None else None,
+        "kept_bytes": seen.kept.get(path, 0) if calls is not None and path_is_its_own else None,
+    }
+
+
+def _elements(parameter):
+    try:
+        return parameter.numel()
+    except (RuntimeError, ValueError):
+        # A lazy module has not been called yet.
+        return 0
+
+
+def _own_bytes(module):
+    return sum(_elements(one) * one.element_size() for one in module._parameters.values() if one is not None)
+
+
+def _channels_last(module):
+    """By the strides: a kernel of one point is contiguous in both formats, and yet lies in one of them."""
+    for parameter in module._parameters.values():
+        try:
+            if parameter is not None and parameter.dim() == 4:
+                _, channels, height, width = parameter.shape
+                strides = (height * width * channels, 1, width * channels, channels)
+                return parameter.stride() == strides
+        except (RuntimeError, ValueError):
+            continue
+    return None
+
+
+def _class_line(cls):
+    """The first line of the ``forward`` of a class of the person's."""
+    forward = getattr(cls, "forward", None)
+    code = getattr(getattr(forward, "__wrapped__", forward), "__code__", None)
+    if code is None or not user_code.is_user_file(code.co_filename):
+        return None
+    return {
+        "file": os.path.realpath(code.co_filename),
+        "line": code.co_firstlineno,
+        "function": user_code.qualified_name(code),
+    }

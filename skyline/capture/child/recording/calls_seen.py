@@ -1,0 +1,188 @@
+"""Calls that what-ifs are about, as the profiler's event tree shows them."""
+
+from __future__ import annotations
+
+import re
+
+from ..sightings import Sightings, is_checkpoint_file
+from .tree_nodes import text_of
+
+_IN_C = re.compile(r"<built-in (?:function|method) (\w+)(?: of (\w+) object)?")
+_OF_TENSORS = {
+    "to": "to",
+    "cuda": "cuda",
+    "item": "item",
+    "tolist": "tolist",
+    "cpu": "cpu",
+    "numpy": "numpy",
+    "__float__": "float",
+    "__int__": "int",
+    "__index__": "int",
+    "__bool__": "bool",
+}
+_IN_PYTHON = {
+    ("torch/optim/optimizer.py", "zero_grad"): "zero_grad",
+    ("torch/nn/modules/module.py", "zero_grad"): "zero_grad",
+    ("torch/_tensor.py", "backward"): "backward",
+    ("torch/autograd/__init__.py", "backward"): "backward",
+    ("torch/_tensor.py", "__format__"): "format",
+    ("torch/_tensor.py", "__repr__"): "format",
+    ("torch/utils/checkpoint.py", "checkpoint"): "checkpoint",
+    ("torch/utils/checkpoint.py", "checkpoint_sequential"): "checkpoint",
+    ("torch/nn/utils/clip_grad.py", "clip_grad_norm_"): "clip_grad_norm_",
+    ("torch/cuda/graphs.py", "replay"): "cuda graph",
+}
+_ZEROES = frozenset(("aten::zero_", "aten::_foreach_zero_", "aten::zeros_like"))
+_READS_NUMBER = frozenset(("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"))
+_MOVES = {"to": 3, "cuda": 3, "cpu": 3}
+
+_ELSEWHERE = False
+"""In the place of a call: a library's own code is under way, and what it calls in turn is its own affair."""
+
+
+class RootCall:
+    """A call of a module from outside of all modules; ``records`` is whether gradients were recorded in it."""
+
+    __slots__ = ("address", "line", "module", "records")
+
+    def __init__(self, address, module, line):
+        self.address = address
+        self.module = module
+        self.line = line
+        self.records = False
+
+
+class CallsSeen:
+    """Told of every call and operator of the walk through an event tree; gathers sightings."""
+
+    def __init__(self):
+        self.sightings = Sightings()
+        self._roots = {}
+        self._known = {}
+
+    def entered(self, node, fields, is_python, context):
+        """What stands for a call in the contexts below it, where only plumbing lies between it and the person's code.
+
+        None as long as there is but plumbing, False inside of a library, else the call.
+        """
+        if not is_python:
+            found = _IN_C.match(node.name)
+            if found is None:
+                return None
+            function, owner = found.groups()
+            name = _OF_TENSORS.get(function) if owner in ("Tensor", "Parameter") else None
+            if function == "print" and owner is None:
+                name = "print"
+            return None if name is None else self.sightings.add(name, context.line)
+        if fields.module is not None:
+            return _ELSEWHERE
+        name = self._name_of(fields.callsite)
+        if name is None:
+            return None if context.function is None else _ELSEWHERE
+        return self.sightings.add(name, context.line) if name else _ELSEWHERE
+
+    def _name_of(self, callsite):
+        """What a Python function is told under: None for one of no interest, empty for one to keep out of."""
+        key = callsite.file_name, text_of(callsite, "function_name")
+        if key not in self._known:
+            file = key[0].replace("\\", "/")
+            known = (
+                name for (path, function), name in _IN_PYTHON.items() if key[1] == function and file.endswith(path)
+            )
+            # A module that moves goes by its parameters one by one.
+            keeps_out = file.endswith("torch/nn/modules/module.py")
+            self._known[key] = next(known, "" if keeps_out else None)
+        return self._known[key]
+
+    def module_called(self, fields, context, is_direct):
+        """A module is called; ``is_direct``: by the person's own code."""
+        if context.phase == "forward":
+            line = context.line if is_direct else -1
+            self.sightings.module_called(fields.module.self_ptr, line, context.checkpointed)
+
+    def root_called(self, fields, context):
+        """A forward pass begins: the context has its number."""
+        self._roots[context.root_call] = RootCall(fields.module.self_ptr, context.module, context.line)
+
+    def operator(self, name, node, context):
+        """An operator runs on behalf of a context."""
+        call, fields = context.asked, node.extra_fields
+        if context.root_call and fields.sequence_number >= 0:
+            self._roots[context.root_call].records = True
+        if name in _READS_NUMBER:
+            self._read(call, fields, context)
+        elif call:
+            if call.name == "zero_grad":
+                if name in _ZEROES:
+                    call.options["set_to_none"] = False
+            elif name == "aten::to" and call.name in _MOVES:
+                _moved(call, node)
+
+    def _read(self, call, fields, context):
+        if call and call.name != "zero_grad":
+            call.options.setdefault("device", _device(fields))
+            call.options["reads"] = True
+        else:
+            read = self.sightings.add("read", context.line, device=_device(fields))
+            if call is _ELSEWHERE and context.function is not None:
+                read.options["via"] = context.function
+
+    def finish(self, trained, evaluated, places, iterations):
+        """The sightings of so many iterations.
+
+        ``trained`` are numbers of root calls that got gradients, ``evaluated`` tells of modules in evaluation mode
+        by their address whether inference mode was on.
+        """
+        sightings = self.sightings
+        functions, modules = places.functions, places.modules
+        for call in sightings.calls:
+            _settle(call, functions)
+        for number, root in self._roots.items():
+            known = root.address in evaluated
+            if number not in trained and (known or not root.records):
+                sightings.add(
+                    "eval forward",
+                    root.line,
+                    module=modules[root.module],
+                    grad_enabled=root.records,
+                    training=False if known else None,
+                    inference_mode=evaluated.get(root.address),
+                )
+        sightings.lines = places.lines
+        sightings.iterations = max(1, iterations)
+        return sightings
+
+
+def _settle(call, functions):
+    if call.name == "zero_grad":
+        call.options.setdefault("set_to_none", True)
+    elif call.name in ("print", "format", "float", "int", "bool") and not call.options.pop("reads", False):
+        call.name = ""  # what was printed or asked was no tensor
+    via = call.options.get("via")
+    if via is not None:
+        call.options["via"] = functions[via]
+    call.options.pop("reads", None)
+
+
+def _moved(call, node):
+    """What a move to a device was given; to another number format only, it is none.
+
+    From the arguments of the operator's overloads: (tensor, dtype, layout, device, pinned, non_blocking, copy,
+    format), (tensor, device, dtype, non_blocking, copy, format) and (tensor, dtype, non_blocking, copy, format).
+    """
+    given = node.extra_fields.inputs
+    if len(given) == 5 and isinstance(given[1], int):
+        call.name = ""
+        return
+    call.options["non_blocking"] = given[len(given) - 3] is True
+    call.options["copies"] = any(child.name == "aten::_to_copy" for child in node.children)
+
+
+def _device(fields):
+    tensor = next((value for value in fields.inputs if hasattr(value, "device")), None)
+    return None if tensor is None else tensor.device.type
+
+
+def is_checkpoint(fields):
+    """Whether a Python call runs what it is given under ``torch.utils.checkpoint``."""
+    return is_checkpoint_file(fields.callsite.file_name)

@@ -1,0 +1,105 @@
+"""Calls of the person's code and of modules, counted while iterations are recorded."""
+
+from __future__ import annotations
+
+import os
+
+READS = ("item", "tolist", "cpu", "numpy", "print", "float", "int", "bool", "format", "read")
+"""Calls that need the numbers of a tensor, by the names that they are told under."""
+
+
+class Call:
+    """One call of something that a what-if may be about. ``line`` is the number of a line of the person's.
+
+    ``name`` becomes empty where the call turns out not to be worth telling.
+    """
+
+    __slots__ = ("line", "name", "options")
+
+    def __init__(self, name, line):
+        self.name = name
+        self.line = line
+        self.options = {}
+
+
+class ModuleCalls:
+    """How often a module was called in forward passes; ``line`` is that of its call, -1 where a library calls it."""
+
+    __slots__ = ("calls", "checkpointed", "line")
+
+    def __init__(self):
+        self.calls = 0
+        self.checkpointed = False
+        self.line = -1
+
+
+class Sightings:
+    """What is seen of ``iterations`` whole iterations; ``lines`` are the rows of the table that numbers refer to.
+
+    ``kept`` are the bytes that forward passes keep for the backward pass, by the path of a module.
+    """
+
+    def __init__(self):
+        self.calls = []
+        self.modules = {}
+        self.kept = {}
+        self.lines = []
+        self.iterations = 1
+
+    def add(self, name, line, **options):
+        """A call; gives what stands for it."""
+        call = Call(name, line)
+        call.options.update(options)
+        self.calls.append(call)
+        return call
+
+    def module_called(self, address, line, checkpointed):
+        """A module was called in a forward pass; ``line`` is -1 where a library called it."""
+        seen = self.modules.get(address)
+        if seen is None:
+            seen = self.modules[address] = ModuleCalls()
+        seen.calls += 1
+        seen.checkpointed = seen.checkpointed or checkpointed
+        if seen.line < 0:
+            seen.line = line
+
+    def calls_per_iteration(self, address):
+        """How often a module was called; once where no call was to be seen, as in compiled code."""
+        if address in self.modules:
+            return self.modules[address].calls / self.iterations
+        return 0.0 if self.modules else 1.0
+
+    def line(self, number):
+        """A line by its number, None where there is none."""
+        return self.lines[number] if number >= 0 else None
+
+    def rows(self):
+        """The calls, equal ones counted together, as rows of ``skyline.trace.CallFact``."""
+        counts = {}
+        for call in self.calls:
+            if call.name:
+                key = (call.name, call.line, tuple(sorted(call.options.items(), key=str)))
+                counts[key] = counts.get(key, 0) + 1
+        return [
+            {
+                "name": name,
+                "per_iteration": count / self.iterations,
+                "line": self.line(line),
+                "options": dict(options),
+            }
+            for (name, line, options), count in counts.items()
+        ]
+
+
+def runs_under_checkpoint(frame):
+    """Whether ``torch.utils.checkpoint`` is among the callers of a frame."""
+    while frame is not None:
+        if is_checkpoint_file(frame.f_code.co_filename):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def is_checkpoint_file(path):
+    """Whether a source file is that of ``torch.utils.checkpoint``, be it with a part of its path stripped."""
+    return path.replace(os.sep, "/").endswith("torch/utils/checkpoint.py")

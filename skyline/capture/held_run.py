@@ -1,0 +1,218 @@
+"""A run that is warmed up once and then computes in turns: between them all of its processes stand still."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import psutil
+
+from skyline.capture.bare import run_bare
+from skyline.capture.child_process import ChildProcess, ScriptEnded
+from skyline.capture.events import Ready
+from skyline.capture.process import Starter, start_fresh
+from skyline.capture.recording import record
+from skyline.capture.request import CaptureRequest, OutputCallback, Progress
+from skyline.capture.session import Session, too_few
+from skyline.errors import CaptureImpossible
+
+_TURN_MS = 700.0
+_LONG_STEP_MS = 2_000.0
+_MOST_PER_TURN = 48
+_LEAST_PER_TURN = 3
+_LEAST_LONG_STEPS = 2
+_RECORDED = 2
+_TAKEN_BY_RECORDING = 4
+"""Iterations that pass while the memory of two is recorded."""
+_SHORT_RUN = 24
+"""A script with no more iterations than this is warmed up for one of them only."""
+_MOST_LIVES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one turn showed: its typical iteration, every iteration in ms, and how many cores others kept busy."""
+
+    typical_ms: float
+    steps_ms: tuple[float, ...]
+    others_cores: float
+
+
+class HeldRun(Session):
+    """One run of a script beside others, started, warmed up and stopped; ``turn`` lets it compute for a moment.
+
+    A script that comes to its end is started again for its next turn. Everything raises what ``capture`` raises.
+    """
+
+    _request: CaptureRequest
+
+    def __init__(
+        self,
+        request: CaptureRequest,
+        *,
+        output: OutputCallback | None = None,
+        cancel: threading.Event | None = None,
+        starter: Starter = start_fresh,
+    ) -> None:
+        super().__init__(request, _unheard, output, cancel or threading.Event(), starter)
+        self._child: ChildProcess | None = None
+        self._ready: Ready | None = None
+        self._typical_ms = 0.0
+        self._used = 0
+        """Iterations of this life of the script."""
+        self._total: int | None = None
+        """How many it has, once it has ended for the first time."""
+        self._lives = 0
+        self._warmup = request.warmup
+        self.peak_bytes: int | None = None
+        """Peak of live tensor memory in an iteration; None where it ended too soon to be recorded."""
+        self.cycle = 1
+        """Over how many iterations a typical one is formed: see ``typical_ms``."""
+
+    def __enter__(self) -> HeldRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def ready(self) -> Ready:
+        """What the run showed of itself at the end of its warm-up."""
+        assert self._ready is not None
+        return self._ready
+
+    @property
+    def lives(self) -> int:
+        """How often the script was started."""
+        return self._lives
+
+    def launch(self) -> None:
+        """Start the process and have it import PyTorch; returns before that is done."""
+        self._child = self._launch(quiet=self._lives > 0)
+        self._child.send("prepare")
+
+    def warm_up(self) -> None:
+        """Run until step times have settled, record the memory of two iterations, and stand still."""
+        try:
+            self._begin(recorded=True)
+        except ScriptEnded as ended:
+            # Spend its iterations sparingly: the warm-up of a long run, and the recording, took all there are.
+            self._learn(ended)
+            self._begin_again()
+
+    def turn(self) -> Turn:
+        """Go on for about two thirds of a second, or for two iterations at least, and stand still again."""
+        while True:
+            iterations = self._per_turn()
+            if self._left() <= iterations:
+                iterations = self._left() - 1
+            if iterations < 1:
+                self._begin_again()
+                continue
+            try:
+                return self._turn(iterations)
+            except ScriptEnded as ended:
+                self._learn(ended)
+                self._begin_again()
+
+    def close(self) -> None:
+        """End the run and everything it started."""
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+
+    def _turn(self, iterations: int) -> Turn:
+        child = self._child
+        assert child is not None
+        child.go_on()
+        busy, own, began = _busy_s(), child.cpu_s(), time.monotonic()
+        # Another run had the caches in between: the first iteration of a turn warms them again.
+        rows = run_bare(child, iterations + 1)
+        elapsed = time.monotonic() - began
+        others = (_busy_s() - busy - (child.cpu_s() - own)) / max(elapsed, 1e-3)
+        child.stop()
+        self._used += len(rows)
+        steps = tuple(row.step_ms for row in rows[1:])
+        self._typical_ms = typical_ms(steps, self.cycle)
+        return Turn(self._typical_ms, steps, max(0.0, others))
+
+    def _per_turn(self) -> int:
+        step_ms = max(self._typical_ms, 0.01)
+        least = _LEAST_LONG_STEPS if step_ms > _LONG_STEP_MS else _LEAST_PER_TURN
+        wanted = max(least * self.cycle, min(_MOST_PER_TURN, round(_TURN_MS / step_ms)))
+        return -(-wanted // self.cycle) * self.cycle
+
+    def _left(self) -> int:
+        """Iterations that this life of the script still has; very many where that is not known."""
+        return 1 << 30 if self._total is None else self._total - self._used
+
+    def _learn(self, ended: ScriptEnded) -> None:
+        self._total = ended.ended.boundaries
+        if self._total <= _SHORT_RUN:
+            self._warmup = 1
+        if self._total < _LEAST_PER_TURN:
+            raise too_few(ended.ended) from None
+        if self._lives >= _MOST_LIVES:
+            raise CaptureImpossible(
+                f"The script was started {self._lives} times and ended each time",
+                hint="Give it more iterations or more data for the verification.",
+            ) from None
+
+    def _begin_again(self) -> None:
+        self.close()
+        self.launch()
+        try:
+            self._begin(recorded=self.peak_bytes is None and self._left_for_recording())
+        except ScriptEnded as ended:
+            raise too_few(ended.ended) from None
+
+    def _left_for_recording(self) -> bool:
+        return self._total is not None and self._total > _TAKEN_BY_RECORDING + _LEAST_PER_TURN + 1
+
+    def _begin(self, *, recorded: bool) -> None:
+        child = self._child
+        assert child is not None
+        self._lives += 1
+        self._used = 0
+        if self._warmup != self._request.warmup:
+            self._request = replace(self._request, warmup=self._warmup)
+        self._start(child, {}, self._request.arguments)
+        ready, step_ms = self._await_ready(child, quiet=True)
+        self._ready = ready
+        self._used = ready.warmup + 1
+        self._typical_ms = self._typical_ms or step_ms
+        self.cycle = max(1, *(loader.num_workers for loader in ready.facts.loaders), 1)
+        if recorded:
+            self.peak_bytes = record(child, _RECORDED, with_stacks=False).peak_bytes
+            self._used += _TAKEN_BY_RECORDING
+        child.stop()
+
+
+def typical_ms(steps_ms: Sequence[float], cycle: int) -> float:
+    """The median over groups of ``cycle`` iterations that follow each other, of their mean.
+
+    With one loader worker, or none, that is the median iteration. Several workers deliver their batches in bursts:
+    of ``n`` iterations one waits and the others find their batch there, and only their mean says how fast it goes.
+    """
+    whole = len(steps_ms) - len(steps_ms) % cycle
+    if whole < cycle or whole == 0:
+        return statistics.fmean(steps_ms)
+    return statistics.median(
+        statistics.fmean(steps_ms[index : index + cycle]) for index in range(0, whole, cycle)
+    )
+
+
+def _busy_s() -> float:
+    """Processor time that the whole machine has spent on anything."""
+    times = psutil.cpu_times()
+    waiting = getattr(times, "iowait", 0.0)
+    # A virtual machine's guests are counted in its user time already.
+    guests = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
+    return sum(times) - times.idle - waiting - guests
+
+
+def _unheard(progress: Progress) -> None:
+    """The whole verification reports its progress, not each run of it."""

@@ -1,0 +1,23 @@
+"""Where the ledger lies: in the person's data directory, one file for all their projects."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+DIRECTORY_VARIABLE = "SKYLINE_DATA_DIR"
+_NAME = "ledger.sqlite3"
+
+
+def ledger_path() -> Path:
+    """``SKYLINE_DATA_DIR`` where that is set, else where programs of this system keep a person's data."""
+    named = os.environ.get(DIRECTORY_VARIABLE)
+    if named:
+        return Path(named) / _NAME
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "skyline" / _NAME
+    # The XDG base directory specification has relative paths ignored.
+    given = os.environ.get("XDG_DATA_HOME", "")
+    data = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "share"
+    return data / "skyline" / _NAME

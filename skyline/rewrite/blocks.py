@@ -1,0 +1,280 @@
+"""Statements: new ones before and after others, blocks around them, each in the way the file is written."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skyline.errors import RewriteRefused
+from skyline.source.edit import TextEdit
+from skyline.source.program import Module
+from skyline.source.syntax import Function, offsets_of
+from skyline.source.tokens import Tokens, tokens_of
+
+_INDENT = re.compile(r"[ \t\f]*")
+_USUAL_UNIT = "    "
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """How a statement stands in its file; ``own_line`` is whether its logical line starts with it."""
+
+    start: int
+    end: int
+    own_line: bool
+    indent: str
+    """Of the suite that the statement is in, as it is or would be on lines of its own."""
+
+
+def suite_of(module: Module, statement: ast.stmt) -> list[ast.stmt]:
+    """The statements of the block that a statement is in."""
+    parent = module.parents[statement]
+    if _is_elif(module, statement):
+        raise RewriteRefused("An `elif` is part of the `if` above it", file=module.path, line=statement.lineno)
+    for name in ("body", "orelse", "finalbody"):
+        suite: list[ast.stmt] = getattr(parent, name, [])
+        if isinstance(suite, list) and any(each is statement for each in suite):
+            return suite
+    raise RewriteRefused("The statement is in no block", file=module.path, line=statement.lineno)
+
+
+def statement_of(module: Module, node: ast.AST) -> ast.stmt:
+    """The statement that an expression is part of."""
+    if isinstance(node, ast.stmt):
+        return node
+    for around in module.around(node):
+        if isinstance(around, ast.stmt):
+            return around
+    raise RewriteRefused("The expression is in no statement", file=module.path)
+
+
+def insert_before(module: Module, statement: ast.stmt, *lines: str) -> tuple[TextEdit, ...]:
+    """New lines before a statement; each level of indentation in them is written as four blanks.
+
+    Beside a statement that shares its line they go on that line or part it; in a block that stands on the line of
+    its header, as in ``if x: y``, only simple statements have room.
+    """
+    place, suite = _place(module, statement), suite_of(module, statement)
+    newline = module.source.newline_after(statement.lineno)
+    text = "".join(f"{line}{newline}{place.indent}" for line in _indented(module, place, lines))
+    if place.own_line:
+        return (_insert(module, place.start, text),)
+    if _on_header_line(module, suite) or _are_simple(lines):
+        _check_simple(module, statement, lines)
+        return (_insert(module, place.start, "".join(f"{line}; " for line in lines)),)
+    return (_onto_new_line(module, place.start, f"{newline}{place.indent}{text}"),)
+
+
+def insert_after(module: Module, statement: ast.stmt, *lines: str) -> tuple[TextEdit, ...]:
+    """New lines after a statement; see ``insert_before``."""
+    place, suite = _place(module, statement), suite_of(module, statement)
+    following = _following(module, suite, statement)
+    if _on_header_line(module, suite) or (following is not None and _are_simple(lines)):
+        _check_simple(module, statement, lines)
+        return (_insert(module, place.end, "".join(f"; {line}" for line in lines)),)
+    newline = module.source.newline_after(module.source.position(place.end)[0])
+    text = "".join(f"{newline}{place.indent}{line}" for line in _indented(module, place, lines))
+    if following is not None:
+        start = _place(module, following).start
+        return (_onto_new_line(module, start, f"{text}{newline}{place.indent}"),)
+    return (_insert(module, _end_of_line(module, place.end), text),)
+
+
+def wrap(module: Module, statements: Sequence[ast.stmt], header: str) -> tuple[TextEdit, ...]:
+    """``header`` (such as ``with x:``) around neighbouring statements of one block.
+
+    Everything is moved by insertions at the starts of lines. Lines that begin inside a string stay, since their
+    blanks are part of its value. Statements that share a line with others are put on lines of their own.
+    """
+    first, last = statements[0], statements[-1]
+    suite = suite_of(module, first)
+    if not any(each is last for each in suite):
+        raise RewriteRefused("The statements are not in one block", file=module.path, line=first.lineno)
+    place = _place(module, first)
+    unit, newline = unit_of(module, place.indent), module.source.newline_after(first.lineno)
+    opening = f"{header}{newline}{place.indent}{unit}"
+    chosen = suite[suite.index(first) : suite.index(last) + 1]
+    edits: list[TextEdit] = []
+    if _on_header_line(module, suite):
+        for each in suite:
+            text = opening if each is first else unit if each in chosen else ""
+            start = _place(module, each).start
+            edits.append(_onto_new_line(module, start, f"{newline}{place.indent}{text}"))
+    else:
+        if place.own_line:
+            edits.append(_insert(module, place.start, opening))
+        else:
+            edits.append(_onto_new_line(module, place.start, f"{newline}{place.indent}{opening}"))
+        following = _following(module, suite, last)
+        if following is not None:
+            start = _place(module, following).start
+            edits.append(_onto_new_line(module, start, f"{newline}{place.indent}"))
+    return (*edits, *_moved(module, place, _place(module, last).end, unit))
+
+
+def wrap_expression(module: Module, node: ast.expr, before: str, after: str) -> tuple[TextEdit, ...]:
+    """Text on both sides of an expression, as in ``f(x)`` -> ``g(f(x))``."""
+    if isinstance(node, ast.Yield | ast.YieldFrom | ast.Starred):
+        message = "`yield` and `*` cannot be put into a call"
+        raise RewriteRefused(message, file=module.path, line=node.lineno)
+    start, end = offsets_of(module.source, node)
+    bare = isinstance(node, ast.Tuple) and module.source.text[start] != "("
+    opening, closing = ("(", ")") if bare else ("", "")
+    return (_insert(module, start, before + opening), _insert(module, end, closing + after))
+
+
+def replace(module: Module, node: ast.expr, text: str) -> tuple[TextEdit, ...]:
+    """Another expression in place of one; none where it reads so already."""
+    start, end = offsets_of(module.source, node)
+    if module.source.text[start:end] == text:
+        return ()
+    return (module.source.edit(module.source.span(start, end), text),)
+
+
+def remove(module: Module, statement: ast.stmt) -> tuple[TextEdit, ...]:
+    """Without a statement; ``pass`` stands for the only one of a block."""
+    suite, place = suite_of(module, statement), _place(module, statement)
+    source, tokens = module.source, tokens_of(module.source)
+    following = _following(module, suite, statement)
+    if len(suite) == 1 and not isinstance(module.parents[statement], ast.Module):
+        return (source.edit(source.span(place.start, place.end), "pass"),)
+    if following is not None:
+        return (source.edit(source.span(place.start, _place(module, following).start), ""),)
+    before = tokens.before(place.start)
+    if not place.own_line and before is not None:
+        return (source.edit(source.span(before.start, place.end), ""),)
+    line, _ = source.position(place.start)
+    last, _ = source.position(_end_of_line(module, place.end))
+    start = source.offset(line, 0)
+    end = source.offset(last + 1, 0) if last < source.line_count else len(source.text)
+    return (source.edit(source.span(start, end), ""),)
+
+
+def unit_of(module: Module, indent: str) -> str:
+    """What one more level of indentation is at a place that is indented so."""
+    if "\t" in indent:
+        return "\t"
+    first = tokens_of(module.source).first_indent()
+    if "\t" in first and indent:
+        return _USUAL_UNIT
+    return first.lstrip("\f") or _USUAL_UNIT
+
+
+def _place(module: Module, statement: ast.stmt) -> _Place:
+    source, tokens = module.source, tokens_of(module.source)
+    start, end = offsets_of(source, statement)
+    if isinstance(statement, Function | ast.ClassDef) and statement.decorator_list:
+        first, _ = offsets_of(source, statement.decorator_list[0])
+        at = tokens.before(first)
+        while at is not None and at.text != "@":
+            at = tokens.before(at.start)
+        start = at.start if at is not None else first
+    own_line = tokens.starts_logical_line(start)
+    if own_line:
+        line, column = source.position(start)
+        return _Place(start, end, True, _blanks(source.line(line)[:column]))
+    return _Place(start, end, False, _suite_indent(module, statement, tokens))
+
+
+def _suite_indent(module: Module, statement: ast.stmt, tokens: Tokens) -> str:
+    """The indentation of a block whose line starts with something else."""
+    suite = suite_of(module, statement)
+    for each in suite:
+        start, _ = offsets_of(module.source, each)
+        if tokens.starts_logical_line(start):
+            line, column = module.source.position(start)
+            return _blanks(module.source.line(line)[:column])
+    parent = module.parents[statement]
+    if isinstance(parent, ast.match_case):
+        outer = _blanks(module.source.line(parent.pattern.lineno))
+    elif isinstance(parent, ast.ExceptHandler):
+        outer = _blanks(module.source.line(parent.lineno))
+    elif isinstance(parent, ast.stmt):
+        outer = _place(module, parent).indent
+    else:
+        return ""
+    return outer + unit_of(module, outer)
+
+
+def _is_elif(module: Module, statement: ast.stmt) -> bool:
+    start, _ = offsets_of(module.source, statement)
+    return isinstance(statement, ast.If) and module.source.text.startswith("elif", start)
+
+
+def _on_header_line(module: Module, suite: list[ast.stmt]) -> bool:
+    """Whether a block stands on the line of its header."""
+    return not _place(module, suite[0]).own_line
+
+
+def _following(module: Module, suite: list[ast.stmt], statement: ast.stmt) -> ast.stmt | None:
+    """The next statement of the block where it shares the line; None where the line ends with this one."""
+    index = suite.index(statement)
+    if index + 1 == len(suite):
+        return None
+    following = suite[index + 1]
+    return None if _place(module, following).own_line else following
+
+
+def _end_of_line(module: Module, offset: int) -> int:
+    """Behind the comment of the line that a statement ends on."""
+    line, _ = module.source.position(tokens_of(module.source).ends_logical_line(max(offset - 1, 0)))
+    return module.source.offset(line, len(module.source.line(line)))
+
+
+def _onto_new_line(module: Module, start: int, text: str) -> TextEdit:
+    """In place of what parts a statement from the one, or the colon, before it on its line."""
+    before = tokens_of(module.source).before(start)
+    assert before is not None
+    begin = before.start if before.text == ";" else before.end
+    gap = module.source.text[begin:start]
+    if "\\" in gap:
+        line, _ = module.source.position(start)
+        message = "The line goes on behind a backslash before the statement"
+        raise RewriteRefused(message, file=module.path, line=line)
+    return module.source.edit(module.source.span(begin, start), text)
+
+
+def _moved(module: Module, place: _Place, end: int, unit: str) -> list[TextEdit]:
+    """The lines behind the first one of some statements, comments among them, moved by one level."""
+    source = module.source
+    in_string = tokens_of(source).in_string()
+    first, last = source.position(place.start)[0], source.position(end)[0]
+    edits: list[TextEdit] = []
+    for line in range(first + 1, last + 1):
+        text = source.line(line)
+        if line in in_string or not text.strip():
+            continue
+        behind = len(place.indent) if text.startswith(place.indent) else 0
+        edits.append(_insert(module, source.offset(line, behind), unit))
+    return edits
+
+
+def _indented(module: Module, place: _Place, lines: Sequence[str]) -> list[str]:
+    """Lines whose inner indentation, written as four blanks a level, is the file's."""
+    unit = unit_of(module, place.indent)
+    made: list[str] = []
+    for line in lines:
+        level = (len(line) - len(line.lstrip(" "))) // len(_USUAL_UNIT)
+        made.append(unit * level + line.lstrip(" "))
+    return made
+
+
+def _are_simple(lines: Sequence[str]) -> bool:
+    return not any(line.startswith((" ", "#", "@")) or line.rstrip().endswith(":") for line in lines)
+
+
+def _check_simple(module: Module, statement: ast.stmt, lines: Sequence[str]) -> None:
+    if not _are_simple(lines):
+        message = "The statement stands on the line of its block's header, where no other block has room"
+        raise RewriteRefused(message, file=module.path, line=statement.lineno)
+
+
+def _blanks(text: str) -> str:
+    match = _INDENT.match(text)
+    return match.group() if match else ""
+
+
+def _insert(module: Module, offset: int, text: str) -> TextEdit:
+    return module.source.edit(module.source.span(offset, offset), text)

@@ -1,0 +1,84 @@
+"""The change as it will be run: the edits that applying it would make, over texts in memory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+from skyline.analysis.analyse import Analysis
+from skyline.capture.request import CaptureRequest
+from skyline.errors import RewriteRefused, SkylineError, UsageError
+from skyline.rewrite.plan import diff, plan
+from skyline.source.batch_size import with_argument
+from skyline.source.knob import KnobKind
+from skyline.source.text import SourceText
+from skyline.whatif.question import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Changed texts by path and the arguments, either of which may be as before, and the edits as a unified diff."""
+
+    texts: tuple[tuple[str, str], ...]
+    arguments: tuple[str, ...]
+    diff: str
+
+    def over(self, request: CaptureRequest) -> CaptureRequest:
+        """The same run with the change in it."""
+        changed = {os.path.realpath(path) for path, _ in self.texts}
+        kept = tuple(each for each in request.source_overrides if os.path.realpath(each[0]) not in changed)
+        return replace(request, arguments=self.arguments, source_overrides=(*kept, *self.texts))
+
+
+def change(analysis: Analysis, question: Question, arguments: tuple[str, ...]) -> Change:
+    """What ``skyline apply`` would write; a batch size that the command line sets is changed there.
+
+    The sources are taken as they were profiled. Raises RewriteRefused with the reason where a part cannot be
+    written, and UsageError where there is nothing to change.
+    """
+    texts = {os.path.realpath(source.path): source.text for source in analysis.profile.sources}
+
+    def read(path: str) -> SourceText:
+        text = texts.get(os.path.realpath(path))
+        return SourceText.read(path) if text is None else SourceText.of(path, text)
+
+    arguments, question = _on_command_line(analysis, question, arguments)
+    planned = plan(analysis, question, read)
+    if planned.refused:
+        first, *others = planned.refused
+        raise RewriteRefused(
+            f"{first.name} cannot be verified, because its change cannot be made: {first.reason}",
+            hint="\n".join(f"{each.name}: {each.reason}" for each in others)
+            or "Make the change in a copy of the script and compare the two with: skyline verify SCRIPT --against COPY",
+        )
+    changed = tuple(
+        (path, read(path).apply(edit for edit in planned.edits if edit.span.file == path).text)
+        for path in dict.fromkeys(edit.span.file for edit in planned.edits)
+    )
+    if not changed and arguments == analysis.profile.arguments:
+        raise UsageError("There is nothing to verify: the script already is as asked")
+    return Change(changed, arguments, diff(planned, read))
+
+
+def check_unchanged(analysis: Analysis) -> None:
+    """Raise UsageError where a file does not read any more as it did when it was profiled."""
+    for source in analysis.profile.sources:
+        try:
+            same = SourceText.read(source.path).text == source.text
+        except SkylineError:
+            same = False
+        if not same:
+            raise UsageError(
+                f"{os.path.basename(source.path)} changed since it was profiled", hint="Profile it again."
+            )
+
+
+def _on_command_line(
+    analysis: Analysis, question: Question, arguments: tuple[str, ...]
+) -> tuple[tuple[str, ...], Question]:
+    knob = analysis.profile.knobs.best
+    if question.batch_size is None or knob is None or knob.kind is not KnobKind.COMMAND_LINE:
+        return arguments, question
+    if analysis.profile.knobs.refusal:
+        return arguments, question
+    return with_argument(knob, arguments, question.batch_size), replace(question, batch_size=None)

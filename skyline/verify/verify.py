@@ -1,0 +1,242 @@
+"""A verification from beginning to end: predict, write it down, run both versions in turns, compare."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from skyline.analysis.analyse import Analysis
+from skyline.analysis.estimate import estimate
+from skyline.capture.batch_sizes import shows
+from skyline.capture.process import Starter, start_fresh
+from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
+from skyline.errors import Cancelled, SkylineError, UsageError
+from skyline.ledger.entry import Entry, Machine, Measurement, Predicted, Status
+from skyline.ledger.ledger import Ledger, LedgerUnusable
+from skyline.trace.profile import Profile
+from skyline.verify.change import change, check_unchanged
+from skyline.verify.measure import Effort, Measured, measure
+from skyline.verify.verdict import Verdict, judge
+from skyline.verify.verification import Verification
+from skyline.version import __version__
+from skyline.whatif.estimate import Estimate
+from skyline.whatif.question import Question
+
+_DEFAULT_EFFORT = Effort()
+
+
+def verify(
+    analysis: Analysis,
+    question: Question,
+    *,
+    request: CaptureRequest | None = None,
+    effort: Effort = _DEFAULT_EFFORT,
+    ledger: Ledger | None = None,
+    progress: ProgressCallback,
+    cancel: threading.Event | None = None,
+    starter: Starter = start_fresh,
+) -> Verification:
+    """Predict what the question asks, run the script with and without its change in turns, and compare.
+
+    The prediction is in the ledger before anything runs. No file of the person's is touched: the change is made in
+    memory. ``request`` says how to run the script; by default as the profile was made.
+
+    Raises:
+        UsageError: the question does not apply here, or a source is not what was profiled any more.
+        RewriteRefused: the change cannot be written.
+        ScriptFailed, CaptureImpossible, BudgetExceeded, Cancelled: as ``profile`` does. The entry is then ``aborted``.
+    """
+    profile = analysis.profile
+    if profile.mode != "measured":
+        raise UsageError(
+            "A prediction for a GPU that is not here cannot be verified here",
+            hint="Profile the script on this machine, without --gpu.",
+        )
+    check_unchanged(analysis)
+    request = request or request_of(profile)
+    progress(Progress("predict", "working out what to expect", 0.0))
+    predicted = estimate(analysis, question)
+    if not predicted.applicable:
+        raise UsageError(f"There is nothing to verify: {predicted.reason}")
+    changed = change(analysis, question, request.arguments)
+    kept = _Kept(ledger or Ledger(), _opened(analysis, question, predicted))
+    try:
+        measured = measure(
+            request, changed.over(request), effort, progress=progress, cancel=cancel, starter=starter
+        )
+        verdict = _with_other_objections(
+            judge(measured.rounds, profile.environment.cpu_count), analysis, predicted, measured
+        )
+    except BaseException as error:
+        kept.put(replace(kept.entry, status=Status.ABORTED, reason=_why(error)))
+        raise
+    kept.put(_closed(kept.entry, verdict, measured))
+    return Verification(
+        kept.entry,
+        predicted,
+        verdict,
+        measured,
+        changed.diff,
+        _samples(profile, predicted),
+        _notes(measured),
+        str(kept.ledger.path),
+        kept.problem,
+    )
+
+
+def request_of(profile: Profile) -> CaptureRequest:
+    """How a profile was made, as far as it tells."""
+    return CaptureRequest(
+        script=Path(profile.script),
+        arguments=profile.arguments,
+        interpreter=profile.interpreter or None,
+        working_directory=Path(profile.working_directory) if profile.working_directory else None,
+        module=profile.module,
+    )
+
+
+class _Kept:
+    """An entry and the ledger it is in; where the ledger cannot be used, the result is shown all the same."""
+
+    def __init__(self, ledger: Ledger, entry: Entry) -> None:
+        self.ledger = ledger
+        self.problem = ""
+        self.put(entry)
+
+    def put(self, entry: Entry) -> None:
+        self.entry = replace(entry, changed=_now())
+        if self.problem:
+            return
+        try:
+            self.ledger.write(self.entry)
+        except LedgerUnusable as error:
+            self.problem = f"{error.message}. {error.hint}".strip()
+
+
+def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> Entry:
+    profile, start = analysis.profile, analysis.baseline
+    names = [choice.name for choice in question.choices]
+    words = [str(choice) for choice in question.choices]
+    if question.batch_size is not None:
+        names.append("batch_size")
+        words.insert(0, f"batch_size={question.batch_size}")
+    if len(words) == 1 and predicted.value:
+        # A value that was left to us is written down as it was chosen.
+        words = [f"{predicted.name}={predicted.value}"]
+    return Entry(
+        id=secrets.token_hex(4),
+        created=_now(),
+        changed="",
+        status=Status.OPEN,
+        script=profile.script,
+        sources_digest=_digest(*sorted(f"{each.path} {each.sha256}" for each in profile.sources)),
+        whatif="+".join(sorted(names)),
+        question=" ".join(words),
+        profile_id=profile.id,
+        skyline=__version__,
+        machine=machine_of(profile),
+        predicted=Predicted(
+            baseline_ms=start.iteration_ms.value,
+            iteration_ms=predicted.iteration_ms.value,
+            low_ms=predicted.iteration_ms.low,
+            high_ms=predicted.iteration_ms.high,
+            speedup=predicted.speedup,
+            baseline_peak_bytes=float(start.memory.total),
+            peak_bytes=predicted.peak_bytes.value,
+            basis=predicted.basis,
+            semantics=predicted.semantics,
+            extrapolated=predicted.extrapolated,
+            assumptions_digest=_digest(*predicted.assumptions),
+        ),
+    )
+
+
+def machine_of(profile: Profile) -> Machine:
+    """The machine that a profile was made on, as the ledger tells machines apart."""
+    environment = profile.environment
+    return Machine(
+        environment.device.name,
+        environment.cpu_count,
+        environment.intraop_threads,
+        environment.platform,
+        environment.torch,
+        environment.python,
+    )
+
+
+def _closed(entry: Entry, verdict: Verdict, measured: Measured) -> Entry:
+    predicted, ratio = entry.predicted, verdict.ratio
+    times = sorted(each.base_ms for each in measured.rounds)
+    return replace(
+        entry,
+        status=Status.MEASURED if verdict.valid else Status.DISCARDED,
+        reason=verdict.reason,
+        measurement=Measurement(
+            ratio=ratio.value,
+            ratio_low=ratio.low,
+            ratio_high=ratio.high,
+            null_ratio=verdict.null.value,
+            null_low=verdict.null.low,
+            null_high=verdict.null.high,
+            rounds=len(measured.rounds),
+            baseline_ms=times[len(times) // 2],
+            others_cores=verdict.others_cores,
+            baseline_peak_bytes=measured.base_peak_bytes,
+            peak_bytes=measured.changed_peak_bytes,
+        ),
+        error=predicted.ratio / ratio.value - 1,
+        held=predicted.low_ms <= ratio.value * predicted.baseline_ms <= predicted.high_ms,
+    )
+
+
+def _with_other_objections(
+    verdict: Verdict, analysis: Analysis, predicted: Estimate, measured: Measured
+) -> Verdict:
+    """What was measured may not be what was predicted, however quiet the machine was."""
+    profile = analysis.profile
+    then, now = profile.environment, measured.base.facts.environment
+    seen = measured.changed.facts.batch_sizes_seen
+    size = predicted.batch_size
+    if (then.intraop_threads, then.torch) != (now.intraop_threads, now.torch):
+        reason = (
+            f"the profile was made with PyTorch {then.torch} and {then.intraop_threads} threads, this run with "
+            f"{now.torch} and {now.intraop_threads}"
+        )
+        return replace(verdict, reason=reason, hint="Profile the script again: --fresh.")
+    if size is not None and size != profile.batch_size and seen and not shows(size, seen):
+        reason = f"the run with the change showed no batch of {size}"
+        return replace(verdict, reason=reason, hint="Something else in the script sets its batch size.")
+    return verdict
+
+
+def _samples(profile: Profile, predicted: Estimate) -> float:
+    if not profile.batch_size or not predicted.batch_size:
+        return 1.0
+    return predicted.batch_size / profile.batch_size
+
+
+def _notes(measured: Measured) -> tuple[str, ...]:
+    if not measured.restarts:
+        return ()
+    times = f"{measured.restarts} time{'s' if measured.restarts > 1 else ''}"
+    return (f"The script came to its end while it was measured, and was started again {times}.",)
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, (KeyboardInterrupt, Cancelled)):
+        return "interrupted"
+    if isinstance(error, SkylineError):
+        return error.message
+    return f"{type(error).__name__}: {error}"
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
