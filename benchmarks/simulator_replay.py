@@ -28,7 +28,7 @@ from skyline.graph.selection import select
 from skyline.simulate.engine import simulate
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 from skyline.trace.kineto.reader import read
-from skyline.whatif.fetching import FetchingCosts, with_workers
+from skyline.whatif.cost.fetching import FetchingCosts, with_workers
 
 TRACES = Path(__file__).parents[2] / "shared" / "data" / "traces"
 BEFORE, AFTER, WORKERS = "kineto_2101_resnet50_workers0", "kineto_2101_resnet50_workers4", 4

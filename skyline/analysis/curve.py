@@ -8,7 +8,7 @@ from math import hypot
 from skyline.analysis.throughput import throughput_at
 from skyline.interval import Interval
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.batch_size import shown_sizes
+from skyline.whatif.catalogue.batch_size import shown_sizes
 
 _LEAST_SHARE = 0.05
 """However unsure, a time is not taken to be below this share of its estimate: it is positive."""
@@ -41,7 +41,7 @@ def curve_points(baseline: Baseline) -> tuple[CurvePoint, ...]:
                     size,
                     iteration_ms,
                     throughput,
-                    Interval.exact(float(baseline.memory.total)) if own else curve.peak_bytes(size),
+                    Interval.exact(float(baseline.peak.total)) if own else curve.peak_bytes(size),
                     curve.measured(size) and baseline.profile.prediction is None,
                     curve.extrapolated(size),
                 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from skyline.interval import Interval
 from skyline.whatif.baseline import Baseline
+from skyline.whatif.scenario import Scenario
 
 
 def samples_at(baseline: Baseline, batch_size: int | None) -> float | None:
@@ -14,7 +15,11 @@ def samples_at(baseline: Baseline, batch_size: int | None) -> float | None:
     return samples * batch_size / base
 
 
-def throughput_at(baseline: Baseline, batch_size: int | None, iteration_ms: Interval) -> Interval | None:
-    """Samples per second, None where the number of samples in an iteration could not be seen."""
-    samples = samples_at(baseline, batch_size)
+def throughput_at(baseline: Baseline, at: Scenario | int | None, iteration_ms: Interval) -> Interval | None:
+    """Samples per second of a scenario or at a batch size; None where the samples of an iteration could not be seen."""
+    if isinstance(at, Scenario):
+        samples = samples_at(baseline, at.batch_size)
+        samples = samples * at.samples_factor if samples else None
+    else:
+        samples = samples_at(baseline, at)
     return iteration_ms.inverse(samples * 1e3) if samples else None

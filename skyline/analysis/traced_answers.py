@@ -10,13 +10,12 @@ from typing import Literal
 from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.units import format_share
-from skyline.whatif.base import Basis, Semantics
+from skyline.whatif.composition import Composition, compose
 from skyline.whatif.question import Choice
+from skyline.whatif.recording import Recording
 from skyline.whatif.registry import whatifs
-from skyline.whatif.traced.base import Changed, TracedWhatIf
-from skyline.whatif.traced.facts import peak_bytes
-from skyline.whatif.traced.recording import Recording, step_ms
-from skyline.whatif.traced.registry import traced_whatifs
+from skyline.whatif.subject import NEEDS_PROFILE
+from skyline.whatif.trace_facts import peak_bytes
 
 DOUBTFUL_REPLAY = 0.05
 """A replay further off than this is said beside every answer."""
@@ -54,13 +53,14 @@ class TracedEstimate:
 
 def rank_traced(recording: Recording) -> tuple[TracedEstimate, ...]:
     """Every what-if that can be asked of a recording, singly: best gain first, inapplicable ones last."""
-    answers = [estimate_traced(recording, (Choice(name),)) for name in traced_whatifs()]
+    answers = [estimate_traced(recording, (Choice(name),)) for name in whatifs()]
+    answers = [one for one in answers if one.reason != NEEDS_PROFILE]
     return tuple(sorted(answers, key=lambda one: (not one.applicable, -one.speedup, one.name)))
 
 
 def check_choices(choices: Sequence[Choice]) -> None:
     """Raises UsageError for a what-if that nobody knows, before anything is read for it."""
-    known = {*traced_whatifs(), *whatifs()}
+    known = whatifs()
     for place, choice in enumerate(choices):
         if choice.name not in known:
             raise UsageError(
@@ -76,44 +76,22 @@ def estimate_traced(recording: Recording, choices: Sequence[Choice]) -> TracedEs
     Raises:
         UsageError: a value that a what-if does not take.
     """
-    known = traced_whatifs()
-    changed = Changed(recording.graph)
-    asked: list[tuple[TracedWhatIf, str]] = []
-    reasons: list[str] = []
-    values: dict[str, str] = {}
-    for choice in sorted(choices, key=lambda one: known[one.name].stage if one.name in known else 0):
-        if choice.name not in known:
-            why = "not known from a trace; profile the script for it: skyline profile SCRIPT"
-            reasons.append(why if len(choices) == 1 else f"{choice.name}: {why}")
-            continue
-        whatif = known[choice.name]
-        found = whatif.detect(recording)
-        values[choice.name] = value = choice.value or found.default
-        asked.append((whatif, value))
-        if not found.applicable:
-            reasons.append(found.reason if len(choices) == 1 else f"{choice.name}: {found.reason}")
-            continue
-        changed = whatif.transform(changed, value, recording)
+    composed = compose(recording, choices)
+    reason = composed.reason or None
     if recording.replay_error > REFUSED_REPLAY:
         error = format_share(recording.replay_error)
-        reasons = [
+        reason = (
             f"simulated as recorded, a step comes out {error} off: the model does not hold for this trace"
-        ]
-        changed = Changed(recording.graph)
-    words = tuple(replace(choice, value=values.get(choice.name, choice.value)) for choice in choices)
-    return _answer(recording, changed, asked, words, "; ".join(reasons) or None)
+        )
+        composed = replace(composed, scenario=composed.start)
+    return _answer(recording, composed, reason)
 
 
-def _answer(
-    recording: Recording,
-    changed: Changed,
-    asked: list[tuple[TracedWhatIf, str]],
-    words: tuple[Choice, ...],
-    reason: str | None,
-) -> TracedEstimate:
+def _answer(recording: Recording, composed: Composition, reason: str | None) -> TracedEstimate:
+    changed = composed.scenario
     now = recording.running_ms
-    untouched = changed.graph is recording.graph or recording.settled_ms <= 0
-    ratio = 1.0 if untouched else step_ms(recording, changed.graph) / recording.settled_ms
+    untouched = composed.untouched or recording.settled_ms <= 0
+    ratio = 1.0 if untouched else recording.step_ms(changed.graph) / recording.settled_ms
     value = ratio * now.value
     # The scatter of the steps is there with the change and without it; of the change it is that of its share.
     doubt = max(recording.replay_error, _NEVER_LESS_SURE) * abs(value - now.value)
@@ -130,23 +108,19 @@ def _answer(
         value - now.value + hypot(above, share * (now.high - now.value)),
     )
     peak = peak_bytes(recording)
-    single = len(words) == 1
+    name, chosen = composed.words
     return TracedEstimate(
-        name=words[0].name if single else "combined",
-        value=words[0].value if single else " ".join(map(str, words)),
-        title=" + ".join(whatif.title(chosen) for whatif, chosen in asked) or "the script as it stands",
+        name=name,
+        value=chosen,
+        title=composed.title,
         iteration_ms=whole,
         change_ms=change,
         throughput=None,
-        peak_bytes=Interval.exact(float(peak)) if peak is not None and not changed.memory_changes else None,
+        peak_bytes=Interval.exact(float(peak)) if peak is not None and not changed.memory_changed else None,
         speedup=now.value / value if value > 0 else 1.0,
         applicable=reason is None,
         reason=reason,
-        semantics=max(
-            (one.semantics for one, _ in asked), key=list(Semantics).index, default=Semantics.EXACT
-        ).value,
-        basis=max(
-            (one.basis(recording) for one, _ in asked), key=list(Basis).index, default=Basis.MODEL_ONLY
-        ).value,
+        semantics=composed.semantics.value,
+        basis=composed.basis(recording).value,
         assumptions=changed.assumptions,
     )

@@ -17,8 +17,7 @@ from skyline.simulate.groups import groups_by
 from skyline.simulate.moments import moments_us
 from skyline.trace.kineto.category import Category
 from skyline.trace.phase import PhaseTimes
-from skyline.whatif.traced.recording import Recording
-from skyline.whatif.traced.recording import step_ms as simulated_step_ms
+from skyline.whatif.recording import Recording
 
 _COARSE = 0.5
 """A layer with more than this share of all layers says nothing that the parts of it do not say better."""
@@ -196,7 +195,7 @@ def _saved_ms(recording: Recording, members: Ids | Indices) -> float:
     graph, steps = recording.graph, recording.kineto.steps
     # The points at which steps begin and end stay where they are: what follows them is not the group's.
     free = np.setdiff1d(members, np.concatenate([steps.first, steps.last]))
-    without = simulated_step_ms(recording, scale(graph, free, 0.0, gaps=True))
+    without = recording.step_ms(scale(graph, free, 0.0, gaps=True))
     whole = recording.settled_ms
     return recording.running_ms.value * (1 - without / whole) if whole > 0 else 0.0
 

@@ -12,7 +12,7 @@ from skyline.graph.tasks import PHASE
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 from skyline.trace.phase import Phase
-from skyline.whatif.traced.recording import Recording
+from skyline.whatif.recording import Recording
 
 _FRAME = re.compile(r"(?P<file>[^<].*\.py)\(\d+\): .+")
 _LIBRARIES = ("site-packages", "dist-packages", "lib/python")

@@ -10,7 +10,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import PHASE
 from skyline.trace.phase import Phase
-from skyline.whatif.traced.recording import Recording, step_ms
+from skyline.whatif.recording import Recording
 
 _HOST = (TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC)
 
@@ -45,5 +45,5 @@ def sensitivity(recording: Recording) -> Sensitivity:
 def _halved(recording: Recording, chosen: Indices) -> float | None:
     if not len(chosen) or recording.settled_ms <= 0:
         return None
-    faster = step_ms(recording, scale(recording.graph, chosen, 0.5, gaps=True))
+    faster = recording.step_ms(scale(recording.graph, chosen, 0.5, gaps=True))
     return recording.running_ms.value * faster / recording.settled_ms

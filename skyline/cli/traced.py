@@ -13,7 +13,7 @@ from skyline.cli.streams import data_console, write_data
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from skyline.whatif.traced.recording import Recording
+    from skyline.whatif.recording import Recording
 
 _HEAD_BYTES = 1 << 16
 _KEYS = (b'"traceEvents"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"schemaVersion"')
@@ -121,6 +121,6 @@ def exported(source: str, form: str) -> bytes:
 
 def _read(source: str) -> Recording:
     from skyline.trace.kineto.reader import read
-    from skyline.whatif.traced.recording import recording
+    from skyline.whatif.recording import recording
 
     return recording(read(Path(source)))

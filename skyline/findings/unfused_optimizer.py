@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from skyline.findings.base import Finding
 from skyline.graph.part import Part
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.fused_optimizer import WHATIF, unfused
-from skyline.whatif.optimizer_cost import fused_ms
+from skyline.whatif.catalogue.fused_optimizer import WHATIF, unfused
+from skyline.whatif.cost.optimizer_step import fused_ms
 
 _SHARE = 0.05
 

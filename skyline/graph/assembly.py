@@ -75,6 +75,7 @@ def assembled(
                 module=known.module[order],
                 line=known.line[order],
                 call_line=known.call_line[order],
+                origin=event[order],
             ),
             placed if forward.all() else placed.taken(forward),
             known.modules,

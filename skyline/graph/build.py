@@ -29,8 +29,8 @@ def main_lane(trace: Trace) -> str:
     return max(busy, key=lambda lane: busy[lane], default="main")
 
 
-def build(trace: Trace) -> Graph:
-    """The graph of all recorded iterations, with recorded times; runs of like CPU tasks are merged.
+def build(trace: Trace, *, merged: bool = True) -> Graph:
+    """The graph of all recorded iterations, with recorded times; runs of like CPU tasks are ``merged``.
 
     Records become tasks in the order of their lanes. Python time becomes the gap of the task before it; where
     that belongs to another line or phase it becomes a task without work whose gap it is, so that both keep
@@ -38,9 +38,12 @@ def build(trace: Trace) -> Graph:
     stream turns around in one time for the whole trace: the rest of its timing is left to the simulation.
     """
     builder = _Builder(trace, main_lane(trace))
-    for record in sorted(trace.records, key=lambda record: (record.start_us, -record.duration_us)):
-        builder.add(record)
-    return coalesce(builder.graph())
+    for row, record in sorted(
+        enumerate(trace.records), key=lambda pair: (pair[1].start_us, -pair[1].duration_us)
+    ):
+        builder.add(row, record)
+    graph = builder.graph()
+    return coalesce(graph) if merged else graph
 
 
 @dataclass(slots=True)
@@ -55,7 +58,7 @@ class _Builder:
     records: list[Record] = field(default_factory=list[Record])
     last_on_lane: dict[str, int] = field(default_factory=dict[str, int])
 
-    def add(self, record: Record) -> None:
+    def add(self, row: int, record: Record) -> None:
         before = self.last_on_lane.get(record.lane)
         if record.kind is RecordKind.PYTHON:
             if before is not None and _continues(self.tasks[before], record):
@@ -79,6 +82,7 @@ class _Builder:
                 record.call_line,
                 record.module,
                 recording_us=record.recording_us,
+                origin=row,
             )
         )
         self.durations.append(duration)

@@ -56,7 +56,8 @@ class Task:
 
     ``line`` and ``call_line`` index ``Trace.lines``, ``module`` indexes ``Trace.modules``; -1 where unknown.
     ``count`` is how many records were merged into it, ``recording_us`` about how much of their time recording
-    itself took.
+    itself took. ``origin`` is the row of the recording that it was made of, an index of ``Trace.records`` or of a
+    profiler trace's events; -1 for what a change added. Of merged tasks it is that of the first.
     """
 
     name: str
@@ -70,3 +71,4 @@ class Task:
     module: int = -1
     count: int = 1
     recording_us: float = 0.0
+    origin: int = -1

@@ -46,6 +46,7 @@ _DTYPES: dict[str, Any] = {
     "module": np.int32,
     "counts": np.int32,
     "recording_us": np.float64,
+    "origin": np.int32,
 }
 _DEFAULTS: dict[str, int] = {
     "kind": KIND[TaskKind.CPU],
@@ -55,6 +56,7 @@ _DEFAULTS: dict[str, int] = {
     "call_line": -1,
     "module": -1,
     "counts": 1,
+    "origin": -1,
 }
 
 
@@ -79,6 +81,7 @@ class Tasks(Sequence[Task]):
     module: Ids
     counts: Ids
     recording_us: Times
+    origin: Ids
     _rows: tuple[Task, ...] | None = field(default=None, repr=False)
 
     @classmethod
@@ -104,6 +107,7 @@ class Tasks(Sequence[Task]):
             module=[task.module for task in tasks],
             counts=[task.count for task in tasks],
             recording_us=[task.recording_us for task in tasks],
+            origin=[task.origin for task in tasks],
         )
 
     @classmethod
@@ -173,6 +177,7 @@ class Tasks(Sequence[Task]):
             self.module[part].tolist(),
             self.counts[part].tolist(),
             self.recording_us[part].tolist(),
+            self.origin[part].tolist(),
         )
 
     def lane_code(self, lane: str) -> int:

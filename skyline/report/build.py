@@ -78,7 +78,7 @@ def whatif_report(analysis: Analysis, question: Question | None = None) -> WhatI
     baseline = BaselineReport(
         start.iteration_ms,
         throughput_at(start, analysis.profile.batch_size, start.iteration_ms),
-        Interval.exact(float(start.memory.total)),
+        Interval.exact(float(start.peak.total)),
         analysis.replay_error,
     )
     if question is None:
@@ -110,9 +110,9 @@ def _memory(analysis: Analysis) -> MemoryReport:
         (line for line in analysis.lines if line.peak_bytes > 0), key=lambda line: -line.peak_bytes
     )
     return MemoryReport(
-        Interval.exact(float(start.memory.total)),
+        Interval.exact(float(start.peak.total)),
         profile.environment.memory_capacity_bytes or None,
-        start.memory,
+        start.peak,
         usable_bytes(profile),
         memory_timeline(profile.memory, profile.trace, start.iteration_ms.value),
         tuple(PeakLine(line.file, line.line, line.source, line.peak_bytes) for line in lines[:_MOST_AT_PEAK]),

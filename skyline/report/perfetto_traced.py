@@ -23,8 +23,8 @@ from skyline.report.chrome_events import (
     threads_of,
 )
 from skyline.trace.kineto.category import GPU_WORK, Category
-from skyline.whatif.traced.facts import device_name
-from skyline.whatif.traced.recording import Recording
+from skyline.whatif.recording import Recording
+from skyline.whatif.trace_facts import device_name
 
 _MEASURED, _SIMULATED = 1, 2
 _HOST = (Category.ANNOTATION, Category.CPU_OP, Category.RUNTIME, Category.DRIVER)

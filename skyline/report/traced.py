@@ -29,8 +29,8 @@ from skyline.report.schema import WHATIF_SCHEMA, CriticalPathReport
 from skyline.simulate.critical_path import critical_path
 from skyline.trace.phase import PhaseTimes
 from skyline.whatif.question import Choice
-from skyline.whatif.traced.facts import device_name, peak_bytes
-from skyline.whatif.traced.recording import Recording
+from skyline.whatif.recording import Recording
+from skyline.whatif.trace_facts import device_name, peak_bytes
 
 TRACE_SCHEMA = "skyline.trace/1"
 _SHOWN = 10

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
-from math import hypot
 from typing import Protocol
 
-from skyline.graph.graph import Graph
-from skyline.interval import Interval
-from skyline.whatif.baseline import Baseline
+from skyline.whatif.scenario import Scenario
+from skyline.whatif.subject import Grain, Subject
+
+__all__ = ["Applicability", "Basis", "Grain", "Scenario", "Semantics", "Stage", "Subject", "WhatIf"]
 
 
 class Semantics(str, Enum):
@@ -35,14 +35,25 @@ class Stage(int, Enum):
     """In which order what-ifs are applied together: first what changes the work, last what moves it."""
 
     WORKLOAD = 0
-    COMPUTE = 1
-    OPTIMIZER = 2
-    LOADING = 3
+    """How many samples and of what size: everything scales with it."""
+    ALGORITHM = 1
+    """Which operators run, and how often."""
+    PRECISION = 2
+    LAYOUT = 3
+    """How operators lie in memory, and which of several implementations runs."""
+    FUSION = 4
+    """Operators and launches become fewer."""
+    OPTIMIZER = 5
+    COMMUNICATION = 6
+    WAITING = 7
+    """Who waits for whom."""
+    LOADING = 8
+    """Work moves to other processes and shares the cores: it must know all other work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applicability:
-    """Whether a what-if makes sense for a profile, why not, and which values to offer.
+    """Whether a what-if makes sense for a script, why not, and which values to offer.
 
     ``default`` is the value that is meant where none is given.
     """
@@ -58,57 +69,55 @@ class Applicability:
         return cls(False, reason)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scenario:
-    """The script with some changes made: still to be simulated.
+class WhatIf(Protocol):
+    """One change that can be asked about. A module of the catalogue defines it and binds it to ``WHATIF``.
 
-    ``below_ms`` and ``above_ms`` are how far the iteration may lie below and above what the graph simulates
-    to, on account of the changes alone. ``reason`` is set where a change turned out to be impossible.
+    It is asked about profiles, measured and predicted, and about the traces of PyTorch's profiler; where it needs to
+    know what a trace does not tell, ``detect`` says so.
     """
 
-    graph: Graph
-    peak_bytes: Interval
-    batch_size: int | None
-    below_ms: float = 0.0
-    above_ms: float = 0.0
-    assumptions: tuple[str, ...] = ()
-    extrapolated: bool = False
-    reason: str = ""
+    @property
+    def name(self) -> str:
+        """As it is typed: ``num_workers``."""
+        ...
 
-    def changed(
-        self, graph: Graph, *, below_ms: float = 0.0, above_ms: float = 0.0, assumptions: tuple[str, ...] = ()
-    ) -> Scenario:
-        """With another graph, and the uncertainty that comes with it added as an independent one."""
-        return replace(
-            self,
-            graph=graph,
-            below_ms=hypot(self.below_ms, below_ms),
-            above_ms=hypot(self.above_ms, above_ms),
-            assumptions=(*self.assumptions, *assumptions),
-        )
+    @property
+    def semantics(self) -> Semantics:
+        """What the change does to the training itself."""
+        ...
 
+    @property
+    def stage(self) -> Stage:
+        """When it is applied, of several."""
+        ...
 
-class WhatIf(Protocol):
-    """One change that can be asked about. A module of this package defines it and binds it to ``WHATIF``."""
+    @property
+    def grain(self) -> Grain:
+        """How fine a graph it has to see."""
+        ...
 
-    name: str
-    semantics: Semantics
-    stage: Stage
+    @property
+    def excludes(self) -> tuple[str, ...]:
+        """Names of what-ifs that cannot be made together with it; it is enough that one of two says so."""
+        ...
 
     def title(self, value: str) -> str:
         """What the change does, in a few words, for this value."""
         ...
 
-    def basis(self, baseline: Baseline) -> Basis:
+    def basis(self, subject: Subject) -> Basis:
         """How far the prediction has been held against measurements, for a script like this."""
         ...
 
-    def detect(self, baseline: Baseline) -> Applicability:
+    def detect(self, subject: Subject) -> Applicability:
         """Whether the change makes sense for this script."""
         ...
 
-    def transform(self, scenario: Scenario, value: str, baseline: Baseline) -> Scenario:
-        """Make the change; only called where it is applicable.
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Make the change; only called where it is applicable, with the value given or the default one.
+
+        Other changes may have been made before: the indices of tasks are those of ``scenario.graph``, and of
+        what a task was made of its ``origin`` tells.
 
         Raises:
             UsageError: the value is not one that this what-if takes.

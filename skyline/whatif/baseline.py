@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -25,17 +26,20 @@ from skyline.simulate.timeline import Timeline
 from skyline.spread import interval_of
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
+from skyline.whatif.memory import Memory
+from skyline.whatif.subject import Grain
 
 _MOST_HALVINGS = 30
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Baseline:
     """A profile's graph with bare times, and what else the what-ifs and findings look at.
 
     ``lane`` is the script's own thread. ``outline`` is the graph without its lines, small enough to be
-    simulated while a person drags: what-ifs change it. ``simulated_ms`` is what both simulate to; on a CPU
-    it equals the median of ``iteration_ms``. ``timeline`` is the simulation of ``graph``.
+    simulated while a person drags; ``operators`` is the one with a task for each operator. ``simulated_ms`` is what
+    all of them simulate to; on a CPU it equals the median of ``iteration_ms``. ``timeline`` is the simulation of
+    ``graph``.
     """
 
     profile: Profile
@@ -46,7 +50,7 @@ class Baseline:
     simulated_ms: float
     parts_ms: dict[Part, float]
     phases: PhaseTimes
-    memory: MemoryBreakdown
+    peak: MemoryBreakdown
     curve: BatchCurve
     batch_bytes: int
     parallel_share: float
@@ -67,6 +71,33 @@ class Baseline:
         """Whether the script computes on a device of its own."""
         return self.profile.environment.device.kind != "cpu"
 
+    @property
+    def steps(self) -> int:
+        """How many iterations the graphs hold."""
+        return max(1, len(self.graph.iterations))
+
+    @property
+    def memory(self) -> Memory:
+        """The peak by owner."""
+        return Memory.of(self.peak)
+
+    @cached_property
+    def operators(self) -> Graph:
+        """The graph with a task for each operator, calibrated like the others."""
+        return _calibrated(
+            build(self.profile.trace, merged=False), self.lane, self.parts_ms, self.iteration_ms
+        )
+
+    def graph_of(self, grain: Grain) -> Graph:
+        """The graph of the unchanged script, of this grain or a finer one."""
+        return self.outline if grain is Grain.PHASES else self.operators
+
+    def step_ms(self, graph: Graph) -> float:
+        """What an iteration of a changed graph takes in the steady state, by simulation, in ms."""
+        # Stitched graphs run in during their first half; a graph of the recorded iterations is steady after one.
+        run_in = max(1, len(graph.iterations) // 2) if len(graph.structure.lanes) > 1 else 1
+        return simulate(graph).iteration_ms(self.lane, skip=run_in)
+
 
 def baseline(profile: Profile) -> Baseline:
     """Build, calibrate and simulate the graph of a profile, once."""
@@ -75,10 +106,7 @@ def baseline(profile: Profile) -> Baseline:
     iteration_ms = said.iteration_ms if said is not None else interval_of(profile.times.steps_ms)
     parts_ms = {part: share * iteration_ms.value for part, share in part_shares(profile.times).items()}
     recorded = build(profile.trace)
-    if len(recorded.structure.lanes) > 1:
-        graph = _fit_host(recorded, lane, iteration_ms.value)
-    else:
-        graph = calibrate(recorded, lane, parts_ms)
+    graph = _calibrated(recorded, lane, parts_ms, iteration_ms)
     timeline = simulate(graph)
     if said is not None:
         billed = billed_us(timeline, lane)
@@ -105,6 +133,12 @@ def baseline(profile: Profile) -> Baseline:
         replay_error(recorded, profile.trace),
         billed,
     )
+
+
+def _calibrated(recorded: Graph, lane: str, parts_ms: dict[Part, float], iteration_ms: Interval) -> Graph:
+    if len(recorded.structure.lanes) > 1:
+        return _fit_host(recorded, lane, iteration_ms.value)
+    return calibrate(recorded, lane, parts_ms)
 
 
 def _without_lines(graph: Graph) -> Graph:

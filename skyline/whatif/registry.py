@@ -1,4 +1,4 @@
-"""Finds the what-ifs: every module of this package that binds ``WHATIF``, and those that others install."""
+"""Finds the what-ifs: every module of the catalogue that binds ``WHATIF``, and those that others install."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 
-import skyline.whatif
+import skyline.whatif.catalogue
 from skyline.errors import UsageError
 from skyline.whatif.base import WhatIf
 
@@ -18,7 +18,7 @@ ENTRY_POINT_GROUP = "skyline.whatifs"
 def whatifs() -> dict[str, WhatIf]:
     """All known what-ifs by name, in the order in which they are applied together."""
     found: dict[str, WhatIf] = {}
-    for module in pkgutil.iter_modules(skyline.whatif.__path__, "skyline.whatif."):
+    for module in pkgutil.iter_modules(skyline.whatif.catalogue.__path__, "skyline.whatif.catalogue."):
         whatif: WhatIf | None = getattr(import_module(module.name), "WHATIF", None)
         if whatif is not None:
             found[whatif.name] = whatif

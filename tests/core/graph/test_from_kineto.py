@@ -8,7 +8,7 @@ from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.simulate.engine import simulate
 from skyline.trace.kineto.reader import read
-from skyline.whatif.fetching import with_workers
+from skyline.whatif.cost.fetching import with_workers
 
 CPU_BOUND = ("kineto_2101_resnet50_workers0", "tracelens_h100_vit_nsfw_fwd", "hta_gp100_mlp_train")
 GPU_BOUND = ("hta_v100_resnet50_ddp1", "deepview_rtx3060ti_resnet50_run1", "hta_a100_rank0of16_recsys")

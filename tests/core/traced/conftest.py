@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skyline.trace.kineto.reader import read
-from skyline.whatif.traced.recording import recording
+from skyline.whatif.recording import recording
 
 DATA = Path(__file__).parents[2] / "data"
 

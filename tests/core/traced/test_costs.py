@@ -11,7 +11,7 @@ from skyline.analysis.traced_costs import (
 )
 from skyline.analysis.traced_sensitivity import sensitivity
 from skyline.trace.kineto.reader import read
-from skyline.whatif.traced.recording import recording
+from skyline.whatif.recording import recording
 
 
 def test_phases_and_idle_time_sum_to_the_step(gpu, cpu) -> None:

@@ -11,7 +11,7 @@ from skyline.report.chrome_events import CRITICAL_LANE, FIRST_LANE
 from skyline.report.perfetto import chrome_trace
 from skyline.report.perfetto_traced import side_by_side
 from skyline.trace.kineto.reader import read
-from skyline.whatif.traced.recording import recording
+from skyline.whatif.recording import recording
 
 MEASURED, SIMULATED = 1, 2
 

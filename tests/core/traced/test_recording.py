@@ -11,7 +11,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.simulate.engine import simulate
 from skyline.trace.kineto.reader import read
-from skyline.whatif.traced.recording import recording, step_ms
+from skyline.whatif.recording import recording
 
 
 def test_steps_are_as_marked_and_the_inner_ones_count(gpu) -> None:
@@ -23,7 +23,7 @@ def test_steps_are_as_marked_and_the_inner_ones_count(gpu) -> None:
 
 def test_the_unchanged_graph_takes_what_the_steps_took(gpu, cpu) -> None:
     for one in (gpu, cpu):
-        assert step_ms(one, one.graph) == one.settled_ms == pytest.approx(one.iteration_ms.value, rel=0.02)
+        assert one.step_ms(one.graph) == one.settled_ms == pytest.approx(one.iteration_ms.value, rel=0.02)
         assert not one.runs_ahead
 
 
@@ -32,7 +32,7 @@ def test_a_script_that_runs_ahead_is_held_by_its_gpu(gpu) -> None:
     slow = scale(gpu.graph, kernels, 10.0)
     busy = slow.durations[kernels].sum() / 5e3
     # The markers of its steps do not tell: only what the stream is busy for does.
-    assert step_ms(gpu, slow) >= busy
+    assert gpu.step_ms(slow) >= busy
 
 
 def test_a_recording_that_ends_before_its_gpu_does(changed) -> None:
@@ -72,8 +72,8 @@ def test_without_steps_the_whole_recording_is_one(changed) -> None:
 
 
 def test_steps_are_found_again_where_tasks_were_added(gpu) -> None:
-    from skyline.whatif.fetching import with_workers
-    from skyline.whatif.traced.recording import ends_in
+    from skyline.whatif.cost.fetching import with_workers
+    from skyline.whatif.recording import ends_in
 
     answer = with_workers(gpu.trace, gpu.kineto, 2)
     assert len(answer.graph) > len(gpu.graph)

@@ -14,7 +14,7 @@ from skyline.report.text.traced import render_trace, render_trace_answers
 from skyline.report.traced import trace_report, traced_whatif_report
 from skyline.trace.kineto.reader import read
 from skyline.whatif.question import Choice
-from skyline.whatif.traced.recording import recording
+from skyline.whatif.recording import recording
 
 GOLDEN = Path(__file__).parent / "golden"
 

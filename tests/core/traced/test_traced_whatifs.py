@@ -5,7 +5,7 @@ import pytest
 from skyline.analysis.traced_answers import REFUSED_REPLAY, check_choices, estimate_traced, rank_traced
 from skyline.errors import UsageError
 from skyline.whatif.question import Choice
-from skyline.whatif.traced.registry import traced_whatifs
+from skyline.whatif.registry import whatifs
 
 
 def answer(recording, *names):
@@ -13,13 +13,13 @@ def answer(recording, *names):
 
 
 def why_not(recording, name):
-    found = traced_whatifs()[name].detect(recording)
+    found = whatifs()[name].detect(recording)
     assert not found.applicable
     return found.reason
 
 
 def test_all_are_found_and_the_loader_comes_last() -> None:
-    names = list(traced_whatifs())
+    names = list(whatifs())
     assert set(names) >= {"amp", "cuda_graphs", "fused_optimizer", "num_workers", "pin_memory", "remove_sync"}
     assert names[-1] == "num_workers"
 

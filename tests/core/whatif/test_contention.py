@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyline.whatif.contention import contended_us
+from skyline.whatif.cost.contention import contended_us
 
 
 def test_with_a_core_for_everybody_the_longer_counts() -> None:

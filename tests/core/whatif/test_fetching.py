@@ -7,7 +7,7 @@ import pytest
 from skyline.errors import UsageError
 from skyline.graph.from_kineto import built
 from skyline.trace.kineto.reader import read
-from skyline.whatif.fetching import FetchingCosts, batch_bytes, with_workers
+from skyline.whatif.cost.fetching import FetchingCosts, batch_bytes, with_workers
 
 FREE = FetchingCosts(0.0, 0.0, 0.0, 0.0, 0.0)
 FETCH = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"

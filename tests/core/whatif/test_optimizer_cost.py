@@ -9,7 +9,7 @@ from skyline.graph.step_cost import StepCost, step_cost
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.phase import Phase
 from skyline.whatif.baseline import baseline
-from skyline.whatif.optimizer_cost import fused_ms, update_of
+from skyline.whatif.cost.optimizer_step import fused_ms, update_of
 
 # Steps of real optimizers on one core of a server CPU, fastest of 25, in ms: as single operators, and fused. A
 # call took 2 µs there; the operators per tensor are 10 (Adam and its kin), 5 (Adagrad) and 3 (SGD).

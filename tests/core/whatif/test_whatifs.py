@@ -9,15 +9,15 @@ from skyline.interval import Interval
 from skyline.simulate.engine import simulate
 from skyline.trace.facts import LoaderFact
 from skyline.trace.phase import Phase
-from skyline.whatif.amp import WHATIF as AMP
-from skyline.whatif.base import Scenario
 from skyline.whatif.baseline import baseline
-from skyline.whatif.batch_size import WHATIF as BATCH_SIZE
-from skyline.whatif.batch_size import shown_sizes
-from skyline.whatif.fused_optimizer import WHATIF as FUSED
-from skyline.whatif.num_workers import WHATIF as WORKERS
+from skyline.whatif.catalogue.amp import WHATIF as AMP
+from skyline.whatif.catalogue.batch_size import WHATIF as BATCH_SIZE
+from skyline.whatif.catalogue.batch_size import shown_sizes
+from skyline.whatif.catalogue.fused_optimizer import WHATIF as FUSED
+from skyline.whatif.catalogue.num_workers import WHATIF as WORKERS
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named, whatifs
+from skyline.whatif.scenario import Scenario
 
 SMALL_BATCH = 4_000  # bytes: handing it over costs nothing to speak of
 
@@ -27,7 +27,7 @@ def start_of(profile):
 
 
 def scenario_of(start):
-    return Scenario(start.outline, Interval.exact(start.memory.total), start.profile.batch_size)
+    return Scenario.of(start)
 
 
 def with_machine(profile, **changes):
@@ -39,7 +39,10 @@ def steady_ms(scenario):
 
 
 def test_every_module_with_a_whatif_is_found():
-    assert list(whatifs()) == ["batch_size", "amp", "fused_optimizer", "num_workers"]
+    names = list(whatifs())
+    assert names[0] == "batch_size"
+    assert names[-1] == "num_workers"
+    assert {"amp", "cuda_graphs", "fused_optimizer", "pin_memory", "remove_sync"} < set(names)
     assert whatif_named("amp") is AMP
     with pytest.raises(UsageError, match="no what-if 'magic'"):
         whatif_named("magic")
@@ -60,7 +63,7 @@ def test_a_measured_batch_size_is_what_was_measured(profile):
     start = baseline(profile)
     changed = BATCH_SIZE.transform(scenario_of(start), "32", start)
     assert simulate(changed.graph).iteration_ms("main") == pytest.approx(18.0)
-    assert changed.peak_bytes == Interval.exact(109e6)
+    assert changed.memory.peak_bytes == Interval.exact(109e6)
     assert changed.batch_size == 32
     assert not changed.extrapolated
 
@@ -162,7 +165,7 @@ def test_bf16_shortens_products_and_leaves_the_rest(profile):
         if changed.graph.durations[index] < start.outline.durations[index]
     }
     assert halved == {"aten::linear", "AddmmBackward0"}
-    assert changed.peak_bytes.value < start.memory.total
+    assert changed.memory.peak_bytes.value < start.peak.total
     with pytest.raises(UsageError, match="not possible"):
         AMP.transform(scenario_of(start), "fp8", start)
 

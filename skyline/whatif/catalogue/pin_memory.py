@@ -12,9 +12,8 @@ from skyline.graph.edges import cut_dependencies
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.whatif.base import Applicability, Basis, Semantics, Stage
-from skyline.whatif.traced.base import Changed
-from skyline.whatif.traced.recording import Recording
+from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.origins import bytes_moved
 
 _PINNED_BYTES_PER_US = 12_000.0
 """Over PCI Express 3 with sixteen lanes; faster links only make copies shorter still."""
@@ -26,46 +25,49 @@ class PinMemory:
 
     name: str = "pin_memory"
     semantics: Semantics = Semantics.EXACT
-    stage: Stage = Stage.OPTIMIZER
+    stage: Stage = Stage.WAITING
+    grain: Grain = Grain.OPERATORS
+    excludes: tuple[str, ...] = ()
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "copy batches from pinned memory (pin_memory=True, non_blocking=True)"
 
-    def basis(self, recording: Recording) -> Basis:
+    def basis(self, subject: Subject) -> Basis:
         """No before-and-after pair has been measured."""
         return Basis.MODEL_ONLY
 
-    def detect(self, recording: Recording) -> Applicability:
+    def detect(self, subject: Subject) -> Applicability:
         """Applicable where copies from pageable memory hold the script."""
-        if not recording.on_gpu:
+        if not subject.on_gpu:
             return Applicability.no("nothing ran on a GPU")
-        copies = _pageable(recording.graph)
+        graph = subject.graph_of(self.grain)
+        copies = _pageable(graph)
         if not len(copies):
             return Applicability.no("no copy to the GPU comes from pageable memory")
-        if not _held(recording.graph, copies).any():
+        if not _held(graph, copies).any():
             return Applicability.no("no copy to the GPU holds the script")
         return Applicability(True)
 
-    def transform(self, changed: Changed, value: str, recording: Recording) -> Changed:
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """The calls return at once; copies take what their bytes take over the bus, and never longer than now."""
-        graph = changed.graph
+        graph = scenario.graph
         copies = _pageable(graph)
         edges = graph.structure.dependencies
         durations = graph.durations.copy()
         # After the point at which the copy let it go on, the call staged the rest of the data.
         for point in edges.target[_held(graph, copies)].tolist():
             rest = int(graph.structure.after[point])
-            if rest >= 0 and recording.kineto.event[rest] == recording.kineto.event[point]:
+            if rest >= 0 and graph.tasks.origin[rest] == graph.tasks.origin[point]:
                 durations[rest] = 0.0
-        over_bus = recording.trace.size_bytes[recording.kineto.event[copies]] / _PINNED_BYTES_PER_US
+        over_bus = bytes_moved(subject, graph, copies) / _PINNED_BYTES_PER_US
         known = over_bus > 0
         sooner = durations.copy()
         sooner[copies[known]] = np.minimum(durations[copies[known]], over_bus[known])
         free = cut_dependencies(graph, cause=Cause.SYNC, source=copies)
         likely, most = free.with_times(durations=sooner), free.with_times(durations=durations)
-        return changed.between(
-            recording,
+        return scenario.between(
+            subject,
             likely,
             likely,
             most,

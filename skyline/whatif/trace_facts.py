@@ -8,7 +8,7 @@ import numpy as np
 
 from skyline.graph.task import WorkClass, work_class
 from skyline.trace.kineto.category import Category
-from skyline.whatif.traced.recording import Recording
+from skyline.whatif.recording import Recording
 
 _STEP = re.compile(r"Optimizer\.step#(\w+)\.step")
 _NARROW_KERNEL = re.compile(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
+from skyline.errors import UsageError
 from skyline.graph.coalescing import coalesce
 from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph
@@ -15,9 +16,13 @@ from skyline.graph.stitching import stitch
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND
 from skyline.simulate.engine import simulate
-from skyline.whatif.base import Applicability, Basis, Scenario, Semantics, Stage
+from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.contention import contended_us
+from skyline.whatif.cost.contention import contended_us
+from skyline.whatif.cost.fetching import with_workers
+from skyline.whatif.recording import Recording, ends_in
+from skyline.whatif.subject import NEEDS_PROFILE
+from skyline.whatif.trace_facts import has_loader_workers
 from skyline.whatif.whole_number import whole_number
 
 _PREFETCH = 2
@@ -32,6 +37,7 @@ _CACHES_AND_CLOCKS = 1.04
 """Work slows down a little beside other busy cores: operators took 5 to 30 % longer in measured pairs."""
 _NEVER_LESS_SURE = 0.05
 _WELL_SPLIT = 0.6
+_VALUES = (1, 2, 4, 8, 16)
 _LONE_THREAD = 1.5
 """A worker computes with one thread what the script may have split over several."""
 
@@ -43,18 +49,26 @@ class NumWorkers:
     name: str = "num_workers"
     semantics: Semantics = Semantics.EXACT
     stage: Stage = Stage.LOADING
+    grain: Grain = Grain.PHASES
+    excludes: tuple[str, ...] = ()
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         workers = value or "some"
         return f"load batches in {workers} worker process{'es' if value != '1' else ''}"
 
-    def basis(self, baseline: Baseline) -> Basis:
-        """Measured pairs are few, and one of them shaped the model: see the prediction benchmark."""
-        return Basis.MODEL_ONLY
+    def basis(self, subject: Subject) -> Basis:
+        """A measured pair of traces was recorded on a GPU; on busy cores pairs are few, and one shaped the model."""
+        measured = isinstance(subject, Recording) and subject.on_gpu
+        return Basis.GPU_TRACE_PAIR if measured else Basis.MODEL_ONLY
 
-    def detect(self, baseline: Baseline) -> Applicability:
+    def detect(self, subject: Subject) -> Applicability:
         """Applicable where a loader without workers takes part of the iteration."""
+        if isinstance(subject, Recording):
+            return _detect_in(subject)
+        if not isinstance(subject, Baseline):
+            return Applicability.no(NEEDS_PROFILE)
+        baseline = subject
         loaders = baseline.profile.loaders
         if not loaders:
             return Applicability.no("no DataLoader delivers the batches")
@@ -66,12 +80,16 @@ class NumWorkers:
             return Applicability.no("the DataLoader takes no measurable time")
         cores = max(1, baseline.profile.environment.cpu_count)
         enough = min(cores, max(1, ceil(0.98 * load / compute))) if compute > 0 else cores
-        values = tuple(str(count) for count in (1, 2, 4, 8, 16) if count <= cores)
+        values = tuple(str(count) for count in _VALUES if count <= cores)
         return Applicability(True, values=values, default=str(enough))
 
-    def transform(self, scenario: Scenario, value: str, baseline: Baseline) -> Scenario:
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Simulate until the queues are in their steady state, then stretch all work to what the cores can do."""
         workers = whole_number(self.name, value)
+        if isinstance(subject, Recording):
+            return _transform_in(scenario, workers, subject)
+        assert isinstance(subject, Baseline)
+        baseline = subject
         graph = scenario.graph if len(scenario.graph.structure.lanes) > 1 else _roughly(scenario.graph)
         needed = 2 * _PREFETCH * workers + 4
         size = self._batch_bytes(scenario, baseline)
@@ -177,6 +195,53 @@ def _sharing(baseline: Baseline, workers: int) -> str:
     if threads + workers <= cores:
         return f"workers and computing share {cores} cores"
     return f"{threads} computing threads and {workers} workers share {cores} cores and hold each other up"
+
+
+def _detect_in(recording: Recording) -> Applicability:
+    """By default with as many workers as keep up."""
+    if has_loader_workers(recording):
+        return Applicability.no("the DataLoader already has workers")
+    load_ms = _loading_ms(recording)
+    if load_ms <= 0 or not recording.has_steps:
+        return Applicability.no("no DataLoader makes batches on the script's thread")
+    rest_ms = max(recording.iteration_ms.value - load_ms, 0.01 * load_ms)
+    needed = min(16, ceil(load_ms / rest_ms) + 1)
+    return Applicability(True, values=tuple(map(str, _VALUES)), default=str(needed))
+
+
+def _transform_in(scenario: Scenario, workers: int, recording: Recording) -> Scenario:
+    """Batches come from workers that work ahead; what that costs was measured on another machine."""
+    first, last = ends_in(recording, scenario.graph)
+    kineto = replace(
+        recording.kineto,
+        graph=scenario.graph,
+        event=scenario.graph.tasks.origin,
+        steps=replace(recording.kineto.steps, first=first, last=last),
+    )
+    try:
+        answer = with_workers(recording.trace, kineto, workers)
+    except UsageError:
+        return scenario
+    step_ms = recording.iteration_ms.value
+    # On a CPU the workers take cores from the computation; how many there are, the trace does not tell.
+    load_ms = _loading_ms(recording)
+    return scenario.changed(
+        answer.graph,
+        below_ms=min(load_ms, _NEVER_LESS_SURE * step_ms),
+        above_ms=_NEVER_LESS_SURE * step_ms if recording.on_gpu else load_ms,
+        assumptions=(
+            f"a worker needs as long for a batch as the script does now, {answer.loading_us / 1e3:.1f} ms",
+            f"each worker has a core, and {answer.busy_workers:.1f} are busy at a time: no trace tells the cores",
+            "taking a batch from a worker costs what it did on another machine",
+        ),
+    )
+
+
+def _loading_ms(recording: Recording) -> float:
+    """Time per step that the script's thread takes to make batches, in ms."""
+    graph = recording.graph
+    chosen = select(graph, kind=TaskKind.DATA, lane=recording.lane)
+    return float(graph.durations[chosen].sum()) / recording.steps / 1e3
 
 
 WHATIF = NumWorkers()

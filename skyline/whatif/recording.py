@@ -21,6 +21,7 @@ from skyline.simulate.engine import simulate
 from skyline.simulate.timeline import Timeline
 from skyline.spread import interval_of, median
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
+from skyline.whatif.subject import Grain
 
 _RUNS_AHEAD = 0.02
 """By how much more a stream must be busy than the script's thread before that is said."""
@@ -47,6 +48,39 @@ class Recording:
     def graph(self) -> Graph:
         """The recorded graph."""
         return self.kineto.graph
+
+    @property
+    def profile(self) -> None:
+        """A trace is none: it tells nothing of the sources, and little of loaders and optimizers."""
+        return None
+
+    @property
+    def lane(self) -> str:
+        """The lane of the script's own thread."""
+        return self.kineto.main
+
+    @property
+    def steps(self) -> int:
+        """How many steps the graph holds."""
+        return len(self.steps_ms)
+
+    @property
+    def memory(self) -> None:
+        """Who owned what at the peak is not known from a trace."""
+        return None
+
+    @property
+    def samples(self) -> None:
+        """How many samples a step takes is not known from a trace."""
+        return None
+
+    def graph_of(self, grain: Grain) -> Graph:
+        """The recorded graph, which holds every operator, whatever is asked for."""
+        return self.kineto.graph
+
+    def step_ms(self, graph: Graph) -> float:
+        """What a step of a changed graph takes in a run that goes on, in ms: see ``settled_ms``."""
+        return settled_ms(self, graph, simulate(graph))
 
     @property
     def has_steps(self) -> bool:
@@ -78,7 +112,7 @@ class Recording:
         errors = [abs(simulated - measured) / measured for simulated, measured in pairs if measured > 0]
         return sum(errors) / len(errors) if errors else 0.0
 
-    @cached_property
+    @property
     def on_gpu(self) -> bool:
         """Whether work ran on streams."""
         return bool(ON_GPU[self.graph.tasks.kind].any())
@@ -135,11 +169,6 @@ def recording(trace: ProfilerTrace) -> Recording:
     )
 
 
-def step_ms(recording: Recording, graph: Graph) -> float:
-    """What a step of a changed graph takes in a run that goes on, in ms: see ``settled_ms``."""
-    return settled_ms(recording, graph, simulate(graph))
-
-
 def settled_ms(recording: Recording, graph: Graph, timeline: Timeline) -> float:
     """What a step takes in a run that goes on, in ms: the script's thread, or a stream that is busy for longer.
 
@@ -155,12 +184,17 @@ def settled_ms(recording: Recording, graph: Graph, timeline: Timeline) -> float:
 
 
 def ends_in(recording: Recording, graph: Graph) -> tuple[Indices, Indices]:
-    """The tasks that begin and end the steps, in a graph in which the script's lane holds its tasks in their order."""
-    steps, lane = recording.kineto.steps, recording.kineto.main
-    if len(graph) == len(recording.graph):
+    """The tasks that begin and end the steps, wherever a change has moved them to."""
+    steps = recording.kineto.steps
+    if graph.structure is recording.graph.structure or not len(steps):
         return steps.first.astype(np.int64), steps.last.astype(np.int64)
-    before, now = select(recording.graph, lane=lane), select(graph, lane=lane)
-    return now[np.searchsorted(before, steps.first)], now[np.searchsorted(before, steps.last)]
+    return _named_as(recording, graph, steps.first), _named_as(recording, graph, steps.last)
+
+
+def _named_as(recording: Recording, graph: Graph, marks: Ids) -> Indices:
+    tasks = recording.graph.tasks
+    codes: list[int] = tasks.name[marks].tolist()
+    return select(graph, name=tuple(tasks.names[code] for code in codes))
 
 
 def _busiest_us(recording: Recording, timeline: Timeline, begin: Times, end: Times) -> float:

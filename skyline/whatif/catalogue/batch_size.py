@@ -15,8 +15,9 @@ from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
 from skyline.predict.sizes import sizes_to_show
 from skyline.simulate.engine import simulate
-from skyline.whatif.base import Applicability, Basis, Scenario, Semantics, Stage
+from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
+from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import whole_number
 
 
@@ -27,30 +28,37 @@ class BatchSize:
     name: str = "batch_size"
     semantics: Semantics = Semantics.CONVERGENCE
     stage: Stage = Stage.WORKLOAD
+    grain: Grain = Grain.PHASES
+    excludes: tuple[str, ...] = ()
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return f"batch size {value}" if value else "another batch size"
 
-    def basis(self, baseline: Baseline) -> Basis:
+    def basis(self, subject: Subject) -> Basis:
         """Other sizes were run on this very machine; on a GPU the method has not been held against one yet."""
-        return Basis.MODEL_ONLY if baseline.on_gpu else Basis.CPU_MEASURED
+        return Basis.MODEL_ONLY if subject.on_gpu else Basis.CPU_MEASURED
 
-    def detect(self, baseline: Baseline) -> Applicability:
+    def detect(self, subject: Subject) -> Applicability:
         """Applicable where another size was measured; the default is the size with the best throughput."""
-        curve = baseline.curve
+        if not isinstance(subject, Baseline):
+            return Applicability.no(NEEDS_PROFILE)
+        curve = subject.curve
         if curve.base is None or curve.reason:
             return Applicability.no(curve.reason)
-        sizes = tuple(size for size in shown_sizes(baseline) if size != curve.base)
+        sizes = tuple(size for size in shown_sizes(subject) if size != curve.base)
         within = [size for size in sizes if not curve.extrapolated(size)] or list(sizes)
         if not within:
             return Applicability.no("no other batch size fits into memory")
         best = max(within, key=lambda size: size / curve.ratio(size).value)
         return Applicability(True, values=tuple(map(str, sizes)), default=str(best))
 
-    def transform(self, scenario: Scenario, value: str, baseline: Baseline) -> Scenario:
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the tasks, so that the iteration takes what the curve says; memory is read off the curve too."""
         size = whole_number(self.name, value)
+        if not isinstance(subject, Baseline):
+            return replace(scenario, reason=NEEDS_PROFILE)
+        baseline = subject
         curve = baseline.curve
         ratio = curve.ratio(size)
         factors = curve.part_factors(size)
@@ -83,8 +91,9 @@ class BatchSize:
             below_ms=below_ms,
             above_ms=above_ms,
             assumptions=tuple(assumptions),
+            memory=lambda memory: memory.to_peak(peak),
         )
-        return replace(changed, peak_bytes=peak, batch_size=size, extrapolated=extrapolated, reason=reason)
+        return replace(changed, batch_size=size, extrapolated=extrapolated, reason=reason)
 
 
 def shown_sizes(baseline: Baseline) -> tuple[int, ...]:

@@ -10,9 +10,12 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.phase import Phase
-from skyline.whatif.base import Applicability, Basis, Scenario, Semantics, Stage
+from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.optimizer_cost import Update, fused_ms, update_of
+from skyline.whatif.cost.optimizer_step import Update, fused_ms, update_of
+from skyline.whatif.cost.traced_step import fused, traced_form, why_not_fusible
+from skyline.whatif.recording import Recording
+from skyline.whatif.subject import NEEDS_PROFILE
 
 _FUSED_ON_CPU_SINCE = (2, 4)
 _ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
@@ -25,17 +28,26 @@ class FusedOptimizer:
     name: str = "fused_optimizer"
     semantics: Semantics = Semantics.EXACT
     stage: Stage = Stage.OPTIMIZER
+    grain: Grain = Grain.PHASES
+    excludes: tuple[str, ...] = ()
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "fused optimizer step (fused=True)"
 
-    def basis(self, baseline: Baseline) -> Basis:
-        """The model was held against CPU runs only."""
-        return Basis.MODEL_ONLY if baseline.on_gpu else Basis.CPU_MEASURED
+    def basis(self, subject: Subject) -> Basis:
+        """The model was held against profiles of CPU runs only."""
+        measured = isinstance(subject, Baseline) and not subject.on_gpu
+        return Basis.CPU_MEASURED if measured else Basis.MODEL_ONLY
 
-    def detect(self, baseline: Baseline) -> Applicability:
+    def detect(self, subject: Subject) -> Applicability:
         """Applicable to an optimizer of PyTorch's own that has a fused form and does not use it."""
+        if isinstance(subject, Recording):
+            reason = why_not_fusible(subject)
+            return Applicability.no(reason) if reason else Applicability(True)
+        if not isinstance(subject, Baseline):
+            return Applicability.no(NEEDS_PROFILE)
+        baseline = subject
         if not baseline.profile.optimizers:
             return Applicability.no("no PyTorch optimizer takes the step")
         if not baseline.on_gpu and _torch_version(baseline) < _FUSED_ON_CPU_SINCE:
@@ -49,8 +61,22 @@ class FusedOptimizer:
             return Applicability.no("the optimizer step takes no measurable time")
         return Applicability(True)
 
-    def transform(self, scenario: Scenario, value: str, baseline: Baseline) -> Scenario:
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the optimizer's tasks to the fused time; the batch size leaves both as they are."""
+        if isinstance(subject, Recording):
+            form = traced_form(subject)
+            if form is None:
+                return scenario
+            return scenario.between(
+                subject,
+                *fused(subject, form, scenario.graph),
+                assumptions=(
+                    f"about {form.tensors:.0f} tensors per step, told by the operators of the step",
+                    "this version of PyTorch has a fused form of the optimizer",
+                ),
+            )
+        assert isinstance(subject, Baseline)
+        baseline = subject
         now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
         predicted = fused_ms(baseline, unfused(baseline))
         factor = predicted.value / now_ms

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import PHASE
 from skyline.trace.phase import Phase
-from skyline.whatif.base import Applicability, Basis, Semantics, Stage
-from skyline.whatif.traced.base import Changed
-from skyline.whatif.traced.recording import Recording
-from skyline.whatif.traced.remove_sync import waits
+from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.catalogue.remove_sync import waits
+from skyline.whatif.recording import Recording, ends_in
 
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _HOST = (TaskKind.CPU, TaskKind.LAUNCH)
@@ -31,44 +31,44 @@ class CudaGraphs:
 
     name: str = "cuda_graphs"
     semantics: Semantics = Semantics.EXACT
-    stage: Stage = Stage.OPTIMIZER
+    stage: Stage = Stage.FUSION
+    grain: Grain = Grain.PHASES
+    excludes: tuple[str, ...] = ()
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "launch the forward and backward pass as CUDA graphs"
 
-    def basis(self, recording: Recording) -> Basis:
+    def basis(self, subject: Subject) -> Basis:
         """No before-and-after pair has been measured."""
         return Basis.MODEL_ONLY
 
-    def detect(self, recording: Recording) -> Applicability:
+    def detect(self, subject: Subject) -> Applicability:
         """Applicable where kernels are launched one by one, and the passes do not stop for the GPU."""
-        if not recording.on_gpu:
+        if not subject.on_gpu:
             return Applicability.no("nothing ran on a GPU")
-        graph = recording.graph
+        graph = subject.graph_of(self.grain)
         if not len(select(graph, kind=TaskKind.LAUNCH, phase=_PASSES)):
             return Applicability.no("no launch in a forward or backward pass was recorded")
         if any("GraphLaunch" in name for name in graph.tasks.names):
             return Applicability.no("CUDA graphs are in use already")
-        if np.isin(
-            graph.tasks.phase[waits(graph, recording.kineto.main)], [PHASE[one] for one in _PASSES]
-        ).any():
+        if np.isin(graph.tasks.phase[waits(graph, subject.lane)], [PHASE[one] for one in _PASSES]).any():
             return Applicability.no(
                 "the forward or backward pass waits for the GPU: a graph cannot hold that"
             )
-        host_ms = float((graph.durations + graph.gaps)[_in_passes(recording)].sum()) / 1e3
-        if host_ms < _WORTH_ASKING * sum(recording.steps_ms):
+        host_ms = float((graph.durations + graph.gaps)[_in_passes(subject, graph)].sum()) / 1e3
+        if host_ms < _WORTH_ASKING * subject.steps * subject.iteration_ms.value:
             return Applicability.no("the host's share of the passes is too small to matter")
         return Applicability(True)
 
-    def transform(self, changed: Changed, value: str, recording: Recording) -> Changed:
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the host's time in the passes to next to nothing."""
-        chosen = _in_passes(recording)
+        chosen = _in_passes(subject, scenario.graph)
         likely, least, most = (
-            scale(changed.graph, chosen, left, gaps=True) for left in (_LEFT, 0.0, _LEFT_AT_WORST)
+            scale(scenario.graph, chosen, left, gaps=True) for left in (_LEFT, 0.0, _LEFT_AT_WORST)
         )
-        return changed.between(
-            recording,
+        return scenario.between(
+            subject,
             likely,
             least,
             most,
@@ -79,11 +79,12 @@ class CudaGraphs:
         )
 
 
-def _in_passes(recording: Recording) -> Indices:
+def _in_passes(subject: Subject, graph: Graph) -> Indices:
     """The host's tasks in the passes, but for the points at which steps begin and end."""
-    chosen = select(recording.graph, kind=_HOST, phase=_PASSES)
-    steps = recording.kineto.steps
-    return np.setdiff1d(chosen, np.concatenate([steps.first, steps.last]))
+    chosen = select(graph, kind=_HOST, phase=_PASSES)
+    if not isinstance(subject, Recording):
+        return chosen
+    return np.setdiff1d(chosen, np.concatenate(ends_in(subject, graph)))
 
 
 WHATIF = CudaGraphs()

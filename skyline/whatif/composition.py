@@ -1,0 +1,107 @@
+"""Several what-ifs together: applied one after the other, to be simulated once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeVar
+
+from skyline.whatif.base import Basis, Grain, Scenario, Semantics, Subject, WhatIf
+from skyline.whatif.question import Choice
+from skyline.whatif.registry import whatif_named
+
+_Kind = TypeVar("_Kind", bound=Enum)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Composition:
+    """The scenario of all parts that can be made, and of those that cannot the reasons.
+
+    ``asked`` are all parts with their values, in the order in which they were applied; ``made`` those that were.
+    """
+
+    scenario: Scenario
+    start: Scenario
+    asked: tuple[tuple[WhatIf, str], ...]
+    made: tuple[tuple[str, str], ...]
+    reason: str
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the graph is that of the unchanged script."""
+        return self.scenario.graph is self.start.graph
+
+    @property
+    def title(self) -> str:
+        """What all of it does, in a few words."""
+        return " + ".join(whatif.title(value) for whatif, value in self.asked) or "the script as it stands"
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Its name and its value: those of the only part, or ``combined`` and all parts as they are typed."""
+        if len(self.asked) == 1:
+            return self.asked[0][0].name, self.asked[0][1]
+        return "combined", " ".join(str(Choice(whatif.name, value)) for whatif, value in self.asked)
+
+    @property
+    def semantics(self) -> Semantics:
+        """The gravest of the parts."""
+        return _furthest(Semantics, [whatif.semantics for whatif, _ in self.asked])
+
+    def basis(self, subject: Subject) -> Basis:
+        """The weakest of the parts."""
+        return _furthest(Basis, [whatif.basis(subject) for whatif, _ in self.asked])
+
+
+def compose(subject: Subject, choices: Sequence[Choice]) -> Composition:
+    """All choices together; of one name the last value given counts.
+
+    A part that is not applicable, or that another one asked for excludes, is left out and named in ``reason``.
+
+    Raises:
+        UsageError: a what-if that does not exist, or a value it does not take.
+    """
+    values = {choice.name: choice.value for choice in choices}
+    asked = sorted(
+        ((whatif_named(name), value) for name, value in values.items()),
+        key=lambda part: (part[0].stage, part[0].name),
+    )
+    start = scenario = Scenario.of(subject, max((part[0].grain for part in asked), default=Grain.PHASES))
+    reasons: list[str] = []
+    settled: list[tuple[WhatIf, str]] = []
+    made: list[tuple[WhatIf, str]] = []
+    for whatif, given in asked:
+        found = whatif.detect(subject)
+        value = given or found.default
+        settled.append((whatif, value))
+        reason = found.reason if not found.applicable else _excluded(whatif, [one for one, _ in made])
+        if reason:
+            reasons.append(reason if len(asked) == 1 else f"{whatif.name}: {reason}")
+            continue
+        made.append((whatif, value))
+        scenario = whatif.transform(scenario, value, subject)
+        if scenario.reason:
+            reasons.append(scenario.reason)
+            scenario = replace(scenario, reason="")
+    return Composition(
+        scenario,
+        start,
+        tuple(settled),
+        tuple((whatif.name, value) for whatif, value in made),
+        "; ".join(reasons),
+    )
+
+
+def _excluded(whatif: WhatIf, made: Sequence[WhatIf]) -> str:
+    """Why it cannot be made together with those that are made already; empty where it can."""
+    for other in made:
+        if other.name in whatif.excludes or whatif.name in other.excludes:
+            return f"cannot be made together with {other.name}"
+    return ""
+
+
+def _furthest(kind: type[_Kind], given: Sequence[_Kind]) -> _Kind:
+    """Of the kinds, which are listed from the mildest to the gravest, the gravest that is given."""
+    order = list(kind)
+    return max(given, key=order.index, default=order[0])

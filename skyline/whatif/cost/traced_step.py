@@ -1,0 +1,121 @@
+"""What the optimizer step of a profiler trace is made of, and what is left of it when it is fused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
+from skyline.trace.facts import OptimizerFact
+from skyline.trace.kineto.category import Category
+from skyline.trace.phase import Phase
+from skyline.whatif.cost.optimizer_step import Update, update_of
+from skyline.whatif.recording import Recording
+from skyline.whatif.trace_facts import optimizer_names
+
+_ONCE_PER_TENSOR = {
+    "SGD": "aten::add_",
+    "Adam": "aten::addcdiv_",
+    "AdamW": "aten::addcdiv_",
+    "Adagrad": "aten::addcdiv_",
+}
+"""An operator that the update calls once for each tensor, tensor by tensor; plain SGD has no other at all."""
+_MOMENTUM = "aten::mul_"
+_FIXED_US = 50.0
+"""The fused call itself, and the grouping of tensors by device and type."""
+_TRAFFIC = (0.4, 1.9)
+"""Time of the fused traffic over the modelled one, low and high, as for profiles."""
+_HOST = (TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC)
+_QUICK = 10
+"""Percentile of the operators' times that is the cost of a bare call."""
+
+
+@dataclass(frozen=True, slots=True)
+class TracedForm:
+    """How the optimizer steps now: its update, and operators and tensors per step."""
+
+    update: Update
+    tensors: float
+    calls: float
+    call_us: float
+
+
+def why_not_fusible(recording: Recording) -> str:
+    """Why the step of the trace cannot be fused, or is not known well enough; empty where it can."""
+    names = optimizer_names(recording)
+    if not names:
+        return "no PyTorch optimizer takes the step"
+    called = _called(recording)
+    if any("_fused_" in name for name in called):
+        return "the optimizer is fused already"
+    if any("_foreach_" in name for name in called):
+        return "the optimizer steps many tensors at a time: what more fusing brings is not known"
+    if traced_form(recording) is None:
+        return f"{', '.join(names)}: not known from a trace what its step does tensor by tensor"
+    return ""
+
+
+def fused(recording: Recording, form: TracedForm, graph: Graph) -> tuple[Graph, Graph, Graph]:
+    """The graph with a fused step: the likely one, the best and the worst case.
+
+    The optimizer's host time and kernels are scaled, each by a factor of its own.
+    """
+    host, work = (
+        select(graph, phase=Phase.OPTIMIZER, kind=_HOST),
+        select(graph, phase=Phase.OPTIMIZER, on_gpu=True),
+    )
+    host_us = float((graph.durations + graph.gaps)[host].sum()) / recording.steps
+    if host_us <= 0:
+        return graph, graph, graph
+    calls_us = form.tensors * form.update.fused_calls * form.call_us + _FIXED_US
+    traffic = form.update.fused_bytes / form.update.unfused_bytes
+    # On a CPU the operators' own time beyond their calls is memory traffic.
+    moving_us = 0.0 if len(work) else max(0.0, host_us - form.calls * form.call_us)
+    cases = ((1.0, traffic), (0.6, _TRAFFIC[0] * traffic), (1.5, min(1.0, _TRAFFIC[1] * traffic)))
+    likely, least, most = (
+        scale(
+            scale(graph, host, min(1.0, (calls * calls_us + moved * moving_us) / host_us), gaps=True),
+            work,
+            moved,
+        )
+        for calls, moved in cases
+    )
+    return likely, least, most
+
+
+def traced_form(recording: Recording) -> TracedForm | None:
+    """How the optimizer steps; None where the operators do not tell."""
+    names = optimizer_names(recording)
+    called = _called(recording)
+    if len(names) != 1 or names[0] not in _ONCE_PER_TENSOR or not called:
+        return None
+    momentum = names[0] == "SGD" and called[_MOMENTUM] > 0
+    tensors = called[_MOMENTUM if momentum else _ONCE_PER_TENSOR[names[0]]] / recording.steps
+    # The sizes are not needed: only whether SGD keeps a buffer per parameter changes what an update moves.
+    update = update_of(OptimizerFact(names[0], 1, int(tensors), 1, int(momentum), {}))
+    if update is None or tensors < 1:
+        return None
+    rows = _operators(recording)
+    took = recording.trace.duration_us[rows]
+    return TracedForm(update, tensors, len(rows) / recording.steps, float(np.percentile(took, _QUICK)))
+
+
+def _called(recording: Recording) -> Counter[str]:
+    """How often each operator of optimizer steps was called in the whole recording."""
+    trace = recording.trace
+    names: list[int] = trace.name[_operators(recording)].tolist()
+    return Counter(trace.strings[name] for name in names)
+
+
+def _operators(recording: Recording) -> Indices:
+    """Rows of the outermost operators within optimizer steps."""
+    graph, trace = recording.graph, recording.trace
+    inside = select(graph, phase=Phase.OPTIMIZER, kind=TaskKind.CPU, lane=recording.kineto.main)
+    rows = np.unique(recording.kineto.event[inside]).astype(np.int64)
+    return rows[trace.category[rows] == Category.CPU_OP]

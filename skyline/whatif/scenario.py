@@ -1,0 +1,79 @@
+"""The script with some changes made: still to be simulated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import hypot
+
+from skyline.graph.graph import Graph
+from skyline.whatif.memory import Memory, MemoryChange
+from skyline.whatif.subject import Grain, Subject
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scenario:
+    """The changed graph and the changed memory, with how sure both are.
+
+    ``memory`` is None where it is not known, and ``memory_changed`` says whether it would be another one.
+    ``below_ms`` and ``above_ms`` are how far the iteration may lie below and above what the graph simulates to, on
+    account of the changes alone. ``reason`` is set where a change turned out to be impossible.
+    """
+
+    graph: Graph
+    memory: Memory | None
+    batch_size: int | None
+    below_ms: float = 0.0
+    above_ms: float = 0.0
+    assumptions: tuple[str, ...] = ()
+    extrapolated: bool = False
+    reason: str = ""
+    memory_changed: bool = False
+    samples_factor: float = 1.0
+    """Samples in an iteration over those of the script as it stands, the batch size apart."""
+
+    @classmethod
+    def of(cls, subject: Subject, grain: Grain = Grain.PHASES) -> Scenario:
+        """The script as it stands."""
+        profile = subject.profile
+        return cls(subject.graph_of(grain), subject.memory, None if profile is None else profile.batch_size)
+
+    def changed(
+        self,
+        graph: Graph,
+        *,
+        below_ms: float = 0.0,
+        above_ms: float = 0.0,
+        assumptions: tuple[str, ...] = (),
+        memory: MemoryChange | None = None,
+    ) -> Scenario:
+        """With another graph and memory, and the uncertainty that comes with it added as an independent one."""
+        before = self.memory
+        return replace(
+            self,
+            graph=graph,
+            below_ms=hypot(self.below_ms, below_ms),
+            above_ms=hypot(self.above_ms, above_ms),
+            assumptions=(*self.assumptions, *(one for one in assumptions if one not in self.assumptions)),
+            memory=before if before is None or memory is None else memory(before),
+            memory_changed=self.memory_changed or memory is not None,
+        )
+
+    def between(
+        self,
+        subject: Subject,
+        likely: Graph,
+        least: Graph,
+        most: Graph,
+        *,
+        assumptions: tuple[str, ...] = (),
+        memory: MemoryChange | None = None,
+    ) -> Scenario:
+        """With another graph, whose bounds come from its best and its worst case, both simulated."""
+        now = subject.step_ms(likely)
+        return self.changed(
+            likely,
+            below_ms=max(0.0, now - subject.step_ms(least)),
+            above_ms=max(0.0, subject.step_ms(most) - now),
+            assumptions=assumptions,
+            memory=memory,
+        )
