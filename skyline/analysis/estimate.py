@@ -15,7 +15,7 @@ from skyline.whatif.question import Choice, Question
 from skyline.whatif.registry import whatif_named, whatifs
 from skyline.whatif.scenario import Scenario
 
-_BATCH_SIZE = "batch_size"
+BATCH_SIZE = "batch_size"
 _LEAST_SHARE = 0.05
 """However unsure, no iteration is taken to shrink below this share of its estimate: time is positive."""
 
@@ -30,7 +30,7 @@ def estimate(analysis: Analysis, question: Question) -> Estimate:
     """
     choices = question.choices
     if question.batch_size is not None:
-        choices = (*choices, Choice(_BATCH_SIZE, str(question.batch_size)))
+        choices = (*choices, Choice(BATCH_SIZE, str(question.batch_size)))
     return _answer(analysis, compose(analysis.baseline, choices))
 
 

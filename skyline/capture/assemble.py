@@ -128,6 +128,10 @@ def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
         notes=run.notes,
         side_effects=(*run.side_effects, *_evaluations(run.facts)),
         output_tail=run.secrecy.scrub(run.output_tail),
+        settings=recording.settings,
+        modules=recording.modules,
+        parallel=recording.parallel,
+        calls=recording.calls,
     )
 
 
@@ -158,6 +162,7 @@ def _loader(seen: LoaderSeen, run: Run) -> LoaderFact:
         pin_memory=seen.pin_memory,
         persistent_workers=seen.persistent_workers,
         created_line=seen.created_line,
+        prefetch_factor=seen.prefetch_factor,
     )
 
 

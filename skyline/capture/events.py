@@ -59,6 +59,7 @@ class LoaderSeen:
     pin_memory: bool
     persistent_workers: bool
     created_line: CodeLine | None
+    prefetch_factor: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from skyline.errors import CaptureImpossible
 
 _TURN_MS = 700.0
 _LONG_STEP_MS = 2_000.0
-_MOST_PER_TURN = 48
+_MOST_PER_TURN = 240
 _LEAST_PER_TURN = 3
 _LEAST_LONG_STEPS = 2
 _RECORDED = 2

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from skyline.capture.child_process import ChildProcess, ScriptEnded
-from skyline.trace.facts import DeviceMemoryFact, MemoryFact
+from skyline.trace.facts import CallFact, DeviceMemoryFact, MemoryFact, ModuleFact, ParallelFact, Settings
 from skyline.trace.record import Trace
 
 _MUCH_UNKNOWN = 0.1
@@ -26,6 +26,12 @@ class Recording:
     """The share of the operators' time of which shapes and arithmetic are not known: its iteration did other work."""
     ended_after: int | None = None
     """How many iterations the script has in all, where it came to its end while it was recorded."""
+    settings: Settings | None = None
+    modules: tuple[ModuleFact, ...] = ()
+    module_count: int = 0
+    """How many modules the model has; ``modules`` are the larger ones of very many."""
+    parallel: ParallelFact | None = None
+    calls: tuple[CallFact, ...] = ()
 
 
 def record(child: ChildProcess, iterations: int, *, full: int = 2, with_stacks: bool = True) -> Recording:
@@ -50,7 +56,13 @@ def record(child: ChildProcess, iterations: int, *, full: int = 2, with_stacks: 
 
 def notes_on(recording: Recording) -> tuple[str, ...]:
     """What the person should know of a recording."""
-    if recording.unknown_share < _MUCH_UNKNOWN:
-        return ()
-    note = "Iterations differ: shapes and arithmetic were noted in one, and operators with "
-    return (f"{note}{recording.unknown_share:.0%} of the time of all were not among them.",)
+    notes: list[str] = []
+    if recording.unknown_share >= _MUCH_UNKNOWN:
+        note = "Iterations differ: shapes and arithmetic were noted in one, and operators with "
+        notes.append(f"{note}{recording.unknown_share:.0%} of the time of all were not among them.")
+    if recording.module_count > len(recording.modules):
+        notes.append(
+            f"The model has {recording.module_count:,} modules; the {len(recording.modules):,} with most "
+            "parameters and activations are kept in the profile, and only they are looked at one by one."
+        )
+    return tuple(notes)

@@ -16,6 +16,8 @@ COMMANDS = {
     "whatif": "predict what a change would bring",
     "ranks": "say which rank of a distributed job the others wait for",
     "apply": "make a change in the script",
+    "verify": "measure what a change brings, and hold the prediction against it",
+    "ledger": "list what was predicted and measured so far",
     "show": "show a saved profile again",
     "diff": "compare two saved profiles",
     "export": "write a profile for another viewer",
@@ -29,6 +31,7 @@ _EXAMPLES = """\
 examples:
   skyline profile train.py --epochs 1        where does the time go?
   skyline whatif train.py batch_size=64      what would a larger batch bring?
+  skyline verify train.py num_workers=2      is that true? measured in turns, nothing is written
   skyline apply train.py num_workers=2       make the change
   skyline tui train.py                       all of it, interactively
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from skyline.analysis.analyse import Analysis
-    from skyline.capture.request import OutputCallback, Progress, ProgressCallback
+    from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
     from skyline.trace.profile import Profile
 
 
@@ -72,13 +72,13 @@ def add_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
         ),
         group.add_argument(
             "--memory-limit",
-            type=_gigabytes,
+            type=gigabytes,
             metavar="GB",
             help="memory of the script (default: 90%% of what is free)",
         ),
         group.add_argument(
             "--scratch-limit",
-            type=_gigabytes,
+            type=gigabytes,
             metavar="GB",
             help="files that the script writes (default: half of the free disk, 20 at most)",
         ),
@@ -121,31 +121,13 @@ def run_capture(
     With ``--gpu`` it is traced and its times predicted, on the terms of ``gpu_profile``. When the person interrupts
     after the script itself was measured, that much is kept.
     """
-    check_script(script)
-    if options.gpu is not None and options.device == "cpu":
-        raise UsageError("--gpu and --device cpu contradict each other", hint="Leave one of them out.")
-    from skyline.capture.request import CaptureRequest
     from skyline.capture.session import capture
 
-    given = {"steps": options.steps, "warmup": options.warmup, "timeout_s": options.timeout}
-    request = CaptureRequest(
-        script=script,
-        arguments=arguments,
-        interpreter=options.interpreter,
-        device=options.device,
-        gpu=options.gpu or "",
-        module=module,
-        evaluation=options.evaluation,
-        ranks=options.ranks,
-        side_effects=options.side_effects,
-        memory_limit_bytes=options.memory_limit,
-        scratch_limit_bytes=options.scratch_limit,
-        **{name: value for name, value in given.items() if value is not None},
-    )
+    request = request_of(script, arguments, options, module=module)
     partial: list[Profile] = []
     with ExitStack() as stack:
-        stack.enter_context(_terminable())
-        display = stack.enter_context(_Display(quiet=options.quiet))
+        stack.enter_context(terminable())
+        display = stack.enter_context(Display(quiet=options.quiet))
         try:
             if request.gpu:
                 from skyline.capture.nursery import Nursery
@@ -171,6 +153,32 @@ def run_capture(
     saved = save(interrupted, options)
     raise Cancelled(
         f"interrupted; what was measured until then is kept in {saved.profile}" if saved else "interrupted"
+    )
+
+
+def request_of(
+    script: Path, arguments: tuple[str, ...], options: argparse.Namespace, *, module: str = ""
+) -> CaptureRequest:
+    """What the options say about how to run ``script``."""
+    check_script(script)
+    if options.gpu is not None and options.device == "cpu":
+        raise UsageError("--gpu and --device cpu contradict each other", hint="Leave one of them out.")
+    from skyline.capture.request import CaptureRequest
+
+    given = {"steps": options.steps, "warmup": options.warmup, "timeout_s": options.timeout}
+    return CaptureRequest(
+        script=script,
+        arguments=arguments,
+        interpreter=options.interpreter,
+        device=options.device,
+        gpu=options.gpu or "",
+        module=module,
+        evaluation=options.evaluation,
+        ranks=options.ranks,
+        side_effects=options.side_effects,
+        memory_limit_bytes=options.memory_limit,
+        scratch_limit_bytes=options.scratch_limit,
+        **{name: value for name, value in given.items() if value is not None},
     )
 
 
@@ -212,7 +220,7 @@ def page_path(saved: Path) -> Path:
     return saved.with_name(saved.name.removesuffix(SUFFIX) + ".html")
 
 
-class _Display:
+class Display:
     """Progress and the script's output on stderr: a live bar on a terminal, one line per stage elsewhere."""
 
     def __init__(self, *, quiet: bool) -> None:
@@ -223,7 +231,7 @@ class _Display:
         self._lock = threading.Lock()
         self._rest = ""
 
-    def __enter__(self) -> _Display:
+    def __enter__(self) -> Display:
         if self._live:
             from rich.console import Console
             from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -280,7 +288,7 @@ class _Display:
                 self._bar.console.print(whole, markup=False, highlight=False, soft_wrap=True)
 
 
-class _terminable:
+class terminable:
     """Turns SIGTERM into an orderly stop, so that the script's processes end with us."""
 
     def __enter__(self) -> None:
@@ -311,7 +319,8 @@ def _natural(text: str) -> int:
     return value
 
 
-def _gigabytes(text: str) -> int:
+def gigabytes(text: str) -> int:
+    """A number of gigabytes above 0, in bytes; for options of ``argparse``."""
     value = float(text)
     if not value > 0:
         raise argparse.ArgumentTypeError("must be more than 0")

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from skyline.cli import traced
 from skyline.cli.command_line import parser, split_at_dashes
 from skyline.cli.profiling import add_options
 from skyline.cli.question import parse_question
-from skyline.cli.streams import data_console, write_data
+from skyline.cli.streams import data_console, say, write_data
 from skyline.cli.subject import subject_of
 from skyline.cli.traced import is_trace
+from skyline.cli.wish import add_wish_options, wish_of
 from skyline.errors import ExitCode, UsageError
 
 _EXAMPLES = """\
   skyline whatif train.py                             every what-if, ranked
   skyline whatif train.py batch_size=64 num_workers=2 one by one and together
   skyline whatif train.py amp=bf16 -- --epochs 1      with script arguments
+  skyline whatif train.py --best --max-memory 4       the best combination in 4 GB
   skyline whatif trace.json.gz                        a PyTorch profiler trace"""
 
 
@@ -30,6 +33,7 @@ def run(arguments: Sequence[str]) -> int:
         _EXAMPLES,
     )
     add_options(command)
+    add_wish_options(command)
     command.add_argument("--fresh", action="store_true", help="profile the script again in any case")
     command.add_argument("--json", metavar="FILE", help="write the answer as JSON ('-': to stdout, alone)")
     command.add_argument("source", metavar="SOURCE")
@@ -44,15 +48,27 @@ def run(arguments: Sequence[str]) -> int:
                 f"--gpu is for scripts: {options.source} is a recording",
                 hint="Predict with: --gpu NAME SCRIPT",
             )
+        if options.best:
+            raise UsageError("--best is for profiles: a trace does not tell how much memory a change takes")
         return traced.ask(options.source, options.names, options.json)
     question = parse_question(options.names) if options.names else None
+    wish = wish_of(options)
 
     subject = subject_of(options.source, script_arguments, options)
     from skyline.analysis.analyse import analyse
-    from skyline.report.build import encode, profile_report, whatif_report
+    from skyline.report.build import best_report, encode, profile_report, whatif_report
 
     analysis = analyse(subject.profile)
+    from skyline.ledger.ledger import Ledger, LedgerUnusable
+    from skyline.report.verification import with_ledger
+
     answer = whatif_report(analysis, question)
+    if wish is not None:
+        answer = replace(answer, best=best_report(analysis, wish))
+    try:
+        answer = with_ledger(answer, analysis, Ledger().entries())
+    except LedgerUnusable as error:
+        say(f"skyline: {error.message}", quiet=options.quiet)
     if options.json is not None:
         write_data(options.json, encode(answer) + b"\n")
     if options.json != "-":

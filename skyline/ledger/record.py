@@ -76,6 +76,19 @@ def track_record(entries: Iterable[Entry], whatif: str, machine: Machine) -> Tra
     )
 
 
+def track_records(entries: Sequence[Entry]) -> list[tuple[Machine, TrackRecord]]:
+    """The record of every what-if on every machine that the entries are about."""
+    found: list[tuple[Machine, TrackRecord]] = []
+    for entry in entries:
+        known = any(
+            record.whatif == entry.whatif and machine.same_as(entry.machine) for machine, record in found
+        )
+        record = None if known else track_record(entries, entry.whatif, entry.machine)
+        if record is not None:
+            found.append((entry.machine, record))
+    return found
+
+
 def correction(measured_over_predicted: Sequence[float]) -> Correction | None:
     """The factor between prediction and measurement, from four cases on.
 

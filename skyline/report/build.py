@@ -7,6 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from skyline.analysis.analyse import Analysis
+from skyline.analysis.best import Wish, best
 from skyline.analysis.estimate import estimate, rank
 from skyline.analysis.throughput import throughput_at
 from skyline.findings.base import Finding
@@ -18,6 +19,7 @@ from skyline.report.schema import (
     WHATIF_SCHEMA,
     BaselineReport,
     BatchSizeReport,
+    BestReport,
     KnobReport,
     LoopReport,
     MemoryReport,
@@ -89,6 +91,19 @@ def whatif_report(analysis: Analysis, question: Question | None = None) -> WhatI
     singly = tuple(estimate(analysis, part) for part in parts)
     combined = estimate(analysis, question) if len(parts) > 1 else None
     return WhatIfReport(WHATIF_SCHEMA, baseline, singly, combined)
+
+
+def best_report(analysis: Analysis, wish: Wish) -> BestReport:
+    """The best combination that keeps to a wish."""
+    found = best(analysis, wish)
+    return BestReport(
+        tuple(map(str, found.question.choices)),
+        found.estimate,
+        found.tried,
+        found.memory_bytes,
+        wish.semantics.value,
+        found.reason or None,
+    )
 
 
 def encode(report: object) -> bytes:

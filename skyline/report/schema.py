@@ -13,6 +13,7 @@ from skyline.analysis.curve import CurvePoint
 from skyline.analysis.lines import LineCost
 from skyline.findings.base import Finding
 from skyline.interval import Interval
+from skyline.ledger.record import TrackRecord
 from skyline.memory.peak import MemoryBreakdown
 from skyline.memory.timeline import MemoryPoint
 from skyline.simulate.critical_path import CriticalPath
@@ -25,6 +26,7 @@ from skyline.whatif.estimate import Estimate
 
 PROFILE_SCHEMA = "skyline.profile/1"
 WHATIF_SCHEMA = "skyline.whatif/1"
+VERIFY_SCHEMA = "skyline.verify/1"
 
 # What the analysis computes is reported as it is.
 LineReport = LineCost
@@ -32,6 +34,7 @@ CriticalPathReport = CriticalPath
 FindingReport = Finding
 CurvePointReport = CurvePoint
 EstimateReport = Estimate
+TrackRecordReport = TrackRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,22 @@ class BaselineReport:
 
 
 @dataclass(frozen=True, slots=True)
+class BestReport:
+    """The best combination that was found: ``choices`` as they are typed, null and a reason where there is none.
+
+    It is the best of ``tried`` combinations, each simulated as a whole, that need at most ``memory_bytes`` and change
+    training no more gravely than ``semantics``.
+    """
+
+    choices: tuple[str, ...]
+    estimate: EstimateReport | None
+    tried: int
+    memory_bytes: float
+    semantics: Literal["exact", "numerics", "convergence"]
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WhatIfReport:
     """``skyline.whatif/1``: every question asked, singly and together."""
 
@@ -150,3 +169,58 @@ class WhatIfReport:
     baseline: BaselineReport
     estimates: tuple[EstimateReport, ...]
     combined: EstimateReport | None
+    ledger: tuple[TrackRecordReport, ...] = ()
+    """How earlier predictions for these what-ifs did on this machine, where any were verified."""
+    best: BestReport | None = None
+    """Only where it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredReport:
+    """What a verification measured, times on the iteration time of the profile that the prediction started from.
+
+    ``ratio`` is the iteration with the change over that without, ``null`` the script over itself. ``baseline_ms`` is
+    the script as it ran this time, ``others_cores`` how many cores other programs kept busy. Peaks are null where the
+    script ended before its memory was recorded.
+    """
+
+    iteration_ms: Interval
+    ratio: Interval
+    speedup: Interval
+    """Samples per second over those without the change."""
+    throughput: Interval | None
+    null: Interval
+    rounds: int
+    baseline_ms: float
+    others_cores: float
+    baseline_peak_bytes: int | None
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """``skyline.verify/1``: a prediction against its measurement.
+
+    ``error`` is the share of the measured iteration time by which the prediction was too long (negative: too short),
+    ``held`` whether the predicted interval held the measurement. Where two scripts were compared without a
+    prediction, ``predicted``, ``error`` and ``held`` are null. ``valid`` is false where the measurement does not count;
+    ``reason`` says why and ``hint`` what to do next. ``entry`` is the id in the ledger, null where it is not kept.
+    """
+
+    schema: str
+    script: str
+    whatifs: tuple[str, ...]
+    baseline: BaselineReport | None
+    predicted: EstimateReport | None
+    measured: MeasuredReport
+    error: float | None
+    held: bool | None
+    null_ratio: float
+    valid: bool
+    reason: str | None
+    hint: str | None
+    notes: tuple[str, ...] = ()
+    diff: str = ""
+    entry: str | None = None
+    against: str = ""
+    """The other script, where two were compared."""

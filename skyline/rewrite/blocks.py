@@ -32,9 +32,11 @@ def suite_of(module: Module, statement: ast.stmt) -> list[ast.stmt]:
     """The statements of the block that a statement is in."""
     parent = module.parents[statement]
     if _is_elif(module, statement):
-        raise RewriteRefused("An `elif` is part of the `if` above it", file=module.path, line=statement.lineno)
+        raise RewriteRefused(
+            "An `elif` is part of the `if` above it", file=module.path, line=statement.lineno
+        )
     for name in ("body", "orelse", "finalbody"):
-        suite: list[ast.stmt] = getattr(parent, name, [])
+        suite: list[ast.stmt] | ast.expr = getattr(parent, name, [])  # the body of a lambda is an expression
         if isinstance(suite, list) and any(each is statement for each in suite):
             return suite
     raise RewriteRefused("The statement is in no block", file=module.path, line=statement.lineno)
@@ -48,6 +50,21 @@ def statement_of(module: Module, node: ast.AST) -> ast.stmt:
         if isinstance(around, ast.stmt):
             return around
     raise RewriteRefused("The expression is in no statement", file=module.path)
+
+
+def preceding(module: Module, statement: ast.stmt, within: ast.AST) -> list[ast.stmt]:
+    """The statements before one in its block and in those around it, as far as ``within``, in order."""
+    found: list[ast.stmt] = []
+    node: ast.AST = statement
+    while node is not within and not isinstance(node, ast.Module):
+        if isinstance(node, ast.stmt):
+            parent = module.parents[node]
+            for name in ("body", "orelse", "finalbody"):
+                suite: list[ast.stmt] | ast.expr = getattr(parent, name, [])
+                if isinstance(suite, list) and node in suite:
+                    found = [*suite[: suite.index(node)], *found]
+        node = module.parents[node]
+    return found
 
 
 def insert_before(module: Module, statement: ast.stmt, *lines: str) -> tuple[TextEdit, ...]:

@@ -63,7 +63,7 @@ def _imported(module: Module, package: str, whole: str, at: ast.AST) -> str:
         if looked_up is None:
             continue
         holder, bindings = looked_up
-        if not all(_is_sure(module, holder, binding, at) for binding in bindings):
+        if not any(_is_sure(module, holder, binding, at) for binding in bindings):
             continue
         meant = {_meaning(binding, name) for binding in bindings}
         if len(meant) != 1:
@@ -120,7 +120,7 @@ def _free(module: Module, name: str, package: str) -> str:
     taken |= {each.arg for each in module.nodes if isinstance(each, ast.arg)}
     for scope in {id(scope): scope for scope in module.scopes.values()}.values():
         taken |= scope.bindings.keys() | scope.outer_names
-    candidates = (name, f"{package}_{name}", f"_{name}", f"_{package}_{name}")
+    candidates = (name, f"_{name}") if name == package else (name, f"{package}_{name}", f"_{name}")
     fitting = (each for each in candidates if each not in taken)
     return next(fitting, None) or next(f"_{name}{n}" for n in range(2, 1000) if f"_{name}{n}" not in taken)
 

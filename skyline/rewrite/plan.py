@@ -66,9 +66,13 @@ def plan(analysis: Analysed, question: Question, read: ReadText) -> RewritePlan:
     asked += [(choice.name, choice.value) for choice in question.choices]
     order = {name: index for index, name in enumerate(entries())}
     refused: dict[int, Refused] = {}
+    done: set[str] = set()
     for index, (name, value) in sorted(enumerate(asked), key=lambda part: order.get(part[1][0], -1)):
         try:
+            if name in done:
+                raise RewriteRefused("It is asked for twice, with different values")
             context = _carried_out(context, _edits(context, analysis, name, value))
+            done.add(name)
         except SkylineError as error:
             hint = f" {error.hint}" if error.hint else ""
             snippet = error.snippet if isinstance(error, RewriteRefused) else ""

@@ -44,12 +44,15 @@ def entries() -> dict[str, Entry]:
     """All known rewrites by the name of the what-if that they carry out, in the order of being carried out."""
     found: dict[str, Entry] = {}
     modules = [
-        import_module(each.name) for each in pkgutil.iter_modules(catalogue.__path__, f"{catalogue.__name__}.")
+        import_module(each.name)
+        for each in pkgutil.iter_modules(catalogue.__path__, f"{catalogue.__name__}.")
     ]
     for module in (*modules, *(entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP))):
         if entry := Entry.of(module):
             found.setdefault(entry.name, entry)
-    return {entry.name: entry for entry in sorted(found.values(), key=lambda entry: (entry.order, entry.name))}
+    return {
+        entry.name: entry for entry in sorted(found.values(), key=lambda entry: (entry.order, entry.name))
+    }
 
 
 @cache

@@ -65,6 +65,11 @@ class Resolver:
         self._steps = 0
         return self._literals(node, frame, route)
 
+    def meant(self, node: ast.expr, frame: Frame, route: Route) -> list[Found]:
+        """Like ``follow``, with all the steps that a search may take: for the few places that a rewrite asks about."""
+        self._steps = self._all_steps = 0
+        return self.follow(node, frame, route)
+
     def _literals(self, node: ast.expr, frame: Frame, route: Route) -> list[Origin]:
         origins: list[Origin] = []
         for found in self.follow(node, frame, route):

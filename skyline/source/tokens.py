@@ -65,7 +65,9 @@ class Tokens:
     def ends_logical_line(self, offset: int) -> int:
         """Where the logical line of a place ends, before its newline and after its comment."""
         index = bisect_right(self._starts, offset)
-        newline = next((token for token in self.code[max(index - 1, 0) :] if token.kind == tokenize.NEWLINE), None)
+        newline = next(
+            (token for token in self.code[max(index - 1, 0) :] if token.kind == tokenize.NEWLINE), None
+        )
         return newline.start if newline else len(self.source.text)
 
     def in_string(self) -> frozenset[int]:

@@ -13,7 +13,7 @@ from skyline.source.text import SourceText
 
 Loop = ast.For | ast.AsyncFor | ast.While
 # Objects with a ``step`` that is not a training step.
-_OTHER_STEPPERS = {
+OTHER_STEPPERS = {
     "scheduler",
     "sched",
     "lr",
@@ -36,10 +36,15 @@ def find(text: SourceText, step_line: int | None = None) -> SourceSpan | None:
     then it is the loop around that line or, where the line's function has none, around a call of that function.
     Raises UsageError where the text is not Python.
     """
-    search = _Search(Module.of(text))
-    loop = search.around(step_line) if step_line is not None else None
-    loop = loop or search.best()
+    loop = loop_of(Module.of(text), step_line)
     return _header(text, loop) if loop is not None else None
+
+
+def loop_of(module: Module, step_line: int | None = None) -> Loop | None:
+    """The loop over batches in a file that is parsed already; see ``find``."""
+    search = _Search(module)
+    loop = search.around(step_line) if step_line is not None else None
+    return loop or search.best()
 
 
 class _Search:
@@ -110,7 +115,7 @@ class _Search:
                 return {_BACKWARD}
             if name in (_STEP, "optimizer_step"):
                 owner = set(words(ast.unparse(call.func.value)))
-                return set() if owner & _OTHER_STEPPERS and "optimizer" not in owner else {_STEP}
+                return set() if owner & OTHER_STEPPERS and "optimizer" not in owner else {_STEP}
         found: set[str] = set()
         for function in self.functions.get(name, []):
             found |= self.does(function, depth + 1)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 from typing import TypeVar
 
 from skyline.capture.events import Ready
@@ -54,6 +54,19 @@ class Measured:
     changed_peak_bytes: int | None
     restarts: int = 0
     """How often a run that came to its end had to be started again."""
+
+    @property
+    def base_ms(self) -> float:
+        """The script as it ran this time."""
+        return median(each.base_ms for each in self.rounds)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the person should know of the runs."""
+        if not self.restarts:
+            return ()
+        times = "once" if self.restarts == 1 else f"{self.restarts} times"
+        return (f"A run came to its end while it was measured and was started again, {times} in all.",)
 
 
 def measure(

@@ -15,8 +15,9 @@ from skyline.whatif.estimate import Estimate
 class Verification:
     """A prediction, the measurement of it, and the entry in the ledger that has both.
 
-    ``samples`` is how many times the samples of an iteration the change takes. ``ledger_problem`` says why the entry
-    is not kept, where it is not; ``notes`` what else the person should know.
+    ``samples`` is how many times the samples of an iteration the change takes. ``ledger_path`` is
+    where the entry is kept, empty where it is not, and ``ledger_problem`` why that failed; ``notes`` is what else the
+    person should know.
     """
 
     entry: Entry

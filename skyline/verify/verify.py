@@ -36,6 +36,7 @@ def verify(
     request: CaptureRequest | None = None,
     effort: Effort = _DEFAULT_EFFORT,
     ledger: Ledger | None = None,
+    keep: bool = True,
     progress: ProgressCallback,
     cancel: threading.Event | None = None,
     starter: Starter = start_fresh,
@@ -43,7 +44,7 @@ def verify(
     """Predict what the question asks, run the script with and without its change in turns, and compare.
 
     The prediction is in the ledger before anything runs. No file of the person's is touched: the change is made in
-    memory. ``request`` says how to run the script; by default as the profile was made.
+    memory. ``ledger`` is the person's own by default; without ``keep`` nothing is written. ``request`` says how to run the script; by default as the profile was made.
 
     Raises:
         UsageError: the question does not apply here, or a source is not what was profiled any more.
@@ -63,7 +64,7 @@ def verify(
     if not predicted.applicable:
         raise UsageError(f"There is nothing to verify: {predicted.reason}")
     changed = change(analysis, question, request.arguments)
-    kept = _Kept(ledger or Ledger(), _opened(analysis, question, predicted))
+    kept = _Kept((ledger or Ledger()) if keep else None, _opened(analysis, question, predicted))
     try:
         measured = measure(
             request, changed.over(request), effort, progress=progress, cancel=cancel, starter=starter
@@ -82,8 +83,8 @@ def verify(
         measured,
         changed.diff,
         _samples(profile, predicted),
-        _notes(measured),
-        str(kept.ledger.path),
+        measured.notes,
+        str(kept.ledger.path) if kept.ledger is not None and not kept.problem else "",
         kept.problem,
     )
 
@@ -102,14 +103,14 @@ def request_of(profile: Profile) -> CaptureRequest:
 class _Kept:
     """An entry and the ledger it is in; where the ledger cannot be used, the result is shown all the same."""
 
-    def __init__(self, ledger: Ledger, entry: Entry) -> None:
+    def __init__(self, ledger: Ledger | None, entry: Entry) -> None:
         self.ledger = ledger
         self.problem = ""
         self.put(entry)
 
     def put(self, entry: Entry) -> None:
         self.entry = replace(entry, changed=_now())
-        if self.problem:
+        if self.problem or self.ledger is None:
             return
         try:
             self.ledger.write(self.entry)
@@ -145,7 +146,7 @@ def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> Entr
             low_ms=predicted.iteration_ms.low,
             high_ms=predicted.iteration_ms.high,
             speedup=predicted.speedup,
-            baseline_peak_bytes=float(start.memory.total),
+            baseline_peak_bytes=float(start.peak.total),
             peak_bytes=predicted.peak_bytes.value,
             basis=predicted.basis,
             semantics=predicted.semantics,
@@ -170,7 +171,6 @@ def machine_of(profile: Profile) -> Machine:
 
 def _closed(entry: Entry, verdict: Verdict, measured: Measured) -> Entry:
     predicted, ratio = entry.predicted, verdict.ratio
-    times = sorted(each.base_ms for each in measured.rounds)
     return replace(
         entry,
         status=Status.MEASURED if verdict.valid else Status.DISCARDED,
@@ -183,7 +183,7 @@ def _closed(entry: Entry, verdict: Verdict, measured: Measured) -> Entry:
             null_low=verdict.null.low,
             null_high=verdict.null.high,
             rounds=len(measured.rounds),
-            baseline_ms=times[len(times) // 2],
+            baseline_ms=measured.base_ms,
             others_cores=verdict.others_cores,
             baseline_peak_bytes=measured.base_peak_bytes,
             peak_bytes=measured.changed_peak_bytes,
@@ -217,13 +217,6 @@ def _samples(profile: Profile, predicted: Estimate) -> float:
     if not profile.batch_size or not predicted.batch_size:
         return 1.0
     return predicted.batch_size / profile.batch_size
-
-
-def _notes(measured: Measured) -> tuple[str, ...]:
-    if not measured.restarts:
-        return ()
-    times = f"{measured.restarts} time{'s' if measured.restarts > 1 else ''}"
-    return (f"The script came to its end while it was measured, and was started again {times}.",)
 
 
 def _why(error: BaseException) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
+from skyline.memory.capacity import usable_bytes
+from skyline.memory.fit import Fit, fit
 from skyline.whatif.base import Basis, Grain, Scenario, Semantics, Subject, WhatIf
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named
@@ -84,6 +86,9 @@ def compose(subject: Subject, choices: Sequence[Choice]) -> Composition:
         if scenario.reason:
             reasons.append(scenario.reason)
             scenario = replace(scenario, reason="")
+    scenario = _fitted(subject, scenario)
+    if scenario.reason:
+        reasons.append(scenario.reason)
     return Composition(
         scenario,
         start,
@@ -91,6 +96,21 @@ def compose(subject: Subject, choices: Sequence[Choice]) -> Composition:
         tuple((whatif.name, value) for whatif, value in made),
         "; ".join(reasons),
     )
+
+
+def _fitted(subject: Subject, scenario: Scenario) -> Scenario:
+    """With the verdict whether all of it together fits into memory, where the changes touch that."""
+    profile = subject.profile
+    if profile is None or scenario.memory is None or not scenario.memory_changed:
+        return scenario
+    verdict = fit(scenario.memory.peak_bytes, usable_bytes(profile))
+    if verdict is Fit.TOO_LARGE:
+        size = scenario.batch_size
+        what = f"batch size {size}" if size != profile.batch_size else "it"
+        return replace(scenario, reason=f"{what} does not fit into memory")
+    if verdict is Fit.UNSURE:
+        return replace(scenario, assumptions=(*scenario.assumptions, "it may not fit into memory"))
+    return scenario
 
 
 def _excluded(whatif: WhatIf, made: Sequence[WhatIf]) -> str:

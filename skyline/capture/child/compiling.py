@@ -8,18 +8,26 @@ import sys
 import torch
 
 
+_OPTIONS = ("mode", "backend", "fullgraph", "dynamic")
+
+
 def install(on_compile):
-    """Call ``on_compile(result)`` with whatever torch.compile gives, from now on."""
+    """Call ``on_compile(result, options)`` with whatever torch.compile gives and was given, from now on."""
     original = torch.compile
 
     @functools.wraps(original)
     def compiles(*args, **kwargs):
         result = original(*args, **kwargs)
         _keep_out()
-        on_compile(result)
+        on_compile(result, {name: _plain(kwargs.get(name)) for name in _OPTIONS})
         return result
 
     torch.compile = compiles
+
+
+def _plain(value):
+    """What was given as it can be told: a backend may be a function."""
+    return value if value is None or isinstance(value, (bool, str)) else getattr(value, "__name__", "given")
 
 
 def _keep_out():

@@ -86,6 +86,7 @@ def _loader(seen):
         "pin_memory": bool(getattr(loader, "pin_memory", False)),
         "persistent_workers": bool(getattr(loader, "persistent_workers", False)),
         "created_line": seen.created,
+        "prefetch_factor": getattr(loader, "prefetch_factor", None),
     }
 
 

@@ -19,14 +19,14 @@ def module_facts(named, seen, births):
     """
     trains = {}
     rows = []
-    named = list(named)
-    shared = {path for path, count in Counter(path for path, _ in named).items() if count > 1}
     for path, module in named:
         root = path.partition(".")[0]
         if path == root:
             trains[root] = any(parameter.requires_grad for parameter in module.parameters())
         if trains.get(root):
             rows.append((path, module))
+    # Two models of one class have the same paths, and what is kept was counted by path.
+    shared = {path for path, count in Counter(path for path, _ in rows).items() if count > 1}
     told = rows
     if len(rows) > MOST:
         sizes = {id(module): _own_bytes(module) + seen.kept.get(path, 0) for path, module in rows}

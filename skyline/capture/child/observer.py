@@ -15,6 +15,7 @@ from torch.optim.optimizer import (
 from torch.utils.data import dataloader as loading
 
 from . import compiling, user_code
+from .births import Births
 from .hand_written import HandWrittenUpdates
 from .part_clock import PartClock
 from .styles import Styles
@@ -56,11 +57,14 @@ class Observer:
 
     def __init__(self, on_boundary):
         self.styles = Styles()
+        self.births = Births()
         self.hand_written = HandWrittenUpdates()
         self.optimizers = {}
         self.loaders = {}
         self.backward_calls = 0
         self.leading = []
+        self.compiled = []
+        self.evaluated = {}
         self._clock = PartClock()
         self._on_boundary = on_boundary
         self._anchor = None
@@ -74,6 +78,7 @@ class Observer:
 
     def install(self):
         """Put the hooks in place; the script runs afterwards."""
+        self.births.install()
         self._wrap_construction(Optimizer, self._optimizer_created)
         self._wrap_construction(loading.DataLoader, self._loader_created)
         register_optimizer_step_pre_hook(self._before_step)
@@ -86,7 +91,7 @@ class Observer:
         iterator = loading._BaseDataLoaderIter
         iterator.__next__ = self._wrap_next(iterator.__next__)
         iterator.next = iterator.__next__
-        compiling.install(self._compiled)
+        compiling.install(self._compile_called)
         self._module_hook = torch.nn.modules.module.register_module_forward_pre_hook(self._module_called)
 
     def fix_anchor(self):
@@ -136,9 +141,13 @@ class Observer:
         self._module_hook = None
         self._compiled_hooks.clear()
 
-    def _compiled(self, result):
+    def _compile_called(self, result, options):
         """Compiled code would contain a hook on all modules, and be compiled again when that goes."""
         self.styles.add("torch.compile")
+        line = user_code.innermost_line()
+        fact = {"name": "compile", "per_iteration": 0.0, "line": line, "options": options}
+        if fact not in self.compiled and len(self.compiled) < _MOST_SIZES:
+            self.compiled.append(fact)
         if not self._warming:
             return
         if self._module_hook is not None:
@@ -283,7 +292,9 @@ class Observer:
 
     def _module_called(self, module, args):
         self.styles.see_module(module)
-        if self._await_root and module.training:
+        if not module.training:
+            self.evaluated.setdefault(id(module), torch.is_inference_mode_enabled())
+        elif self._await_root:
             self._await_root = False
             self._see_leading(args)
 

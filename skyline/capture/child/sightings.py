@@ -7,6 +7,8 @@ import os
 READS = ("item", "tolist", "cpu", "numpy", "print", "float", "int", "bool", "format", "read")
 """Calls that need the numbers of a tensor, by the names that they are told under."""
 
+CHECKPOINT_FILE = "torch/utils/checkpoint.py"
+
 
 class Call:
     """One call of something that a what-if may be about. ``line`` is the number of a line of the person's.
@@ -94,12 +96,7 @@ class Sightings:
 def runs_under_checkpoint(frame):
     """Whether ``torch.utils.checkpoint`` is among the callers of a frame."""
     while frame is not None:
-        if is_checkpoint_file(frame.f_code.co_filename):
+        if frame.f_code.co_filename.replace(os.sep, "/").endswith(CHECKPOINT_FILE):
             return True
         frame = frame.f_back
     return False
-
-
-def is_checkpoint_file(path):
-    """Whether a source file is that of ``torch.utils.checkpoint``, be it with a part of its path stripped."""
-    return path.replace(os.sep, "/").endswith("torch/utils/checkpoint.py")

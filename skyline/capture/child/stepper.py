@@ -14,6 +14,8 @@ from .evaluation import EvaluationReplay
 from .observer import Observer
 from .recording import device_memory, memory
 from .recording.line_marker import LineMarker
+from .recording.module_names import named_modules
+from .recorded_facts import recorded_facts
 from .recording.recordings import ProfilerFailed, Recordings
 from .warm_up import WarmUp
 
@@ -165,6 +167,9 @@ class Stepper:
             if recordings.wants_memory:
                 live = memory.live_tensors(self._device(), self._optimizers())
                 recordings.note_memory(live, device_memory.device_memory(self._device()))
+            if recordings.wants_facts:
+                seen = recordings.sightings
+                recordings.note_facts(recorded_facts(self.observer, self._device(), seen, named_modules()))
             if not has_more:
                 self._write(recordings)
         if has_more:
@@ -239,7 +244,12 @@ class Stepper:
             self._mode = self._recording
             self._record_path = command["path"]
             self._recordings = Recordings(
-                self._device(), self._line_marker, command["full"], command["iterations"], command["stacks"]
+                self._device(),
+                self._line_marker,
+                command["full"],
+                command["iterations"],
+                command["stacks"],
+                self.observer.evaluated,
             )
             self._recordings.start()
 

@@ -19,10 +19,14 @@ _MOST_FRAMES = 200
 
 
 class Styles:
-    """Collects style names while the script warms up; each is named once, in the order seen."""
+    """Collects style names while the script warms up; each is named once, in the order seen.
+
+    ``autocast`` is the number format of autocast around modules in training, empty without it, None if none ran.
+    """
 
     def __init__(self):
         self._names = {}
+        self.autocast = None
 
     def add(self, name):
         """The script trains in this way."""
@@ -48,7 +52,11 @@ class Styles:
             self.add(name)
         precision = _autocast_dtype()
         if precision is not None:
-            self.add(f"automatic mixed precision ({str(precision).replace('torch.', '')})")
+            named = str(precision).replace("torch.", "")
+            self.add(f"automatic mixed precision ({named})")
+            self.autocast = named if module.training else self.autocast
+        elif module.training:
+            self.autocast = self.autocast or ""
 
     def names(self):
         """All that was recognised until now."""

@@ -11,6 +11,7 @@ from rich.console import Console
 from skyline.report.basis import prediction_basis
 from skyline.report.place import shown_from
 from skyline.report.schema import ProfileReport, WhatIfReport
+from skyline.report.text.best import render_best
 from skyline.report.text.curve import render_curve
 from skyline.report.text.effects import render_effects
 from skyline.report.text.findings import render_findings
@@ -94,4 +95,7 @@ def render_whatifs(
     if subject:
         page.blank()
     render_estimates(report, page, script=script, detail=detail)
+    if report.best is not None:
+        page.blank()
+        render_best(report.best, report.baseline, page, script=script)
     page.blank()

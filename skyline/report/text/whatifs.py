@@ -6,6 +6,7 @@ from rich.text import Text
 
 from skyline import units
 from skyline.report.schema import BaselineReport, EstimateReport, WhatIfReport
+from skyline.report.text.ledger import render_records
 from skyline.report.text.page import GUTTER, Column, Page, column_width
 
 _SEMANTICS = {
@@ -15,6 +16,8 @@ _SEMANTICS = {
 }
 _SAME = 1e-4
 """Share of the peak below which a change of memory is none."""
+_REASONS_SHOWN = 4
+"""Of what-ifs that do not apply; of more only the names are told."""
 _STYLES = {"exact": "green", "numerics": "yellow", "convergence": "yellow"}
 
 
@@ -48,13 +51,19 @@ def render_estimates(
                 report.combined, tuple(choice_name(estimate) for estimate in applicable), script, page
             )
         page.blank()
-    for estimate in refused:
-        page.paragraph(
-            f"{choice_name(estimate)}: {estimate.reason or 'does not apply'}", bullet="!", style="dim"
-        )
+    if detail or len(refused) <= _REASONS_SHOWN:
+        for estimate in refused:
+            page.paragraph(
+                f"{choice_name(estimate)}: {estimate.reason or 'does not apply'}", bullet="!", style="dim"
+            )
+    else:
+        names = ", ".join(estimate.name for estimate in refused)
+        page.paragraph(f"do not apply here: {names}", bullet="!", style="dim")
+        page.paragraph(f"why not: skyline whatif {script} NAME", indent=3, style="dim")
     present = {estimate.semantics for estimate in applicable}
     if present:
         page.paragraph(" · ".join(text for name, text in _SEMANTICS.items() if name in present), style="dim")
+    render_records(report, page)
 
 
 def _render_table(estimates: list[EstimateReport], report: WhatIfReport, page: Page) -> None:

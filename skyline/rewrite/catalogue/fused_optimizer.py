@@ -7,7 +7,7 @@ import ast
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.keyword import add_keyword, keyword_of, replace_keyword, replace_value
-from skyline.source.calls import calls_at, torch_optimizer
+from skyline.rewrite.sites.optimizer import optimizer_calls
 from skyline.source.edit import TextEdit
 from skyline.source.knob import KnobKind
 from skyline.source.mapping import holds
@@ -30,43 +30,12 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     return tuple(edits)
 
 
-def _constructors(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
-    facts = [
-        fact for fact in context.profile.optimizers if fact.name in _FUSED and not fact.options.get("fused")
-    ]
-    if context.profile.optimizers and not facts:
+def _constructors(context: RewriteContext) -> tuple[tuple[Module, ast.Call], ...]:
+    found = optimizer_calls(context, _FUSED, lambda fact: not fact.options.get("fused"))
+    if not found:
         names = ", ".join(sorted({fact.name for fact in context.profile.optimizers}))
         raise RewriteRefused(f"{names} has no fused form, or uses it already", file=context.profile.script)
-    found: dict[tuple[str, int, int], tuple[Module, ast.Call]] = {}
-    for fact in facts:
-        if fact.created_line is None:
-            module, call = _only_constructor(context, fact.name)
-        else:
-            module, line = context.place(fact.created_line)
-            calls = calls_at(
-                module, line, lambda callee, module=module: bool(torch_optimizer(module, callee))
-            )
-            calls = [each for each in calls if torch_optimizer(module, each.func) == fact.name]
-            if len(calls) != 1:
-                what = "does not construct" if not calls else "constructs more than one"
-                message = f"Line {line} {what} torch.optim.{fact.name} by name"
-                raise RewriteRefused(message, file=module.path, line=line)
-            call = calls[0]
-        found[module.path, call.lineno, call.col_offset] = (module, call)
-    return list(found.values()) if facts else [_only_constructor(context, None)]
-
-
-def _only_constructor(context: RewriteContext, name: str | None) -> tuple[Module, ast.Call]:
-    calls = [
-        (module, node)
-        for module, node in context.resolver.program.nodes()
-        if isinstance(node, ast.Call) and torch_optimizer(module, node.func) in ((name,) if name else _FUSED)
-    ]
-    if len(calls) != 1:
-        wanted = f"torch.optim.{name}" if name else f"one of torch.optim's {', '.join(_FUSED)}"
-        count = "No call constructs" if not calls else "More than one call constructs"
-        raise RewriteRefused(f"{count} {wanted} by name", file=context.profile.script)
-    return calls[0]
+    return found
 
 
 def _fused(context: RewriteContext, module: Module, call: ast.Call) -> tuple[TextEdit, ...]:

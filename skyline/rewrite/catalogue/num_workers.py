@@ -7,10 +7,9 @@ import ast
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.keyword import add_keyword, keyword_of, replace_value
+from skyline.rewrite.sites.loader import training_loader
 from skyline.source.arguments import passed
 from skyline.source.batch_names import words
-from skyline.source.batch_uses import is_loader, loader_calls, purpose
-from skyline.source.calls import calls_at
 from skyline.source.command_line import argument_in_force
 from skyline.source.edit import TextEdit
 from skyline.source.knob import KnobKind
@@ -31,7 +30,7 @@ _WORKERS_ONLY = ("prefetch_factor", "persistent_workers", "multiprocessing_conte
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     """``num_workers=N`` in the call that made the loader, or at the literal that the call takes it from."""
     workers = _workers(value)
-    module, call = _loader(context)
+    module, call = training_loader(context)
     _guard(context, module, call, workers)
     frame = Frame(module, module.scope(call))
     given = passed(call, NAME, _POSITION)
@@ -63,28 +62,6 @@ def _workers(value: str) -> int:
             f"{value!r} is not a number of workers", hint="Give a whole number: num_workers=2."
         )
     return workers
-
-
-def _loader(context: RewriteContext) -> tuple[Module, ast.Call]:
-    """The call that made the loader which delivered the batches, or the only one that serves training."""
-    delivered = sorted(context.profile.loaders, key=lambda loader: -loader.fetches_per_iteration)
-    place = next((loader.created_line for loader in delivered if loader.created_line is not None), None)
-    if place is not None:
-        module, line = context.place(place)
-        calls = calls_at(module, line, is_loader)
-        if len(calls) == 1:
-            return module, calls[0]
-        found = "no DataLoader(…) call" if not calls else "more than one DataLoader(…) call"
-        raise RewriteRefused(f"Line {line} holds {found}", file=place.file, line=line)
-    calls = [pair for pair in loader_calls(context.resolver.program) if is_loader(pair[1].func)]
-    training = [pair for pair in calls if purpose(*pair) is False]
-    chosen = training or [pair for pair in calls if purpose(*pair) is None]
-    if len(chosen) != 1:
-        reason = (
-            "There is no DataLoader(…) call" if not chosen else "Several DataLoaders may be the training's"
-        )
-        raise RewriteRefused(reason, file=context.profile.script)
-    return chosen[0]
 
 
 def _guard(context: RewriteContext, module: Module, call: ast.Call, workers: int) -> None:

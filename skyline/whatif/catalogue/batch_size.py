@@ -79,12 +79,6 @@ class BatchSize:
         extrapolated = curve.extrapolated(size)
         predicted = baseline.profile.prediction is not None
         assumptions = [_how_known(curve.measured(size), extrapolated, predicted=predicted)]
-        reason = ""
-        verdict = fit(peak, usable_bytes(baseline.profile))
-        if verdict is Fit.TOO_LARGE:
-            reason = f"batch size {size} does not fit into memory"
-        elif verdict is Fit.UNSURE:
-            assumptions.append("it may not fit into memory")
         below_ms, above_ms = _unsure_ms(baseline, ratio)
         changed = scenario.changed(
             scaled,
@@ -93,7 +87,7 @@ class BatchSize:
             assumptions=tuple(assumptions),
             memory=lambda memory: memory.to_peak(peak),
         )
-        return replace(changed, batch_size=size, extrapolated=extrapolated, reason=reason)
+        return replace(changed, batch_size=size, extrapolated=extrapolated)
 
 
 def shown_sizes(baseline: Baseline) -> tuple[int, ...]:

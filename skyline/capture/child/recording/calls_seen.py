@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..sightings import Sightings, is_checkpoint_file
+from ..sightings import READS, Sightings
 from .tree_nodes import text_of
 
 _IN_C = re.compile(r"<built-in (?:function|method) (\w+)(?: of (\w+) object)?")
@@ -20,6 +20,9 @@ _OF_TENSORS = {
     "__index__": "int",
     "__bool__": "bool",
 }
+_THROUGH = "through"
+"""Of a function that only passes a call on."""
+
 _IN_PYTHON = {
     ("torch/optim/optimizer.py", "zero_grad"): "zero_grad",
     ("torch/nn/modules/module.py", "zero_grad"): "zero_grad",
@@ -29,12 +32,13 @@ _IN_PYTHON = {
     ("torch/_tensor.py", "__repr__"): "format",
     ("torch/utils/checkpoint.py", "checkpoint"): "checkpoint",
     ("torch/utils/checkpoint.py", "checkpoint_sequential"): "checkpoint",
+    ("torch/nn/utils/clip_grad.py", "_no_grad_wrapper"): _THROUGH,
     ("torch/nn/utils/clip_grad.py", "clip_grad_norm_"): "clip_grad_norm_",
     ("torch/cuda/graphs.py", "replay"): "cuda graph",
 }
-_ZEROES = frozenset(("aten::zero_", "aten::_foreach_zero_", "aten::zeros_like"))
+_ZEROES = frozenset(("aten::zero_", "aten::_foreach_zero_"))
 _READS_NUMBER = frozenset(("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"))
-_MOVES = {"to": 3, "cuda": 3, "cpu": 3}
+_MOVES = frozenset(("to", "cuda", "cpu"))
 
 _ELSEWHERE = False
 """In the place of a call: a library's own code is under way, and what it calls in turn is its own affair."""
@@ -77,6 +81,8 @@ class CallsSeen:
         if fields.module is not None:
             return _ELSEWHERE
         name = self._name_of(fields.callsite)
+        if name == _THROUGH:
+            return None
         if name is None:
             return None if context.function is None else _ELSEWHERE
         return self.sightings.add(name, context.line) if name else _ELSEWHERE
@@ -94,10 +100,10 @@ class CallsSeen:
             self._known[key] = next(known, "" if keeps_out else None)
         return self._known[key]
 
-    def module_called(self, fields, context, is_direct):
-        """A module is called; ``is_direct``: by the person's own code."""
+    def module_called(self, fields, context):
+        """A module is called, by the person's own code where the context is still that of plumbing."""
         if context.phase == "forward":
-            line = context.line if is_direct else -1
+            line = context.line if context.asked is None else -1
             self.sightings.module_called(fields.module.self_ptr, line, context.checkpointed)
 
     def root_called(self, fields, context):
@@ -119,12 +125,13 @@ class CallsSeen:
                 _moved(call, node)
 
     def _read(self, call, fields, context):
-        if call and call.name != "zero_grad":
+        if call and call.name in READS:
             call.options.setdefault("device", _device(fields))
             call.options["reads"] = True
-        else:
+        elif context.phase != "optimizer":
+            # What an optimizer counts in tensors is its own affair.
             read = self.sightings.add("read", context.line, device=_device(fields))
-            if call is _ELSEWHERE and context.function is not None:
+            if context.function is not None:
                 read.options["via"] = context.function
 
     def finish(self, trained, evaluated, places, iterations):
@@ -175,14 +182,10 @@ def _moved(call, node):
         call.name = ""
         return
     call.options["non_blocking"] = given[len(given) - 3] is True
+    call.options["device"] = _device(node.extra_fields)
     call.options["copies"] = any(child.name == "aten::_to_copy" for child in node.children)
 
 
 def _device(fields):
     tensor = next((value for value in fields.inputs if hasattr(value, "device")), None)
     return None if tensor is None else tensor.device.type
-
-
-def is_checkpoint(fields):
-    """Whether a Python call runs what it is given under ``torch.utils.checkpoint``."""
-    return is_checkpoint_file(fields.callsite.file_name)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 
 class Context:
-    """The line, phase, module and library function on whose behalf work is done."""
+    """The line, phase, module and library function on whose behalf work is done.
+
+    ``asked`` is the call of interest that the person's code made (see ``CallsSeen.entered``).
+    """
 
     __slots__ = (
+        "asked",
         "call_line",
+        "checkpointed",
         "function",
         "in_loop_frame",
         "kind",
@@ -23,7 +28,8 @@ class Context:
         self.phase = "other"
         self.kind = self.function = self.step = None
         self.root_call = 0
-        self.in_loop_frame = False
+        self.in_loop_frame = self.checkpointed = False
+        self.asked = None
 
     def copy(self):
         """A context to change for the calls below."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 
+from ..sightings import CHECKPOINT_FILE
+from .calls_seen import CallsSeen
 from .context import Cause, Context, Step
 from .guests import BACKWARD_PREFIX, seat_guests
 from .line_samples import WORTH_SPLITTING_NS
 from .operator_lines import is_mark, is_operator
+from .kept import kept_bytes
 from .phases import settle_phases
 from .places import Places
 from .recording_cost import CALL_US, FULL_OPERATOR_US, OPERATOR_US
-from .rows import clipped, coalesced
+from .rows import clipped, coalesced, iterations_between
 from .shapes import Shapes, operator_flops
-from .tree_nodes import is_closure, is_user_span, named, reads_clock, start_ns, text_of
+from .tree_nodes import has_python_call, is_closure, is_user_span, named, reads_clock, start_ns, text_of
 
 _STEP_PREFIX = "Optimizer.step#"
 _DEEPEST = 20_000
@@ -36,30 +38,21 @@ class EventTree:
         self._samples = samples
         self._operator_lines = operator_lines
         self._full = full
+        self._calls = CallsSeen() if full else None
         self._operator_cost_us = FULL_OPERATOR_US if full else OPERATOR_US
         self._roots = roots
         marks = sorted(named(roots, boundary), key=lambda node: node.start_time_ns)
         self._main_thread = marks[0].start_tid
         self._origin_ns = marks[0].end_time_ns
-        self.iterations = [
-            {
-                "index": index,
-                "start_us": self.microseconds(before.end_time_ns),
-                "end_us": self.microseconds(after.start_time_ns),
-            }
-            for index, (before, after) in enumerate(itertools.pairwise(marks))
-        ]
+        self.iterations = iterations_between(marks, self.microseconds)
         self._places = None
         self._shapes = Shapes()
         self._records = []
         self._allocations = []
         self._causes = {}
-        self._last_cause = None
+        self._last_cause = self._loop = self._open = None
         self._root_calls = 0
-        self._device_kind = "cpu"
-        self._loop = None
-        self._lane = "cpu:main"
-        self._open = None
+        self._device_kind, self._lane = "cpu", "cpu:main"
         self._guests = {}
 
     def microseconds(self, time_ns):
@@ -112,6 +105,14 @@ class EventTree:
             ],
         }
 
+    def sightings(self, evaluated):
+        """What calls there were, after ``trace`` of a full recording (see ``CallsSeen.finish``)."""
+        trained = {record["root_call"] for record in self._records if record["grad"]}
+        seen = self._calls.finish(trained, evaluated, self._places, len(self.iterations))
+        last = [row for row in self._allocations if row["time_us"] >= self.iterations[-1]["start_us"]]
+        seen.kept = kept_bytes(last, self._records, self._places.modules)
+        return seen
+
     # Walking.
 
     def _visit(self, node, context):
@@ -145,6 +146,10 @@ class EventTree:
             self._enter_function(fields, context, is_own=own_line is not None)
         elif context.function is None and node.end_time_ns - node.start_time_ns >= _WORTH_NAMING_NS:
             context.function = self._places.built_in(node.name)
+        if own_line is not None:
+            context.asked = None
+        elif context.asked is None and self._calls is not None:
+            context.asked = self._calls.entered(node, fields, is_python, context)
         self._visit_children(node, context, own_line)
 
     def _enter_function(self, fields, context, is_own):
@@ -160,6 +165,12 @@ class EventTree:
             if context.phase in ("other", "optimizer"):
                 self._root_calls += 1
                 context.phase, context.root_call = "forward", self._root_calls
+                if self._calls is not None:
+                    self._calls.root_called(fields, context)
+            if self._calls is not None:
+                self._calls.module_called(fields, context)
+        elif file.endswith(CHECKPOINT_FILE):
+            context.checkpointed = True
         elif file.endswith("torch/utils/data/dataloader.py") and function == "__next__":
             context.phase, context.kind = "data", "data"
         elif file.endswith("torch/autograd/__init__.py") and function in ("backward", "grad"):
@@ -254,6 +265,9 @@ class EventTree:
             return {}
         return self._operator_lines.tell_call(frame, children, self._iteration_of, self._places)
 
+    def _is_own(self, path):
+        return self._places.user_path(path) is not None
+
     def _iteration_of(self, node):
         return self.iteration_at(self.microseconds(node.start_time_ns))
 
@@ -272,8 +286,10 @@ class EventTree:
         if name.startswith(BACKWARD_PREFIX):
             name = name[len(BACKWARD_PREFIX) :]
             context = self._backward_context(node, fields, context)
+        if self._calls is not None:
+            self._calls.operator(name, node, context)
         made = len(self._records)
-        if self._runs_own_code(node):
+        if has_python_call(node, self._is_own):  # hooks, autograd functions, kernels
             self._visit_between(node, name, context)
         else:
             self._visit_whole(node, name, context)
@@ -305,18 +321,6 @@ class EventTree:
             cause.onto(context)
         return context
 
-    def _runs_own_code(self, node):
-        """Whether Python code of the person's runs inside an operator: hooks, autograd functions, kernels."""
-        waiting = list(node.children)
-        while waiting:
-            child = waiting.pop()
-            fields = child.extra_fields
-            is_call = type(fields).__name__ == "_ExtraFields_PyCall"
-            if is_call and self._places.user_path(fields.callsite.file_name) is not None:
-                return True
-            waiting.extend(child.children)
-        return False
-
     def _visit_between(self, node, name, context):
         """An operator in which the person's own code runs: that has its own lines, the rest is the operator's."""
         cursor = node.start_time_ns
@@ -347,13 +351,7 @@ class EventTree:
             record["whole"] = True
             if self._full:
                 record["flops"] = operator_flops(node)
-                record["shape"] = self._shape(node)
-
-    def _shape(self, node):
-        shown = node
-        if node.name.startswith(BACKWARD_PREFIX):
-            shown = next((child for child in node.children if hasattr(child.extra_fields, "inputs")), node)
-        return self._shapes.number(shown)
+                record["shape"] = self._shapes.number_of_shown(node)
 
     def _absorb(self, node, context):
         """Allocations below an operator are taken in; its runtime calls, and how many operators it calls."""
@@ -495,5 +493,6 @@ class EventTree:
                     "address": fields.ptr or 0,
                     "phase": context.phase,
                     "line": context.line,
+                    "module": context.module,
                 }
             )

@@ -7,12 +7,21 @@ import gc
 import torch
 
 
-def module_names():
-    """Paths of all modules by their address: ``{id: "ResNet.layer1.conv"}``; roots are named by their class."""
+def named_modules():
+    """Pairs of a path and a module, ``"ResNet.layer1.conv"``, root by root; roots are named by their class."""
     modules = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.nn.Module)]
     children = {id(child) for module in modules for child in module.children()}
+    return [
+        pair
+        for root in modules
+        if id(root) not in children
+        for pair in root.named_modules(prefix=type(root).__name__)
+    ]
+
+
+def module_names():
+    """Paths of all modules by their address; the first one of a module that is in several places."""
     names = {}
-    for root in (module for module in modules if id(module) not in children):
-        for name, module in root.named_modules(prefix=type(root).__name__):
-            names.setdefault(id(module), name)
+    for path, module in named_modules():
+        names.setdefault(id(module), path)
     return names

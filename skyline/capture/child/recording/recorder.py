@@ -35,6 +35,7 @@ class Recorder:
         self._profiler = None
         self._began_bytes = 0
         self._marks = 0
+        self.sightings = None
         self.remaining = iterations
 
     @property
@@ -93,8 +94,10 @@ class Recorder:
         self._profiler.stop()
         _end_spans()
 
-    def read(self, loop, module_names):
+    def read(self, loop, module_names, evaluated=None):
         """The recording as a dictionary in the shape of ``skyline.trace.Trace``, after ``stop``.
+
+        A full one also has ``sightings`` then, for which ``evaluated`` tells of modules in evaluation mode.
 
         Nothing of the profiler's is left behind. Freeing what it recorded after another has begun to record
         destroys the heap, and the profiler refers to itself: it would wait for the next garbage collection.
@@ -103,7 +106,7 @@ class Recorder:
         # The millions of objects made here are no garbage: looking for it in them would take most of the time.
         gc.disable()
         try:
-            return self._read(loop, module_names)
+            return self._read(loop, module_names, evaluated or {})
         finally:
             self._profiler.profiler = self._profiler = None
             # What was made here is young.
@@ -111,13 +114,15 @@ class Recorder:
             if collects:
                 gc.enable()
 
-    def _read(self, loop, module_names):
+    def _read(self, loop, module_names, evaluated):
         # Kept to the end: the nodes of its tree point into it.
         results = self._profiler.profiler.kineto_results
         tree = EventTree(
             results.experimental_event_tree(), BOUNDARY, self._samples, self._operator_lines, self._full
         )
         trace = tree.trace(loop, module_names, self._device_kind)
+        if self._full:
+            self.sightings = tree.sightings(evaluated)
         if self._device_kind == "cuda":
             trace["records"] += gpu_records(results.events(), trace["records"], tree)
         return trace

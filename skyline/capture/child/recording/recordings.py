@@ -31,15 +31,18 @@ class Recordings:
     Shapes, allocations and the line of every operator cost the script time, up to as much again as it takes.
     They are the same in each iteration, as good as always. ``full`` and ``iterations`` are how many to record
     in full and lightly; of the latter none follow without ``with_stacks``, where only memory is asked for.
+    ``evaluated`` tells of modules by their address that ran in evaluation mode, whether in inference mode.
     """
 
-    def __init__(self, device_kind, marker, full, iterations, with_stacks=True):
+    def __init__(self, device_kind, marker, full, iterations, with_stacks=True, evaluated=None):
         self._device_kind = device_kind
         self._marker = marker if with_stacks else None
         self._whole = full
         self._iterations = iterations
         self._lines = OperatorLines() if with_stacks else None
+        self._evaluated = evaluated or {}
         self._names = {}
+        self.sightings = None
         self._full = None
         self._light = None
         self._stopped = 0.0
@@ -56,6 +59,11 @@ class Recordings:
     def wants_memory(self):
         """Whether ``note_memory`` is to be called before the script goes on."""
         return self._full is not None and "memory" not in self._full
+
+    @property
+    def wants_facts(self):
+        """Whether ``note_facts`` is to be called before the script goes on."""
+        return self.sightings is not None and "settings" not in self._full
 
     def start(self):
         """Begin with the next iteration."""
@@ -86,13 +94,14 @@ class Recordings:
                 raise failure
             if self._lines is not None and not self._names:
                 self._names = module_names()
-            trace = recorder.read(loop, self._names)
+            trace = recorder.read(loop, self._names, self._evaluated)
         except Exception as error:
             return self._goes_on_after(error)
         if self._full is not None:
             self._light = trace
             return False
         self._full = {"trace": trace}
+        self.sightings = recorder.sightings if self._lines is not None else None
         if self._lines is None:
             return False
         reading_s = (_cpu_clock() - self._stopped) / len(trace["iterations"])
@@ -127,6 +136,10 @@ class Recordings:
             self.stop()
             self.read(loop)
 
+    def note_facts(self, told):
+        """What the run told of its settings, modules and calls, as the full recording ends."""
+        self._full.update(told)
+
     def note_memory(self, live, on_device):
         """What is alive as the full recording ends, by owner, and what the device's memory holds."""
         peak_bytes = memory.peak(live, self._full["trace"]["allocations"])
@@ -146,6 +159,8 @@ class Recordings:
             result["trace"] = trace = self._light
         for record in trace["records"]:
             record.pop("whole", None)
+        for allocation in trace["allocations"]:
+            allocation.pop("module", None)
         marks = trace["iterations"]
         return dict(result, recorded_ms=[(mark["end_us"] - mark["start_us"]) / 1e3 for mark in marks])
 

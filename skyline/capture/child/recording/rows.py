@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+
 _SAME = ("name", "kind", "phase", "iteration", "line", "call_line", "module", "function")
+
+
+def iterations_between(marks, microseconds):
+    """An iteration between each two markers, which are nodes of the event tree in order."""
+    return [
+        {
+            "index": index,
+            "start_us": microseconds(before.end_time_ns),
+            "end_us": microseconds(after.start_time_ns),
+        }
+        for index, (before, after) in enumerate(itertools.pairwise(marks))
+    ]
 
 
 def clipped(records, iterations):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import flops
+from .guests import BACKWARD_PREFIX
 
 _NOT_TENSORS = (int, float, bool, complex, str, list, tuple)
 
@@ -52,6 +53,12 @@ class Shapes:
                     self.correct(record["shape"], size)
                 return
             waiting.extend(child.children)
+
+    def number_of_shown(self, node):
+        """The number of an operator's row; a backward node shows the arguments of the first operator in it."""
+        if node.name.startswith(BACKWARD_PREFIX):
+            node = next((child for child in node.children if hasattr(child.extra_fields, "inputs")), node)
+        return self.number(node)
 
     def number(self, node):
         """The number of an operator's row; -1 where it was called without tensors."""

@@ -51,3 +51,15 @@ def named(nodes, name):
         if text_of(node, "name") == name:
             yield node
         waiting.extend(node.children)
+
+
+def has_python_call(node, is_wanted):
+    """Whether a Python function from a file that ``is_wanted`` runs below a node."""
+    waiting = list(node.children)
+    while waiting:
+        child = waiting.pop()
+        fields = child.extra_fields
+        if type(fields).__name__ == "_ExtraFields_PyCall" and is_wanted(fields.callsite.file_name):
+            return True
+        waiting.extend(child.children)
+    return False

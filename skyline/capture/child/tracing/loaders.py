@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 
 from torch.utils.data import dataloader as loading
@@ -10,6 +11,8 @@ from torch.utils.data._utils import fetch as fetching
 _SLOW_S = 0.25
 """A batch that takes more computing than this to read is the last that is read in full."""
 _SAMPLES = 8
+_PREFETCHED = 2
+"""Batches that each worker fetches ahead unless it is told otherwise (PyTorch, torch.utils.data)."""
 
 
 class Loaders:
@@ -17,36 +20,39 @@ class Loaders:
 
     def __init__(self):
         self.shortened = False
-        self._workers = {}
+        self._asked = {}
 
     def install(self):
         """Patch the loader before the script makes one."""
         init = loading.DataLoader.__init__
-        workers = self._workers
+        signature = inspect.signature(init)
+        asked = self._asked
 
         def __init__(loader, *args, **kwargs):
-            args = list(args)
-            asked = args[5] if len(args) > 5 else kwargs.get("num_workers", 0)
-            if len(args) > 5:
-                args[5] = 0
-            else:
-                kwargs["num_workers"] = 0
-            if asked:
-                for name in ("prefetch_factor", "timeout", "multiprocessing_context"):
-                    kwargs.pop(name, None)
-                kwargs["persistent_workers"] = False
-            kwargs["pin_memory"] = False
-            init(loader, *args, **kwargs)
-            workers[id(loader)] = asked
+            given = signature.bind(loader, *args, **kwargs)
+            arguments = given.arguments
+            workers = arguments.get("num_workers") or 0
+            told = {
+                "num_workers": workers,
+                "pin_memory": bool(arguments.get("pin_memory")),
+                "persistent_workers": bool(arguments.get("persistent_workers")),
+                "prefetch_factor": arguments.get("prefetch_factor") or (_PREFETCHED if workers else None),
+            }
+            arguments.update(num_workers=0, pin_memory=False)
+            if workers:
+                for name in ("prefetch_factor", "timeout", "multiprocessing_context", "persistent_workers"):
+                    arguments.pop(name, None)
+            init(*given.args, **given.kwargs)
+            asked[id(loader)] = told
 
         __init__.__wrapped__ = init
         loading.DataLoader.__init__ = __init__
         fetcher = fetching._MapDatasetFetcher
         fetcher.fetch = self._fetched(fetcher.fetch)
 
-    def workers_asked(self, loader):
-        """How many worker processes the script asked for."""
-        return self._workers.get(id(loader), 0)
+    def asked(self, loader):
+        """What the script asked for beyond what is done here, by the names of ``skyline.trace.LoaderFact``."""
+        return self._asked.get(id(loader), {})
 
     def _fetched(self, fetch):
         slow = set()

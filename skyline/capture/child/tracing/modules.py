@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 
 from .virtual import VirtualTensor, meta_like
@@ -21,6 +23,7 @@ class Modules:
         self._owners = {}
         self._roots = {}
         self.root_calls = 0
+        self.witness = None
 
     def install(self):
         """Patch ``nn.Module`` and ``nn.Parameter``."""
@@ -52,20 +55,27 @@ class Modules:
         """The parameters of all modules that were called by the script itself, with their modules' own."""
         return [parameter for root in self._roots.values() for parameter in root.parameters()]
 
-    def _read_names(self):
+    def named(self):
+        """Pairs of a path and a module, of all modules that were called by the script itself."""
         # Outer modules first: one that the script calls by itself may also be part of another.
         sizes = {id(root): sum(1 for _ in root.modules()) for root in self._roots.values()}
         for root in sorted(self._roots.values(), key=lambda root: -sizes[id(root)]):
-            for name, module in root.named_modules(prefix=type(root).__name__):
-                self._names.setdefault(id(module), name)
-                for parameter in module._parameters.values():
-                    self._owners.setdefault(id(parameter), module)
+            yield from root.named_modules(prefix=type(root).__name__)
+
+    def _read_names(self):
+        for name, module in self.named():
+            self._names.setdefault(id(module), name)
+            for parameter in module._parameters.values():
+                self._owners.setdefault(id(parameter), module)
 
     def _followed(self, call):
         def __call__(module, *args, **kwargs):
-            if not self._running:
+            is_root = not self._running
+            if is_root:
                 self.root_calls += 1
                 self._roots.setdefault(id(module), module)
+            self.witness.module_called(module, sys._getframe(1), self.root_calls if is_root else None)
+            if is_root:
                 if not module.training and not torch.is_grad_enabled():
                     return self._evaluation.call(call, module, args, kwargs)
             self._running.append(module)

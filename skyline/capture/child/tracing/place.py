@@ -98,13 +98,14 @@ class Places:
         while frame is not None:
             if user_code.is_user_file(frame.f_code.co_filename):
                 if line < 0:
-                    line = self._line(frame)
+                    line = self.number(frame)
                 if id(frame) in loops:
-                    call_lines = (*call_lines, (id(frame), self._line(frame)))
+                    call_lines = (*call_lines, (id(frame), self.number(frame)))
             frame = frame.f_back
         return line, call_lines
 
-    def _line(self, frame):
+    def number(self, frame):
+        """The index of the line on which a frame of the person's stands."""
         code = frame.f_code
         key = (self._real(code.co_filename), frame.f_lineno, user_code.qualified_name(code))
         return self._lines.setdefault(key, len(self._lines))

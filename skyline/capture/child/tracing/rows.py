@@ -80,10 +80,15 @@ class Rows:
             found = self._shapes[key] = (len(self._shapes), count)
         return found
 
+    def trained(self):
+        """Numbers of the forward passes into which a gradient came back."""
+        return {record["root_call"] for record in self._records if record["grad"]}
+
     def trace(self, places, on_gpu, loop):
         """The whole as a dictionary.
 
-        Allocations are those of the device that the script trains on; ``loop`` is the frame with the loop.
+        Allocations are those of the device that the script trains on, with the number of a module; ``loop`` is
+        the frame with the loop.
         """
         lines = places.lines()
         for record in self._records:
@@ -109,6 +114,7 @@ class Rows:
                     "address": address,
                     "phase": record["phase"] if record is not None else place.phase,
                     "line": place.line,
+                    "module": place.module,
                 }
                 for time_us, size, address, gpu, place, record in self._allocations
                 if gpu == on_gpu

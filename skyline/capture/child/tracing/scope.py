@@ -21,6 +21,7 @@ class Scope(TorchFunctionMode):
     def __init__(self, in_backward):
         super().__init__()
         self.target = None
+        self.witness = None
         self._in_backward = in_backward
         self._calls = []
         self._handlers = {
@@ -55,7 +56,11 @@ class Scope(TorchFunctionMode):
 
     def asks_for_truth(self):
         """Whether the script asks whether something is so."""
-        return bool(self._calls) and getattr(self._calls[-1][0], "__name__", "") in _TRUTH
+        return self.asked() in _TRUTH
+
+    def asked(self):
+        """The name of the call under way, empty outside of any."""
+        return getattr(self._calls[-1][0], "__name__", "") if self._calls else ""
 
     def move(self, tensor, device, dtype=None, copy=False):
         """The tensor on another device; itself where it is there already."""
@@ -84,15 +89,28 @@ class Scope(TorchFunctionMode):
                 device = value
         copy = kwargs.get("copy", False)
         format_ = kwargs.get("memory_format")
+        switches = [value for value in args[1:] if isinstance(value, bool)]
+        non_blocking = bool(kwargs.get("non_blocking", switches[0] if switches else False))
+        self._note_move("to", args[0], _device(device), non_blocking)
         moved = self.move(args[0], _device(device), dtype, copy)
         if format_ is not None and format_ is not torch.preserve_format:
             moved = moved.contiguous(memory_format=format_)
         return moved
 
+    def _note_move(self, name, tensor, device, non_blocking):
+        copies = device is not None and (device.type == "cuda") != (
+            isinstance(tensor, VirtualTensor) and tensor.on_gpu
+        )
+        self.witness.moved(name, tensor, device, copies, non_blocking)
+
     def _cuda(self, func, args, kwargs):
+        switches = [value for value in args[1:] if isinstance(value, bool)]
+        non_blocking = bool(kwargs.get("non_blocking", switches[0] if switches else False))
+        self._note_move("cuda", args[0], GPU, non_blocking)
         return self.move(args[0], GPU)
 
     def _cpu(self, func, args, kwargs):
+        self._note_move("cpu", args[0], torch.device("cpu"), False)
         return self.move(args[0], torch.device("cpu"))
 
     def _type(self, func, args, kwargs):

@@ -7,6 +7,8 @@ import os
 
 from .. import facts, user_code
 from .. import stepper as measured
+from ..recorded_facts import recorded_facts
+from ..recording.kept import kept_bytes
 from .autocast import Autocast
 from .evaluation import Evaluation
 from .facade import Facade
@@ -16,6 +18,7 @@ from .owners import owned
 from .place import Places
 from .scope import Scope
 from .tracer import Tracer
+from .witness import Witness
 
 _WARMUP = 1
 _MOST_BRANCHES = 5
@@ -38,6 +41,8 @@ class ShapeStepper(measured.Stepper):
         self._facade = Facade(tracer, gpu)
         tracer.modules = Modules(tracer, self._evaluations)
         tracer.places = Places(self.observer, tracer.modules)
+        tracer.witness = Witness(tracer, tracer.modules, tracer.places.number)
+        tracer.modules.witness = self._scope.witness = tracer.witness
 
     def install(self):
         """Put the virtual GPU in place; the script runs on it afterwards."""
@@ -50,6 +55,7 @@ class ShapeStepper(measured.Stepper):
         self._loaders.install()
         self.observer.install()
         self._tracer.modules.install()
+        self._tracer.witness.install()
         self._scope.__enter__()
         self._tracer.start()
 
@@ -91,7 +97,12 @@ class ShapeStepper(measured.Stepper):
         memory = owned(tracer.ledger, optimizers, tracer.modules, on_gpu)
         loop = self._persistent(frame)
         trace = tracer.rows.trace(tracer.places, on_gpu, loop)
+        seen = tracer.witness.finish(tracer.rows.trained(), trace["lines"])
+        seen.kept = kept_bytes(trace["allocations"], trace["records"], trace["modules"])
+        for allocation in trace["allocations"]:
+            del allocation["module"]
         recording = {
+            **recorded_facts(self.observer, self._device(), seen, tracer.modules.named()),
             "trace": trace,
             "recorded_ms": [trace["iterations"][0]["end_us"] / 1e3],
             "memory": memory,
@@ -130,7 +141,5 @@ class ShapeStepper(measured.Stepper):
         found["environment"] = facts.environment(self._device())
         delivered = [seen for seen in self.observer.loaders.values() if seen.fetches]
         for seen, row in zip(delivered, found["loaders"], strict=True):
-            asked = self._loaders.workers_asked(seen.loader())
-            if asked:
-                row["num_workers"] = asked
+            row.update(self._loaders.asked(seen.loader()))
         return found

@@ -57,6 +57,7 @@ class Tracer(TorchDispatchMode):
         self._retries = 0
         self.places = None
         self.modules = None
+        self.witness = None
         self.scope = scope
         self.branches = {}
         self._place = None
@@ -100,6 +101,7 @@ class Tracer(TorchDispatchMode):
         self.rows = Rows()
         self.branches = {}
         self.places.forget()
+        self.witness.forget()
         self.ledger.mark()
         self._retries = retries
         self.spoiled = False
@@ -113,6 +115,7 @@ class Tracer(TorchDispatchMode):
 
     def sync(self, tensor):
         """The script reads numbers: it waits until the GPU has done what was asked of it."""
+        self.witness.read(tensor, "")
         if self.recording and tensor.on_gpu:
             self._add_wait(self._here())
 
@@ -185,6 +188,7 @@ class Tracer(TorchDispatchMode):
 
     def _read(self, tensor, place):
         """``item()`` and whatever comes to it: the number, and the wait for it."""
+        self.witness.read(tensor, self.scope.asked())
         value = numbers.known(tensor, self.ledger)
         if isinstance(tensor, VirtualTensor) and tensor.on_gpu and self.recording:
             self._add_wait(place)

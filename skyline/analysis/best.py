@@ -1,0 +1,155 @@
+"""The combination that gets most samples through, under limits of memory and of what training may notice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from skyline.analysis.analyse import Analysis
+from skyline.analysis.estimate import BATCH_SIZE, estimate
+from skyline.memory.capacity import usable_bytes
+from skyline.whatif.base import Semantics
+from skyline.whatif.estimate import Estimate
+from skyline.whatif.question import Choice, Question
+from skyline.whatif.registry import whatifs
+
+_WORTH = 1.005
+"""A part that does not bring half a per cent is not worth a change of the code."""
+_MOST_TRIED = 400
+"""Simulations in all; the search is over long before where few what-ifs apply."""
+_MOST_VALUES = 6
+"""Values of one what-if that are tried."""
+_SLOWER = 0.995
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a combination must keep to.
+
+    ``memory_bytes`` None: what the device has. ``semantics`` is the gravest class allowed. ``rewritable`` leaves
+    out what would have to be changed by hand.
+    """
+
+    memory_bytes: float | None = None
+    semantics: Semantics = Semantics.CONVERGENCE
+    rewritable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The answer: the best that was found among ``tried`` combinations, or why there is none."""
+
+    question: Question
+    estimate: Estimate | None
+    tried: int
+    memory_bytes: float
+    reason: str = ""
+
+
+def best(analysis: Analysis, wish: Wish | None = None) -> Best:
+    """Climbs from the script as it stands: part by part, each time the one that brings most.
+
+    A part that saves memory is also tried together with each part that it could make room for, such as checkpointing
+    with a larger batch. Every combination is simulated as a whole. What it finds is the best of those that it tries,
+    which need not be the best of all.
+    """
+    search = _Search(analysis, wish or Wish())
+    return search.run()
+
+
+class _Search:
+    """One climb, with the answers given so far."""
+
+    def __init__(self, analysis: Analysis, wish: Wish) -> None:
+        self._analysis = analysis
+        self._wish = wish
+        limit = wish.memory_bytes
+        self._limit = float(usable_bytes(analysis.profile)) if limit is None else limit
+        self._answers: dict[frozenset[Choice], Estimate] = {}
+
+    def run(self) -> Best:
+        """The search."""
+        parts = self._parts()
+        singles = {part: self._ask(frozenset({part})) for part in parts}
+        start = self._ask(frozenset())
+        savers = [
+            part
+            for part, found in singles.items()
+            if found.applicable and found.peak_bytes.value < 0.99 * start.peak_bytes.value
+        ]
+        useful = [
+            part
+            for part, found in singles.items()
+            if part in savers or (found.applicable and found.speedup > _SLOWER)
+        ]
+        # What does not fit by itself may fit beside a part that saves memory.
+        hungry = [part for part, found in singles.items() if found.speedup > _SLOWER]
+        now: frozenset[Choice] = frozenset()
+        while True:
+            moves = [now | {part} for part in useful]
+            moves += [now | {saver, part} for saver in savers for part in hungry]
+            better = self._best(one for one in moves if _one_value_each(one))
+            worth = _WORTH if self._keeps(now) else 0.0
+            if better is None or self._speed(better) <= worth * self._speed(now):
+                break
+            now = better
+        now = self._without_idle(now)
+        found = self._ask(now)
+        if not self._keeps(now):
+            reason = "no combination was found that keeps to the memory limit"
+            return Best(Question(), None, len(self._answers), self._limit, reason)
+        return Best(self._question(now), found, len(self._answers), self._limit)
+
+    def _parts(self) -> list[Choice]:
+        """Every value of every what-if that applies and is allowed."""
+        order = list(Semantics)
+        found: list[Choice] = []
+        for name, whatif in whatifs().items():
+            if order.index(whatif.semantics) > order.index(self._wish.semantics):
+                continue
+            answer = whatif.detect(self._analysis.baseline)
+            if not answer.applicable:
+                continue
+            values = list(dict.fromkeys((answer.default, *answer.values)))[: _MOST_VALUES + 1]
+            if name == BATCH_SIZE:
+                # What offers itself fits by itself; beside what saves memory more may.
+                values.append(str(2 * max(map(int, values))))
+            found += [Choice(name, value) for value in values]
+        return found
+
+    def _best(self, moves: Iterable[frozenset[Choice]]) -> frozenset[Choice] | None:
+        keeping = [one for one in dict.fromkeys(moves) if self._keeps(one)]
+        return max(keeping, key=lambda one: (self._speed(one), -len(one)), default=None)
+
+    def _without_idle(self, chosen: frozenset[Choice]) -> frozenset[Choice]:
+        """Without parts that have become idle since they were taken."""
+        for part in sorted(chosen, key=str):
+            less = chosen - {part}
+            found = self._ask(less)
+            if self._keeps(less) and self._speed(chosen) <= _WORTH * found.speedup:
+                chosen = less
+        return chosen
+
+    def _keeps(self, chosen: frozenset[Choice]) -> bool:
+        found = self._ask(chosen)
+        by_hand = bool(chosen) and self._wish.rewritable and found.rewrite != "available"
+        return found.applicable and found.peak_bytes.value <= self._limit and not by_hand
+
+    def _speed(self, chosen: frozenset[Choice]) -> float:
+        return self._ask(chosen).speedup
+
+    def _ask(self, chosen: frozenset[Choice]) -> Estimate:
+        if chosen not in self._answers:
+            if len(self._answers) >= _MOST_TRIED:
+                return self._answers[frozenset()]
+            self._answers[chosen] = estimate(self._analysis, self._question(chosen))
+        return self._answers[chosen]
+
+    @staticmethod
+    def _question(chosen: frozenset[Choice]) -> Question:
+        order = list(whatifs())
+        return Question(None, tuple(sorted(chosen, key=lambda one: order.index(one.name))))
+
+
+def _one_value_each(chosen: frozenset[Choice]) -> bool:
+    return len({one.name for one in chosen}) == len(chosen)

@@ -1,0 +1,25 @@
+"""What a recording tells beside its rows: settings, modules, how gradients are joined, and calls."""
+
+from __future__ import annotations
+
+from .module_facts import module_facts
+from .parallel import parallel
+from .settings import settings
+
+
+def recorded_facts(observer, device_kind, sightings, named):
+    """As a dictionary in the shape of ``skyline.capture.recording.Recording``.
+
+    ``named`` are pairs of a path and a module; one that is under several roots, or twice, counts once.
+    """
+    once = {}
+    for path, module in named:
+        once.setdefault(id(module), (path, module))
+    modules, count = module_facts(once.values(), sightings, observer.births)
+    return {
+        "settings": settings(device_kind, observer.styles.autocast),
+        "modules": modules,
+        "module_count": count,
+        "parallel": parallel([module for _, module in once.values()], observer.births),
+        "calls": [*sightings.rows(), *observer.compiled],
+    }

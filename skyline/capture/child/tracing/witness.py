@@ -1,0 +1,168 @@
+"""Calls that what-ifs are about, seen while an iteration is traced without executing it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import linecache
+import sys
+
+import torch
+
+from .. import user_code
+from ..sightings import Sightings, runs_under_checkpoint
+from .virtual import VirtualTensor
+
+_NAMES = {
+    "__float__": "float",
+    "__int__": "int",
+    "__index__": "int",
+    "__bool__": "bool",
+    "is_nonzero": "bool",
+    "__format__": "format",
+    "__repr__": "format",
+    "__array__": "numpy",
+    "item": "item",
+    "tolist": "tolist",
+    "numpy": "numpy",
+}
+_PLUMBING = (
+    "torch/_tensor.py",
+    "torch/overrides.py",
+    "torch/_compile.py",
+    "torch/_dynamo/eval_frame.py",
+    "torch/utils/_contextlib.py",
+)
+_PASSES_ON = ("_no_grad_wrapper", "decorate_context")
+
+
+class Witness:
+    """Notes calls of the person's own code while the tracer records; ``numbered`` gives a frame's line a number."""
+
+    def __init__(self, tracer, modules, numbered):
+        self._tracer = tracer
+        self._modules = modules
+        self._numbered = numbered
+        self._roots = []
+        self.sightings = Sightings()
+
+    def install(self):
+        """Watch functions that leave no operator of their own; after whatever else stands in their place."""
+        for owner in (torch.optim.Optimizer, torch.nn.Module):
+            owner.zero_grad = self._watched(owner.zero_grad, "zero_grad", ("set_to_none",))
+        torch.Tensor.backward = self._watched(torch.Tensor.backward, "backward")
+        torch.autograd.backward = self._watched(torch.autograd.backward, "backward")
+        clipping = sys.modules["torch.nn.utils.clip_grad"]
+        watched = self._watched(clipping.clip_grad_norm_, "clip_grad_norm_")
+        clipping.clip_grad_norm_ = torch.nn.utils.clip_grad_norm_ = watched
+        checkpointing = sys.modules.get("torch.utils.checkpoint")
+        if checkpointing is not None:
+            checkpointing.checkpoint = self._watched(checkpointing.checkpoint, "checkpoint")
+
+    def forget(self):
+        """What was seen until now belongs to iterations that are not told."""
+        self.sightings = Sightings()
+        self._roots.clear()
+
+    def finish(self, trained, lines):
+        """The sightings of the traced iteration; ``trained`` are numbers of root calls that got gradients."""
+        for number, line, options in self._roots:
+            if number not in trained:
+                self.sightings.add("eval forward", line, **options)
+        self.sightings.lines = lines
+        return self.sightings
+
+    def module_called(self, module, frame, number):
+        """A module is called from ``frame``; ``number`` is that of the forward pass that begins, else None."""
+        if not self._tracer.recording:
+            return
+        own, via = _caller(frame)
+        line = -1 if own is None else self._numbered(own)
+        self.sightings.module_called(id(module), line if via is None else -1, runs_under_checkpoint(frame))
+        records = torch.is_grad_enabled()
+        if number is not None and not (module.training and records):
+            options = {
+                "module": self._modules.path(module),
+                "grad_enabled": records,
+                "training": module.training,
+                "inference_mode": torch.is_inference_mode_enabled(),
+            }
+            self._roots.append((number, line, options))
+
+    def moved(self, name, tensor, device, copies, non_blocking):
+        """A tensor is asked to go to a device."""
+        if self._tracer.recording and device is not None:
+            options = {"non_blocking": non_blocking, "copies": copies, "device": _kind(tensor)}
+            self._call(name, sys._getframe(1), **options)
+
+    def read(self, tensor, asked):
+        """The numbers of a tensor are needed by a call of the function ``asked``."""
+        if not self._tracer.recording:
+            return
+        frame = sys._getframe(1)
+        own, via = _caller(frame)
+        if own is None:
+            return
+        name = next((_NAMES[known] for known in _inner_names(frame) if known in _NAMES), _NAMES.get(asked))
+        if name == "format" and "print(" in linecache.getline(own.f_code.co_filename, own.f_lineno):
+            name = "print"
+        if via is not None:
+            self.sightings.add("read", self._numbered(own), device=_kind(tensor), via=via)
+        else:
+            self.sightings.add(name or "read", self._numbered(own), device=_kind(tensor))
+
+    def _call(self, name, frame, **options):
+        own, via = _caller(frame)
+        if own is not None and via is None:
+            self.sightings.add(name, self._numbered(own), **options)
+
+    def _watched(self, function, name, told=()):
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def watched(*args, **kwargs):
+            if self._tracer.recording:
+                options = {}
+                if told:
+                    given = signature.bind(*args, **kwargs)
+                    given.apply_defaults()
+                    options = {option: bool(given.arguments.get(option)) for option in told}
+                self._call(name, sys._getframe(1), **options)
+            return function(*args, **kwargs)
+
+        return watched
+
+
+def _caller(frame):
+    """The person's frame that calls, and the library function in between (None: nothing but plumbing)."""
+    via = None
+    while frame is not None:
+        code = frame.f_code
+        if user_code.is_user_file(code.co_filename):
+            return frame, via
+        if not _is_plumbing(code):
+            via = f"{frame.f_globals.get('__name__', '')}.{code.co_name}"
+        frame = frame.f_back
+    return None, None
+
+
+def _is_plumbing(code):
+    path = code.co_filename.replace("\\", "/")
+    return (
+        code.co_filename.startswith(user_code.FOLDER)
+        or path.endswith(_PLUMBING)
+        or code.co_name in _PASSES_ON
+    )
+
+
+def _inner_names(frame):
+    """Functions of this package's own on the way to what called it, outermost first."""
+    names = []
+    while frame is not None and frame.f_code.co_filename.startswith(user_code.FOLDER):
+        names.append(frame.f_code.co_name)
+        frame = frame.f_back
+    return reversed(names)
+
+
+def _kind(tensor):
+    return "cuda" if isinstance(tensor, VirtualTensor) and tensor.on_gpu else "cpu"

@@ -1,0 +1,69 @@
+"""``skyline ledger``: what was predicted and measured so far, and how well they agreed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from skyline.cli.command_line import parser
+from skyline.cli.streams import data_console, say, write_data
+from skyline.errors import ExitCode, UsageError
+
+_EXAMPLES = """\
+  skyline ledger                            every verification on this machine
+  skyline ledger --script train.py          those of one script
+  skyline ledger --whatif num_workers       those of one what-if
+  skyline ledger --forget 3f2a90c1          remove one for good"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "ledger",
+        "[options]",
+        "List what skyline verify predicted and measured, and how well each what-if has\n"
+        "been predicted. The ledger is one file in your data directory; nothing leaves\n"
+        "this machine.",
+        _EXAMPLES,
+    )
+    command.add_argument("--script", metavar="SCRIPT", help="those of this script")
+    command.add_argument("--whatif", metavar="NAME", help="those of this what-if, alone or with others")
+    command.add_argument("--json", metavar="FILE", help="write them as JSON ('-': to stdout, alone)")
+    command.add_argument(
+        "--forget", metavar="ID", nargs="+", help="remove these entries; 'all': every one shown"
+    )
+    command.add_argument("--path", action="store_true", help="say where the ledger lies, and nothing else")
+    options = command.parse_args(list(arguments))
+    from skyline.ledger.ledger import Ledger
+    from skyline.ledger.record import track_records
+
+    ledger = Ledger()
+    if options.path:
+        print(ledger.path)
+        return int(ExitCode.OK)
+    entries = ledger.entries(script=options.script, whatif=options.whatif)
+    if options.forget:
+        known = {entry.id for entry in entries}
+        ids = tuple(sorted(known)) if options.forget == ["all"] else tuple(options.forget)
+        unknown = [each for each in ids if each not in known]
+        if unknown:
+            raise UsageError(f"The ledger has no entry {', '.join(unknown)}", hint="The list: skyline ledger")
+        count = ledger.forget(ids)
+        say(f"skyline: forgot {count} {'entry' if count == 1 else 'entries'}")
+        return int(ExitCode.OK)
+    records = track_records(entries)
+    if options.json is not None:
+        import msgspec
+
+        report = {
+            "schema": "skyline.ledger/1",
+            "path": str(ledger.path),
+            "entries": [asdict(entry) for entry in entries],
+            "records": [{**asdict(record), "machine": asdict(machine)} for machine, record in records],
+        }
+        write_data(options.json, msgspec.json.encode(report) + b"\n")
+    if options.json != "-":
+        from skyline.report.text.ledger import render_ledger
+
+        render_ledger(entries, [record for _, record in records], data_console())
+    return int(ExitCode.OK)

@@ -1,0 +1,165 @@
+"""``skyline verify``: predict a change, measure it, and hold one against the other."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyline.cli.command_line import parser, split_at_dashes
+from skyline.cli.profiling import Display, add_options, check_script, request_of, terminable
+from skyline.cli.question import parse_question
+from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.subject import Subject, is_script, saved_profile, subject_of
+from skyline.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from skyline.capture.request import CaptureRequest
+    from skyline.report.schema import VerifyReport
+    from skyline.trace.profile import Profile
+    from skyline.verify.measure import Effort
+
+_EXAMPLES = """\
+  skyline verify train.py fused_optimizer
+  skyline verify train.py num_workers=2 batch_size=64 --rounds 12
+  skyline verify train.py amp=bf16 -- --epochs 1      with script arguments
+  skyline verify train.py --against mine.py           two scripts, no prediction"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "verify",
+        "[options] SCRIPT NAME[=VALUE]... [-- ARGS...]\n       skyline verify [options] SCRIPT --against OTHER.py "
+        "[-- ARGS...]",
+        "Predict what changes would bring, write the prediction down, and measure it: the\n"
+        "script, the script with the changes in memory, and the script once more take\n"
+        "turns on this machine. No file is changed. SCRIPT may be a saved profile; a\n"
+        "script is profiled first, unless its latest profile still fits its source.",
+        _EXAMPLES,
+    )
+    add_options(command)
+    command.add_argument("--fresh", action="store_true", help="profile the script again in any case")
+    command.add_argument("--rounds", type=int, default=8, metavar="N", help="rounds (default: 8; 6 at least)")
+    command.add_argument(
+        "--minutes", type=float, default=15.0, metavar="M", help="begin no round after so long (default: 15)"
+    )
+    command.add_argument("--against", metavar="OTHER", help="measure this script against SCRIPT")
+    command.add_argument("--no-ledger", action="store_true", help="do not keep the result")
+    command.add_argument("--json", metavar="FILE", help="write the result as JSON ('-': to stdout, alone)")
+    command.add_argument("script", metavar="SCRIPT")
+    command.add_argument("names", metavar="NAME[=VALUE]", nargs="*")
+    ours, script_arguments = split_at_dashes(arguments)
+    options = command.parse_intermixed_args(ours)
+    if options.gpu is not None:
+        raise UsageError(
+            "--gpu predicts for a GPU that is not here: nothing can be measured on it",
+            hint=f"Ask with: skyline whatif --gpu {options.gpu} {options.script}",
+        )
+    from skyline.verify.measure import Effort
+
+    effort = Effort(options.rounds, options.minutes)
+    if options.against is not None:
+        if options.names:
+            raise UsageError(
+                "--against compares two scripts as they stand: it takes no what-ifs", hint="Leave one out."
+            )
+        return _compare(options, script_arguments or (), effort)
+    if not options.names:
+        raise UsageError(
+            "Name what is to be verified, as in fused_optimizer or num_workers=2",
+            hint=f"What applies is listed by: skyline whatif {options.script}",
+        )
+    return _verify(options, script_arguments, effort)
+
+
+def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effort: Effort) -> int:
+    question = parse_question(options.names)
+    subject = _subject(options, arguments)
+    profile = subject.profile
+    from skyline.analysis.analyse import analyse
+    from skyline.report.verification import verify_report
+    from skyline.verify.verify import verify
+
+    analysis = analyse(profile)
+    request = _request(profile, arguments, options)
+    with ExitStack() as stack:
+        stack.enter_context(terminable())
+        display = stack.enter_context(Display(quiet=options.quiet))
+        found = verify(
+            analysis,
+            question,
+            request=request,
+            effort=effort,
+            keep=not options.no_ledger,
+            progress=display.progress,
+        )
+    _show(verify_report(analysis, found), options, ledger=found.ledger_path)
+    return int(ExitCode.OK)
+
+
+def _request(
+    profile: Profile, arguments: tuple[str, ...] | None, options: argparse.Namespace
+) -> CaptureRequest:
+    """The run that the profile was made of: the same arguments, interpreter and folder."""
+    from skyline.capture.secrecy import HIDDEN
+
+    if arguments is None and any(HIDDEN in argument for argument in profile.arguments):
+        raise UsageError(
+            "The script was profiled with a secret among its arguments, which is not kept",
+            hint=f"Give the arguments again: skyline verify {options.script} {' '.join(options.names)} -- ARGS...",
+        )
+    given = profile.arguments if arguments is None else arguments
+    request = request_of(Path(profile.script), given, options, module=profile.module)
+    return replace(
+        request,
+        interpreter=options.interpreter or profile.interpreter or None,
+        working_directory=Path(profile.working_directory),
+    )
+
+
+def _compare(options: argparse.Namespace, arguments: tuple[str, ...], effort: Effort) -> int:
+    first, other = Path(options.script), Path(options.against)
+    check_script(first)
+    check_script(other)
+    from skyline.report.verification import compare_report
+    from skyline.verify.compare import compare
+
+    with ExitStack() as stack:
+        stack.enter_context(terminable())
+        display = stack.enter_context(Display(quiet=options.quiet))
+        found = compare(
+            request_of(first, arguments, options),
+            request_of(other, arguments, options),
+            effort=effort,
+            progress=display.progress,
+        )
+    _show(compare_report(str(first.absolute()), str(other.absolute()), found), options)
+    return int(ExitCode.OK)
+
+
+def _subject(options: argparse.Namespace, arguments: tuple[str, ...] | None) -> Subject:
+    if is_script(Path(options.script)):
+        return subject_of(options.script, arguments, options)
+    if arguments is not None:
+        raise UsageError(
+            f"{options.script} is a saved profile: it takes no arguments",
+            hint="Name the script to run it again.",
+        )
+    return saved_profile(options.script)
+
+
+def _show(report: VerifyReport, options: argparse.Namespace, *, ledger: str = "") -> None:
+    if options.json is not None:
+        from skyline.report.build import encode
+
+        write_data(options.json, encode(report) + b"\n")
+    if options.json != "-":
+        from skyline.report.text.verification import render_verification
+
+        render_verification(report, data_console(), ledger=ledger)
+    elif not report.valid:
+        say(f"skyline: discarded: {report.reason}", quiet=options.quiet)

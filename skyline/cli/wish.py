@@ -1,0 +1,68 @@
+"""What a best combination must keep to, as options of a command."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from skyline.cli.profiling import gigabytes
+from skyline.errors import UsageError
+
+if TYPE_CHECKING:
+    from skyline.analysis.best import Wish
+
+_CLASSES = ("exact", "numerics", "convergence")
+
+
+def add_wish_options(command: argparse.ArgumentParser) -> None:
+    """Add ``--best`` and what it takes."""
+    group = command.add_argument_group("the best combination")
+    group.add_argument(
+        "--best", action="store_true", help="search for the combination that is fastest together"
+    )
+    group.add_argument(
+        "--max-memory",
+        type=gigabytes,
+        metavar="GB",
+        help="of at most this peak (default: what the device has)",
+    )
+    group.add_argument(
+        "--semantics",
+        choices=_CLASSES,
+        help="exact: only what gives the same results; numerics: rounding may differ; convergence (default): "
+        "training may take another course, as with another batch size",
+    )
+    group.add_argument(
+        "--rewritable", action="store_true", help="only what Skyline can change in the code itself"
+    )
+
+
+def wish_of(options: argparse.Namespace) -> Wish | None:
+    """What the options wish for; None without ``--best``.
+
+    Raises:
+        UsageError: options that go with ``--best`` stand without it, or names beside it.
+    """
+    given = [
+        name
+        for name, value in (
+            ("--max-memory", options.max_memory),
+            ("--semantics", options.semantics),
+            ("--rewritable", options.rewritable),
+        )
+        if value
+    ]
+    if not options.best:
+        if given:
+            raise UsageError(f"{given[0]} is for --best", hint=f"Write: --best {given[0]} …")
+        return None
+    if options.names:
+        raise UsageError(
+            f"--best searches by itself: {options.names[0]} cannot be given beside it",
+            hint="Leave the names or --best away.",
+        )
+    from skyline.analysis.best import Wish
+    from skyline.whatif.base import Semantics
+
+    semantics = Semantics(options.semantics) if options.semantics else Semantics.CONVERGENCE
+    return Wish(options.max_memory, semantics, options.rewritable)

@@ -1,0 +1,45 @@
+"""The best combination, with the command that makes it."""
+
+from __future__ import annotations
+
+from skyline import units
+from skyline.report.schema import BaselineReport, BestReport
+from skyline.report.text.page import Page
+from skyline.report.text.whatifs import memory_change
+
+_ALLOWED = {
+    "exact": "that give the same results",
+    "numerics": "that may differ in rounding",
+    "convergence": "of any kind",
+}
+
+
+def render_best(best: BestReport, baseline: BaselineReport, page: Page, *, script: str) -> None:
+    """What was found, what it brings, how to make it; or why nothing was."""
+    page.title(
+        "Best combination",
+        f"of {best.tried} simulated, {_ALLOWED[best.semantics]}, in at most {units.format_bytes(best.memory_bytes)}",
+    )
+    found = best.estimate
+    if found is None or not best.choices:
+        page.paragraph(
+            best.reason or "none is predicted to be worth a change: the script stays as it is", indent=1
+        )
+        return
+    page.paragraph(" ".join(best.choices), indent=1, style="bold")
+    before = units.format_ms(baseline.iteration_ms.value)
+    facts = [
+        f"{units.format_ms_interval(found.iteration_ms)} per iteration, was {before}",
+        f"speed {units.format_ratio(found.speedup)}",
+        f"peak memory {units.format_bytes(found.peak_bytes.value)} ({memory_change(found, baseline)})",
+    ]
+    page.paragraph(" · ".join(facts), indent=3)
+    for assumption in found.assumptions:
+        page.paragraph(f"assumes: {assumption}", indent=3, style="dim")
+    words = " ".join(best.choices)
+    if found.rewrite == "available":
+        page.paragraph(f"make it: skyline apply {script} {words}", indent=3, style="dim")
+        page.paragraph(f"prove it: skyline verify {script} {words}", indent=3, style="dim")
+    else:
+        reason = f": {found.rewrite_reason}" if found.rewrite_reason else ""
+        page.paragraph(f"not all of it can be made in the code by itself{reason}", indent=3, style="dim")

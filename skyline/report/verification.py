@@ -1,0 +1,123 @@
+"""From a verification, and from a profile's question and the ledger, to the reports that other programs read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from skyline.analysis.analyse import Analysis
+from skyline.analysis.throughput import throughput_at
+from skyline.interval import Interval
+from skyline.ledger.entry import Entry
+from skyline.ledger.record import TrackRecord, track_record
+from skyline.report.schema import (
+    VERIFY_SCHEMA,
+    BaselineReport,
+    EstimateReport,
+    MeasuredReport,
+    VerifyReport,
+    WhatIfReport,
+)
+from skyline.verify.compare import Comparison
+from skyline.verify.measure import Measured
+from skyline.verify.verdict import Verdict
+from skyline.verify.verification import Verification
+from skyline.verify.verify import machine_of
+
+
+def verify_report(analysis: Analysis, found: Verification) -> VerifyReport:
+    """A verification as ``skyline.verify/1``."""
+    start, entry = analysis.baseline, found.entry
+    before = throughput_at(start, analysis.profile.batch_size, start.iteration_ms)
+    throughput = found.speedup.scaled(before.value) if before is not None else None
+    verdict = found.verdict
+    return VerifyReport(
+        schema=VERIFY_SCHEMA,
+        script=entry.script,
+        whatifs=tuple(entry.question.split(" ")),
+        baseline=BaselineReport(
+            start.iteration_ms, before, Interval.exact(float(start.peak.total)), analysis.replay_error
+        ),
+        predicted=found.estimate,
+        measured=_measured(found.measured, verdict, found.iteration_ms, found.speedup, throughput),
+        error=entry.error,
+        held=entry.held,
+        null_ratio=verdict.null.value,
+        valid=found.valid,
+        reason=verdict.reason or None,
+        hint=verdict.hint or None,
+        notes=(*found.notes, *((found.ledger_problem,) if found.ledger_problem else ())),
+        diff=found.diff,
+        entry=entry.id if found.ledger_path else None,
+    )
+
+
+def compare_report(script: str, other: str, found: Comparison) -> VerifyReport:
+    """Two scripts as ``skyline.verify/1``, without a prediction."""
+    verdict = found.verdict
+    return VerifyReport(
+        schema=VERIFY_SCHEMA,
+        script=script,
+        whatifs=(),
+        baseline=None,
+        predicted=None,
+        measured=_measured(
+            found.measured,
+            verdict,
+            verdict.ratio.scaled(found.measured.base_ms),
+            verdict.ratio.inverse(1.0),
+            None,
+        ),
+        error=None,
+        held=None,
+        null_ratio=verdict.null.value,
+        valid=verdict.valid,
+        reason=verdict.reason or None,
+        hint=verdict.hint or None,
+        notes=found.notes,
+        against=other,
+    )
+
+
+def with_ledger(answer: WhatIfReport, analysis: Analysis, entries: Iterable[Entry]) -> WhatIfReport:
+    """The answers with how earlier predictions of the same kind did; none of the numbers changes."""
+    known = tuple(entries)
+    machine = machine_of(analysis.profile)
+    asked = [*answer.estimates, *([answer.combined] if answer.combined is not None else [])]
+    names = dict.fromkeys(whatif_key(estimate, answer) for estimate in asked if estimate.applicable)
+    records = (track_record(known, name, machine) for name in names)
+    return replace(answer, ledger=tuple(record for record in records if record is not None))
+
+
+def whatif_key(estimate: EstimateReport, answer: WhatIfReport) -> str:
+    """Under which name the ledger has an estimate: that of its what-if, or all names of a combination."""
+    if estimate is not answer.combined:
+        return estimate.name
+    return "+".join(sorted(single.name for single in answer.estimates))
+
+
+def record_of(estimate: EstimateReport, answer: WhatIfReport) -> TrackRecord | None:
+    """How earlier predictions of an estimate's kind did."""
+    key = whatif_key(estimate, answer)
+    return next((record for record in answer.ledger if record.whatif == key), None)
+
+
+def _measured(
+    measured: Measured,
+    verdict: Verdict,
+    iteration_ms: Interval,
+    speedup: Interval,
+    throughput: Interval | None,
+) -> MeasuredReport:
+    return MeasuredReport(
+        iteration_ms=iteration_ms,
+        ratio=verdict.ratio,
+        speedup=speedup,
+        throughput=throughput,
+        null=verdict.null,
+        rounds=len(measured.rounds),
+        baseline_ms=measured.base_ms,
+        others_cores=verdict.others_cores,
+        baseline_peak_bytes=measured.base_peak_bytes,
+        peak_bytes=measured.changed_peak_bytes,
+    )

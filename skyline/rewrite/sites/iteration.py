@@ -1,0 +1,159 @@
+"""The training loop, and all code that is carried out each time round it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.sites.framework import framework
+from skyline.source.knob import KnobKind
+from skyline.source.origin import Frame, FunctionFound, Route
+from skyline.source.program import Module
+from skyline.source.scope import own_scope
+from skyline.source.syntax import Function
+from skyline.source.training_loop import Loop, loop_of
+
+ROUTE = Route(KnobKind.CONSTANT, "")
+_DEPTH_LIMIT = 6
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+# Methods of tensors, modules and optimizers, whose names say nothing about which class of the program is meant.
+_COMMON = {
+    "backward",
+    "step",
+    "zero_grad",
+    "to",
+    "cuda",
+    "item",
+    "forward",
+    "train",
+    "eval",
+    "update",
+    "log",
+    "get",
+}
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """Code that is carried out in each iteration: the loop's body, or a function that is called from it.
+
+    ``frame`` is the inside of it, with the call that led there, so that parameters can be followed to arguments.
+    """
+
+    module: Module
+    node: Loop | Function
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Iteration:
+    """The loop over batches; its own body is the first region, functions follow in the order of their calls."""
+
+    module: Module
+    loop: Loop
+    regions: tuple[Region, ...]
+
+    def nodes(self, *kinds: type[Node]) -> Iterator[tuple[Region, Node]]:
+        """Every node of these types, each once, region by region in the order of the text."""
+        seen: set[int] = set()
+        for region in self.regions:
+            found = [
+                child
+                for statement in region.node.body
+                for child in ast.walk(statement)
+                if isinstance(child, kinds)
+            ]
+            for node in sorted(
+                found, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+            ):
+                if id(node) not in seen:
+                    seen.add(id(node))
+                    yield region, node
+
+
+def iteration(context: RewriteContext) -> Iteration:
+    """The loop that trains; raises RewriteRefused where there is none to find, or a framework has it."""
+    owner = framework(context)
+    if owner is not None and owner.owns_loop:
+        message = f"The training loop is inside {owner.title}"
+        raise RewriteRefused(message, file=owner.module.path, line=owner.call.lineno)
+    found = _told(context) or _searched(context)
+    if found is None:
+        raise RewriteRefused("No loop that trains was found in the source", file=context.profile.script)
+    module, loop = found
+    frame = Frame(module, module.scope(loop.body[0]))
+    regions = [Region(module, loop, frame)]
+    _called(context, regions[0], regions, 0)
+    return Iteration(module, loop, tuple(regions))
+
+
+def _told(context: RewriteContext) -> tuple[Module, Loop] | None:
+    place = context.profile.loop_line
+    if place is None:
+        return None
+    try:
+        module, line = context.place(place)
+    except RewriteRefused:
+        return None
+    loops = [node for node in module.nodes if isinstance(node, _LOOPS)]
+    starting = [loop for loop in loops if loop.lineno == line]
+    around = [loop for loop in loops if loop.lineno <= line <= (loop.body[0].lineno)]
+    chosen = starting or around
+    return (module, chosen[-1]) if chosen else None
+
+
+def _searched(context: RewriteContext) -> tuple[Module, Loop] | None:
+    for fact in context.profile.optimizers:
+        if fact.step_line is not None:
+            try:
+                module, line = context.place(fact.step_line)
+            except RewriteRefused:
+                continue
+            if loop := loop_of(module, line):
+                return module, loop
+    for module in context.program.modules:
+        if loop := loop_of(module):
+            return module, loop
+    return None
+
+
+def _called(context: RewriteContext, region: Region, regions: list[Region], depth: int) -> None:
+    """Add the functions that a region calls, and those that they call."""
+    if depth > _DEPTH_LIMIT:
+        return
+    for statement in region.node.body:
+        for call in ast.walk(statement):
+            if not isinstance(call, ast.Call):
+                continue
+            for found in function_called(context, region, call):
+                if any(each.node is found.node for each in regions):
+                    continue
+                scope = own_scope(found.module.scopes, found.node)
+                frame = Frame(found.module, scope, found.node, call, region.frame)
+                made = Region(found.module, found.node, frame)
+                regions.append(made)
+                _called(context, made, regions, depth + 1)
+
+
+def function_called(context: RewriteContext, region: Region, call: ast.Call) -> list[FunctionFound]:
+    """The functions and methods of the program that a call in a region may mean."""
+    known = [
+        found
+        for found in context.resolver.meant(call.func, region.frame, ROUTE)
+        if isinstance(found, FunctionFound)
+    ]
+    if known or not isinstance(call.func, ast.Attribute) or call.func.attr in _COMMON:
+        return known
+    # An object that cannot be told: the method is meant where only one class of the program has it.
+    methods = [
+        (module, node)
+        for module, node in context.program.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef)
+        if node.name == call.func.attr and isinstance(module.parents.get(node), ast.ClassDef)
+    ]
+    return [FunctionFound(methods[0][1], methods[0][0], ROUTE)] if len(methods) == 1 else []

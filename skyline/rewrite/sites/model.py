@@ -1,0 +1,209 @@
+"""Where the model is complete: made, moved to its device, and not yet given to the optimizer."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.blocks import preceding, statement_of
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.sites.optimizer import optimizer_calls
+from skyline.source.arguments import call_sites, is_method, passed, position_of
+from skyline.source.origin import Frame
+from skyline.source.program import Module
+from skyline.source.resolver import evaluation_of
+from skyline.source.scope import BindingKind
+from skyline.source.syntax import Function, dotted
+
+_IN_PLACE = {
+    *("to", "cuda", "cpu", "half", "float", "bfloat16", "double", "apply", "train", "requires_grad_"),
+    *("load_state_dict", "gradient_checkpointing_enable", "resize_token_embeddings", "init_weights"),
+}
+_DEPTH_LIMIT = 6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelSite:
+    """The model under its name ``text`` (``model``, ``self.model``) behind ``statement``, the last that makes it.
+
+    Code inserted after ``statement`` sees the whole model, before the optimizer takes its parameters.
+    ``value`` is what the name was bound to there first, where it was bound by an assignment in that statement.
+    """
+
+    module: Module
+    statement: ast.stmt
+    text: str
+    value: ast.expr | None
+
+
+def model(context: RewriteContext) -> ModelSite:
+    """The model whose parameters the optimizer trains; raises RewriteRefused where it cannot be told."""
+    sites: dict[tuple[str, str, int], ModelSite] = {}
+    for module, call in optimizer_calls(context):
+        owners = _owners(context, module, call)
+        if not owners:
+            message = f"The parameters of `{ast.unparse(call.func)}(…)` cannot be traced to a model"
+            raise RewriteRefused(message, file=module.path, line=call.lineno)
+        for where, owner, at in owners:
+            site = _complete(context, where, owner, at, 0)
+            sites[site.module.path, site.text, site.statement.lineno] = site
+    if len(sites) != 1:
+        names = ", ".join(f"`{site.text}`" for site in sites.values())
+        message = f"More than one model is trained: {names}" if sites else "No optimizer was found"
+        raise RewriteRefused(message, file=context.profile.script)
+    return next(iter(sites.values()))
+
+
+def _owners(
+    context: RewriteContext, module: Module, call: ast.Call
+) -> list[tuple[Module, ast.expr, ast.stmt]]:
+    """The objects whose ``parameters()`` reach an optimizer, once each, with the statement that reads them."""
+    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "params")]
+    found: dict[str, tuple[Module, ast.expr, ast.stmt]] = {}
+    waiting = [(node, statement_of(module, call)) for node in given]
+    seen: set[int] = set()
+    while waiting:
+        node, statement = waiting.pop(0)
+        for child in ast.walk(node):
+            if id(child) in seen:
+                continue
+            seen.add(id(child))
+            match child:
+                case ast.Call(func=ast.Attribute(attr="parameters" | "named_parameters", value=owner)):
+                    if dotted(owner):
+                        found.setdefault(dotted(owner), (module, owner, statement))
+                case ast.Name(ctx=ast.Load()):
+                    # ``params = [p for p in model.parameters() …]`` and parameter groups made beforehand.
+                    known = module.scope(child).lookup(child.id)
+                    for binding in known[1] if known else ():
+                        here = known is not None and known[0] is module.scope(call)
+                        if binding.kind is BindingKind.ASSIGNED and binding.value is not None and here:
+                            waiting.append((binding.value, statement_of(module, binding.node)))
+                case _:
+                    continue
+    return _outer_ones(list(found.values()))
+
+
+def _outer_ones(
+    owners: list[tuple[Module, ast.expr, ast.stmt]],
+) -> list[tuple[Module, ast.expr, ast.stmt]]:
+    """Without parts of others: ``model.head`` and ``model.body`` are both of ``model``."""
+    roots: dict[str, tuple[Module, ast.expr, ast.stmt]] = {}
+    for module, owner, statement in owners:
+        node = owner
+        while isinstance(node, ast.Attribute) and not (
+            isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        ):
+            node = node.value
+        roots.setdefault(ast.unparse(node), (module, node, statement))
+    return list(roots.values())
+
+
+def _complete(
+    context: RewriteContext, module: Module, owner: ast.expr, at: ast.stmt, depth: int
+) -> ModelSite:
+    """The last statement before ``at`` that makes ``owner``, looked for in the callers where it is a parameter."""
+    text = ast.unparse(owner)
+    last: tuple[ast.stmt, ast.expr | None] | None = None
+    function = next((each for each in module.around(at) if isinstance(each, Function)), None)
+    for statement in preceding(module, at, function or module.tree):
+        made, value = _makes(statement, text)
+        if made:
+            last = (statement, value)
+    if last is not None:
+        return ModelSite(module, last[0], text, last[1])
+    if isinstance(owner, ast.Name) and function is not None and depth < _DEPTH_LIMIT:
+        names = [
+            each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+        ]
+        if owner.id in names:
+            return _in_caller(context, module, function, owner.id, depth)
+        if owner.id not in module.scope(at).bindings:
+            return _at_top(context, module, text, owner)
+    if isinstance(owner, ast.Attribute) and function is not None and depth < _DEPTH_LIMIT:
+        return _in_class(context, module, function, text, owner)
+    message = f"Where `{text}` is made could not be told"
+    raise RewriteRefused(message, file=module.path, line=at.lineno)
+
+
+def _makes(statement: ast.stmt, text: str) -> tuple[bool, ast.expr | None]:
+    """Whether a statement binds the model or changes it in place, and what it binds it to."""
+    for node in ast.walk(statement):
+        if isinstance(node, Function | ast.ClassDef):
+            return False, None
+        assigned = isinstance(node, ast.Assign | ast.AnnAssign)
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if assigned else []
+        for target in targets:
+            names = [
+                ast.unparse(each) for each in (target.elts if isinstance(target, ast.Tuple) else [target])
+            ]
+            if text in names:
+                value = (
+                    node.value if isinstance(node, ast.Assign | ast.AnnAssign) and len(names) == 1 else None
+                )
+                return True, value if node is statement else None
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Call)
+            and isinstance(node.value.func, ast.Attribute)
+            and node.value.func.attr in _IN_PLACE
+            and ast.unparse(node.value.func.value) == text
+        ):
+            return True, None
+    return False, None
+
+
+def _in_caller(
+    context: RewriteContext, module: Module, function: Function, name: str, depth: int
+) -> ModelSite:
+    position = position_of(function, name, bound=is_method(module, function))
+    sites = [
+        site
+        for site in call_sites(context.program, module, function)
+        if evaluation_of(site.module, site.call) is not True
+    ]
+    found: dict[tuple[str, str, int], ModelSite] = {}
+    for site in sites:
+        given = passed(site.call, name, position).value
+        if given is None or not dotted(given):
+            continue
+        made = _complete(context, site.module, given, statement_of(site.module, site.call), depth + 1)
+        found[made.module.path, made.text, made.statement.lineno] = made
+    if len(found) != 1:
+        count = "No call" if not found else "More than one call"
+        message = f"{count} of `{function.name}` tells where `{name}` is made"
+        raise RewriteRefused(message, file=module.path, line=function.lineno)
+    return next(iter(found.values()))
+
+
+def _at_top(context: RewriteContext, module: Module, text: str, owner: ast.expr) -> ModelSite:
+    last = next((each for each in reversed(module.tree.body) if _makes(each, text)[0]), None)
+    if last is None:
+        raise RewriteRefused(f"Where `{text}` is made could not be told", file=module.path, line=owner.lineno)
+    return ModelSite(module, last, text, _makes(last, text)[1])
+
+
+def _in_class(
+    context: RewriteContext, module: Module, function: Function, text: str, owner: ast.Attribute
+) -> ModelSite:
+    """An attribute that another method of the class binds, once."""
+    around = module.parents.get(function)
+    stores = [
+        (method, statement)
+        for method in (around.body if isinstance(around, ast.ClassDef) else ())
+        if isinstance(method, Function) and method is not function
+        for statement in method.body
+        if _makes(statement, text)[0]
+    ]
+    methods = {id(method) for method, _ in stores}
+    if len(methods) != 1:
+        message = f"Where `{text}` is made could not be told"
+        raise RewriteRefused(message, file=module.path, line=owner.lineno)
+    statement = stores[-1][1]
+    return ModelSite(module, statement, text, _makes(statement, text)[1])
+
+
+def frame_of(site: ModelSite) -> Frame:
+    """Where the model's value is evaluated, for following it further."""
+    return Frame(site.module, site.module.scope(site.statement))

@@ -1,0 +1,104 @@
+"""Where a script's own settings belong, and where it already makes them."""
+
+from __future__ import annotations
+
+import ast
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.blocks import insert_after, insert_before
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.imports import usable
+from skyline.source.calls import qualified_name
+from skyline.source.edit import TextEdit
+from skyline.source.program import Module
+from skyline.source.scope import is_main_guard
+
+
+def calls_of(context: RewriteContext, name: str) -> list[tuple[Module, ast.Call]]:
+    """Every call in the program of what is called ``name`` in full, such as ``torch.set_num_threads``."""
+    return [
+        (module, call)
+        for module, call in context.program.nodes_of(ast.Call)
+        if qualified_name(module, call.func) == name
+    ]
+
+
+def assignments_of(context: RewriteContext, name: str) -> list[tuple[Module, ast.Assign]]:
+    """Every assignment in the program to what is called ``name`` in full: ``torch.backends.cudnn.benchmark``."""
+    return [
+        (module, node)
+        for module, node in context.program.nodes_of(ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Attribute) and qualified_name(module, target) == name
+    ]
+
+
+def at_start(context: RewriteContext, target: str, write: str, *, once: bool = False) -> tuple[TextEdit, ...]:
+    """A line of settings where the script starts: ``write`` with ``{}`` for the name of ``target``.
+
+    It goes behind the imports. Where it must not be carried out again by worker processes that import the script
+    (``once``) it goes under ``if __name__ == "__main__":``, where there is one.
+    """
+    module = context.program.script
+    guard = next(
+        (each for each in module.tree.body if isinstance(each, ast.If) and is_main_guard(each)), None
+    )
+    if once and guard is not None:
+        name = usable(module, target, guard.body[0])
+        return (*name.edits, *insert_before(module, guard.body[0], write.format(name.text)))
+    body = module.tree.body
+    if not body:
+        raise RewriteRefused("The script is empty", file=module.path)
+    behind = _last_import(module)
+    following = next((each for each in body if behind is None or each.lineno > _end(behind)), None)
+    name = usable(module, target, following or body[-1])
+    line = write.format(name.text)
+    if behind is not None:
+        # Added imports stand at the same place, and before.
+        return (*name.edits, *insert_after(module, behind, line))
+    first = next((each for each in body if not _is_text(each)), None)
+    if first is None:
+        return (*name.edits, *insert_after(module, body[-1], line))
+    return (*name.edits, *insert_before(module, first, line))
+
+
+def _last_import(module: Module) -> ast.stmt | None:
+    """The last import that the file begins with, one that is tried or made on a condition included."""
+    last: ast.stmt | None = None
+    for each in module.tree.body:
+        if isinstance(each, ast.Import | ast.ImportFrom):
+            last = each
+        elif _is_text(each) or _only_imports(each):
+            last = each if _only_imports(each) else last
+        elif last is not None or not isinstance(each, ast.Assign | ast.Expr):
+            later = (one for one in module.tree.body if isinstance(one, ast.Import | ast.ImportFrom))
+            torch = [one for one in later if "torch" in {name.partition(".")[0] for name in _packages(one)}]
+            return (
+                max([last, *torch[:1]], key=lambda one: one.lineno if one else 0) if last or torch else None
+            )
+    return last
+
+
+def _only_imports(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.Try | ast.If) or (
+        isinstance(statement, ast.If) and is_main_guard(statement)
+    ):
+        return False
+    return any(isinstance(each, ast.Import | ast.ImportFrom) for each in statement.body)
+
+
+def _packages(statement: ast.Import | ast.ImportFrom) -> list[str]:
+    return (
+        [each.name for each in statement.names]
+        if isinstance(statement, ast.Import)
+        else [statement.module or ""]
+    )
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def _end(statement: ast.stmt) -> int:
+    return statement.end_lineno or statement.lineno

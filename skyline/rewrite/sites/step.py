@@ -1,0 +1,81 @@
+"""Where the optimizer steps, and where gradients are cleared."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.blocks import statement_of
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.sites.iteration import Iteration, Region, iteration
+from skyline.source.batch_names import words
+from skyline.source.syntax import last_name
+from skyline.source.training_loop import OTHER_STEPPERS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepSite:
+    """``optimizer.step()`` or ``optimizer.zero_grad()`` in an iteration.
+
+    ``optimizer`` is the object stepped; ``scaler`` the gradient scaler of ``scaler.step(optimizer)``, None without.
+    """
+
+    region: Region
+    call: ast.Call
+    statement: ast.stmt
+    optimizer: ast.expr
+    scaler: ast.expr | None = None
+
+    @property
+    def has_closure(self) -> bool:
+        """Whether the step evaluates the loss by itself, through a function that it is given."""
+        given = len(self.call.args) + len(self.call.keywords)
+        return given > (0 if self.scaler is None else 1)
+
+
+def steps(context: RewriteContext, within: Iteration | None = None) -> tuple[StepSite, ...]:
+    """Every step of an optimizer in an iteration, in the order of the text; maybe none."""
+    found: list[StepSite] = []
+    for region, call in (within or iteration(context)).nodes(ast.Call):
+        if last_name(call.func) not in ("step", "optimizer_step") or not isinstance(call.func, ast.Attribute):
+            continue
+        owner = call.func.value
+        named = set(words(ast.unparse(owner)))
+        if named & OTHER_STEPPERS and not named & {"optimizer", "optim", "opt"}:
+            continue
+        statement = statement_of(region.module, call)
+        if "scaler" in named and call.args:
+            found.append(StepSite(region, call, statement, call.args[0], owner))
+        else:
+            found.append(StepSite(region, call, statement, owner))
+    return tuple(found)
+
+
+def step(context: RewriteContext, within: Iteration | None = None) -> StepSite:
+    """The one step of an iteration; raises RewriteRefused where there is none, or more than one."""
+    return _only(context, steps(context, within), "`optimizer.step()`")
+
+
+def zero_grads(context: RewriteContext, within: Iteration | None = None) -> tuple[StepSite, ...]:
+    """Every ``zero_grad()`` in an iteration, of optimizers and of modules; maybe none."""
+    return tuple(
+        StepSite(region, call, statement_of(region.module, call), call.func.value)
+        for region, call in (within or iteration(context)).nodes(ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad"
+    )
+
+
+def zero_grad(context: RewriteContext, within: Iteration | None = None) -> StepSite:
+    """The one ``zero_grad()`` of an iteration; raises RewriteRefused where there is none, or more than one."""
+    return _only(context, zero_grads(context, within), "`zero_grad()`")
+
+
+def _only(context: RewriteContext, sites: tuple[StepSite, ...], what: str) -> StepSite:
+    if not sites:
+        raise RewriteRefused(f"No {what} was found in the training loop", file=context.profile.script)
+    if len(sites) > 1:
+        lines, first = ", ".join(str(site.call.lineno) for site in sites), next(iter(sites))
+        message = f"The loop has more than one {what}, on lines {lines}"
+        raise RewriteRefused(message, file=first.region.module.path, line=first.call.lineno)
+    return next(iter(sites))

@@ -1,0 +1,46 @@
+"""Two scripts against each other, where no prediction is asked: the person's own edit in a copy, for one."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from skyline.capture.process import Starter, start_fresh
+from skyline.capture.request import CaptureRequest, ProgressCallback
+from skyline.verify.measure import Effort, Measured, measure
+from skyline.verify.verdict import Verdict, judge
+
+_DEFAULT_EFFORT = Effort()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The rounds of two scripts, and whether they can be believed."""
+
+    measured: Measured
+    verdict: Verdict
+    notes: tuple[str, ...] = ()
+
+
+def compare(
+    request: CaptureRequest,
+    other: CaptureRequest,
+    *,
+    effort: Effort = _DEFAULT_EFFORT,
+    progress: ProgressCallback,
+    cancel: threading.Event | None = None,
+    starter: Starter = start_fresh,
+) -> Comparison:
+    """Measure ``other`` against ``request`` in turns; raises what ``verify`` raises."""
+    measured = measure(request, other, effort, progress=progress, cancel=cancel, starter=starter)
+    verdict = judge(measured.rounds, measured.base.facts.environment.cpu_count)
+    before, after = measured.base.facts.batch_sizes_seen, measured.changed.facts.batch_sizes_seen
+    notes = measured.notes
+    if before[:1] != after[:1]:
+        sizes = f"{_first(before)} and {_first(after)}"
+        notes = (*notes, f"The two seem to have batches of {sizes}: times are per iteration, not per sample.")
+    return Comparison(measured, verdict, notes)
+
+
+def _first(sizes: tuple[int, ...]) -> str:
+    return str(sizes[0]) if sizes else "a size that was not seen"
