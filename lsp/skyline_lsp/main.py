@@ -20,6 +20,7 @@ from skyline_lsp.features import (
     inlay_hint,
     rewrite,
     simulate,
+    verify,
 )
 from skyline_lsp.server import SkylineServer
 
@@ -33,6 +34,7 @@ FEATURES = (
     commands,
     simulate,
     rewrite,
+    verify,
 )
 
 

@@ -64,7 +64,7 @@ class Profiler:
         """
         state.asked = True
         state.options = options or state.options
-        request = self._request(state)
+        request = self.request_for(state)
         run = self._runs.get(state.path)
         if run is None:
             self._launch(state, request)
@@ -121,7 +121,8 @@ class Profiler:
                 logger.error("profiling %s did not stop in time", job.request.script)
         self.nursery.close()
 
-    def _request(self, state: ScriptState) -> CaptureRequest:
+    def request_for(self, state: ScriptState) -> CaptureRequest:
+        """How a script is run now: by the settings, and by what was asked of it last."""
         settings, options = self.server.settings, state.options
         defaults = CaptureRequest(Path(state.path))
         return CaptureRequest(

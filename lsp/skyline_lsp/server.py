@@ -22,6 +22,7 @@ from skyline_lsp.settings import Settings
 from skyline_lsp.state import Scripts, ScriptState
 from skyline_lsp.texts import Texts
 from skyline_lsp.training_script import training_loop
+from skyline_lsp.verifying import Verifier
 from skyline_lsp.watch import FileWatch
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class SkylineServer(LanguageServer):
         self.scripts = Scripts()
         self.applied = AppliedStack()
         self.saves = Saves(self)
+        self.verifier = Verifier(self)
         self.watch = FileWatch(self.saves.from_disk)
         self.initialization_options: object = None
         self.shutdown_requested = False
@@ -146,6 +148,7 @@ class SkylineServer(LanguageServer):
 
     def stop_work(self) -> None:
         """End all runs and watches; safe to call more than once."""
+        self.verifier.close()
         if "profiler" in self.__dict__:
             self.profiler.close()
         self.watch.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf, isinf
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.estimate import BATCH_SIZE, estimate
@@ -42,7 +43,8 @@ class Best:
     question: Question
     estimate: Estimate | None
     tried: int
-    memory_bytes: float
+    memory_bytes: float | None
+    """The limit of memory that was kept to; None where none is known."""
     reason: str = ""
 
 
@@ -63,8 +65,9 @@ class _Search:
     def __init__(self, analysis: Analysis, wish: Wish) -> None:
         self._analysis = analysis
         self._wish = wish
-        limit = wish.memory_bytes
-        self._limit = float(usable_bytes(analysis.profile)) if limit is None else limit
+        usable = usable_bytes(analysis.profile)
+        self._limit = wish.memory_bytes or (float(usable) if usable is not None else inf)
+        self._said_limit = None if isinf(self._limit) else self._limit
         self._answers: dict[frozenset[Choice], Estimate] = {}
 
     def run(self) -> Best:
@@ -97,8 +100,8 @@ class _Search:
         found = self._ask(now)
         if not self._keeps(now):
             reason = "no combination was found that keeps to the memory limit"
-            return Best(Question(), None, len(self._answers), self._limit, reason)
-        return Best(self._question(now), found, len(self._answers), self._limit)
+            return Best(Question(), None, len(self._answers), self._said_limit, reason)
+        return Best(self._question(now), found, len(self._answers), self._said_limit)
 
     def _parts(self) -> list[Choice]:
         """Every value of every what-if that applies and is allowed."""

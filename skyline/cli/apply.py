@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,10 +51,12 @@ def run(arguments: Sequence[str]) -> int:
     planned = plan(analyse(subject.profile), question, SourceText.read)
     if planned.refused:
         first, *others = planned.refused
-        hint = "\n".join(f"{refused.name}: {refused.reason}" for refused in others)
-        raise RewriteRefused(
-            f"{first.name} was not applied: {first.reason}", hint=hint or "Nothing was changed."
-        )
+        lines = [f"{refused.name}: {refused.reason}" for refused in others] or ["Nothing was changed."]
+        for refused in planned.refused:
+            if refused.snippet:
+                lines += [f"{refused.name}, to write by hand:", textwrap.indent(refused.snippet, "    ")]
+        message = f"{first.name} was not applied: {first.reason}"
+        raise RewriteRefused(message, hint="\n".join(lines), snippet=first.snippet)
     if not planned.edits:
         say("skyline: nothing to change: the script already is as asked")
         return int(ExitCode.OK)

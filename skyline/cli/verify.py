@@ -81,6 +81,7 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
     subject = _subject(options, arguments)
     profile = subject.profile
     from skyline.analysis.analyse import analyse
+    from skyline.capture.nursery import Nursery
     from skyline.report.verification import verify_report
     from skyline.verify.verify import verify
 
@@ -89,6 +90,9 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
     with ExitStack() as stack:
         stack.enter_context(terminable())
         display = stack.enter_context(Display(quiet=options.quiet))
+        # Several runs of one script: PyTorch is imported once for all of them.
+        nursery = Nursery()
+        stack.callback(nursery.close)
         found = verify(
             analysis,
             question,
@@ -96,6 +100,7 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
             effort=effort,
             keep=not options.no_ledger,
             progress=display.progress,
+            starter=nursery.start,
         )
     _show(verify_report(analysis, found), options, ledger=found.ledger_path)
     return int(ExitCode.OK)
@@ -125,17 +130,22 @@ def _compare(options: argparse.Namespace, arguments: tuple[str, ...], effort: Ef
     first, other = Path(options.script), Path(options.against)
     check_script(first)
     check_script(other)
+    from skyline.capture.nursery import Nursery
     from skyline.report.verification import compare_report
     from skyline.verify.compare import compare
 
     with ExitStack() as stack:
         stack.enter_context(terminable())
         display = stack.enter_context(Display(quiet=options.quiet))
+        # Several runs of one script: PyTorch is imported once for all of them.
+        nursery = Nursery()
+        stack.callback(nursery.close)
         found = compare(
             request_of(first, arguments, options),
             request_of(other, arguments, options),
             effort=effort,
             progress=display.progress,
+            starter=nursery.start,
         )
     _show(compare_report(str(first.absolute()), str(other.absolute()), found), options)
     return int(ExitCode.OK)

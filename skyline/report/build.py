@@ -99,6 +99,7 @@ def best_report(analysis: Analysis, wish: Wish) -> BestReport:
     return BestReport(
         tuple(map(str, found.question.choices)),
         found.estimate,
+        tuple(estimate(analysis, Question(choices=(choice,))) for choice in found.question.choices),
         found.tried,
         found.memory_bytes,
         wish.semantics.value,

@@ -1,7 +1,8 @@
 """What the language server and its clients say to each other beyond the standard protocol.
 
 Field names are camelCase because they are the wire format. A server answers ``skyline/profile`` with a
-``ProfileReport`` and ``skyline/simulate`` with an ``EstimateReport`` (both in ``skyline.report.schema``).
+``ProfileReport``, ``skyline/simulate`` with an ``EstimateReport`` and ``skyline/verify`` with a ``VerifyReport`` (all in
+``skyline.report.schema``).
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ MEASURING = "skyline/measuring"
 PROFILE = "skyline/profile"
 WHATIFS = "skyline/whatifs"
 SIMULATE = "skyline/simulate"
+BEST = "skyline/best"
 PREVIEW = "skyline/preview"
 APPLY = "skyline/apply"
 REVERT = "skyline/revert"
+VERIFY = "skyline/verify"
 
 COMMAND_PROFILE = "skyline.profile"
 COMMAND_CANCEL = "skyline.cancel"
@@ -71,11 +74,37 @@ class QuestionParams:
 
 
 @dataclass(frozen=True, slots=True)
+class BestParams:
+    """What the best combination must keep to (``skyline/best``, answered with a ``BestReport``).
+
+    ``maxMemoryBytes`` null: what the device has. ``semantics`` is the gravest change of training allowed.
+    """
+
+    uri: str
+    maxMemoryBytes: float | None = None
+    semantics: Literal["exact", "numerics", "convergence"] = "convergence"
+    rewritable: bool = True
+    """Only what the server can change in the code itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyParams:
+    """A question as in ``QuestionParams``, and how long to measure: ``rounds`` (6 at least), ``minutes`` at most."""
+
+    uri: str
+    batchSize: int | None = None
+    whatifs: tuple[str, ...] = ()
+    rounds: int | None = None
+    minutes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
-    """A part of the question that is not rewritten, and why."""
+    """A part of the question that is not rewritten, and why; ``snippet`` is code to write by hand, if any."""
 
     name: str
     reason: str
+    snippet: str = ""
 
 
 @dataclass(frozen=True, slots=True)

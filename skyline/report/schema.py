@@ -155,8 +155,10 @@ class BestReport:
 
     choices: tuple[str, ...]
     estimate: EstimateReport | None
+    parts: tuple[EstimateReport, ...]
+    """Each choice by itself."""
     tried: int
-    memory_bytes: float
+    memory_bytes: float | None
     semantics: Literal["exact", "numerics", "convergence"]
     reason: str | None = None
 

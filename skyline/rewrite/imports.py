@@ -27,8 +27,8 @@ class Usable:
     edits: tuple[TextEdit, ...] = ()
 
 
-def usable(module: Module, target: str, at: ast.AST) -> Usable:
-    """A name for ``target`` in the code at a place.
+def usable(module: Module, target: str, at: ast.AST, *, behind: bool = False) -> Usable:
+    """A name for ``target`` in the code at a place, or directly ``behind`` it.
 
     ``target`` is dotted, as ``torch.autocast``; where the module that has it must be imported by itself a colon
     parts the two: ``torch.utils.checkpoint:checkpoint``. An import that is there is used under whatever name it
@@ -39,21 +39,21 @@ def usable(module: Module, target: str, at: ast.AST) -> Usable:
         package = package.partition(".")[0]
         attribute = target.removeprefix(package).lstrip(".")
     whole = f"{package}.{attribute}" if attribute else package
-    if text := _imported(module, package, whole, at):
+    if text := _imported(module, package, whole, at, behind):
         return Usable(text)
     first = attribute.partition(".")[0]
     own = package.rpartition(".")[2]
     if "." in package and first:
-        name = _free(module, first, own)
+        name = free_name(module, first, own)
         statement = f"from {package} import {first}" + ("" if name == first else f" as {name}")
         rest = attribute.removeprefix(first)
-        return Usable(name + rest, _added(module, statement, package, at))
-    name = _free(module, package, package)
+        return Usable(name + rest, _added(module, statement, package, at, behind))
+    name = free_name(module, package, package)
     statement = f"import {package}" + ("" if name == package else f" as {name}")
-    return Usable(name + whole.removeprefix(package), _added(module, statement, package, at))
+    return Usable(name + whole.removeprefix(package), _added(module, statement, package, at, behind))
 
 
-def _imported(module: Module, package: str, whole: str, at: ast.AST) -> str:
+def _imported(module: Module, package: str, whole: str, at: ast.AST, behind: bool) -> str:
     """The text by which an import that is there gives ``whole``, the shortest; empty without one."""
     found: list[str] = []
     scope: Scope | None = module.scope(at)
@@ -63,7 +63,7 @@ def _imported(module: Module, package: str, whole: str, at: ast.AST) -> str:
         if looked_up is None:
             continue
         holder, bindings = looked_up
-        if not any(_is_sure(module, holder, binding, at) for binding in bindings):
+        if not any(_is_sure(module, holder, binding, at, behind) for binding in bindings):
             continue
         meant = {_meaning(binding, name) for binding in bindings}
         if len(meant) != 1:
@@ -102,7 +102,7 @@ def _meaning(binding: Binding, name: str) -> str:
     return ""
 
 
-def _is_sure(module: Module, holder: Scope, binding: Binding, at: ast.AST) -> bool:
+def _is_sure(module: Module, holder: Scope, binding: Binding, at: ast.AST, behind: bool) -> bool:
     """Whether an import has surely been carried out when the place is reached."""
     if binding.kind is not BindingKind.IMPORTED or binding.conditional:
         return False
@@ -110,11 +110,13 @@ def _is_sure(module: Module, holder: Scope, binding: Binding, at: ast.AST) -> bo
         return False
     same_function = module.scope(at) is holder
     if same_function or isinstance(holder.node, Function):
+        if behind:
+            return _line(binding.node) <= _end(at)
         return _line(binding.node) < _line(at)
     return True
 
 
-def _free(module: Module, name: str, package: str) -> str:
+def free_name(module: Module, name: str, package: str) -> str:
     """The name, or one like it, that nothing in the file is called by."""
     taken = {each.id for each in module.nodes if isinstance(each, ast.Name)}
     taken |= {each.arg for each in module.nodes if isinstance(each, ast.arg)}
@@ -125,10 +127,11 @@ def _free(module: Module, name: str, package: str) -> str:
     return next(fitting, None) or next(f"_{name}{n}" for n in range(2, 1000) if f"_{name}{n}" not in taken)
 
 
-def _added(module: Module, statement: str, package: str, at: ast.AST) -> tuple[TextEdit, ...]:
+def _added(module: Module, statement: str, package: str, at: ast.AST, behind: bool) -> tuple[TextEdit, ...]:
     """The edit that adds an import where imports live."""
     root = package.partition(".")[0]
-    limit = _line(_outermost(module, at))
+    outermost = _outermost(module, at)
+    limit = _end(outermost) + 1 if behind else _line(outermost)
     imports = [
         each
         for each in module.tree.body
@@ -177,6 +180,10 @@ def _chain(scope: Scope | None) -> list[Scope]:
         found.append(scope)
         scope = scope.parent
     return found
+
+
+def _end(node: ast.AST) -> int:
+    return getattr(node, "end_lineno", None) or getattr(node, "lineno", 1)
 
 
 def _line(node: ast.AST) -> int:

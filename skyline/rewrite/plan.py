@@ -75,9 +75,16 @@ def plan(analysis: Analysed, question: Question, read: ReadText) -> RewritePlan:
             done.add(name)
         except SkylineError as error:
             hint = f" {error.hint}" if error.hint else ""
-            snippet = error.snippet if isinstance(error, RewriteRefused) else ""
-            refused[index] = Refused(name, f"{error.message.rstrip('.')}.{hint}", snippet)
+            refused[index] = Refused(
+                name, f"{error.message.rstrip('.')}.{hint}", _snippet(error, name, value)
+            )
     return RewritePlan(context.edits(), tuple(refused[index] for index in sorted(refused)))
+
+
+def _snippet(error: SkylineError, name: str, value: str) -> str:
+    entry = entries().get(name)
+    own = error.snippet if isinstance(error, RewriteRefused) else ""
+    return own or (entry.snippet(value) if entry and entry.snippet else "")
 
 
 def attempt(profile: Profile, name: str, value: str, read: ReadText) -> tuple[TextEdit, ...] | None:

@@ -20,6 +20,9 @@ _USUAL_ORDER = 50
 Rewrite = Callable[[RewriteContext, str], tuple[TextEdit, ...]]
 """Takes the value asked for, as text; gives the edits, none where all is as asked, or raises RewriteRefused."""
 
+Snippet = Callable[[str], str]
+"""Takes the value asked for; gives code."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -28,15 +31,17 @@ class Entry:
     name: str
     rewrite: Rewrite
     order: int = _USUAL_ORDER
+    snippet: Snippet | None = None
+    """What to write by hand where the rewrite is refused and says nothing else."""
 
     @classmethod
     def of(cls, module: ModuleType) -> Entry | None:
-        """What a module binds as ``NAME``, ``rewrite`` and, where its turn matters, ``ORDER``."""
+        """What a module binds as ``NAME`` and ``rewrite``, and maybe as ``ORDER`` and ``snippet``."""
         name: str | None = getattr(module, "NAME", None)
         rewrite: Rewrite | None = getattr(module, "rewrite", None)
         if name is None or rewrite is None:
             return None
-        return cls(name, rewrite, getattr(module, "ORDER", _USUAL_ORDER))
+        return cls(name, rewrite, getattr(module, "ORDER", _USUAL_ORDER), getattr(module, "snippet", None))
 
 
 @cache

@@ -10,6 +10,7 @@ from skyline.source.scope import BindingKind
 from skyline.source.syntax import dotted
 
 _TORCH_OPTIM = "torch.optim"
+_NOT_OPTIMIZERS = ("torch.optim.lr_scheduler", "torch.optim.swa_utils")
 
 
 def calls_at(module: Module, line: int, accept: Callable[[ast.expr], bool]) -> list[ast.Call]:
@@ -48,4 +49,5 @@ def torch_optimizer(module: Module, callee: ast.expr) -> str:
     name = qualified_name(module, callee)
     package, _, last = name.rpartition(".")
     in_torch = package == _TORCH_OPTIM or package.startswith(f"{_TORCH_OPTIM}.")
+    in_torch = in_torch and not package.startswith(_NOT_OPTIMIZERS)
     return last if in_torch and last[:1].isupper() else ""

@@ -60,14 +60,16 @@ def change(analysis: Analysis, question: Question, arguments: tuple[str, ...]) -
     return Change(changed, arguments, diff(planned, read))
 
 
-def check_unchanged(analysis: Analysis) -> None:
-    """Raise UsageError where a file does not read any more as it did when it was profiled."""
+def check_unchanged(analysis: Analysis, request: CaptureRequest) -> None:
+    """Raise UsageError where a file would not be run as it was profiled, because it was edited since."""
+    overrides = {os.path.realpath(path): text for path, text in request.source_overrides}
     for source in analysis.profile.sources:
+        text = overrides.get(os.path.realpath(source.path))
         try:
-            same = SourceText.read(source.path).text == source.text
+            now = SourceText.read(source.path) if text is None else SourceText.of(source.path, text)
         except SkylineError:
-            same = False
-        if not same:
+            now = None
+        if now is None or now.text != source.text:
             raise UsageError(
                 f"{os.path.basename(source.path)} changed since it was profiled", hint="Profile it again."
             )

@@ -57,8 +57,8 @@ def verify(
             "A prediction for a GPU that is not here cannot be verified here",
             hint="Profile the script on this machine, without --gpu.",
         )
-    check_unchanged(analysis)
     request = request or request_of(profile)
+    check_unchanged(analysis, request)
     progress(Progress("predict", "working out what to expect", 0.0))
     predicted = estimate(analysis, question)
     if not predicted.applicable:

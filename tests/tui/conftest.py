@@ -10,12 +10,20 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.interval import Interval
-from skyline.report.protocol import ApplyResult, PreviewResult, ProfileChanged, QuestionParams, Refusal
+from skyline.report.protocol import (
+    ApplyResult,
+    BestParams,
+    PreviewResult,
+    ProfileChanged,
+    QuestionParams,
+    Refusal,
+)
 from skyline.report.schema import (
     PROFILE_SCHEMA,
     WHATIF_SCHEMA,
     BaselineReport,
     BatchSizeReport,
+    BestReport,
     CriticalPathReport,
     CurvePointReport,
     EstimateReport,
@@ -167,6 +175,7 @@ class FakeSession:
     batch_size: int = 32
     profiles: int = 0
     questions: list[QuestionParams] = field(default_factory=list)
+    wishes: list[BestParams] = field(default_factory=list)
     applied: list[QuestionParams] = field(default_factory=list)
     refuse: str = ""
     alter: Callable[[ProfileReport], ProfileReport] = lambda profile: profile
@@ -256,6 +265,18 @@ class FakeSession:
         if self.refuse:
             raise UsageError(self.refuse)
         return self.estimate(question)
+
+    async def best(self, wish: BestParams) -> BestReport:
+        self.wishes.append(wish)
+        fastest = QuestionParams(self.uri, 48, ("num_workers=4",))
+        parts = (
+            self._report("batch_size", "48", 48, iteration_ms(48), peak_bytes(48), "convergence", None),
+            self._report(
+                "num_workers", "4", self.batch_size, iteration_ms(self.batch_size) * 0.7, 1e9, "exact", None
+            ),
+        )
+        names, limit = ("batch_size=48", "num_workers=4"), wish.maxMemoryBytes or 0
+        return BestReport(names, self.estimate(fastest), parts, 17, limit, wish.semantics)
 
     async def preview(self, question: QuestionParams) -> PreviewResult:
         change = f"-batch_size={self.batch_size}\n+batch_size={question.batchSize}\n"

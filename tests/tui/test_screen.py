@@ -10,6 +10,7 @@ from skyline_tui.messages import Severity
 from skyline_tui.screens.diff import Diff
 from skyline_tui.screens.explain import Explain
 from skyline_tui.screens.help import Help
+from skyline_tui.screens.limits import Limits
 from skyline_tui.widgets.source import Source
 from skyline_tui.widgets.whatifs import WhatIfs
 
@@ -255,3 +256,36 @@ async def test_o_opens_the_line_under_the_cursor(desk, monkeypatch: pytest.Monke
         await pilot.pause()
         assert opened == [(str(made.session.script), 8)]
         assert "no such editor" in made.toasts
+
+
+async def test_the_fastest_combination_is_put_on_the_screen_and_written_nowhere(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("f")
+        await pilot.pause()
+        assert isinstance(made.app.screen, Limits)
+        field = made.app.screen.query_one(Input)
+        field.value = "2"
+        await pilot.press("enter")
+        await pilot.pause()
+        assert [(wish.maxMemoryBytes, wish.semantics) for wish in made.session.wishes] == [
+            (2e9, "convergence")
+        ]
+        assert made.app.query_one(WhatIfs).checked == ("num_workers=4",)
+        assert made.session.questions[-1].batchSize == 48
+        assert not made.session.applied
+
+
+async def test_a_limit_that_is_no_number_is_asked_for_again(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("f")
+        await pilot.pause()
+        made.app.screen.query_one(Input).value = ""
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(made.app.screen, Limits)
+        await pilot.press("escape")
+        assert made.session.wishes == []

@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import Footer
 
-from skyline.report.protocol import ApplyResult, QuestionParams
+from skyline.report.protocol import ApplyResult, BestParams, QuestionParams
 from skyline.report.schema import ProfileReport
 from skyline_tui import messages
 from skyline_tui.conversation import Conversation
@@ -22,6 +22,7 @@ from skyline_tui.keys import IN_PALETTE, KEYS
 from skyline_tui.messages import Post
 from skyline_tui.screens.diff import Diff
 from skyline_tui.screens.help import Help
+from skyline_tui.screens.limits import Limits
 from skyline_tui.screens.type_batch_size import TypeBatchSize
 from skyline_tui.session import Session
 from skyline_tui.theme import PHASE_COLOURS, SKYLINE
@@ -165,6 +166,16 @@ class SkylineApp(App[None]):
         if message.text == "cancelled":
             self.notify("Measuring was cancelled.")
 
+    def on_best_found(self, message: messages.BestFound) -> None:
+        """Put it on the screen as a question, which may be applied or dropped like any other."""
+        best = message.best
+        if best.estimate is None or not best.choices:
+            text = best.reason or "Nothing that keeps to these limits is predicted to be worth a change."
+            self.notify(text, title="Fastest combination")
+            return
+        self._bench.propose(best)
+        self.notify(f"Fastest of {best.tried} simulated: {' '.join(best.choices)}")
+
     def on_previewed(self, message: messages.Previewed) -> None:
         """Show the diff."""
         self.push_screen(Diff(message.preview))
@@ -259,6 +270,19 @@ class SkylineApp(App[None]):
         if self._bench.asks_nothing:
             self.notify("Nothing is asked: drag a bar, or check a what-if first.")
         return not self._bench.asks_nothing
+
+    def action_fastest(self) -> None:
+        """Search for the fastest combination that keeps to limits, which are asked for first."""
+        if self.profile is None:
+            self.notify("There is no profile yet.", severity="warning")
+            return
+        memory = self.profile.memory
+        usable = memory.usable_bytes or memory.capacity_bytes or memory.peak_bytes.value
+        self.push_screen(Limits(self._talk.uri, float(usable)), self._search)
+
+    def _search(self, wish: BestParams | None) -> None:
+        if wish is not None:
+            self._do("best", self._talk.best(wish))
 
     def action_mode(self) -> None:
         """Between live and staged."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from skyline.errors import SkylineError
-from skyline.report.protocol import QuestionParams
+from skyline.report.protocol import BestParams, QuestionParams
 from skyline.report.schema import EstimateReport
 from skyline_tui import messages
 from skyline_tui.latest_wins import LatestWins
@@ -69,6 +69,12 @@ class Conversation:
         preview = await self._answer(self._session.preview(question))
         if preview is not None:
             self._post(messages.Previewed(preview))
+
+    async def best(self, wish: BestParams) -> None:
+        """The fastest combination that keeps to some limits."""
+        found = await self._answer(self._session.best(wish))
+        if found is not None:
+            self._post(messages.BestFound(found))
 
     async def apply(self, question: QuestionParams) -> None:
         """Make the change, and remember what was expected of it."""

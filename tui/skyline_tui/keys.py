@@ -26,6 +26,14 @@ KEYS = (
     Binding("u", "undo", "Undo", id="undo", tooltip="Take the last apply back, byte for byte"),
     Binding("d", "diff", "Diff", id="diff", tooltip="Show what apply would write"),
     Binding(
+        "f",
+        "fastest",
+        "Fastest",
+        show=False,
+        id="fastest",
+        tooltip="Search for the fastest combination under limits of memory and of what training may notice",
+    ),
+    Binding(
         "m",
         "mode",
         "Live/staged",
@@ -45,7 +53,7 @@ KEYS = (
     Binding("p", "panel('source')", "Source", show=False, id="panel.source"),
 )
 
-IN_PALETTE = ("batch.type", "apply", "undo", "diff", "mode", "profile", "cancel", "sort", "edit")
+IN_PALETTE = ("batch.type", "fastest", "apply", "undo", "diff", "mode", "profile", "cancel", "sort", "edit")
 """Bindings that the command palette offers as well; the others are of no use without their key."""
 
 HELP = """\
@@ -61,6 +69,7 @@ HELP = """\
   a                apply the batch size and the checked what-ifs
   u                undo the last apply, byte for byte
   d                show what apply would write
+  f                find the fastest combination under limits
   o                open the line in $EDITOR; saving measures again
 
 [b]Look[/b]

@@ -10,7 +10,7 @@ from pathlib import Path
 from textual.message import Message
 
 from skyline.report.protocol import ApplyResult, Measuring, PreviewResult, ProfileChanged, QuestionParams
-from skyline.report.schema import EstimateReport, ProfileReport, WhatIfReport
+from skyline.report.schema import BestReport, EstimateReport, ProfileReport, WhatIfReport
 
 Post = Callable[[Message], object]
 
@@ -98,6 +98,13 @@ class ServerLost(Message):
 
     exit_code: int | None
     log: str
+
+
+@dataclass
+class BestFound(Message):
+    """The fastest combination that keeps to the limits given, or why there is none."""
+
+    best: BestReport
 
 
 @dataclass

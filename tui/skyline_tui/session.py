@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from skyline.report import protocol
-from skyline.report.protocol import ApplyResult, PreviewResult, QuestionParams, UriParams
-from skyline.report.schema import EstimateReport, ProfileReport, WhatIfReport
+from skyline.report.protocol import ApplyResult, BestParams, PreviewResult, QuestionParams, UriParams
+from skyline.report.schema import BestReport, EstimateReport, ProfileReport, WhatIfReport
 from skyline_tui.client import Server
 
 
@@ -43,6 +43,10 @@ class Session(Protocol):
 
     async def simulate(self, question: QuestionParams) -> EstimateReport:
         """What would come of this change."""
+        ...
+
+    async def best(self, wish: BestParams) -> BestReport:
+        """The best combination that keeps to some limits."""
         ...
 
     async def preview(self, question: QuestionParams) -> PreviewResult:
@@ -93,6 +97,10 @@ class ServerSession:
     async def simulate(self, question: QuestionParams) -> EstimateReport:
         """The combined estimate."""
         return await self._server.request(protocol.SIMULATE, question, EstimateReport)
+
+    async def best(self, wish: BestParams) -> BestReport:
+        """The best combination that keeps to some limits."""
+        return await self._server.request(protocol.BEST, wish, BestReport)
 
     async def preview(self, question: QuestionParams) -> PreviewResult:
         """The edits and their diff."""

@@ -88,7 +88,9 @@ def _preview(server: SkylineServer, state: ScriptState, asked: Question) -> Prev
     return PreviewResult(
         edits=convert.to_preview(planned.plan.edits, planned.before, uris),
         diff=planned.plan.diff(planned.before.__getitem__),
-        refused=tuple(Refusal(refused.name, refused.reason) for refused in planned.plan.refused),
+        refused=tuple(
+            Refusal(refused.name, refused.reason, refused.snippet) for refused in planned.plan.refused
+        ),
     )
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from skyline.analysis.best import Wish
 from skyline.errors import SkylineError
 from skyline.report import protocol
-from skyline.report.protocol import QuestionParams, UriParams
+from skyline.report.build import best_report
+from skyline.report.protocol import BestParams, QuestionParams, UriParams
+from skyline.whatif.base import Semantics
 from skyline.whatif.question import Choice, Question
 from skyline_lsp import wire
 from skyline_lsp.server import SkylineServer
@@ -17,7 +20,7 @@ PROFILE_FIRST = "Run the command skyline.profile first."
 
 
 def register(server: SkylineServer) -> None:
-    """Answer ``skyline/profile``, ``skyline/whatifs`` and ``skyline/simulate``."""
+    """Answer ``skyline/profile``, ``skyline/whatifs``, ``skyline/best`` and ``skyline/simulate``."""
 
     @server.feature(protocol.PROFILE)
     def profile(params: wire.Json) -> Any:
@@ -28,6 +31,18 @@ def register(server: SkylineServer) -> None:
     def whatifs(params: wire.Json) -> Any:
         state = server.touch(wire.receive(params, UriParams).uri)
         return wire.send(state.prepared.whatifs) if state and state.prepared else None
+
+    @server.feature(protocol.BEST)
+    @server.thread()
+    def best(params: wire.Json) -> Any:
+        asked = wire.receive(params, BestParams)
+        try:
+            state = profiled(server, asked.uri)
+            assert state.prepared is not None
+            wish = Wish(asked.maxMemoryBytes, Semantics(asked.semantics), asked.rewritable)
+            return wire.send(best_report(state.prepared.analysis, wish))
+        except SkylineError as error:
+            raise wire.failed(error) from error
 
     @server.feature(protocol.SIMULATE)
     def simulate(params: wire.Json) -> Any:

@@ -7,7 +7,6 @@ import sys
 
 import torch
 
-
 _OPTIONS = ("mode", "backend", "fullgraph", "dynamic")
 
 
@@ -19,7 +18,7 @@ def install(on_compile):
     def compiles(*args, **kwargs):
         result = original(*args, **kwargs)
         _keep_out()
-        on_compile(result, {name: _plain(kwargs.get(name)) for name in _OPTIONS})
+        on_compile(result, {name: _plain(kwargs[name]) for name in _OPTIONS if kwargs.get(name) is not None})
         return result
 
     torch.compile = compiles

@@ -74,7 +74,7 @@ def _channels_last(module):
             if parameter is not None and parameter.dim() == 4:
                 _, channels, height, width = parameter.shape
                 strides = (height * width * channels, 1, width * channels, channels)
-                return parameter.stride() == strides
+                return tuple(getattr(parameter, "meta", parameter).stride()) == strides
         except (RuntimeError, ValueError):
             continue
     return None

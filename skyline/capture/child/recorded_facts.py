@@ -5,6 +5,7 @@ from __future__ import annotations
 from .module_facts import module_facts
 from .parallel import parallel
 from .settings import settings
+from .styles import compiled_frames
 
 
 def recorded_facts(observer, device_kind, sightings, named):
@@ -15,6 +16,7 @@ def recorded_facts(observer, device_kind, sightings, named):
     once = {}
     for path, module in named:
         once.setdefault(id(module), (path, module))
+    sightings.complete = not compiled_frames()
     modules, count = module_facts(once.values(), sightings, observer.births)
     return {
         "settings": settings(device_kind, observer.styles.autocast),

@@ -7,6 +7,9 @@ import os
 READS = ("item", "tolist", "cpu", "numpy", "print", "float", "int", "bool", "format", "read")
 """Calls that need the numbers of a tensor, by the names that they are told under."""
 
+_MOST = 500
+"""As many different calls are told; a script has a few dozen."""
+
 CHECKPOINT_FILE = "torch/utils/checkpoint.py"
 
 
@@ -38,7 +41,8 @@ class ModuleCalls:
 class Sightings:
     """What is seen of ``iterations`` whole iterations; ``lines`` are the rows of the table that numbers refer to.
 
-    ``kept`` are the bytes that forward passes keep for the backward pass, by the path of a module.
+    ``kept`` are the bytes that forward passes keep for the backward pass, by the path of a module. ``complete`` is
+    whether every call of a module was seen: compiled code makes calls that are not.
     """
 
     def __init__(self):
@@ -47,6 +51,7 @@ class Sightings:
         self.kept = {}
         self.lines = []
         self.iterations = 1
+        self.complete = True
 
     def add(self, name, line, **options):
         """A call; gives what stands for it."""
@@ -66,10 +71,10 @@ class Sightings:
             seen.line = line
 
     def calls_per_iteration(self, address):
-        """How often a module was called; once where no call was to be seen, as in compiled code."""
+        """How often a module was called; once where that was not to be seen."""
         if address in self.modules:
             return self.modules[address].calls / self.iterations
-        return 0.0 if self.modules else 1.0
+        return 0.0 if self.complete else 1.0
 
     def line(self, number):
         """A line by its number, None where there is none."""
@@ -89,7 +94,7 @@ class Sightings:
                 "line": self.line(line),
                 "options": dict(options),
             }
-            for (name, line, options), count in counts.items()
+            for (name, line, options), count in list(counts.items())[:_MOST]
         ]
 
 

@@ -12,10 +12,10 @@ import torch
 from . import facts, imported, styles, user_code
 from .evaluation import EvaluationReplay
 from .observer import Observer
+from .recorded_facts import recorded_facts
 from .recording import device_memory, memory
 from .recording.line_marker import LineMarker
 from .recording.module_names import named_modules
-from .recorded_facts import recorded_facts
 from .recording.recordings import ProfilerFailed, Recordings
 from .warm_up import WarmUp
 

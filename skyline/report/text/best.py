@@ -16,10 +16,8 @@ _ALLOWED = {
 
 def render_best(best: BestReport, baseline: BaselineReport, page: Page, *, script: str) -> None:
     """What was found, what it brings, how to make it; or why nothing was."""
-    page.title(
-        "Best combination",
-        f"of {best.tried} simulated, {_ALLOWED[best.semantics]}, in at most {units.format_bytes(best.memory_bytes)}",
-    )
+    limit = "" if best.memory_bytes is None else f", in at most {units.format_bytes(best.memory_bytes)}"
+    page.title("Best combination", f"of {best.tried} simulated, {_ALLOWED[best.semantics]}{limit}")
     found = best.estimate
     if found is None or not best.choices:
         page.paragraph(

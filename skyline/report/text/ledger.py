@@ -94,7 +94,7 @@ def correction_words(record: TrackRecord, iteration_ms: Interval) -> str:
 def _row(entry: Entry, page: Page) -> tuple[Text, ...]:
     style = _STYLES[entry.status]
     measured = entry.measurement
-    held = {True: "held", False: "missed", None: ""}[entry.held]
+    held = {True: "held", False: "missed", None: ""}[entry.held if entry.counts else None]
     cells = (
         entry.id,
         when(entry.created),
@@ -102,7 +102,7 @@ def _row(entry: Entry, page: Page) -> tuple[Text, ...]:
         entry.question,
         f"{entry.predicted.ratio:.3f}",
         "" if measured is None else f"{measured.ratio:.3f}",
-        "" if entry.error is None else units.format_share_delta(entry.error),
+        "" if entry.error is None or not entry.counts else units.format_share_delta(entry.error),
         held,
         entry.status.value,
     )

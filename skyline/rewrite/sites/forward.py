@@ -28,6 +28,30 @@ _MODEL_WORDS = {
     "module",
     "transformer",
 }
+_NOT_FORWARD = {
+    *(
+        "parameters",
+        "named_parameters",
+        "train",
+        "eval",
+        "to",
+        "cuda",
+        "cpu",
+        "state_dict",
+        "load_state_dict",
+    ),
+    *(
+        "zero_grad",
+        "children",
+        "modules",
+        "named_modules",
+        "no_sync",
+        "requires_grad_",
+        "half",
+        "float",
+        "buffers",
+    ),
+}
 _NOT_MODEL = {"criterion", "loss", "scaler", "print", "len", "range", "zip", "enumerate", "tqdm"}
 
 
@@ -124,8 +148,10 @@ def is_model(context: RewriteContext, region: Region, callee: ast.expr, trained:
     name = dotted(callee)
     if not name or set(words(name)) & _NOT_MODEL:
         return False
-    if name.removesuffix(".module").removesuffix(".forward") in trained:
+    if name.removesuffix(".forward").removesuffix(".module") in trained:
         return True
+    if isinstance(callee, ast.Attribute) and dotted(callee.value) in trained:
+        return callee.attr not in _NOT_FORWARD
     for found in context.resolver.meant(callee, region.frame, ROUTE):
         if isinstance(found, Instance):
             return any(last_name(base) in ("Module", "LightningModule") for base in found.of.node.bases)

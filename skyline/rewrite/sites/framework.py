@@ -25,7 +25,7 @@ _TITLES: dict[Kind, str] = {
     "transformers": "Hugging Face's Trainer",
     "accelerate": "Accelerate",
 }
-_SETUP: dict[Kind, tuple[str, ...]] = {
+_SWITCHES: dict[Kind, tuple[str, ...]] = {
     "lightning": ("Trainer",),
     "fabric": ("Fabric",),
     "transformers": (
@@ -37,15 +37,28 @@ _SETUP: dict[Kind, tuple[str, ...]] = {
     ),
     "accelerate": ("Accelerator",),
 }
+"""The classes whose arguments switch number formats, workers and the like."""
+_DRIVERS: dict[Kind, tuple[str, ...]] = {
+    "lightning": ("LightningCLI",),
+    "fabric": (),
+    "transformers": ("Trainer", "Seq2SeqTrainer", "SFTTrainer", "DPOTrainer", "RewardTrainer"),
+    "accelerate": (),
+}
+"""The classes that train, where the switches come from elsewhere: a command line, a file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Framework:
-    """A framework in use; ``call`` constructs what has its switches (``Trainer(…)``, ``TrainingArguments(…)``)."""
+    """A framework in use.
+
+    ``call`` constructs what has its switches (``Trainer(…)``, ``TrainingArguments(…)``), where ``takes_switches``;
+    else they come from elsewhere, such as a command line, and ``call`` is only where the framework is used.
+    """
 
     kind: Kind
     module: Module
     call: ast.Call
+    takes_switches: bool = True
 
     @property
     def title(self) -> str:
@@ -67,7 +80,6 @@ def framework(context: RewriteContext) -> Framework | None:
         kind = _PACKAGES.get(package)
         if kind == "lightning" and last == "Fabric":
             kind = "fabric"
-        if kind is not None and last in _SETUP[kind]:
-            found.append(Framework(kind, module, call))
-    owning = [each for each in found if each.owns_loop]
-    return next(iter(owning or found), None)
+        if kind is not None and last in (*_SWITCHES[kind], *_DRIVERS[kind]):
+            found.append(Framework(kind, module, call, last in _SWITCHES[kind]))
+    return min(found, key=lambda each: (not each.owns_loop, not each.takes_switches), default=None)

@@ -132,8 +132,12 @@ def _makes(statement: ast.stmt, text: str) -> tuple[bool, ast.expr | None]:
     for node in ast.walk(statement):
         if isinstance(node, Function | ast.ClassDef):
             return False, None
-        assigned = isinstance(node, ast.Assign | ast.AnnAssign)
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if assigned else []
+        targets: list[ast.expr] = []
+        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) and node is statement else None
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AnnAssign):
+            targets = [node.target]
         for target in targets:
             names = [
                 ast.unparse(each) for each in (target.elts if isinstance(target, ast.Tuple) else [target])
@@ -165,10 +169,13 @@ def _in_caller(
     ]
     found: dict[tuple[str, str, int], ModelSite] = {}
     for site in sites:
-        given = passed(site.call, name, position).value
+        if position == -1:  # ``self``: the object that the method is called on
+            given = site.call.func.value if isinstance(site.call.func, ast.Attribute) else None
+        else:
+            given = passed(site.call, name, position).value
         if given is None or not dotted(given):
             continue
-        made = _complete(context, site.module, given, statement_of(site.module, site.call), depth + 1)
+        made = _complete(context, site.module, given, statement_of(site.module, given), depth + 1)
         found[made.module.path, made.text, made.statement.lineno] = made
     if len(found) != 1:
         count = "No call" if not found else "More than one call"

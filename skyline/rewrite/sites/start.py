@@ -49,17 +49,14 @@ def at_start(context: RewriteContext, target: str, write: str, *, once: bool = F
     body = module.tree.body
     if not body:
         raise RewriteRefused("The script is empty", file=module.path)
-    behind = _last_import(module)
-    following = next((each for each in body if behind is None or each.lineno > _end(behind)), None)
-    name = usable(module, target, following or body[-1])
-    line = write.format(name.text)
-    if behind is not None:
-        # Added imports stand at the same place, and before.
-        return (*name.edits, *insert_after(module, behind, line))
-    first = next((each for each in body if not _is_text(each)), None)
-    if first is None:
-        return (*name.edits, *insert_after(module, body[-1], line))
-    return (*name.edits, *insert_before(module, first, line))
+    last = _last_import(module) or (body[-1] if all(map(_is_text, body)) else None)
+    if last is not None:
+        name = usable(module, target, last, behind=True)
+        # An import that is added stands at the same place, and before.
+        return (*name.edits, *insert_after(module, last, write.format(name.text)))
+    first = next(each for each in body if not _is_text(each))
+    name = usable(module, target, first)
+    return (*name.edits, *insert_before(module, first, write.format(name.text)))
 
 
 def _last_import(module: Module) -> ast.stmt | None:
@@ -98,7 +95,3 @@ def _packages(statement: ast.Import | ast.ImportFrom) -> list[str]:
 def _is_text(statement: ast.stmt) -> bool:
     value = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
-
-
-def _end(statement: ast.stmt) -> int:
-    return statement.end_lineno or statement.lineno

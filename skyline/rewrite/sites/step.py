@@ -10,8 +10,11 @@ from skyline.rewrite.blocks import statement_of
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
 from skyline.source.batch_names import words
+from skyline.source.calls import torch_optimizer
 from skyline.source.syntax import last_name
 from skyline.source.training_loop import OTHER_STEPPERS
+
+_OPTIMIZER_WORDS = {"optimizer", "optimizers", "optim", "opt", "scaler", "solver", "sgd", "adam", "adamw"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,12 +40,13 @@ class StepSite:
 def steps(context: RewriteContext, within: Iteration | None = None) -> tuple[StepSite, ...]:
     """Every step of an optimizer in an iteration, in the order of the text; maybe none."""
     found: list[StepSite] = []
+    made = _optimizer_names(context)
     for region, call in (within or iteration(context)).nodes(ast.Call):
         if last_name(call.func) not in ("step", "optimizer_step") or not isinstance(call.func, ast.Attribute):
             continue
         owner = call.func.value
         named = set(words(ast.unparse(owner)))
-        if named & OTHER_STEPPERS and not named & {"optimizer", "optim", "opt"}:
+        if not _is_optimizer(region, call, named, ast.unparse(owner), made):
             continue
         statement = statement_of(region.module, call)
         if "scaler" in named and call.args:
@@ -50,6 +54,26 @@ def steps(context: RewriteContext, within: Iteration | None = None) -> tuple[Ste
         else:
             found.append(StepSite(region, call, statement, owner))
     return tuple(found)
+
+
+def _is_optimizer(region: Region, call: ast.Call, named: set[str], text: str, made: set[str]) -> bool:
+    """Whether what steps is an optimizer or its scaler: by its name, by what made it, or for want of anything else."""
+    if text in made or named & _OPTIMIZER_WORDS:
+        return not named & {"scheduler", "sched"}
+    if named & OTHER_STEPPERS or text == "self":
+        return False
+    bare = isinstance(region.module.parents.get(call), ast.Expr)
+    return bare and not call.args and not call.keywords
+
+
+def _optimizer_names(context: RewriteContext) -> set[str]:
+    """What the results of optimizer constructors are assigned to."""
+    return {
+        ast.unparse(target)
+        for module, node in context.program.nodes_of(ast.Assign)
+        if isinstance(node.value, ast.Call) and torch_optimizer(module, node.value.func)
+        for target in node.targets
+    }
 
 
 def step(context: RewriteContext, within: Iteration | None = None) -> StepSite:

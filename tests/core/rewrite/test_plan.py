@@ -125,7 +125,7 @@ def test_a_link_and_its_file_are_one_text(workshop, tmp_path: Path) -> None:
     shop = replace(shop, profile=profile, files={str(link): SOURCE, str(file): SOURCE})
     planned = shop.plan("num_workers=2", batch_size=64)
     assert {edit.span.file for edit in planned.edits} == {str(link)}
-    assert len(planned.edits) == 2
+    assert [edit.new_text for edit in planned.edits] == ["64,\n    num_workers=2"]
 
 
 def test_an_empty_plan_has_an_empty_diff(workshop) -> None:

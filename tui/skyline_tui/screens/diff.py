@@ -21,6 +21,9 @@ class Diff(Sheet):
                     ("\n! " + refused.name, "bold $text-warning"), f" is not rewritten: {refused.reason}"
                 )
             )
+            if refused.snippet:
+                lines.append(Content("  To write by hand:"))
+                lines += [Content(f"    {line}") for line in refused.snippet.splitlines()]
         super().__init__("What apply would write", Content("\n").join(lines))
 
 

@@ -161,6 +161,13 @@ class Controls(Vertical):
         self._move(batch_size)
         self.settle()
 
+    def propose(self, batch_size: int | None) -> None:
+        """Go to a batch size that nobody means yet; None: to the one in the file."""
+        self._stop_settling()
+        self.asked, self._spent = batch_size, False
+        self._estimate, self._scale = None, self._plain
+        self._draw()
+
     def settle(self) -> None:
         """Take what the bars show as meant."""
         self._stop_settling()

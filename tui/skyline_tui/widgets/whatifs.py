@@ -67,6 +67,15 @@ class WhatIfs(RowList):
         )
         self.redraw()
 
+    def propose(self, parts: Iterable[EstimateReport]) -> None:
+        """Check these and no others; a part with another value than its row takes the row's place."""
+        chosen = tuple(parts)
+        new = {part.name: part for part in chosen if spec(part) not in self._estimates}
+        rows = [new.get(estimate.name, estimate) for estimate in self._estimates.values()]
+        self._estimates = {spec(row): row for row in (*rows, *new.values())}
+        self.checked = tuple(map(spec, chosen))
+        self.redraw()
+
     def uncheck(self, names: Iterable[str] | None = None) -> None:
         """Take marks away; all of them by default."""
         gone = set(self.checked if names is None else names)

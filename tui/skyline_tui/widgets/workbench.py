@@ -9,7 +9,7 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from skyline.report.protocol import QuestionParams
-from skyline.report.schema import EstimateReport, ProfileReport, WhatIfReport
+from skyline.report.schema import BestReport, EstimateReport, ProfileReport, WhatIfReport
 from skyline_tui.screens.explain import Explain
 from skyline_tui.summary import kept_promise, together
 from skyline_tui.widgets.controls import Controls
@@ -19,7 +19,7 @@ from skyline_tui.widgets.panels import Panels
 from skyline_tui.widgets.source import Source
 from skyline_tui.widgets.status import Status
 from skyline_tui.widgets.trouble import Trouble
-from skyline_tui.widgets.whatifs import WhatIfs
+from skyline_tui.widgets.whatifs import BATCH_SIZE, WhatIfs
 
 
 class Workbench(Vertical):
@@ -87,6 +87,13 @@ class Workbench(Vertical):
         self._expected = expected
         self.query_one(Controls).spent()
         self.query_one(WhatIfs).uncheck(question.whatifs)
+
+    def propose(self, best: BestReport) -> None:
+        """A combination becomes the question on the screen; nothing of it is written into the code."""
+        sizes = [part.batch_size for part in best.parts if part.name == BATCH_SIZE]
+        self.query_one(Controls).propose(sizes[0] if sizes else None)
+        self.query_one(WhatIfs).propose(part for part in best.parts if part.name != BATCH_SIZE)
+        self._question_changed()
 
     def drop(self) -> None:
         """Ask nothing any more."""

@@ -93,7 +93,9 @@ class CallsSeen:
         if key not in self._known:
             file = key[0].replace("\\", "/")
             known = (
-                name for (path, function), name in _IN_PYTHON.items() if key[1] == function and file.endswith(path)
+                name
+                for (path, function), name in _IN_PYTHON.items()
+                if key[1] == function and file.endswith(path)
             )
             # A module that moves goes by its parameters one by one.
             keeps_out = file.endswith("torch/nn/modules/module.py")
@@ -130,7 +132,9 @@ class CallsSeen:
             call.options["reads"] = True
         elif context.phase != "optimizer":
             # What an optimizer counts in tensors is its own affair.
-            read = self.sightings.add("read", context.line, device=_device(fields))
+            # A symbol makes no call: without the line marker it is not known on which line it stands.
+            line = -1 if call is None and context.function is None else context.line
+            read = self.sightings.add("read", line, device=_device(fields))
             if context.function is not None:
                 read.options["via"] = context.function
 

@@ -8,9 +8,9 @@ from ..sightings import CHECKPOINT_FILE
 from .calls_seen import CallsSeen
 from .context import Cause, Context, Step
 from .guests import BACKWARD_PREFIX, seat_guests
+from .kept import kept_bytes
 from .line_samples import WORTH_SPLITTING_NS
 from .operator_lines import is_mark, is_operator
-from .kept import kept_bytes
 from .phases import settle_phases
 from .places import Places
 from .recording_cost import CALL_US, FULL_OPERATOR_US, OPERATOR_US

@@ -75,9 +75,8 @@ class Modules:
                 self.root_calls += 1
                 self._roots.setdefault(id(module), module)
             self.witness.module_called(module, sys._getframe(1), self.root_calls if is_root else None)
-            if is_root:
-                if not module.training and not torch.is_grad_enabled():
-                    return self._evaluation.call(call, module, args, kwargs)
+            if is_root and not module.training and not torch.is_grad_enabled():
+                return self._evaluation.call(call, module, args, kwargs)
             self._running.append(module)
             try:
                 return call(module, *args, **kwargs)

@@ -41,7 +41,7 @@ class ShapeStepper(measured.Stepper):
         self._facade = Facade(tracer, gpu)
         tracer.modules = Modules(tracer, self._evaluations)
         tracer.places = Places(self.observer, tracer.modules)
-        tracer.witness = Witness(tracer, tracer.modules, tracer.places.number)
+        tracer.witness = Witness(tracer, tracer.modules, tracer.places.number, self._in_backward)
         tracer.modules.witness = self._scope.witness = tracer.witness
 
     def install(self):
@@ -59,8 +59,11 @@ class ShapeStepper(measured.Stepper):
         self._scope.__enter__()
         self._tracer.start()
 
+    def _in_backward(self):
+        return self.observer.current_part() == "backward"
+
     def _in_gpu_backward(self):
-        return self.observer.current_part() == "backward" and self._tracer.ledger.live_bytes[True] > 0
+        return self._in_backward() and self._tracer.ledger.live_bytes[True] > 0
 
     def _now(self):
         return 0.0

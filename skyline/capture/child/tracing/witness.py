@@ -37,10 +37,15 @@ _PASSES_ON = ("_no_grad_wrapper", "decorate_context")
 
 
 class Witness:
-    """Notes calls of the person's own code while the tracer records; ``numbered`` gives a frame's line a number."""
+    """Notes calls of the person's own code while the tracer records; ``numbered`` gives a frame's line a number.
 
-    def __init__(self, tracer, modules, numbered):
+    ``in_backward()`` is whether a backward pass is under way: modules that are called again in it are no forward pass.
+    """
+
+    def __init__(self, tracer, modules, numbered, in_backward):
         self._tracer = tracer
+        self._in_backward = in_backward
+        self._watching = None
         self._modules = modules
         self._numbered = numbered
         self._roots = []
@@ -74,7 +79,7 @@ class Witness:
 
     def module_called(self, module, frame, number):
         """A module is called from ``frame``; ``number`` is that of the forward pass that begins, else None."""
-        if not self._tracer.recording:
+        if not self._tracer.recording or self._in_backward():
             return
         own, via = _caller(frame)
         line = -1 if own is None else self._numbered(own)
@@ -121,14 +126,19 @@ class Witness:
 
         @functools.wraps(function)
         def watched(*args, **kwargs):
-            if self._tracer.recording:
+            if not self._tracer.recording or self._watching == name:
+                return function(*args, **kwargs)
+            outer, self._watching = self._watching, name
+            try:
                 options = {}
                 if told:
                     given = signature.bind(*args, **kwargs)
                     given.apply_defaults()
                     options = {option: bool(given.arguments.get(option)) for option in told}
                 self._call(name, sys._getframe(1), **options)
-            return function(*args, **kwargs)
+                return function(*args, **kwargs)
+            finally:
+                self._watching = outer
 
         return watched
 

@@ -1,0 +1,39 @@
+"""Gives the operators on the processor another number of threads."""
+
+from __future__ import annotations
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import set_literal
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.sites.start import at_start, calls_of
+from skyline.rewrite.value import whole_number
+from skyline.source.arguments import passed
+from skyline.source.edit import TextEdit
+from skyline.source.syntax import text_of
+
+NAME = "cpu_threads"
+_CALL = "torch.set_num_threads"
+
+
+def snippet(value: str) -> str:
+    """One line near the start of the script."""
+    return f"torch.set_num_threads({value or 'N'})\n"
+
+
+def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
+    """``torch.set_num_threads(N)``: the call that is there, changed, or else one more where the script starts."""
+    threads = whole_number(NAME, value)
+    calls = calls_of(context, _CALL)
+    if not calls:
+        # A worker process that imports the script again must keep its own number, which is one.
+        return at_start(context, _CALL, f"{{}}({threads})", once=True)
+    if len(calls) > 1:
+        lines = ", ".join(str(call.lineno) for _, call in calls)
+        message = f"`{_CALL}` is called more than once, on lines {lines}"
+        raise RewriteRefused(message, file=calls[0][0].path, line=calls[0][1].lineno)
+    module, call = calls[0]
+    given = passed(call, "int", 0).value
+    if given is None:
+        message = f"`{text_of(call)}` is decided when the script runs"
+        raise RewriteRefused(message, file=module.path, line=call.lineno)
+    return set_literal(module, given, _CALL, str(threads))

@@ -1,0 +1,101 @@
+"""A gradient scaler in a training loop: made before it, around backward, clipping and step."""
+
+from __future__ import annotations
+
+import ast
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.blocks import insert_after, insert_before, replace, statement_of, wrap_expression
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.imports import Usable, free_name, usable
+from skyline.rewrite.sites.forward import ForwardSite
+from skyline.rewrite.sites.iteration import Iteration
+from skyline.rewrite.sites.step import StepSite, step
+from skyline.source.edit import TextEdit
+from skyline.source.program import Module
+from skyline.source.syntax import Function, dotted, last_name, text_of
+
+_CLIPPING = {"clip_grad_norm_", "clip_grad_value_"}
+_FIRST_GENERAL = (2, 3)
+"""The PyTorch that has ``torch.amp.GradScaler`` for any device."""
+
+
+def scaled(
+    context: RewriteContext, site: ForwardSite, within: Iteration, device: Usable
+) -> tuple[TextEdit, ...]:
+    """The edits that scale the loss before its backward pass and the gradients back before the step."""
+    stepping, module = step(context, within), site.module
+    _check(site, stepping, within)
+    name = free_name(module, "scaler", "grad")
+    edits = list(wrap_expression(module, site.backward.loss, f"{name}.scale(", ")"))
+    optimizer = text_of(stepping.optimizer)
+    for region, call in within.nodes(ast.Call):
+        if last_name(call.func) in _CLIPPING:
+            if region.module is not module:
+                message = "Gradients are clipped in another file than that of the backward pass"
+                raise RewriteRefused(message, file=region.module.path, line=call.lineno)
+            edits += insert_before(module, statement_of(module, call), f"{name}.unscale_({optimizer})")
+    edits += replace(module, stepping.call, f"{name}.step({optimizer})")
+    edits += insert_after(module, stepping.statement, f"{name}.update()")
+    return (*_made(context, site, stepping, name, device), *edits)
+
+
+def _check(site: ForwardSite, stepping: StepSite, within: Iteration) -> None:
+    where, line = stepping.region.module.path, stepping.call.lineno
+    if stepping.has_closure:
+        raise RewriteRefused(
+            "The optimizer steps with a closure, which no scaler takes", file=where, line=line
+        )
+    if stepping.region.node is not site.backward.region.node:
+        message = "The backward pass and the step are not in the same function"
+        raise RewriteRefused(message, file=where, line=line)
+    if not isinstance(stepping.statement, ast.Expr) or stepping.statement.value is not stepping.call:
+        message = f"What `{text_of(stepping.call)}` gives is used"
+        raise RewriteRefused(message, file=where, line=line)
+    if site.backward.call.args or site.backward.driver is not None or not dotted(stepping.optimizer):
+        message = f"`{text_of(site.backward.call)}` is more than a plain backward pass"
+        raise RewriteRefused(message, file=where, line=site.backward.call.lineno)
+    for region, node in within.nodes(ast.Attribute):
+        if node.attr == "grad" and not isinstance(region.module.parents.get(node), ast.Call):
+            message = f"`{text_of(node)}` is used in the loop, where it would be scaled"
+            raise RewriteRefused(message, file=region.module.path, line=node.lineno)
+
+
+def _made(
+    context: RewriteContext, site: ForwardSite, stepping: StepSite, name: str, device: Usable
+) -> tuple[TextEdit, ...]:
+    """The scaler itself, where it outlives the epochs: before the outermost loop, or in the file's own scope."""
+    module = site.module
+    before = _outermost_loop(module, stepping.region.node)
+    kind = device.text
+    if before is None:
+        chain = [stepping.statement, *module.around(stepping.statement)]
+        before = next(each for each in reversed(chain) if isinstance(each, ast.stmt))
+        kind = f'"{context.profile.environment.device.kind}"' if not kind.startswith('"') else kind
+    version = tuple(int(part) for part in context.profile.environment.torch.split(".")[:2] if part.isdigit())
+    if version and version < _FIRST_GENERAL:
+        made = usable(module, "torch.cuda.amp:GradScaler", before)
+        return (*made.edits, *insert_before(module, before, f"{name} = {made.text}()"))
+    made = usable(module, "torch.amp.GradScaler", before)
+    return (*made.edits, *insert_before(module, before, f"{name} = {made.text}({kind})"))
+
+
+def _outermost_loop(module: Module, node: ast.AST) -> ast.stmt | None:
+    """The outermost loop around the training's, where that stands in the file or function that is entered once."""
+    if isinstance(node, Function):
+        return None
+    found: ast.AST = node
+    for around in module.around(node):
+        if isinstance(around, Function):
+            # Carried out once per call; a function that is given its optimizer is called once per epoch.
+            given = {
+                each.arg for each in (*around.args.posonlyargs, *around.args.args, *around.args.kwonlyargs)
+            }
+            return None if given & {"optimizer", "optim", "opt", "epoch"} else _as_statement(found)
+        if isinstance(around, ast.For | ast.AsyncFor | ast.While):
+            found = around
+    return _as_statement(found)
+
+
+def _as_statement(node: ast.AST) -> ast.stmt | None:
+    return node if isinstance(node, ast.stmt) else None

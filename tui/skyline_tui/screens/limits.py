@@ -1,0 +1,55 @@
+"""What the best combination must keep to, asked before it is searched for."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.validation import Number
+from textual.widgets import Input, Label, RadioButton, RadioSet
+
+from skyline.report.protocol import BestParams
+
+Allowed = Literal["exact", "numerics", "convergence"]
+_ALLOWED: tuple[tuple[Allowed, str], ...] = (
+    ("exact", "exact: only what gives the same results"),
+    ("numerics", "numerics: rounding may differ too"),
+    ("convergence", "convergence: training may take another course"),
+)
+
+
+class Limits(ModalScreen[BestParams | None]):
+    """Closes with the limits, or with None."""
+
+    BINDINGS = (Binding("escape", "dismiss", "Cancel", id="limits.cancel"),)
+
+    def __init__(self, uri: str, usable_bytes: float) -> None:
+        super().__init__()
+        self._uri = uri
+        self._usable = usable_bytes
+
+    def compose(self) -> ComposeResult:
+        """The two questions."""
+        with Vertical(classes="prompt") as frame:
+            frame.border_title = "Fastest combination"
+            yield Label("peak memory of at most this many GB; Enter searches, Esc leaves it")
+            yield Input(f"{self._usable / 1e9:.3g}", type="number", validators=[Number(minimum=0.001)])
+            with RadioSet():
+                for name, text in _ALLOWED:
+                    yield RadioButton(text, value=name == "convergence", id=name)
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Take both, or say what is wrong."""
+        result = message.validation_result
+        if result is None or not result.is_valid:
+            self.notify("Write a number of gigabytes, such as 8.", severity="warning")
+            return
+        pressed = self.query_one(RadioSet).pressed_button
+        allowed = cast(Allowed, pressed.id if pressed is not None and pressed.id else "convergence")
+        # What was offered is the whole device, to the byte.
+        offered = message.value == f"{self._usable / 1e9:.3g}"
+        memory_bytes = self._usable if offered else float(message.value) * 1e9
+        self.dismiss(BestParams(self._uri, memory_bytes, allowed))
