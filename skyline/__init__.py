@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from skyline.report.build import profile_report, whatif_report
     from skyline.trace.profile import Profile
     from skyline.trace.store import load, save
+    from skyline.verification.verify import verify
     from skyline.whatif.question import Choice, Question
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "profile_report",
     "rank",
     "save",
+    "verify",
     "whatif_report",
 ]
 
@@ -59,6 +61,7 @@ _HOMES = {
     "profile_report": "skyline.report.build:profile_report",
     "rank": "skyline.analysis.estimate:rank",
     "save": "skyline.trace.store:save",
+    "verify": "skyline.verification.verify:verify",
     "whatif_report": "skyline.report.build:whatif_report",
 }
 

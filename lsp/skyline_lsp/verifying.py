@@ -15,8 +15,8 @@ from skyline.capture.secrecy import HIDDEN
 from skyline.errors import SkylineError, UsageError
 from skyline.report.schema import VerifyReport
 from skyline.report.verification import verify_report
-from skyline.verify.measure import Effort
-from skyline.verify.verify import verify
+from skyline.verification.measure import Effort
+from skyline.verification.verify import verify
 from skyline.whatif.question import Question
 from skyline_lsp.progress import ProgressBar
 from skyline_lsp.state import Prepared, ScriptState
@@ -83,7 +83,9 @@ class Verifier:
 
         try:
             # Shielded: when the client takes its request back, the work is told to stop, and stops by itself.
-            result = await asyncio.shield(loop.run_in_executor(None, work))
+            working = loop.run_in_executor(None, work)
+            working.add_done_callback(self._ended)
+            result = await asyncio.shield(working)
         except BaseException as error:
             cancel.set()
             bar.end(f"failed: {error.message}" if isinstance(error, SkylineError) else "cancelled")
@@ -93,8 +95,12 @@ class Verifier:
                 f"measured {result.measured.ratio.value:.3f} of the time" if result.valid else "discarded"
             )
             return result
-        finally:
-            self._path = ""
+
+    def _ended(self, working: asyncio.Future[VerifyReport]) -> None:
+        self._path = ""
+        # Whoever asked may be gone: then nobody else looks at what went wrong.
+        if not working.cancelled():
+            working.exception()
 
     def cancel(self, path: str) -> bool:
         """Stop the verification of a script; False where none is under way."""

@@ -10,7 +10,7 @@ from skyline.interval import Interval
 from skyline.whatif.base import Applicability
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.composition import Composition, compose
-from skyline.whatif.estimate import Estimate
+from skyline.whatif.estimate import Estimate, break_even
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.registry import whatif_named, whatifs
 from skyline.whatif.scenario import Scenario
@@ -56,12 +56,13 @@ def _answer(analysis: Analysis, composed: Composition) -> Estimate:
         speedup = start.iteration_ms.value / iteration_ms.value
     rewrite, rewrite_reason = analysis.rewrites.availability(composed.made)
     name, value = composed.words
+    change_ms = _change_ms(start, scenario, iteration_ms.value)
     return Estimate(
         name=name,
         value=value,
         title=composed.title,
         iteration_ms=iteration_ms,
-        change_ms=_change_ms(start, scenario, iteration_ms.value),
+        change_ms=change_ms,
         throughput=throughput,
         peak_bytes=(scenario.memory or start.memory).peak_bytes,
         speedup=speedup,
@@ -74,6 +75,8 @@ def _answer(analysis: Analysis, composed: Composition) -> Estimate:
         rewrite_reason=rewrite_reason,
         batch_size=scenario.batch_size,
         extrapolated=scenario.extrapolated,
+        one_off_s=scenario.one_off_s,
+        break_even_iterations=break_even(scenario.one_off_s, change_ms),
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from skyline.errors import SkylineError, UsageError
+from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import attempt
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
@@ -21,8 +22,8 @@ class Rewrites:
     """
 
     def __init__(self, profile: Profile) -> None:
-        self._profile = profile
         self._sources = {source.path: source.text for source in profile.sources}
+        self._context = RewriteContext(profile, self._read)
         self._answers: dict[str, Availability] = {}
 
     def availability(self, parts: Iterable[tuple[str, str]]) -> Availability:
@@ -41,7 +42,7 @@ class Rewrites:
 
     def _ask(self, name: str, value: str) -> Availability:
         try:
-            edits = attempt(self._profile, name, value, self._read)
+            edits = attempt(self._context, name, value)
         except SkylineError as refused:
             return ("refused", refused.message)
         return ("none", None) if edits is None else ("available", None)

@@ -11,6 +11,7 @@ from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.units import format_share
 from skyline.whatif.composition import Composition, compose
+from skyline.whatif.estimate import break_even
 from skyline.whatif.question import Choice
 from skyline.whatif.recording import Recording
 from skyline.whatif.registry import whatifs
@@ -49,6 +50,8 @@ class TracedEstimate:
     rewrite_reason: str | None = "a trace names no source to rewrite"
     batch_size: None = None
     extrapolated: bool = False
+    one_off_s: Interval | None = None
+    break_even_iterations: int | None = None
 
 
 def rank_traced(recording: Recording) -> tuple[TracedEstimate, ...]:
@@ -123,4 +126,6 @@ def _answer(recording: Recording, composed: Composition, reason: str | None) -> 
         semantics=composed.semantics.value,
         basis=composed.basis(recording).value,
         assumptions=changed.assumptions,
+        one_off_s=changed.one_off_s,
+        break_even_iterations=break_even(changed.one_off_s, change),
     )

@@ -30,6 +30,8 @@ _TAKEN_BY_RECORDING = 4
 _SHORT_RUN = 24
 """A script with no more iterations than this is warmed up for one of them only."""
 _MOST_LIVES = 40
+_TURNS_PER_LIFE = 4
+"""As many turns as a script that ends is made to last for, where it has the iterations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,11 @@ class HeldRun(Session):
     def _per_turn(self) -> int:
         step_ms = max(self._typical_ms, 0.01)
         least = _LEAST_LONG_STEPS if step_ms > _LONG_STEP_MS else _LEAST_PER_TURN
-        wanted = max(least * self.cycle, min(_MOST_PER_TURN, round(_TURN_MS / step_ms)))
+        most = _MOST_PER_TURN
+        if self._total is not None:
+            # Starting it again costs more than a longer turn brings.
+            most = min(most, (self._total - self.ready.warmup) // _TURNS_PER_LIFE - 1)
+        wanted = max(least * self.cycle, min(most, round(_TURN_MS / step_ms)))
         return -(-wanted // self.cycle) * self.cycle
 
     def _left(self) -> int:

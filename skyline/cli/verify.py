@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skyline.capture.request import CaptureRequest
     from skyline.report.schema import VerifyReport
     from skyline.trace.profile import Profile
-    from skyline.verify.measure import Effort
+    from skyline.verification.measure import Effort
 
 _EXAMPLES = """\
   skyline verify train.py fused_optimizer
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
             "--gpu predicts for a GPU that is not here: nothing can be measured on it",
             hint=f"Ask with: skyline whatif --gpu {options.gpu} {options.script}",
         )
-    from skyline.verify.measure import Effort
+    from skyline.verification.measure import Effort
 
     effort = Effort(options.rounds, options.minutes)
     if options.against is not None:
@@ -83,7 +83,7 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
     from skyline.analysis.analyse import analyse
     from skyline.capture.nursery import Nursery
     from skyline.report.verification import verify_report
-    from skyline.verify.verify import verify
+    from skyline.verification.verify import verify
 
     analysis = analyse(profile)
     request = _request(profile, arguments, options)
@@ -132,7 +132,7 @@ def _compare(options: argparse.Namespace, arguments: tuple[str, ...], effort: Ef
     check_script(other)
     from skyline.capture.nursery import Nursery
     from skyline.report.verification import compare_report
-    from skyline.verify.compare import compare
+    from skyline.verification.compare import compare
 
     with ExitStack() as stack:
         stack.enter_context(terminable())

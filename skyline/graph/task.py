@@ -43,7 +43,8 @@ def work_class(name: str) -> WorkClass:
 
     ``volta_scudnn_…`` is a convolution of cuDNN's, ``Cijk_…`` a matrix product of AMD's libraries.
     """
-    lowered = name.lower()
+    # ``ncclDevComm`` and its like, in the names of collectives' kernels, are no product.
+    lowered = name.lower().replace("comm", "")
     for kind, marks in _NAMES:
         if any(mark in lowered for mark in marks):
             return kind

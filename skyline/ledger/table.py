@@ -83,7 +83,11 @@ def connect(path: Path, *, readable_only: bool = False) -> peewee.SqliteDatabase
     if readable_only:
         database = peewee.SqliteDatabase(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_WAIT_S)
         database.connect()
-        _refuse_later(database)
+        try:
+            _refuse_later(database)
+        except BaseException:
+            database.close()
+            raise
         return database
     database = peewee.SqliteDatabase(str(path), timeout=_WAIT_S)
     database.connect()
@@ -146,7 +150,6 @@ def _version(database: peewee.SqliteDatabase) -> int:
 def _refuse_later(database: peewee.SqliteDatabase) -> None:
     version = _version(database)
     if version > SCHEMA_VERSION:
-        database.close()
         raise UsageError(
             f"The ledger was written by a later version of Skyline (format {version}, this one knows "
             f"{SCHEMA_VERSION})",

@@ -1,8 +1,8 @@
 """What the language server and its clients say to each other beyond the standard protocol.
 
 Field names are camelCase because they are the wire format. A server answers ``skyline/profile`` with a
-``ProfileReport``, ``skyline/simulate`` with an ``EstimateReport`` and ``skyline/verify`` with a ``VerifyReport`` (all in
-``skyline.report.schema``).
+``ProfileReport``, ``skyline/simulate`` with an ``EstimateReport`` and ``skyline/verify`` with a ``VerifyReport``
+(all in ``skyline.report.schema``).
 """
 
 from __future__ import annotations

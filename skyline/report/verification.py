@@ -18,11 +18,11 @@ from skyline.report.schema import (
     VerifyReport,
     WhatIfReport,
 )
-from skyline.verify.compare import Comparison
-from skyline.verify.measure import Measured
-from skyline.verify.verdict import Verdict
-from skyline.verify.verification import Verification
-from skyline.verify.verify import machine_of
+from skyline.verification.compare import Comparison
+from skyline.verification.measure import Measured
+from skyline.verification.outcome import Verification
+from skyline.verification.verdict import Verdict
+from skyline.verification.verify import machine_of
 
 
 def verify_report(analysis: Analysis, found: Verification) -> VerifyReport:

@@ -25,11 +25,23 @@ class RewriteContext:
     Of rewrites carried out together each sees the texts as the ones before it left them.
     """
 
-    def __init__(self, profile: Profile, read: ReadText, drafts: dict[str, Draft] | None = None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        read: ReadText,
+        drafts: dict[str, Draft] | None = None,
+        program: Program | None = None,
+    ) -> None:
         self.profile = profile
         self._read = read
         self._drafts = dict(drafts or {})
+        self._program = program
         self._resolver: Resolver | None = None
+
+    def again(self) -> RewriteContext:
+        """The same texts, read and parsed once, for another search through them."""
+        program = self.program
+        return RewriteContext(self.profile, self._read, self._drafts, program)
 
     def edited(self, edits: Iterable[TextEdit]) -> RewriteContext:
         """What the next rewrite may look at, once these edits of the present texts are made.
@@ -42,7 +54,7 @@ class RewriteContext:
             draft = self._draft(path).edited(edit for edit in asked if edit.span.file == path)
             made._drafts[os.path.realpath(path)] = draft
         if not asked:
-            made._resolver = self._resolver
+            made._program = self._program
         return made
 
     def edits(self) -> tuple[TextEdit, ...]:
@@ -79,14 +91,16 @@ class RewriteContext:
     @property
     def program(self) -> Program:
         """The program as it stands now."""
-        return self.resolver.program
+        if self._program is None:
+            script = self.text(self.profile.script)
+            self._program = Program(script, lambda path: self.text(str(path)))
+        return self._program
 
     @property
     def resolver(self) -> Resolver:
         """The program as it stands now, ready to be searched."""
         if self._resolver is None:
-            program = Program(self.text(self.profile.script), lambda path: self.text(str(path)))
-            self._resolver = Resolver(program)
+            self._resolver = Resolver(self.program)
         return self._resolver
 
     def module(self, path: str) -> Module:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -61,17 +62,34 @@ def plan(analysis: Analysed, question: Question, read: ReadText) -> RewritePlan:
     it left; the edits are of the texts as they are. Parts are refused one by one, each with its reason; none of the
     edits of a refused part are in the plan.
     """
-    context = RewriteContext(analysis.profile, read)
     asked = [("batch_size", str(question.batch_size))] if question.batch_size is not None else []
     asked += [(choice.name, choice.value) for choice in question.choices]
+
+    def default(name: str) -> str:
+        # The code gets the very value that was predicted.
+        return whatifs()[name].detect(analysis.baseline).default if name in whatifs() else ""
+
+    return carry_out(RewriteContext(analysis.profile, read), asked, default)
+
+
+def carry_out(
+    context: RewriteContext,
+    asked: Sequence[tuple[str, str]],
+    default: Callable[[str], str] = lambda name: "",
+) -> RewritePlan:
+    """The edits for changes by name and value, see ``plan``; ``default`` gives the value where none is asked for."""
     order = {name: index for index, name in enumerate(entries())}
     refused: dict[int, Refused] = {}
     done: set[str] = set()
     for index, (name, value) in sorted(enumerate(asked), key=lambda part: order.get(part[1][0], -1)):
         try:
+            if name not in rewrites():
+                raise RewriteRefused(
+                    "There is no rewrite for this yet", hint="The change has to be made by hand."
+                )
             if name in done:
                 raise RewriteRefused("It is asked for twice, with different values")
-            context = _carried_out(context, _edits(context, analysis, name, value))
+            context = _carried_out(context, name, value or default(name))
             done.add(name)
         except SkylineError as error:
             hint = f" {error.hint}" if error.hint else ""
@@ -87,15 +105,14 @@ def _snippet(error: SkylineError, name: str, value: str) -> str:
     return own or (entry.snippet(value) if entry and entry.snippet else "")
 
 
-def attempt(profile: Profile, name: str, value: str, read: ReadText) -> tuple[TextEdit, ...] | None:
+def attempt(context: RewriteContext, name: str, value: str) -> tuple[TextEdit, ...] | None:
     """The edits for one change with its value given; None where no rewrite for it exists.
 
     Raises RewriteRefused with the reason where there is one that cannot be carried out here.
     """
     if name not in rewrites():
         return None
-    context = RewriteContext(profile, read)
-    return _carried_out(context, rewrites()[name](context, value)).edits()
+    return _carried_out(context, name, value).edits()
 
 
 def diff(planned: RewritePlan, read: ReadText, folder: str | None = None) -> str:
@@ -115,18 +132,9 @@ def diff(planned: RewritePlan, read: ReadText, folder: str | None = None) -> str
     return "".join(parts)
 
 
-def _edits(context: RewriteContext, analysis: Analysed, name: str, value: str) -> tuple[TextEdit, ...]:
-    rewrite = rewrites().get(name)
-    if rewrite is None:
-        raise RewriteRefused("There is no rewrite for this yet", hint="The change has to be made by hand.")
-    if not value and name in whatifs():
-        # The code gets the very value that was predicted.
-        value = whatifs()[name].detect(analysis.baseline).default
-    return rewrite(context, value)
-
-
-def _carried_out(context: RewriteContext, edits: tuple[TextEdit, ...]) -> RewriteContext:
+def _carried_out(context: RewriteContext, name: str, value: str) -> RewriteContext:
     """What the next rewrite sees; raises RewriteRefused where the edits would not leave Python behind."""
+    edits = rewrites()[name](context.again(), value)
     made = context.edited(edits)
     for path in dict.fromkeys(edit.span.file for edit in edits):
         try:

@@ -57,6 +57,7 @@ class LoaderFact:
     persistent_workers: bool = False
     created_line: CodeLine | None = None
     prefetch_factor: int | None = None
+    """Batches that each worker fetches ahead; None without workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,10 @@ class Settings:
     cudnn_benchmark: bool | None = None
     deterministic: bool | None = None
     autocast: str | None = None
-    """The number format of ``torch.autocast`` around the forward pass (``bfloat16``, …), empty without it."""
+    """The number format of ``torch.autocast`` around the forward pass (``bfloat16``, …), empty without it.
+
+    As seen around calls of modules in training mode during the warm-up.
+    """
     compute_capability: tuple[int, int] | None = None
     """Of the NVIDIA GPU in use."""
     interop_threads: int | None = None
@@ -119,13 +123,16 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class ModuleFact:
-    """One module of the model that trains, as it stood in the recorded iterations.
+    """One module of a model that trains, as it stood in the recorded iterations.
 
-    ``path`` is its name in the model as ``named_modules()`` has it, ``class_name`` the bare name of its class and
-    ``library`` whether PyTorch defines that. ``parameter_count`` counts its own parameters, without those of modules
-    inside, and ``trainable`` is whether any of them takes a gradient. ``options`` are numbers and switches that its
-    class was made with (``in_features``, ``num_embeddings``, ``sparse``, ``kernel_size``, ``p``, …).
-    ``kept_bytes`` is what its forward pass, all inside included, keeps for the backward pass, where known.
+    ``path`` is spelled as in ``Trace.modules``: the class of the root, then its name as ``named_modules()`` has it
+    (``ResNet``, ``ResNet.layer1.0.conv1``; inside a wrapper ``DistributedDataParallel.module.layer1``).
+    ``class_name`` is the bare name of its class and ``library`` whether PyTorch defines that. ``parameter_count``
+    counts its own parameters, without those of modules inside, and ``trainable`` is whether any of them takes a
+    gradient. ``options`` are numbers and switches that its class was made with (``in_features``,
+    ``num_embeddings``, ``sparse``, ``kernel_size``, ``p``, …); of other classes than PyTorch's a few plain attributes.
+    ``kept_bytes`` is what its forward pass, all inside included, keeps for the backward pass: None where it was not
+    called or cannot be told apart (two models of one class train). Under a checkpoint it is what is kept with it.
     """
 
     path: str
@@ -135,15 +142,18 @@ class ModuleFact:
     trainable: bool
     options: dict[str, int | float | bool | str | tuple[int, ...] | None]
     calls_per_iteration: float = 1.0
+    """Forward passes, without those that a checkpoint repeats: 0 for one that only holds parameters or modules, and
+    1 where calls cannot be seen, in compiled code."""
     channels_last: bool | None = None
     """Whether its weight of four dimensions lies in that format; None without one."""
     checkpointed: bool = False
     created_line: CodeLine | None = None
-    """Where the object was made, where that is the person's own code."""
+    """Where the object was made, where the person's own code does it: not what a library's container or factory
+    makes, nor copies."""
     class_line: CodeLine | None = None
     """Where its ``forward`` is defined, where that is the person's own code."""
     call_line: CodeLine | None = None
-    """The line of the person's code that calls it."""
+    """The line of the person's code that calls it, one in training before others; None where a library's calls it."""
     kept_bytes: int | None = None
 
 
@@ -169,8 +179,22 @@ class ParallelFact:
 class CallFact:
     """A call of the person's code that a what-if may be about, with where it stands and how often it ran.
 
-    ``name`` is what was called: ``zero_grad``, ``backward``, ``to``, ``item``, ``print``, ``eval forward``, …
-    ``options`` are what it was given that matters (``set_to_none``, ``non_blocking``, …).
+    Only what the person's own code calls is told, not what a framework's loop does on its behalf. ``name`` is what
+    was called, and ``options`` what it was given that matters:
+
+    - ``zero_grad`` (``set_to_none``, as it acts), ``backward``, ``clip_grad_norm_``, ``checkpoint``, ``cuda graph``.
+    - ``to`` and ``cuda``: a tensor is asked onto a device. ``device`` is where it was, ``copies`` whether that took
+      a copy, ``non_blocking`` as given.
+    - Reads of a tensor's numbers: ``item``, ``tolist``, ``cpu``, ``numpy``, ``print``, ``format``, ``float``,
+      ``int``, ``bool``, and ``read`` for others, in which ``via`` is the library function that read it on behalf of
+      the line. ``device`` is the tensor's; only on a GPU the script waits for it.
+    - ``eval forward``: a forward pass that got no gradient. ``module`` is its path, ``grad_enabled`` whether its
+      operators were recorded all the same, ``training`` the mode of the module where known, ``inference_mode``
+      likewise.
+    - ``compile``: ``torch.compile`` with ``mode``, ``backend``, ``fullgraph``, ``dynamic`` where given. It is
+      called once, outside of the iterations: ``per_iteration`` is 0.
+
+    ``line`` is None where it is not known: a symbol such as ``if loss:`` makes no call that is seen in compiled code.
     """
 
     name: str

@@ -115,6 +115,6 @@ class Profile:
     settings: Settings | None = None
     """None where nothing could be read, as in profiles of earlier versions."""
     modules: tuple[ModuleFact, ...] = ()
-    """Of the model that trains, in the order of ``named_modules()``."""
+    """Of the models that train, in the order of ``named_modules()``; of very many only the larger (see ``notes``)."""
     parallel: ParallelFact | None = None
     calls: tuple[CallFact, ...] = ()

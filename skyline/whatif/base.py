@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -55,18 +56,24 @@ class Stage(int, Enum):
 class Applicability:
     """Whether a what-if makes sense for a script, why not, and which values to offer.
 
-    ``default`` is the value that is meant where none is given.
+    ``default`` is the value that is meant where none is given. ``only_with`` names what-ifs of which one has to be
+    asked together with it, where it does not make sense by itself.
     """
 
     applicable: bool
     reason: str = ""
     values: tuple[str, ...] = ()
     default: str = ""
+    only_with: tuple[str, ...] = ()
 
     @classmethod
     def no(cls, reason: str) -> Applicability:
         """Not applicable, and why."""
         return cls(False, reason)
+
+    def beside(self, names: Collection[str]) -> bool:
+        """Whether it makes sense in a question that asks for these what-ifs."""
+        return self.applicable or any(name in names for name in self.only_with)
 
 
 class WhatIf(Protocol):

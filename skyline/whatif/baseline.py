@@ -14,7 +14,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.part import Part, part_shares
 from skyline.graph.phases import phase_times
 from skyline.graph.step_cost import StepCost, step_cost
-from skyline.graph.threads import parallel_share
+from skyline.graph.threads import ThreadUse, parallel_share, thread_use
 from skyline.interval import Interval
 from skyline.memory.activations import batch_bytes
 from skyline.memory.peak import MemoryBreakdown, peak_breakdown
@@ -87,6 +87,11 @@ class Baseline:
         return _calibrated(
             build(self.profile.trace, merged=False), self.lane, self.parts_ms, self.iteration_ms
         )
+
+    @cached_property
+    def thread_use(self) -> ThreadUse:
+        """How much of the computing runs on several threads."""
+        return thread_use(self.profile.trace)
 
     def graph_of(self, grain: Grain) -> Graph:
         """The graph of the unchanged script, of this grain or a finer one."""

@@ -73,11 +73,16 @@ def compose(subject: Subject, choices: Sequence[Choice]) -> Composition:
     reasons: list[str] = []
     settled: list[tuple[WhatIf, str]] = []
     made: list[tuple[WhatIf, str]] = []
-    for whatif, given in asked:
-        found = whatif.detect(subject)
+    detected = [(whatif, given, whatif.detect(subject)) for whatif, given in asked]
+    possible = [one.name for one, _, found in detected if found.applicable]
+    choices = {
+        one.name: given or found.default for one, given, found in detected if found.beside(possible)
+    }
+    scenario = replace(scenario, choices=choices)
+    for whatif, given, found in detected:
         value = given or found.default
         settled.append((whatif, value))
-        reason = found.reason if not found.applicable else _excluded(whatif, [one for one, _ in made])
+        reason = found.reason if whatif.name not in choices else _excluded(whatif, [one for one, _ in made])
         if reason:
             reasons.append(reason if len(asked) == 1 else f"{whatif.name}: {reason}")
             continue

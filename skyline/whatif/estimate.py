@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal
 
 from skyline.interval import Interval
@@ -36,3 +37,14 @@ class Estimate:
     rewrite_reason: str | None
     batch_size: int | None = None
     extrapolated: bool = False
+    one_off_s: Interval | None = None
+    """What it costs once and not in each iteration, such as compiling; None for nothing to speak of."""
+    break_even_iterations: int | None = None
+    """After how many iterations that is paid back; None where there is nothing to pay, or nothing is gained."""
+
+
+def break_even(one_off_s: Interval | None, change_ms: Interval) -> int | None:
+    """After how many iterations a cost that comes once is paid back by what each iteration gains."""
+    if one_off_s is None or change_ms.value >= 0:
+        return None
+    return ceil(1e3 * one_off_s.value / -change_ms.value)

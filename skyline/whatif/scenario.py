@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from math import hypot
 
 from skyline.graph.graph import Graph
+from skyline.interval import Interval
 from skyline.whatif.memory import Memory, MemoryChange
 from skyline.whatif.subject import Grain, Subject
 
@@ -30,6 +32,12 @@ class Scenario:
     memory_changed: bool = False
     samples_factor: float = 1.0
     """Samples in an iteration over those of the script as it stands, the batch size apart."""
+    product_format: str = ""
+    """The number format that a change made before gave to the products of both passes; empty: as they stand."""
+    one_off_s: Interval | None = None
+    """What the changes cost once and not in each iteration, such as compiling; None for nothing to speak of."""
+    choices: Mapping[str, str] = field(default_factory=dict[str, str])
+    """All that is asked together and can be made, by name, with its values: some changes depend on others."""
 
     @classmethod
     def of(cls, subject: Subject, grain: Grain = Grain.PHASES) -> Scenario:
@@ -45,8 +53,12 @@ class Scenario:
         above_ms: float = 0.0,
         assumptions: tuple[str, ...] = (),
         memory: MemoryChange | None = None,
+        one_off_s: Interval | None = None,
     ) -> Scenario:
-        """With another graph and memory, and the uncertainty that comes with it added as an independent one."""
+        """With another graph and memory, and the uncertainty that comes with it added as an independent one.
+
+        ``one_off_s`` comes on top of what earlier changes cost once.
+        """
         before = self.memory
         return replace(
             self,
@@ -56,6 +68,7 @@ class Scenario:
             assumptions=(*self.assumptions, *(one for one in assumptions if one not in self.assumptions)),
             memory=before if before is None or memory is None else memory(before),
             memory_changed=self.memory_changed or memory is not None,
+            one_off_s=_together(self.one_off_s, one_off_s),
         )
 
     def between(
@@ -67,6 +80,7 @@ class Scenario:
         *,
         assumptions: tuple[str, ...] = (),
         memory: MemoryChange | None = None,
+        one_off_s: Interval | None = None,
     ) -> Scenario:
         """With another graph, whose bounds come from its best and its worst case, both simulated."""
         now = subject.step_ms(likely)
@@ -76,4 +90,11 @@ class Scenario:
             above_ms=max(0.0, subject.step_ms(most) - now),
             assumptions=assumptions,
             memory=memory,
+            one_off_s=one_off_s,
         )
+
+
+def _together(first: Interval | None, second: Interval | None) -> Interval | None:
+    if first is None or second is None:
+        return first or second
+    return Interval(first.value + second.value, first.low + second.low, first.high + second.high)

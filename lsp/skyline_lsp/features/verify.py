@@ -7,7 +7,7 @@ from typing import Any
 from skyline.errors import SkylineError
 from skyline.report import protocol
 from skyline.report.protocol import VerifyParams
-from skyline.verify.measure import Effort
+from skyline.verification.measure import Effort
 from skyline.whatif.question import Choice, Question
 from skyline_lsp import wire
 from skyline_lsp.features.simulate import profiled

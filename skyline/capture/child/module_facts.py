@@ -11,20 +11,20 @@ from .module_options import is_library, options
 MOST = 1_000
 
 
-def module_facts(named, seen, births):
+def module_facts(named, seen, births, updated=()):
     """Rows as of ``skyline.trace.ModuleFact``, and how many modules there are in all.
 
     ``named`` are pairs of a path and a module, in the order of ``named_modules()`` under each root; only roots
-    with a parameter that trains count. Of more than ``MOST`` those are told that hold or keep most memory.
+    with a parameter among those that are ``updated`` count. Where none has one, because the script updates them by
+    hand or through flattened copies, those with a parameter that takes a gradient do. Of more than ``MOST`` those
+    are told that hold or keep most memory.
     """
-    trains = {}
-    rows = []
-    for path, module in named:
-        root = path.partition(".")[0]
-        if path == root:
-            trains[root] = any(parameter.requires_grad for parameter in module.parameters())
-        if trains.get(root):
-            rows.append((path, module))
+    roots = _roots(named)
+    addresses = {id(parameter) for parameter in updated}
+    trained = [root for root in roots if any(id(one) in addresses for one in root[0][1].parameters())]
+    if not trained:
+        trained = [root for root in roots if any(one.requires_grad for one in root[0][1].parameters())]
+    rows = [row for root in trained for row in root]
     # Two models of one class have the same paths, and what is kept was counted by path.
     shared = {path for path, count in Counter(path for path, _ in rows).items() if count > 1}
     told = rows
@@ -33,6 +33,16 @@ def module_facts(named, seen, births):
         largest = {id(module) for _, module in sorted(rows, key=lambda row: -sizes[id(row[1])])[:MOST]}
         told = [row for row in rows if id(row[1]) in largest]
     return [_row(path, module, seen, births, path not in shared) for path, module in told], len(rows)
+
+
+def _roots(named):
+    """The pairs of each root, itself first."""
+    roots = []
+    for path, module in named:
+        if "." not in path or not roots:
+            roots.append([])
+        roots[-1].append((path, module))
+    return roots
 
 
 def _row(path, module, seen, births, path_is_its_own):
@@ -50,7 +60,7 @@ def _row(path, module, seen, births, path_is_its_own):
         "checkpointed": calls is not None and calls.checkpointed,
         "created_line": births.line(module),
         "class_line": _class_line(type(module)),
-        "call_line": seen.line(calls.line) if calls is not None else None,
+        "call_line": seen.call_line(id(module)),
         "kept_bytes": seen.kept.get(path, 0) if calls is not None and path_is_its_own else None,
     }
 

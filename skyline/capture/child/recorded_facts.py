@@ -8,16 +8,17 @@ from .settings import settings
 from .styles import compiled_frames
 
 
-def recorded_facts(observer, device_kind, sightings, named):
+def recorded_facts(observer, device_kind, sightings, named, updated):
     """As a dictionary in the shape of ``skyline.capture.recording.Recording``.
 
     ``named`` are pairs of a path and a module; one that is under several roots, or twice, counts once.
+    ``updated`` are the parameters that optimizers update.
     """
     once = {}
     for path, module in named:
         once.setdefault(id(module), (path, module))
     sightings.complete = not compiled_frames()
-    modules, count = module_facts(once.values(), sightings, observer.births)
+    modules, count = module_facts(once.values(), sightings, observer.births, updated)
     return {
         "settings": settings(device_kind, observer.styles.autocast),
         "modules": modules,

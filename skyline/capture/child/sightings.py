@@ -28,21 +28,22 @@ class Call:
 
 
 class ModuleCalls:
-    """How often a module was called in forward passes; ``line`` is that of its call, -1 where a library calls it."""
+    """How often a module was called in forward passes; ``lines`` are those of its calls, by the pass they are in."""
 
-    __slots__ = ("calls", "checkpointed", "line")
+    __slots__ = ("calls", "checkpointed", "lines")
 
     def __init__(self):
         self.calls = 0
         self.checkpointed = False
-        self.line = -1
+        self.lines = {}
 
 
 class Sightings:
     """What is seen of ``iterations`` whole iterations; ``lines`` are the rows of the table that numbers refer to.
 
     ``kept`` are the bytes that forward passes keep for the backward pass, by the path of a module. ``complete`` is
-    whether every call of a module was seen: compiled code makes calls that are not.
+    whether every call of a module was seen: compiled code makes calls that are not. ``trained`` are the numbers of
+    the forward passes into which a gradient came back.
     """
 
     def __init__(self):
@@ -52,6 +53,7 @@ class Sightings:
         self.lines = []
         self.iterations = 1
         self.complete = True
+        self.trained = frozenset()
 
     def add(self, name, line, **options):
         """A call; gives what stands for it."""
@@ -60,15 +62,23 @@ class Sightings:
         self.calls.append(call)
         return call
 
-    def module_called(self, address, line, checkpointed):
-        """A module was called in a forward pass; ``line`` is -1 where a library called it."""
+    def module_called(self, address, number, line, checkpointed):
+        """A module was called in the forward pass of this number; ``line`` is -1 where a library called it."""
         seen = self.modules.get(address)
         if seen is None:
             seen = self.modules[address] = ModuleCalls()
         seen.calls += 1
         seen.checkpointed = seen.checkpointed or checkpointed
-        if seen.line < 0:
-            seen.line = line
+        if line >= 0:
+            seen.lines.setdefault(number, line)
+
+    def call_line(self, address):
+        """The line that calls a module, one that trains it before any other; None where only a library does."""
+        seen = self.modules.get(address)
+        if seen is None or not seen.lines:
+            return None
+        first = min(seen.lines, key=lambda number: (number not in self.trained, number))
+        return self.line(seen.lines[first])
 
     def calls_per_iteration(self, address):
         """How often a module was called; once where that was not to be seen."""

@@ -168,8 +168,7 @@ class Stepper:
                 live = memory.live_tensors(self._device(), self._optimizers())
                 recordings.note_memory(live, device_memory.device_memory(self._device()))
             if recordings.wants_facts:
-                seen = recordings.sightings
-                recordings.note_facts(recorded_facts(self.observer, self._device(), seen, named_modules()))
+                recordings.note_facts(self._recorded_facts(recordings.sightings, named_modules()))
             if not has_more:
                 self._write(recordings)
         if has_more:
@@ -270,6 +269,10 @@ class Stepper:
     def _optimizers(self):
         alive = ((seen, seen.optimizer()) for seen in self.observer.optimizers.values() if seen.steps)
         return [(seen, optimizer) for seen, optimizer in alive if optimizer is not None]
+
+    def _recorded_facts(self, seen, named):
+        updated, _ = memory.of_optimizers(self._optimizers())
+        return recorded_facts(self.observer, self._device(), seen, named, updated)
 
     def _facts(self):
         self._frames = []

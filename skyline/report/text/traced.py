@@ -12,6 +12,7 @@ from rich.text import Text
 from skyline import units
 from skyline.analysis.traced_answers import DOUBTFUL_REPLAY, TracedEstimate
 from skyline.analysis.traced_costs import TracedCost
+from skyline.report.one_off import one_off_words
 from skyline.report.text.page import GUTTER, PHASE_STYLES, Column, Page, column_width
 from skyline.report.text.phases import apportion
 from skyline.report.traced import TracedWhatIfReport, TraceReport, trace_name
@@ -253,6 +254,8 @@ def _render_detail(one: TracedEstimate, name: str, page: Page) -> None:
     page.line(page.text(name, "bold"))
     page.paragraph(one.title, indent=3)
     page.paragraph(f"{units.format_ms_interval(one.iteration_ms)} per step", indent=3)
+    if once := one_off_words(one.one_off_s, one.break_even_iterations):
+        page.paragraph(f"once: {once}", indent=3)
     for assumption in one.assumptions:
         page.paragraph(f"assumes: {assumption}", indent=3, style="dim")
 

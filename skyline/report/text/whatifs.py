@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from skyline import units
+from skyline.report.one_off import one_off_words
 from skyline.report.schema import BaselineReport, EstimateReport, WhatIfReport
 from skyline.report.text.ledger import render_records
 from skyline.report.text.page import GUTTER, Column, Page, column_width
@@ -129,6 +130,8 @@ def _render_detail(estimate: EstimateReport, names: tuple[str, ...], script: str
     page.paragraph(" · ".join(facts), indent=3)
     if not estimate.applicable:
         page.paragraph(estimate.reason or "does not apply", indent=3, style="yellow")
+    if once := one_off_words(estimate.one_off_s, estimate.break_even_iterations):
+        page.paragraph(f"once: {once}", indent=3)
     for assumption in estimate.assumptions:
         page.paragraph(f"assumes: {assumption}", indent=3, style="dim")
     if estimate.extrapolated:

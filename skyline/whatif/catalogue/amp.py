@@ -1,142 +1,188 @@
-"""What if matrix products ran in bfloat16."""
+"""What if the passes over the model ran under autocast, in bfloat16 or float16."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from skyline.errors import UsageError
-from skyline.graph.column import Indices
+from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph
-from skyline.graph.scaling import scale
-from skyline.graph.selection import Criteria, select
-from skyline.graph.task import TaskKind, WorkClass, work_class
-from skyline.graph.tasks import ON_GPU
+from skyline.graph.insertion import GpuWork, insert_gpu_work
+from skyline.graph.launching import launches
+from skyline.graph.selection import select
+from skyline.graph.task import Task, TaskKind, WorkClass, work_class
 from skyline.interval import Interval
-from skyline.trace.kineto.category import GPU_WORK
 from skyline.trace.phase import Phase
-from skyline.trace.shape import OperatorShape
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.cost.narrowing import EMULATED_CPU, emulated, heavy_tasks, kept_factor, narrowed
 from skyline.whatif.memory import Memory
-from skyline.whatif.recording import Recording
-from skyline.whatif.trace_facts import compute_capability, computes_in_16_bits
-
-_FAST_ON_CPU = ("amx_bf16", "avx512_bf16")
-_FIRST_WITH_BFLOAT16 = (8, 0)
-_HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
-_IN_MODEL = (Phase.FORWARD, Phase.BACKWARD)
-HEAVY_TASKS = Criteria(work=_HEAVY, phase=_IN_MODEL, kind=(TaskKind.CPU, TaskKind.KERNEL))
-"""What a matrix unit computes, in the passes over the model."""
-_LIGHT_KERNELS = Criteria(work=(WorkClass.OTHER,), phase=_IN_MODEL, kind=TaskKind.KERNEL)
-HEAVY_FACTOR = Interval(0.5, 0.3, 0.85)
-"""Time of a heavy operator or kernel in bfloat16 over that in float32; Daydream takes 1/3 on a 2080 Ti."""
-OTHER_KERNEL_FACTOR = Interval(0.75, 0.5, 1.0)
-"""Kernels bound by memory move half the bytes, except those that stay in float32 (softmax, norms, losses)."""
-_ACTIVATION_FACTOR = Interval(0.65, 0.5, 0.9)
-ASSUMPTIONS = (
-    "matrix products, convolutions and attention take half their time, within a wide range",
-    "casting the weights is not counted",
+from skyline.whatif.number_formats import (
+    BFLOAT16,
+    FIRST_WITH_BFLOAT16,
+    FIRST_WITH_FLOAT16,
+    FLOAT16,
+    NARROW,
+    capability,
+    gpu,
 )
+from skyline.whatif.recording import Recording
+from skyline.whatif.trace_facts import computes_in_16_bits
+
+_FORMATS = {"bf16": BFLOAT16, "fp16": FLOAT16}
+_HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
+_UNSCALE_BYTES = 8
+"""Each gradient is read, multiplied and written back in float32, and looked at for infinities on the way."""
+_UNSCALE_US = 10.0
+_EMULATES = f"this CPU emulates bf16: products take about {EMULATED_CPU.value:g} times as long"
 
 
 @dataclass(frozen=True, slots=True)
 class Amp:
-    """Scales products, convolutions and attention of the forward and backward pass."""
+    """Scales products, convolutions and attention of both passes, and what lies between them; adds the casts."""
 
     name: str = "amp"
     semantics: Semantics = Semantics.NUMERICS
     stage: Stage = Stage.PRECISION
-    grain: Grain = Grain.PHASES
+    grain: Grain = Grain.OPERATORS
     excludes: tuple[str, ...] = ()
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
-        return "automatic mixed precision with bfloat16"
+        return f"automatic mixed precision with {_FORMATS.get(value, BFLOAT16)}"
 
     def basis(self, subject: Subject) -> Basis:
-        """No before-and-after pair has been measured."""
-        return Basis.MODEL_ONLY
+        """Held against pairs of runs on a CPU only."""
+        return Basis.MODEL_ONLY if subject.on_gpu else Basis.CPU_MEASURED
 
     def detect(self, subject: Subject) -> Applicability:
-        """Only where the processor computes in bfloat16, and something heavy enough runs."""
-        reason = _emulated(subject)
-        if reason:
-            return Applicability.no(reason)
+        """Applicable where products run in more than 16 bits; where bfloat16 is emulated as well, as a slowdown."""
+        values = _possible(subject)
+        if not values:
+            return Applicability.no(_lacking(subject))
         if _narrow_already(subject):
             return Applicability.no("its matrix products run in 16 bits already")
-        if not len(select(subject.graph_of(self.grain), HEAVY_TASKS)):
+        if not len(heavy_tasks(subject, subject.graph_of(self.grain))):
             return Applicability.no("no matrix product, convolution or attention was recorded")
-        return Applicability(True, values=("bf16",), default="bf16")
+        return Applicability(True, values=values, default=values[0])
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale the work, keep the host's time around it; activations shrink in part."""
-        if value != "bf16":
-            raise UsageError(f"amp={value} is not possible", hint="Only bf16 is: amp=bf16.")
-        graph = scenario.graph
-        heavy, light = narrowed(graph)
-        assumptions: list[str] = list(ASSUMPTIONS)
-        if isinstance(subject, Recording):
-            # Pauses inside of CUDA graphs were recorded by nobody: they stay.
-            recorded = np.isin(subject.trace.category[np.maximum(graph.tasks.origin, 0)], GPU_WORK)
-            if not recorded[select(graph, kind=TaskKind.KERNEL)].all():
-                assumptions.append("what CUDA graphs do in the pauses that the trace shows stays as it is")
-            heavy, light = heavy[recorded[heavy]], light[recorded[light]]
-            if compute_capability(subject) == (0, 0):
-                assumptions.append("the GPU computes in bf16: the trace does not tell which one it is")
-        likely, least, most = (
-            scale(scale(graph, heavy, products), light, others)
-            for products, others in zip(_ends(HEAVY_FACTOR), _ends(OTHER_KERNEL_FACTOR), strict=True)
-        )
-        return scenario.between(
-            subject, likely, least, most, assumptions=tuple(assumptions), memory=_with_smaller_activations
+        """Scale the work and add the casts; activations shrink by what they are kept for."""
+        possible = _possible(subject)
+        if value not in possible:
+            raise UsageError(
+                f"amp={value} is not possible here", hint=f"Possible: amp={', amp='.join(possible)}."
+            )
+        graph = _unscaled(subject, scenario.graph) if value == "fp16" else scenario.graph
+        likely, least, most = narrowed(subject, graph, _FORMATS[value])
+        kept = kept_factor(subject, scenario.graph)
+        changed = replace(scenario, product_format=_FORMATS[value])
+        return changed.between(
+            subject,
+            likely,
+            least,
+            most,
+            assumptions=_assumptions(subject, value),
+            memory=lambda memory: _changed(memory, kept),
         )
 
 
-def narrowed(graph: Graph) -> tuple[Indices, Indices]:
-    """The heavy tasks, and the kernels between them that move fewer bytes.
-
-    Beside a GPU the heavy tasks are kernels only: launching them takes as long for any number format.
-    """
-    heavy = select(graph, HEAVY_TASKS)
-    on_gpu = heavy[ON_GPU[graph.tasks.kind[heavy]]]
-    return on_gpu if len(on_gpu) else heavy, select(graph, _LIGHT_KERNELS)
+def _changed(memory: Memory, kept: Interval) -> Memory:
+    """Activations shrink; the 16-bit copies of the weights are kept until the forward pass ends."""
+    copies = memory.parameters.value / 2
+    return memory.with_activations(kept).more("activations", Interval(copies, 0.0, copies))
 
 
-def _narrow(shape: OperatorShape) -> bool:
-    return any(name in ("bfloat16", "float16") for name in shape.dtypes)
+def _unscaled(subject: Subject, graph: Graph) -> Graph:
+    """With a pass over all gradients before each step, for which the script waits."""
+    tasks = graph.tasks
+    streams = tasks.lane[launches(graph).target]
+    if not len(streams):
+        return graph
+    lane = tasks.lanes[int(np.bincount(streams).argmax())]
+    stepping = select(graph, phase=Phase.OPTIMIZER, lane=subject.lane)
+    own = select(graph, lane=subject.lane)
+    _, places = np.unique(tasks.iteration[stepping], return_index=True)
+    work: list[GpuWork] = []
+    waits: list[Dependency] = []
+    for first in stepping[places].tolist():
+        before = own[np.searchsorted(own, first) - 1]
+        if before >= first:
+            continue
+        made = Task(
+            "unscale", TaskKind.KERNEL, WorkClass.OTHER, lane, Phase.OPTIMIZER, int(tasks.iteration[first])
+        )
+        waits.append(Dependency(len(graph) + len(work), first, Cause.SYNC))
+        work.append(GpuWork(made, _unscale_us(subject), int(before)))
+    # A recording of a script that runs ahead would wait for work of steps before it; what a settled step takes
+    # is then the stream's time in any case.
+    ahead = isinstance(subject, Recording) and subject.runs_ahead
+    return insert_gpu_work(graph, work, dependencies=() if ahead else waits) if work else graph
 
 
-def _with_smaller_activations(memory: Memory) -> Memory:
-    return memory.with_activations(_ACTIVATION_FACTOR)
+def _unscale_us(subject: Subject) -> float:
+    spec, memory = gpu(subject), subject.memory
+    if spec is None or memory is None:
+        return _UNSCALE_US
+    return max(_UNSCALE_US, memory.parameters.value / 4 * _UNSCALE_BYTES / (spec.bandwidth_gb_s * 1e3))
 
 
-def _emulated(subject: Subject) -> str:
-    """Why the processor is known not to be fast in bfloat16; empty where it is, or may be."""
-    if isinstance(subject, Recording):
-        if not subject.on_gpu:
-            return "whether this CPU computes in bf16 is not known from a trace"
-        known = (0, 0) < compute_capability(subject) < _FIRST_WITH_BFLOAT16
-        return "this GPU does not compute in bf16" if known else ""
-    if subject.on_gpu or subject.profile is None:
-        return ""
-    features = subject.profile.environment.cpu_features
-    return (
-        ""
-        if any(feature in features for feature in _FAST_ON_CPU)
-        else "this CPU emulates bf16, it would be slower"
+def _assumptions(subject: Subject, value: str) -> tuple[str, ...]:
+    if not subject.on_gpu:
+        profile = subject.profile
+        slow = profile is not None and emulated(profile.environment.cpu_features)
+        return (_EMULATES,) if slow else ("products take half their time in bf16, within a wide range",)
+    made = ["softmax, norms and losses stay in float32, weights are cast once in each iteration"]
+    made.append(
+        "products keep the share of the GPU's peak that a product of their size can reach"
+        if gpu(subject) is not None and subject.profile is not None
+        else "a range for products of unknown size: small ones gain nothing"
     )
+    if value == "fp16":
+        made.append("gradients are scaled: before each step all are checked, and the script waits for that")
+    if isinstance(subject, Recording):
+        if capability(subject) == (0, 0):
+            made.append(f"the GPU computes in {value}: the trace does not tell which one it is")
+        origin = subject.graph.tasks.origin
+        if (origin < 0).any():
+            made.append("what CUDA graphs do in the pauses that the trace shows stays as it is")
+    return tuple(made)
+
+
+def _possible(subject: Subject) -> tuple[str, ...]:
+    """The formats that the processor computes in; bf16 on a CPU that has to emulate it, too."""
+    if not subject.on_gpu:
+        if isinstance(subject, Recording) or subject.profile is None:
+            return ()
+        features = subject.profile.environment.cpu_features
+        return () if emulated(features) and "avx512f" not in features else ("bf16",)
+    version, spec = capability(subject), gpu(subject)
+    if spec is not None and spec.vendor != "NVIDIA":
+        return tuple(one for one, has in (("bf16", spec.tflops_bf16), ("fp16", spec.tflops_fp16)) if has)
+    if version == (0, 0) or version >= FIRST_WITH_BFLOAT16:
+        return ("bf16", "fp16")
+    return ("fp16",) if version >= FIRST_WITH_FLOAT16 else ()
+
+
+def _lacking(subject: Subject) -> str:
+    if subject.on_gpu:
+        return "this GPU has no units for 16-bit products"
+    if isinstance(subject, Recording):
+        return "whether this CPU computes in bf16 is not known from a trace"
+    return "this CPU emulates bf16, it would be slower"
 
 
 def _narrow_already(subject: Subject) -> bool:
     if isinstance(subject, Recording):
         return computes_in_16_bits(subject)
-    shapes = subject.profile.trace.shapes if subject.profile is not None else ()
-    return any(work_class(one.operator) in _HEAVY and _narrow(one) for one in shapes)
-
-
-def _ends(factor: Interval) -> tuple[float, float, float]:
-    return factor.value, factor.low, factor.high
+    profile = subject.profile
+    if profile is None:
+        return False
+    if profile.settings is not None and profile.settings.autocast:
+        return True
+    heavy = [one for one in profile.trace.shapes if work_class(one.operator) in _HEAVY]
+    return any(name in NARROW for one in heavy for name in one.dtypes)
 
 
 WHATIF = Amp()

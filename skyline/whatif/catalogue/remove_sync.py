@@ -1,4 +1,4 @@
-"""What if the script never waited for the GPU within a step."""
+"""What if the script did not read numbers from tensors within a step, or seldom."""
 
 from __future__ import annotations
 
@@ -10,19 +10,26 @@ from skyline.graph.column import Indices
 from skyline.graph.dependency import CAUSE, Cause
 from skyline.graph.edges import cut_dependencies
 from skyline.graph.graph import Graph
+from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.cost.reading import ReadingLine, reading_lines, total_ms
 from skyline.whatif.recording import Recording
+from skyline.whatif.whole_number import whole_number
 
 _MAY_STAY = 0.5
 """Share of the gain that may be lost again to reading the same values elsewhere."""
+_EVERY = "10"
+_WORTH_ASKING = 0.002
+_LINES_NAMED = 3
+ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveSync:
-    """Cuts what makes the host wait for the GPU: synchronising calls and copies back to the host."""
+    """Takes out what reads numbers from tensors: the host's time for it, and its waiting for a GPU."""
 
     name: str = "remove_sync"
     semantics: Semantics = Semantics.EXACT
@@ -32,34 +39,88 @@ class RemoveSync:
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
-        return "no waiting for the GPU within a step (.item(), synchronize(), copies to the host)"
+        if value in ("", ALL):
+            return "no waiting for the GPU within a step (.item(), synchronize(), copies to the host)"
+        return f"read numbers of tensors, and log, only every {value}th iteration"
 
     def basis(self, subject: Subject) -> Basis:
         """No before-and-after pair has been measured."""
         return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where the script's thread waits for the GPU in the counted steps."""
-        if not subject.on_gpu:
-            return Applicability.no("nothing ran on a GPU")
-        if not len(_within_steps(subject, waits(subject.graph_of(self.grain), subject.lane))):
-            return Applicability.no("the script does not wait for the GPU within a step")
-        return Applicability(True)
+        """Applicable where the script's thread waits for the GPU in the counted steps, or spends time on reading."""
+        graph = subject.graph_of(self.grain)
+        waiting = _within_steps(subject, waits(graph, subject.lane)) if subject.on_gpu else ()
+        if subject.profile is None:
+            if not subject.on_gpu:
+                return Applicability.no("nothing ran on a GPU")
+            return Applicability(True) if len(waiting) else Applicability.no(_NO_WAIT)
+        lines = reading_lines(subject, graph)
+        costs = total_ms(lines, subject.steps) >= _WORTH_ASKING * subject.iteration_ms.value
+        if len(waiting) or costs:
+            return Applicability(True, values=(_EVERY, "100", ALL), default=_EVERY)
+        if subject.on_gpu:
+            return Applicability.no(_NO_WAIT)
+        if not lines:
+            return Applicability.no("nothing ran on a GPU, and no line reads numbers of tensors")
+        share = total_ms(lines, subject.steps) / subject.iteration_ms.value
+        return Applicability.no(f"reading numbers of tensors takes {share:.2%} of the iteration only")
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """The host goes on where it waited; how far ahead it gets is for the simulation to say."""
+        every = _every(value)
         graph = scenario.graph
+        lines = reading_lines(subject, graph)
         waiting = waits(graph, subject.lane)
-        recorded = waits(subject.graph_of(self.grain), subject.lane)
-        counted = subject.count if isinstance(subject, Recording) else subject.steps
-        count = f"{len(_within_steps(subject, recorded)) / counted:.3g}"
-        free = cut_dependencies(graph, cause=Cause.SYNC, target=waiting)
-        gain_ms = subject.step_ms(graph) - subject.step_ms(free)
+        free = cut_dependencies(graph, cause=Cause.SYNC, target=waiting) if len(waiting) else graph
+        chosen = np.unique(np.concatenate([one.tasks for one in lines])) if lines else np.empty(0, np.int64)
+        free = scale(free, chosen, 0.0, gaps=True)
+        now_ms = subject.step_ms(graph)
+        gain_ms = max(0.0, now_ms - subject.step_ms(free))
         return scenario.changed(
-            free,
-            above_ms=_MAY_STAY * max(0.0, gain_ms),
-            assumptions=(f"what the script waits for ({count} times a step) is needed later or never",),
+            _with_delay(free, subject, gain_ms / every) if every else free,
+            above_ms=_MAY_STAY * gain_ms,
+            assumptions=_assumptions(subject, lines, every),
         )
+
+
+_NO_WAIT = "the script does not wait for the GPU within a step"
+
+
+def _every(value: str) -> int:
+    """Every how many iterations numbers are still read; 0 for never."""
+    if value in ("", ALL):
+        return 0
+    return whole_number("remove_sync", value, "every how many iterations to log")
+
+
+def _with_delay(graph: Graph, subject: Subject, delay_ms: float) -> Graph:
+    """What is read in one of several iterations, spread over all: at the end of the script's lane in each."""
+    tasks = graph.tasks
+    own = np.flatnonzero(tasks.lane == tasks.lane_code(subject.lane))
+    gaps = graph.gaps.copy()
+    last = [
+        own[tasks.iteration[own] == one][-1]
+        for one in graph.iterations
+        if (tasks.iteration[own] == one).any()
+    ]
+    gaps[np.array(last, np.int64)] += delay_ms * 1e3
+    return graph.with_times(gaps=gaps)
+
+
+def _assumptions(subject: Subject, lines: tuple[ReadingLine, ...], every: int) -> tuple[str, ...]:
+    recorded = waits(subject.graph_of(Grain.OPERATORS), subject.lane)
+    counted = subject.count if isinstance(subject, Recording) else subject.steps
+    count = f"{len(_within_steps(subject, recorded)) / max(1, counted):.3g}"
+    said: list[str] = []
+    if len(recorded):
+        said.append(f"what the script waits for ({count} times a step) is needed later or never")
+    said += [one.words(subject.steps) for one in lines[:_LINES_NAMED]]
+    if every:
+        said.append(
+            f"what stands on these lines is done in every {every}th iteration, and then costs the same"
+        )
+    return tuple(said)
 
 
 def waits(graph: Graph, lane: str) -> Indices:

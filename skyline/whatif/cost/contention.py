@@ -2,32 +2,98 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import comb
 
+from skyline.graph.threads import ThreadUse
 
-def contended_us(
-    load_us: float, compute_us: float, *, workers: int, cores: int, threads: int, parallel_share: float
-) -> float:
+
+@dataclass(frozen=True, slots=True)
+class Computing:
+    """What an iteration does beside loading, with a core for each thread; ``use`` says how much of it is split."""
+
+    total_us: float
+    use: ThreadUse
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast both sides get on while all of them want cores; 1 is with a core for everybody.
+
+    ``slowdown`` is the time that a unit of computing takes, ``worker_speed`` what each worker gets done in a unit
+    of time meanwhile, ``free_speed`` the same while the script waits for a batch.
+    """
+
+    slowdown: float
+    worker_speed: float
+    free_speed: float
+
+
+def pace(computing: Computing, *, workers: int, cores: int) -> Pace:
+    """How computing and busy workers slow each other down.
+
+    Three kinds of computing differ. An operator split over threads goes on only while all of them have a core at
+    once, since it ends when its last thread does: the cores are handed out in slices far longer than an operator,
+    each set of runnable threads being equally likely (gang scheduling; Ousterhout, 1982). That is why two threads
+    beside one worker on two cores get a third of their speed, not two thirds. Work on one thread soon after a split
+    operator shares the cores with threads that look out for the next one; later work only with the workers.
+    """
+    threads = computing.threads
+    if workers <= 0:
+        return Pace(1.0, 1.0, 1.0)
+    free = min(1.0, cores / workers)
+    if threads + workers <= cores:
+        return Pace(1.0, free, free)
+    runnable = threads + workers
+    crowded = min(1.0, cores / runnable)
+    together = comb(workers, cores - threads) / comb(runnable, cores) if threads <= cores else crowded
+    alone = min(1.0, cores / (1 + workers))
+    use = computing.use
+    crowded_us = use.split / together + use.watched / crowded
+    alone_us = use.alone / alone
+    slowdown = crowded_us + alone_us
+    if slowdown <= 0:
+        return Pace(1.0, alone, free)
+    return Pace(slowdown, (crowded_us * crowded + alone_us * alone) / slowdown, free)
+
+
+def contended_us(load_us: float, computing: Computing, *, workers: int, cores: int) -> float:
     """One iteration's time when workers load beside a computation that is itself split over threads.
 
-    ``load_us`` is one batch's work for one worker alone on a core, ``compute_us`` the iteration without
-    loading, ``parallel_share`` the part of it in operators split over ``threads``. With a core for everybody
-    the longer of the two counts. Without, an operator split over threads goes on only while all of them have
-    a core at once, since it ends when its last thread does: the cores are handed out in slices far longer than
-    an operator, each set of runnable threads being equally likely (gang scheduling; Ousterhout, 1982). That is
-    why two threads beside one worker on two cores get a third of their speed, not two thirds.
+    ``load_us`` is one batch's work for one worker alone on a core. With a core for everybody the longer of the two
+    counts. Without, both go at their contended pace until one is done, and the other goes on by itself.
     """
-    if threads + workers <= cores:
-        return max(load_us / workers, compute_us)
-    runnable = threads + workers
-    together = (
-        comb(workers, cores - threads) / comb(runnable, cores) if threads <= cores else cores / runnable
-    )
-    alone = min(1.0, cores / (1 + workers))
-    # Time that a unit of computing takes while the workers are busy, and how much of it is in split operators.
-    split = parallel_share / together
-    slowdown = split + (1 - parallel_share) / alone
-    in_split = split / slowdown
-    worker_speed = in_split * min(1.0, cores / runnable) + (1 - in_split) * alone
-    busy_us = load_us / (workers * worker_speed)
-    return busy_us + max(0.0, compute_us - busy_us / slowdown)
+    compute_us = computing.total_us
+    if workers <= 0:
+        return load_us + compute_us
+    now = pace(computing, workers=workers, cores=cores)
+    stretched_us = compute_us * now.slowdown
+    made_us = stretched_us * workers * now.worker_speed
+    if made_us < load_us:
+        return stretched_us + (load_us - made_us) / (workers * now.free_speed)
+    busy_us = load_us / (workers * now.worker_speed)
+    return busy_us + max(0.0, compute_us - busy_us / now.slowdown)
+
+
+def uncontended(
+    compute_us: float, use: ThreadUse, threads: int, *, load_us: float, workers: int, cores: int
+) -> Computing:
+    """The computation by itself, of which it is known how long it takes beside workers that make such batches."""
+    low, high = 0.0, compute_us
+    for _ in range(40):
+        middle = (low + high) / 2
+        beside = contended_us(
+            min(load_us, _most_us(Computing(middle, use, threads), workers, cores)),
+            Computing(middle, use, threads),
+            workers=workers,
+            cores=cores,
+        )
+        low, high = (middle, high) if beside < compute_us else (low, middle)
+    return Computing((low + high) / 2, use, threads)
+
+
+def _most_us(computing: Computing, workers: int, cores: int) -> float:
+    """What the workers get done while the computation goes on and never waits."""
+    now = pace(computing, workers=workers, cores=cores)
+    return computing.total_us * now.slowdown * workers * now.worker_speed

@@ -82,7 +82,7 @@ def test_training_in_spawned_processes_is_observed_in_the_first(script: Write, r
 
         def train(rank, folder):
             dist.init_process_group("gloo", rank=rank, world_size=2, init_method=f"file://{folder}/meet")
-            model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+            model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1), bucket_cap_mb=7)
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             while True:
                 optimizer.zero_grad()
@@ -108,7 +108,7 @@ import torch.distributed as dist
 
 dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=5))
 rank = int(os.environ["LOCAL_RANK"])
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1), bucket_cap_mb=7)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for step in range(100_000):
     if "--fail" in sys.argv and rank == 1 and step == 2:
@@ -120,10 +120,15 @@ for step in range(100_000):
 
 
 def test_ranks_are_started_as_torchrun_would(script: Write, run: Run) -> None:
-    fact = run(script(RANKS), ranks=2, **SHORT).iteration
+    profile = run(script(RANKS), ranks=2, **SHORT)
+    fact, joined = profile.iteration, profile.parallel
 
     assert fact is not None
     assert (fact.rank, fact.world_size) == (0, 2)
+    assert joined is not None
+    assert (joined.name, joined.backend, joined.world_size) == ("DistributedDataParallel", "gloo", 2)
+    assert (joined.bucket_cap_mb, joined.comm_hook, joined.gradient_bytes) == (7.0, "", 20)
+    assert joined.created_line is not None
 
 
 def test_a_rank_that_fails_is_named(script: Write, run: Run) -> None:

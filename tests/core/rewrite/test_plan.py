@@ -11,6 +11,7 @@ import pytest
 
 from skyline.analysis.analyse import analyse
 from skyline.errors import RewriteRefused
+from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.keyword import add_keyword
 from skyline.rewrite.plan import attempt, diff, plan
 from skyline.rewrite.registry import rewrites
@@ -82,8 +83,9 @@ def test_without_a_value_the_predicted_one_is_written(profile: Profile) -> None:
 
 def test_attempts_tell_missing_from_refused(workshop) -> None:
     shop = workshop(SOURCE, loader_line=2)
-    assert attempt(shop.profile, "torch_compile", "", shop.read) is None
-    assert attempt(shop.profile, "num_workers", "2", shop.read)
+    context = RewriteContext(shop.profile, shop.read)
+    assert attempt(context, "torch_compile", "") is None
+    assert attempt(context, "num_workers", "2")
 
 
 def test_every_rewrite_belongs_to_a_whatif() -> None:

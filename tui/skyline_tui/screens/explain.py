@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 
 from skyline import units
+from skyline.report.one_off import one_off_words
 from skyline.report.schema import BaselineReport, EstimateReport
 from skyline_tui.figures import (
     MUTED,
@@ -59,6 +60,8 @@ def _lines(estimate: EstimateReport, baseline: BaselineReport) -> list[Content]:
             f"{units.format_share(baseline.replay_error)} when the script as it is was simulated",
         )
     ]
+    if once := one_off_words(estimate.one_off_s, estimate.break_even_iterations):
+        lines.append(_row("once", once))
     if estimate.extrapolated:
         lines.append(_row("! range", "extrapolated: outside of what was measured"))
     rewrite = {

@@ -106,7 +106,9 @@ class CallsSeen:
         """A module is called, by the person's own code where the context is still that of plumbing."""
         if context.phase == "forward":
             line = context.line if context.asked is None else -1
-            self.sightings.module_called(fields.module.self_ptr, line, context.checkpointed)
+            self.sightings.module_called(
+                fields.module.self_ptr, context.root_call, line, context.checkpointed
+            )
 
     def root_called(self, fields, context):
         """A forward pass begins: the context has its number."""
@@ -159,7 +161,7 @@ class CallsSeen:
                     training=False if known else None,
                     inference_mode=evaluated.get(root.address),
                 )
-        sightings.lines = places.lines
+        sightings.lines, sightings.trained = places.lines, trained
         sightings.iterations = max(1, iterations)
         return sightings
 

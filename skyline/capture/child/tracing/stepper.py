@@ -7,7 +7,6 @@ import os
 
 from .. import facts, user_code
 from .. import stepper as measured
-from ..recorded_facts import recorded_facts
 from ..recording.kept import kept_bytes
 from .autocast import Autocast
 from .evaluation import Evaluation
@@ -105,7 +104,7 @@ class ShapeStepper(measured.Stepper):
         for allocation in trace["allocations"]:
             del allocation["module"]
         recording = {
-            **recorded_facts(self.observer, self._device(), seen, tracer.modules.named()),
+            **self._recorded_facts(seen, tracer.modules.named()),
             "trace": trace,
             "recorded_ms": [trace["iterations"][0]["end_us"] / 1e3],
             "memory": memory,

@@ -74,25 +74,27 @@ class Witness:
         for number, line, options in self._roots:
             if number not in trained:
                 self.sightings.add("eval forward", line, **options)
-        self.sightings.lines = lines
+        self.sightings.lines, self.sightings.trained = lines, trained
         return self.sightings
 
-    def module_called(self, module, frame, number):
-        """A module is called from ``frame``; ``number`` is that of the forward pass that begins, else None."""
+    def module_called(self, module, frame, pass_number, is_root):
+        """A module is called from ``frame`` in the forward pass of this number, which begins with a root."""
         if not self._tracer.recording or self._in_backward():
             return
         own, via = _caller(frame)
         line = -1 if own is None else self._numbered(own)
-        self.sightings.module_called(id(module), line if via is None else -1, runs_under_checkpoint(frame))
+        if via is not None:
+            line = -1
+        self.sightings.module_called(id(module), pass_number, line, runs_under_checkpoint(frame))
         records = torch.is_grad_enabled()
-        if number is not None and not (module.training and records):
+        if is_root and not (module.training and records):
             options = {
                 "module": self._modules.path(module),
                 "grad_enabled": records,
                 "training": module.training,
                 "inference_mode": torch.is_inference_mode_enabled(),
             }
-            self._roots.append((number, line, options))
+            self._roots.append((pass_number, line, options))
 
     def moved(self, name, tensor, device, copies, non_blocking):
         """A tensor is asked to go to a device."""

@@ -15,7 +15,7 @@ from skyline.capture.held_run import HeldRun, Turn
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
 from skyline.errors import BudgetExceeded, Cancelled, ScriptFailed, SkylineError, UsageError
-from skyline.verify.rounds import Round
+from skyline.verification.rounds import Round
 
 LEAST_ROUNDS_ASKED = 6
 _WARMED_UP = 0.3

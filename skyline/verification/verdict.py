@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from skyline.interval import Interval
-from skyline.verify.rounds import Round, bootstrap
+from skyline.verification.rounds import Round, bootstrap
 
 NULL_TOLERANCE = 0.05
 """How far from one the script over itself may be."""

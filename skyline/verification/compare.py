@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, ProgressCallback
-from skyline.verify.measure import Effort, Measured, measure
-from skyline.verify.verdict import Verdict, judge
+from skyline.verification.measure import Effort, Measured, measure
+from skyline.verification.verdict import Verdict, judge
 
 _DEFAULT_EFFORT = Effort()
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from skyline.interval import Interval
 from skyline.ledger.entry import Entry, Status
-from skyline.verify.measure import Measured
-from skyline.verify.verdict import Verdict
+from skyline.verification.measure import Measured
+from skyline.verification.verdict import Verdict
 from skyline.whatif.estimate import Estimate
 
 

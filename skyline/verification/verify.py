@@ -18,10 +18,10 @@ from skyline.errors import Cancelled, SkylineError, UsageError
 from skyline.ledger.entry import Entry, Machine, Measurement, Predicted, Status
 from skyline.ledger.ledger import Ledger, LedgerUnusable
 from skyline.trace.profile import Profile
-from skyline.verify.change import change, check_unchanged
-from skyline.verify.measure import Effort, Measured, measure
-from skyline.verify.verdict import Verdict, judge
-from skyline.verify.verification import Verification
+from skyline.verification.change import change, check_unchanged
+from skyline.verification.measure import Effort, Measured, measure
+from skyline.verification.outcome import Verification
+from skyline.verification.verdict import Verdict, judge
 from skyline.version import __version__
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import Question
@@ -44,7 +44,8 @@ def verify(
     """Predict what the question asks, run the script with and without its change in turns, and compare.
 
     The prediction is in the ledger before anything runs. No file of the person's is touched: the change is made in
-    memory. ``ledger`` is the person's own by default; without ``keep`` nothing is written. ``request`` says how to run the script; by default as the profile was made.
+    memory. ``request`` says how to run the script, by default as the profile was made. ``ledger`` is the person's own
+    by default; without ``keep`` nothing is written.
 
     Raises:
         UsageError: the question does not apply here, or a source is not what was profiled any more.

@@ -1,0 +1,392 @@
+"""What-ifs against the real thing: every change that Skyline can write, singly and three at a time, on whole scripts.
+
+Each script is profiled once and everything is predicted before anything runs. Then each change is made by Skyline's
+own rewrite, in memory, and the changed scripts and the script as it stands are measured in turns, the script twice (the
+null). Beside the prediction stand two that need no tool: "no change", and Amdahl's law with one rule of thumb for each
+what-if (which phases it works on, and how much faster those are said to get).
+
+Scripts are given as ``"PATH [ARGUMENTS]"``, each in quotes; without any, the examples are measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shlex
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+
+from machine import Machine, warn_when_busy
+from result_file import RESULTS, table, write
+from whatif_rules import rule_of_thumb
+
+from skyline.analysis.analyse import Analysis, analyse
+from skyline.analysis.estimate import applicability, estimate
+from skyline.capture.held_run import HeldRun
+from skyline.capture.request import CaptureRequest
+from skyline.capture.session import capture
+from skyline.errors import SkylineError
+from skyline.interval import Interval
+from skyline.verification.change import Change, change
+from skyline.verification.rounds import bootstrap
+from skyline.whatif.question import Choice, Question
+from skyline.whatif.registry import whatifs
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+MOST_VALUES = 2
+"""Values of one what-if that are measured on one script."""
+MOST_TRIPLES = 3
+NULL_TOLERANCE = 0.05
+BARS = {"median error": 0.06, "90th percentile": 0.15, "interval holds": 0.80, "triples": 0.10}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A script with its arguments, and the interpreter that runs it."""
+
+    script: Path
+    arguments: tuple[str, ...]
+    interpreter: str | None
+
+    @classmethod
+    def parse(cls, text: str, interpreter: str | None) -> Subject:
+        """From ``PATH [ARGUMENTS]``."""
+        path, *arguments = shlex.split(text)
+        return cls(Path(path).resolve(), tuple(arguments), interpreter)
+
+    @property
+    def name(self) -> str:
+        """Folder and file, which tell public scripts apart."""
+        return f"{self.script.parent.name}/{self.script.name}"
+
+    def request(self, folder: Path) -> CaptureRequest:
+        """How the script runs."""
+        return CaptureRequest(
+            self.script,
+            self.arguments,
+            interpreter=self.interpreter,
+            working_directory=folder,
+            timeout_s=300.0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What was said of one change before it ran; ratios are of iteration times to the script's as it stands."""
+
+    names: tuple[str, ...]
+    ratio: float
+    low: float
+    high: float
+    rule: float
+    peak_bytes: float
+    basis: str
+
+
+@dataclass(slots=True)
+class Row:
+    """One change of one script: what was said, and what was measured."""
+
+    script: str
+    said: Said
+    measured: Interval
+    null: Interval
+    peak_bytes: int | None
+
+    @property
+    def error(self) -> float:
+        """What was said over what was measured, less one."""
+        return self.said.ratio / self.measured.value - 1
+
+    @property
+    def valid(self) -> bool:
+        """Whether the script against itself came out as one."""
+        return (
+            self.null.low <= 1 + NULL_TOLERANCE
+            and self.null.high >= 1 - NULL_TOLERANCE
+            and (abs(self.null.value - 1) <= NULL_TOLERANCE)
+        )
+
+    @property
+    def noise(self) -> float:
+        """Half the width of the null's interval, or its distance from one where that is more."""
+        return max(self.null.half_width, abs(self.null.value - 1), 0.01)
+
+    @property
+    def sign_matters(self) -> bool:
+        """Whether the change did anything beyond the noise."""
+        return abs(self.measured.value - 1) > self.noise and not self.measured.low <= 1 <= self.measured.high
+
+    @property
+    def sign_right(self) -> bool:
+        """Whether it was said to be faster, or slower, as it was."""
+        return (self.said.ratio - 1) * (self.measured.value - 1) > 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether what was said and what was measured have a value in common."""
+        return self.said.low <= self.measured.high and self.measured.low <= self.said.high
+
+
+def questions(analysis: Analysis) -> list[tuple[Choice, ...]]:
+    """Every applicable change that can be written, at its default and one other value; then some, three together."""
+    singles: list[Choice] = []
+    for name in whatifs():
+        found = applicability(analysis, name)
+        if not found.applicable:
+            continue
+        values = list(dict.fromkeys((found.default, *found.values)))[:MOST_VALUES]
+        singles += [Choice(name, value) for value in values if writable(analysis, (Choice(name, value),))]
+    firsts = list({choice.name: choice for choice in reversed(singles)}.values())[::-1]
+    triples = [three for three in combinations(firsts, 3) if writable(analysis, three)]
+    # Those of the largest predicted effects: of small ones nothing could be told apart.
+    triples.sort(key=lambda three: -sum(abs(math.log(speed(analysis, (part,)))) for part in three))
+    return [*((choice,) for choice in singles), *triples[:MOST_TRIPLES]]
+
+
+def speed(analysis: Analysis, choices: Sequence[Choice]) -> float:
+    start = analysis.baseline.iteration_ms.value
+    return max(1e-3, estimate(analysis, Question(choices=tuple(choices))).iteration_ms.value / start)
+
+
+def writable(analysis: Analysis, choices: tuple[Choice, ...]) -> bool:
+    answer = estimate(analysis, Question(choices=choices))
+    if not answer.applicable:
+        return False
+    try:
+        change(analysis, Question(choices=choices), analysis.profile.arguments)
+    except SkylineError as refused:
+        print(f"  {' '.join(map(str, choices))}: not written: {refused.message}", file=sys.stderr)
+        return False
+    return True
+
+
+def said(analysis: Analysis, choices: tuple[Choice, ...]) -> Said:
+    answer = estimate(analysis, Question(choices=choices))
+    now = analysis.baseline.iteration_ms.value
+    return Said(
+        tuple(map(str, choices)),
+        1 + answer.change_ms.value / now,
+        1 + answer.change_ms.low / now,
+        1 + answer.change_ms.high / now,
+        math.prod(rule_of_thumb(analysis, choice) for choice in choices),
+        answer.peak_bytes.value,
+        answer.basis,
+    )
+
+
+def measured(
+    subject: Subject, folder: Path, changes: Sequence[tuple[Said, Change]], rounds: int
+) -> list[Row]:
+    """All changes in turns with the script, which runs twice."""
+    with ExitStack() as stack:
+        plain = subject.request(folder)
+        base, again = (stack.enter_context(HeldRun(plain)) for _ in range(2))
+        base.launch()
+        again.launch()
+        base.warm_up()
+        again.warm_up()
+        runs: list[tuple[Said, HeldRun]] = []
+        for words, one in changes:
+            run = stack.enter_context(HeldRun(one.over(plain)))
+            try:
+                run.launch()
+                run.warm_up()
+            except SkylineError as failed:
+                print(f"  {' '.join(words.names)}: did not run: {failed.message}", file=sys.stderr)
+                run.close()
+                continue
+            runs.append((words, run))
+        every = [base, again, *(run for _, run in runs)]
+        cycle = max(run.cycle for run in every)
+        for run in every:
+            run.cycle = cycle
+        times: dict[int, list[float]] = {id(run): [] for run in every}
+        for number in range(rounds + 1):
+            # Every other round runs backwards, so that the null's two processes are as far apart as any other two.
+            order = [base, *(run for _, run in runs), again]
+            for run in order if number % 2 else order[::-1]:
+                took = run.turn().typical_ms
+                if number:
+                    times[id(run)].append(took)
+        null = bootstrap([b / a for a, b in zip(times[id(base)], times[id(again)], strict=True)])
+        middle = [(a + b) / 2 for a, b in zip(times[id(base)], times[id(again)], strict=True)]
+        return [
+            Row(
+                subject.name,
+                words,
+                bootstrap([t / m for t, m in zip(times[id(run)], middle, strict=True)]),
+                null,
+                run.peak_bytes,
+            )
+            for words, run in runs
+        ]
+
+
+def validate(subject: Subject, rounds: int, only: Iterable[str]) -> list[Row]:
+    """The rows of one script."""
+    with tempfile.TemporaryDirectory() as folder:
+        working = Path(os.environ.get("SKYLINE_VALIDATE_FOLDER", folder))
+        if subject.arguments or not str(subject.script).startswith(str(EXAMPLES)):
+            working = subject.script.parent
+        profile = capture(subject.request(working), progress=lambda _: None)
+        analysis = analyse(profile)
+        wanted = set(only)
+        asked = [
+            choices for choices in questions(analysis) if not wanted or wanted & {one.name for one in choices}
+        ]
+        changes = [
+            (said(analysis, choices), change(analysis, Question(choices=choices), profile.arguments))
+            for choices in asked
+        ]
+        print(f"{subject.name}: {len(changes)} changes", file=sys.stderr)
+        return measured(subject, working, changes, rounds)
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The table and what it comes to."""
+    head = [
+        "script",
+        "change",
+        "measured",
+        "predicted",
+        "error",
+        "no change",
+        "rule of thumb",
+        "holds",
+        "peak",
+        "null",
+    ]
+    body = [
+        [
+            row.script,
+            " + ".join(row.said.names),
+            f"{row.measured.value:.3f} [{row.measured.low:.3f}, {row.measured.high:.3f}]",
+            f"{row.said.ratio:.3f} [{row.said.low:.3f}, {row.said.high:.3f}]",
+            f"{row.error:+.1%}",
+            f"{1 / row.measured.value - 1:+.1%}",
+            f"{row.said.rule / row.measured.value - 1:+.1%}",
+            "yes" if row.holds else "no",
+            f"{row.said.peak_bytes / row.peak_bytes - 1:+.1%}" if row.peak_bytes else "",
+            f"{row.null.value:.3f}" + ("" if row.valid else " off"),
+        ]
+        for row in rows
+    ]
+    parts = [table(head, body)]
+    valid = [row for row in rows if row.valid]
+    for title, chosen in (
+        ("Single changes", [row for row in valid if len(row.said.names) == 1]),
+        ("Three changes together", [row for row in valid if len(row.said.names) > 1]),
+    ):
+        if chosen:
+            parts.append(f"## {title}\n\n{summary(chosen)}")
+    dropped = len(rows) - len(valid)
+    parts.append(
+        f"{dropped} of {len(rows)} rows have a null off by more than {NULL_TOLERANCE:.0%} and are left out of the "
+        "sums. "
+        "Ratios are iteration times over those of the script as it stands; measured intervals are 95 % bootstrap "
+        "intervals of the median over rounds; `holds` says whether the predicted and the measured range have a value "
+        "in common; `peak` is the predicted peak memory against that of the changed script."
+    )
+    return "\n\n".join(parts)
+
+
+def summary(rows: Sequence[Row]) -> str:
+    ours = sorted(abs(row.error) for row in rows)
+    plain = [abs(1 / row.measured.value - 1) for row in rows]
+    rule = [abs(row.said.rule / row.measured.value - 1) for row in rows]
+    matters = [row for row in rows if row.sign_matters]
+    right = [row for row in matters if row.sign_right]
+    lines = [
+        ["Skyline", *_figures(ours)],
+        ["no change", *_figures(plain)],
+        ["Amdahl, rules of thumb", *_figures(rule)],
+    ]
+    wrong = ", ".join(f"{row.script} {'+'.join(row.said.names)}" for row in matters if row not in right)
+    names = {name.partition("=")[0] for row in rows for name in row.said.names}
+    peaks = [abs(row.said.peak_bytes / row.peak_bytes - 1) for row in rows if row.peak_bytes]
+    return "\n".join(
+        [
+            table(
+                ["absolute error of the iteration time", "median", "mean", "90th percentile", "worst"], lines
+            ),
+            "",
+            f"{len(rows)} changes by {len(names)} what-ifs on {len({row.script for row in rows})} scripts. "
+            f"Sign right in {len(right)} of {len(matters)} whose effect is beyond the noise"
+            f"{': wrong for ' + wrong if wrong else ''}. "
+            f"The stated range holds the measurement in {sum(row.holds for row in rows)} of {len(rows)}. "
+            + (
+                f"Peak memory: median error {statistics.median(peaks):.1%}, worst {max(peaks):.1%}."
+                if peaks
+                else ""
+            ),
+        ]
+    )
+
+
+def _figures(errors: Sequence[float]) -> list[str]:
+    ordered = sorted(errors)
+    ninety = ordered[min(len(ordered) - 1, math.ceil(0.9 * len(ordered)) - 1)]
+    return [
+        f"{figure:.1%}"
+        for figure in (statistics.median(ordered), statistics.fmean(ordered), ninety, ordered[-1])
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("scripts", nargs="*", metavar='"SCRIPT [ARGUMENTS]"')
+    parser.add_argument("--interpreter", help="Python that runs the scripts (default: this one)")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument(
+        "--only", nargs="*", default=[], metavar="WHATIF", help="only changes that contain one of these"
+    )
+    parser.add_argument("--name", default="whatifs", help="name of the result files")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    named = options.scripts or [str(path) for path in sorted(EXAMPLES.glob("*.py"))]
+    subjects = [Subject.parse(text, options.interpreter) for text in named]
+
+    machine = Machine.here()
+    warn_when_busy(machine)
+    rows: list[Row] = []
+    for subject in subjects:
+        try:
+            rows += validate(subject, options.rounds, options.only)
+        except SkylineError as failed:
+            print(f"{subject.name}: {failed.message}", file=sys.stderr)
+        for row in rows:
+            if row.script == subject.name:
+                print(
+                    f"  {json.dumps([*row.said.names, row.said.ratio, row.measured.value, row.null.value])}",
+                    file=sys.stderr,
+                )
+        if rows:
+            figures = [
+                asdict(row) | {"valid": row.valid, "error": row.error, "holds": row.holds} for row in rows
+            ]
+            text = write(
+                options.name,
+                "What-ifs against the changed scripts",
+                machine,
+                page(rows),
+                figures,
+                results=options.results,
+            )
+    if rows:
+        print(text)
+    return 0 if rows else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

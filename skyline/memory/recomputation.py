@@ -1,0 +1,158 @@
+"""What memory is saved where blocks of the forward pass are computed again in the backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from skyline.memory.blocks import live_blocks
+from skyline.trace.facts import MemoryFact
+from skyline.trace.phase import Phase
+from skyline.trace.record import Trace
+
+_Sizes = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptByBlock:
+    """What one forward pass through a block keeps for the backward pass.
+
+    ``begin``, ``left`` and ``back`` number allocations: the first in the block's forward pass, the first behind it,
+    the first of its backward pass. ``kept_bytes`` is alive from ``left`` to ``back`` and not the block's output;
+    ``passing_bytes`` is by how much the level rises at most during the forward pass.
+    """
+
+    path: str
+    begin: int
+    left: int
+    back: int
+    kept_bytes: int
+    passing_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The highest level of memory, and what of it are gradients and activations."""
+
+    peak_bytes: float
+    gradients: float
+    activations: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedLevels:
+    """The levels of the recorded iteration, one behind each allocation, and what blocks keep.
+
+    ``activations`` and ``gradients`` are parts of ``live``.
+    """
+
+    live: _Sizes
+    activations: _Sizes
+    gradients: _Sizes
+    kept: tuple[KeptByBlock, ...]
+
+    def peak(self, recomputed: Sequence[str] = (), scale: float = 1.0) -> Level:
+        """The peak with some blocks recomputed, all activations being ``scale`` times as large.
+
+        A recomputed block keeps nothing between its passes. Right before its backward pass it is computed again,
+        which takes what its forward pass took.
+        """
+        live = self.live + (scale - 1.0) * self.activations
+        chosen = [block for block in self.kept if block.path in set(recomputed)]
+        saved = np.zeros(len(live) + 1)
+        for block in chosen:
+            saved[block.left] += block.kept_bytes * scale
+            saved[block.back] -= block.kept_bytes * scale
+        level = live - np.cumsum(saved)[: len(live)]
+        moment = int(level.argmax())
+        highest = float(level[moment])
+        held = float(np.cumsum(saved)[moment])
+        for block in chosen:
+            before = max(0, block.back - 1)
+            again = float(level[before]) + block.passing_bytes * scale
+            if again > highest:
+                highest, moment = again, before
+                held = float(live[before]) - again
+        activations = scale * float(self.activations[moment]) - held
+        return Level(highest, float(self.gradients[moment]), max(0.0, activations))
+
+
+def recorded_levels(end: MemoryFact, trace: Trace, blocks: Sequence[str]) -> RecordedLevels | None:
+    """The levels of the iteration whose allocations were recorded; None where there are none.
+
+    ``blocks`` are paths of modules. The levels are counted backwards from what is alive at the end.
+    """
+    allocations = trace.allocations
+    if not allocations or not trace.iterations:
+        return None
+    change = np.array([one.size_bytes for one in allocations], np.float64)
+    live = end.total_bytes - change.sum() + np.cumsum(change)
+    activations, gradients = np.zeros(len(change)), np.zeros(len(change))
+    found = live_blocks(allocations)
+    paired: set[int] = set()
+    for block in found:
+        if block.freed is not None:
+            paired.add(block.freed)
+        if block.phase not in (Phase.FORWARD, Phase.BACKWARD):
+            continue
+        # What backward work leaves behind are the gradients of parameters.
+        stays = block.freed is None and block.phase is Phase.BACKWARD
+        owner = gradients if stays else activations
+        owner[block.taken] += block.size_bytes
+        if block.freed is not None:
+            owner[block.freed] -= block.size_bytes
+    new = gradients.sum()
+    for index, one in enumerate(allocations):
+        if one.size_bytes < 0 and index not in paired:
+            gradients[index] += one.size_bytes
+    older = min(end.gradient_bytes, new, -gradients[gradients < 0].sum())
+    level_of_gradients = np.maximum(0.0, max(0.0, end.gradient_bytes - new) + older + np.cumsum(gradients))
+    kept = _kept_by_blocks(trace, blocks, live)
+    return RecordedLevels(live, np.cumsum(activations), level_of_gradients, kept)
+
+
+def _kept_by_blocks(trace: Trace, paths: Sequence[str], live: _Sizes) -> tuple[KeptByBlock, ...]:
+    times = np.array([one.time_us for one in trace.allocations])
+    found = live_blocks(trace.allocations)
+    taken = np.array([block.taken for block in found], np.int64)
+    freed = np.array([len(times) if block.freed is None else block.freed for block in found], np.int64)
+    sizes = np.array([block.size_bytes for block in found], np.int64)
+    kept: list[KeptByBlock] = []
+    for path, forward, backward in _passes(trace, paths):
+        begin, left = (int(np.searchsorted(times, moment)) for moment in forward)
+        back = int(np.searchsorted(times, backward))
+        inside = np.flatnonzero((taken >= begin) & (taken < left) & (freed >= left))
+        # The tensor made last is what the block gives: the next one keeps it as its input.
+        held = inside[:-1]
+        held = held[freed[held] >= back]
+        low = live[begin - 1] if begin else live[0]
+        passing = float((live[begin:left] - low).max(initial=0.0))
+        kept.append(KeptByBlock(path, begin, left, back, int(sizes[held].sum()), round(passing)))
+    return tuple(kept)
+
+
+def _passes(trace: Trace, paths: Sequence[str]) -> list[tuple[str, tuple[float, float], float]]:
+    """For each block and each forward pass through it: when that begins and is over, and when backward work begins."""
+    last = trace.iterations[-1]
+    below = {path: f"{path}." for path in paths}
+    owner = [
+        next((path for path, prefix in below.items() if module == path or module.startswith(prefix)), "")
+        for module in trace.modules
+    ]
+    passes: list[tuple[str, tuple[float, float], float]] = []
+    under_way: dict[str, tuple[float, float]] = {}
+    for record in sorted(trace.records, key=lambda record: record.start_us):
+        if not last.start_us <= record.start_us < last.end_us or record.module < 0:
+            continue
+        path = owner[record.module]
+        if not path:
+            continue
+        if record.phase is Phase.FORWARD:
+            begun = under_way.get(path, (record.start_us, 0.0))[0]
+            under_way[path] = (begun, record.end_us)
+        elif record.phase is Phase.BACKWARD and path in under_way:
+            passes.append((path, under_way.pop(path), record.start_us))
+    return passes

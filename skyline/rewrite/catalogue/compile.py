@@ -1,0 +1,21 @@
+"""Compiles the model: ``model.compile()``, or the switch of the framework that trains it."""
+
+from __future__ import annotations
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.compiling import compiled
+from skyline.rewrite.context import RewriteContext
+from skyline.source.edit import TextEdit
+
+NAME = "compile"
+ORDER = 80
+_MODES = {"": "", "default": "", "reduce-overhead": "reduce-overhead", "max-autotune": "max-autotune"}
+
+
+def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
+    """Behind all that makes the model, other rewrites included; refused where the script compiles on a condition."""
+    if value not in _MODES:
+        raise RewriteRefused(
+            f"compile={value} is not possible", hint="Possible: default, reduce-overhead, max-autotune."
+        )
+    return compiled(context, _MODES[value])

@@ -1,0 +1,31 @@
+"""Launches the passes over the model as CUDA graphs: ``mode="reduce-overhead"`` of PyTorch's compiler.
+
+``torch.cuda.make_graphed_callables`` would do it without compiling, but it needs sample inputs, takes one shape for
+ever and computes on stale inputs where a shape differs; the compiler's mode records each shape anew, and leaves out
+what cannot be part of a graph.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.compiling import compiled
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.value import check_switched_on
+from skyline.source.calls import qualified_name
+from skyline.source.edit import TextEdit
+
+NAME = "cuda_graphs"
+ORDER = 85
+_BY_HAND = ("torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables", "torch.cuda.graph")
+
+
+def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
+    """Compiles the model in that mode; one that is compiled already gets the mode."""
+    check_switched_on(NAME, value)
+    for module, node in context.program.nodes_of(ast.Call):
+        if qualified_name(module, node.func) in _BY_HAND:
+            message = "The script records CUDA graphs by itself"
+            raise RewriteRefused(message, file=module.path, line=node.lineno)
+    return compiled(context, "reduce-overhead")

@@ -1,0 +1,90 @@
+"""Gives embeddings sparse gradients: ``sparse=True``."""
+
+from __future__ import annotations
+
+import ast
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import set_argument
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.sites.layers import layer_calls
+from skyline.rewrite.sites.optimizer import optimizer_calls
+from skyline.rewrite.value import check_switched_on
+from skyline.source.arguments import passed
+from skyline.source.calls import torch_optimizer
+from skyline.source.edit import TextEdit
+from skyline.source.program import Module
+from skyline.source.syntax import literal_key, text_of
+from skyline.whatif.cost.embedding_rows import sparse_tables
+
+NAME = "sparse_embedding"
+_PLACE = 6
+"""Of ``sparse`` among the arguments of either class."""
+_DECAY_PLACE = {"SGD": 4, "Adagrad": 3}
+"""Of ``weight_decay`` among the arguments of the optimizers that take sparse gradients."""
+
+
+def snippet(value: str) -> str:
+    """The argument, for either class."""
+    return "nn.Embedding(..., sparse=True)  # or nn.EmbeddingBag(..., sparse=True)\n"
+
+
+def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
+    """``sparse=True`` where embeddings are made; refused where the optimizer would not take their gradients."""
+    check_switched_on(NAME, value)
+    layers = [table.module for table in sparse_tables(context.profile)]
+    if not layers:
+        raise RewriteRefused(
+            "No embedding is known to gain by sparse gradients",
+            file=context.profile.script,
+        )
+    for module, call in optimizer_calls(context):
+        _check_optimizer(module, call)
+    _check_groups(context)
+    edits: list[TextEdit] = []
+    for module, call, _ in layer_calls(context, layers):
+        edits += set_argument(context, module, call, "sparse", "True", position=_PLACE)
+    return tuple(edits)
+
+
+def _check_optimizer(module: Module, call: ast.Call) -> None:
+    name = torch_optimizer(module, call.func)
+    if name not in _DECAY_PLACE:
+        raise RewriteRefused(
+            f"{name} takes no sparse gradients",
+            file=module.path,
+            line=call.lineno,
+            hint="SGD and Adagrad do. SparseAdam trains differently, beside another optimizer for all else.",
+        )
+    given = {
+        "weight_decay": passed(call, "weight_decay", _DECAY_PLACE[name]).value,
+        "momentum": passed(call, "momentum", 2).value if name == "SGD" else None,
+        "fused": passed(call, "fused", None).value,
+    }
+    for argument, node in given.items():
+        if node is not None and not _is_nothing(node):
+            message = f"`{argument}={text_of(node)}` and sparse gradients exclude each other"
+            raise RewriteRefused(message, file=module.path, line=node.lineno)
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            message = f"`**{text_of(keyword.value)}` may set a weight decay, which sparse gradients exclude"
+            raise RewriteRefused(message, file=module.path, line=call.lineno)
+
+
+def _check_groups(context: RewriteContext) -> None:
+    """No group of parameters is given a decay or a momentum of its own."""
+    for module, node in context.program.nodes_of(ast.Dict, ast.Subscript):
+        named: list[tuple[str, ast.expr]] = []
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            named = [(str(key.value), value) for key, value in pairs if isinstance(key, ast.Constant)]
+        elif isinstance(node.ctx, ast.Store):
+            named = [(literal_key(node) or "", node)]
+        for name, value in named:
+            if name in ("weight_decay", "momentum") and not _is_nothing(value):
+                message = f"`{name}` may be set for the embedding here, which sparse gradients exclude"
+                raise RewriteRefused(message, file=module.path, line=value.lineno)
+
+
+def _is_nothing(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value

@@ -1,0 +1,239 @@
+"""Attention that a model writes out by hand: product, softmax, product, with a matrix of all pairs in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind, WorkClass
+from skyline.graph.tasks import WORK
+from skyline.trace.phase import Phase
+from skyline.trace.shape import OperatorShape
+from skyline.whatif.origins import shapes
+from skyline.whatif.subject import Subject
+
+_REACH = 40
+"""Operators between a softmax and its products at most: scaling, masks, dropout, and views of them."""
+_LEAST_POSITIONS = 8
+_WIDEST = 1024
+_MASKING = ("masked_fill", "where")
+_ELEMENT_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The size of one attention: ``heads`` matrices (batch by heads) of ``rows`` by ``columns`` pairs.
+
+    ``width`` is that of a head; ``causal`` whether a mask that all samples share hides a part of a square.
+    ``kept_bytes`` is what of the matrices is kept for the backward pass, and ``matrix_bytes`` what one takes.
+    """
+
+    heads: int
+    rows: int
+    columns: int
+    width: int
+    causal: bool
+    kept_bytes: int
+    matrix_bytes: int
+
+    @property
+    def flops(self) -> int:
+        """Of both products together, without regard to a mask."""
+        return 4 * self.heads * self.rows * self.columns * self.width
+
+    @property
+    def elements(self) -> int:
+        """Of all matrices of pairs."""
+        return self.heads * self.rows * self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One forward pass over an attention: tasks of a graph, by their indices."""
+
+    pairs: Pairs
+    products: tuple[int, int]
+    softmax: int
+    others: tuple[int, ...]
+    """What else works on the matrices: scaling, masks, dropout, and copies made for the products."""
+
+
+@dataclass(slots=True)
+class Site:
+    """The calls of one place in the model in one iteration, with the backward pass of all of them together."""
+
+    calls: list[Call] = field(default_factory=list[Call])
+    backward_products: list[int] = field(default_factory=list[int])
+    backward_others: list[int] = field(default_factory=list[int])
+
+
+_Place = tuple[int, int, int]
+"""Iteration, module and line."""
+
+
+def written_out(subject: Subject, graph: Graph) -> tuple[Site, ...]:
+    """Every place where attention is computed step by step; none where the shapes of operators are not known."""
+    kind = TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU
+    forward = select(graph, kind=kind, phase=Phase.FORWARD)
+    known = shapes(subject, graph, forward)
+    work = graph.tasks.work
+    sites: dict[tuple[int, tuple[tuple[int, int], ...]], Site] = {}
+    for place, index in enumerate(forward.tolist()):
+        name = graph.tasks.names[graph.tasks.name[index]]
+        shape = known[place]
+        if shape is None or not _is_softmax(name, shape):
+            continue
+        found = _call(graph, forward, known, place, shape, work)
+        if found is not None:
+            members = (*found.products, found.softmax, *found.others)
+            iteration = int(graph.tasks.iteration[index])
+            key = (
+                iteration,
+                tuple(sorted({(int(graph.tasks.module[m]), int(graph.tasks.line[m])) for m in members})),
+            )
+            sites.setdefault(key, Site()).calls.append(found)
+    _with_backward(subject, graph, sites, kind)
+    return tuple(sites.values())
+
+
+def _is_softmax(name: str, shape: OperatorShape) -> bool:
+    sizes = shape.inputs[0] if shape.inputs else ()
+    return (
+        "softmax" in name
+        and "log_softmax" not in name
+        and len(sizes) in (3, 4)
+        and min(sizes[-2:]) >= _LEAST_POSITIONS
+    )
+
+
+def _call(
+    graph: Graph,
+    forward: Indices,
+    known: list[OperatorShape | None],
+    place: int,
+    softmax: OperatorShape,
+    work: object,
+) -> Call | None:
+    tasks = graph.tasks
+    sizes = softmax.inputs[0]
+    heads, rows, columns = prod(sizes[:-2]), sizes[-2], sizes[-1]
+    per_width = 2 * heads * rows * columns
+
+    def width(at: int) -> int:
+        """Of a head, where this is a product that makes or takes all matrices of pairs; else 0."""
+        shape = known[at]
+        if shape is None or tasks.work[forward[at]] != WORK[WorkClass.MATMUL] or shape.flops <= 0:
+            return 0
+        wide, rest = divmod(shape.flops, per_width)
+        return wide if not rest and wide <= _WIDEST and not _has_weight(shape) else 0
+
+    iteration = tasks.iteration[forward[place]]
+
+    def near(places: Iterator[int]) -> int | None:
+        for at in places:
+            if tasks.iteration[forward[at]] != iteration:
+                return None
+            if width(at):
+                return at
+        return None
+
+    first = near(iter(range(place - 1, max(-1, place - _REACH), -1)))
+    second = near(iter(range(place + 1, min(len(forward), place + _REACH))))
+    if first is None or second is None:
+        return None
+    others: list[int] = []
+    causal = dropped = False
+    for at in range(first + 1, second):
+        shape = known[at]
+        if at == place or shape is None or not _has_pairs(shape, rows, columns):
+            continue
+        others.append(int(forward[at]))
+        name = tasks.names[tasks.name[forward[at]]]
+        whole = any(prod(each) == heads * rows * columns for each in shape.inputs)
+        shared = any(prod(each) == rows * columns for each in shape.inputs[1:])
+        hides = any(mark in name for mark in _MASKING) or (shared and "add" in name)
+        causal |= hides and rows == columns and whole and (shared or "where" in name)
+        # Dropout that is off returns its input at once.
+        dropped |= "dropout" in name and _takes_time(graph, int(forward[at]), int(forward[place]))
+    others += _copies(graph, forward, known, first, second, heads, width(first))
+    element = _ELEMENT_BYTES.get(softmax.dtypes[0] if softmax.dtypes else "float32", 4)
+    matrix = heads * rows * columns * element
+    kept = matrix + (matrix + heads * rows * columns if dropped else 0)
+    pairs = Pairs(heads, rows, columns, width(first), causal, kept, matrix)
+    return Call(pairs, (int(forward[first]), int(forward[second])), int(forward[place]), tuple(others))
+
+
+def _copies(
+    graph: Graph,
+    forward: Indices,
+    known: list[OperatorShape | None],
+    first: int,
+    second: int,
+    heads: int,
+    width: int,
+) -> list[int]:
+    """Kernels that lay queries, keys and values out for the products: fused attention reads them as they lie."""
+    tasks = graph.tasks
+    lines = {int(tasks.line[forward[at]]) for at in (first, second)}
+    found: list[int] = []
+    for at in range(max(0, first - 4), second):
+        shape, index = known[at], int(forward[at])
+        if shape is None or int(tasks.line[index]) not in lines or len(shape.inputs) != 1:
+            continue
+        name, sizes = tasks.names[tasks.name[index]], shape.inputs[0]
+        if "clone" in name and width in sizes[-2:] and prod(sizes[:-2]) == heads:
+            found.append(index)
+    return found
+
+
+def _has_weight(shape: OperatorShape) -> bool:
+    """Whether a product is one with a plain matrix, as of a linear layer."""
+    return "linear" in shape.operator or "addmm" in shape.operator or "::mm" in shape.operator
+
+
+def _has_pairs(shape: OperatorShape, rows: int, columns: int) -> bool:
+    wanted = ((rows, columns), (columns, rows))
+    return any(sizes[-2:] in wanted for sizes in (*shape.inputs, *shape.outputs))
+
+
+def _takes_time(graph: Graph, index: int, beside: int) -> bool:
+    return bool(graph.durations[index] > 0.05 * graph.durations[beside])
+
+
+def _with_backward(
+    subject: Subject,
+    graph: Graph,
+    sites: dict[tuple[int, tuple[tuple[int, int], ...]], Site],
+    kind: TaskKind,
+) -> None:
+    """Tell each site its backward tasks: those of the same modules and lines that work on matrices of its size."""
+    tasks = graph.tasks
+    of_place: dict[_Place, Site] = {}
+    for (iteration, places), site in sites.items():
+        of_place.update({(iteration, module, line): site for module, line in places})
+    backward = select(graph, kind=kind, phase=Phase.BACKWARD)
+    keys = zip(
+        tasks.iteration[backward].tolist(),
+        tasks.module[backward].tolist(),
+        tasks.line[backward].tolist(),
+        strict=True,
+    )
+    concerned = np.array([key in of_place for key in keys], np.bool_)
+    chosen = backward[concerned] if len(backward) else backward
+    for index, shape in zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True):
+        if shape is None:
+            continue
+        site = of_place[int(tasks.iteration[index]), int(tasks.module[index]), int(tasks.line[index])]
+        pairs = site.calls[0].pairs
+        half = pairs.flops // 2
+        is_product = tasks.work[index] == WORK[WorkClass.MATMUL]
+        if is_product and shape.flops in (half, 2 * half) and not _has_weight(shape):
+            site.backward_products.append(index)
+        elif not is_product and _has_pairs(shape, pairs.rows, pairs.columns):
+            site.backward_others.append(index)

@@ -1,0 +1,161 @@
+"""What if images lay in memory with their channels last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.graph.launching import launches_of
+from skyline.graph.scaling import scale
+from skyline.graph.selection import Criteria, select
+from skyline.graph.task import TaskKind, WorkClass
+from skyline.interval import Interval
+from skyline.trace.phase import Phase
+from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.number_formats import FLOAT32, NARROW, formats
+from skyline.whatif.origins import shapes
+from skyline.whatif.recording import Recording
+
+_PASSES = (Phase.FORWARD, Phase.BACKWARD)
+_CONVERSIONS = ("nchwToNhwc", "nhwcToNchw")
+"""Kernels by which cuDNN brings tensors into the layout that its matrix units read, and back."""
+_PLAIN = "a GPU computes convolutions in plain float32 about as fast in either layout"
+_ON_UNITS, _WITHOUT_UNITS = Interval(0.9, 0.7, 1.05), Interval(1.0, 0.9, 1.15)
+"""Of the convolutions themselves, with and without matrix units: ranges, there is no model of cuDNN's choice."""
+_ON_CPU = (
+    ("max_pool", Phase.FORWARD, Interval(0.25, 0.06, 1.0)),
+    ("batch_norm", Phase.FORWARD, Interval(0.35, 0.2, 0.7)),
+    ("batchnorm", Phase.BACKWARD, Interval(0.75, 0.6, 0.95)),
+    ("relu", Phase.FORWARD, Interval(1.15, 0.9, 1.4)),
+    ("relu", Phase.BACKWARD, Interval(1.15, 0.9, 1.4)),
+)
+"""Time of operators over that in the usual layout, by name and phase; medians and extremes of microbenchmarks on a
+CPU with AVX-512."""
+_DENSE_ON_CPU, _DEPTHWISE_ON_CPU = Interval(0.88, 0.7, 1.0), Interval(0.4, 0.15, 0.9)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelsLast:
+    """Scales convolutions and what lies between them, and takes conversions between layouts away."""
+
+    name: str = "channels_last"
+    semantics: Semantics = Semantics.EXACT
+    stage: Stage = Stage.LAYOUT
+    grain: Grain = Grain.OPERATORS
+    excludes: tuple[str, ...] = ()
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return "images and convolutions in channels-last layout"
+
+    def basis(self, subject: Subject) -> Basis:
+        """Held against pairs of runs on a CPU only."""
+        return Basis.MODEL_ONLY if subject.on_gpu else Basis.CPU_MEASURED
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable to convolutions over images that do not lie so already."""
+        graph = subject.graph_of(self.grain)
+        chosen = _convolutions(subject, graph)
+        if not len(chosen):
+            return Applicability.no("no convolution was recorded")
+        sizes = [
+            shape.inputs[0] for shape in shapes(subject, graph, chosen) if shape is not None and shape.inputs
+        ]
+        if sizes and not any(len(one) == 4 for one in sizes):
+            return Applicability.no("its convolutions are not over images (tensors of four dimensions)")
+        modules = () if subject.profile is None else subject.profile.modules
+        layouts = [
+            one.channels_last for one in modules if one.channels_last is not None and _is_large(one.options)
+        ]
+        if layouts and all(layouts):
+            return Applicability.no("its convolutions lie in channels-last layout already")
+        if isinstance(subject, Recording) and not subject.on_gpu:
+            return Applicability.no(
+                "the layout is not known from the trace of a CPU; profile the script for it"
+            )
+        return Applicability(True)
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Scale each operator by what its kind gains; memory stays what it is."""
+        graph = scenario.graph
+        if subject.on_gpu:
+            made, assumed = _on_gpu(subject, graph, scenario.product_format in NARROW)
+        else:
+            made = tuple(scale(graph, *_factors(subject, graph, end)) for end in ("value", "low", "high"))
+            assumed = ("every operator between the convolutions has a form for this layout",)
+        return scenario.between(subject, *made, assumptions=assumed)
+
+
+def _on_gpu(
+    subject: Subject, graph: Graph, narrow: bool
+) -> tuple[tuple[Graph, Graph, Graph], tuple[str, ...]]:
+    """Without conversions, as a trace shows them, and with the convolutions within a range."""
+    conversions = select(graph, kind=TaskKind.KERNEL, name=_CONVERSIONS)
+    bare = scale(graph, np.concatenate((launches_of(graph, conversions), conversions)), 0.0, gaps=True)
+    convolutions = _convolutions(subject, graph)
+    on_units = np.array([narrow or one != FLOAT32 for one in formats(subject, graph, convolutions)], np.bool_)
+    likely, least, most = (
+        scale(bare, convolutions, np.where(on_units, getattr(_ON_UNITS, end), getattr(_WITHOUT_UNITS, end)))
+        for end in ("value", "low", "high")
+    )
+    assumed = ["convolutions gain up to 30 % or lose a little: a range, there is no model of it"]
+    if len(conversions):
+        count = len(conversions) / max(1, subject.steps)
+        assumed.append(f"the {count:.0f} conversions between layouts in a step are no longer needed")
+    if not on_units.all():
+        assumed.append(_PLAIN)
+    return (likely, least, most), tuple(assumed)
+
+
+def _factors(subject: Subject, graph: Graph, end: str) -> tuple[Indices, npt.NDArray[np.float64]]:
+    """The operators of a CPU that are affected, and the factor of each."""
+    factors = np.ones(len(graph))
+    tasks = graph.tasks
+    names = [name.lower() for name in tasks.names]
+    for mark, phase, factor in _ON_CPU:
+        chosen = select(graph, kind=TaskKind.CPU, phase=phase)
+        meant = np.array([mark in name for name in names], np.bool_)
+        factors[chosen[meant[tasks.name[chosen]]]] = getattr(factor, end)
+    convolutions = _convolutions(subject, graph)
+    factors[convolutions] = getattr(_DENSE_ON_CPU, end)
+    factors[_depthwise(subject, graph, convolutions)] = getattr(_DEPTHWISE_ON_CPU, end)
+    affected = np.flatnonzero(factors != 1)
+    return affected, factors[affected]
+
+
+def _convolutions(subject: Subject, graph: Graph) -> Indices:
+    kind = TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU
+    return select(
+        graph, Criteria(work=WorkClass.CONVOLUTION, kind=kind, phase=_PASSES if not subject.on_gpu else None)
+    )
+
+
+def _depthwise(subject: Subject, graph: Graph, convolutions: Indices) -> Indices:
+    """Those whose filters see one channel each, with their backward pass, which is known by its module."""
+    tasks = graph.tasks
+    forward = convolutions[tasks.phase[convolutions] == _code(Phase.FORWARD)]
+    modules: set[int] = set()
+    for index, shape in zip(forward.tolist(), shapes(subject, graph, forward), strict=True):
+        sizes = shape.inputs if shape is not None else ()
+        if len(sizes) > 1 and len(sizes[0]) == len(sizes[1]) == 4 and sizes[1][1] == 1 and sizes[0][1] > 1:
+            modules.add(int(tasks.module[index]))
+    modules.discard(-1)
+    return convolutions[np.isin(tasks.module[convolutions], list(modules))]
+
+
+def _code(phase: Phase) -> int:
+    return list(Phase).index(phase)
+
+
+def _is_large(options: object) -> bool:
+    """Whether the layout of a module's weight can be told: filters of one pixel or one channel lie both ways."""
+    kernel = options.get("kernel_size") if isinstance(options, dict) else None
+    return not isinstance(kernel, tuple) or prod(kernel) > 1
+
+
+WHATIF = ChannelsLast()

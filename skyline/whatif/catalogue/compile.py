@@ -1,0 +1,194 @@
+"""What if ``torch.compile`` compiled the model."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.errors import UsageError
+from skyline.graph.graph import Graph
+from skyline.graph.launching import launches
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND, ON_GPU
+from skyline.interval import Interval
+from skyline.trace.profile import Profile
+from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.cost.compiling import (
+    BACKWARD_CALL_US,
+    FORWARD_CALL_US,
+    KERNEL_CALL_US,
+    compiling_s,
+)
+from skyline.whatif.cost.fusion import BEST, LIKELY, WORST, Case, Regions, fused, regions
+from skyline.whatif.memory import Memory
+from skyline.whatif.recording import Recording
+
+DEFAULT, REDUCE_OVERHEAD, MAX_AUTOTUNE = "default", "reduce-overhead", "max-autotune"
+_FIRST = (2, 0)
+_ON_WINDOWS_CPU = (2, 5)
+_ACTIVATIONS = Interval(0.9, 0.5, 1.0)
+_REPLAY_US = 15.0
+"""Copying the inputs in and launching one CUDA graph."""
+_TUNED = Interval(0.95, 0.8, 1.0)
+"""Time of products and convolutions whose kernels were chosen by trying them."""
+_WORTH_ASKING = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """Joins neighbouring pointwise operators in the passes over the model, and takes Python out of them."""
+
+    name: str = "compile"
+    semantics: Semantics = Semantics.EXACT
+    stage: Stage = Stage.FUSION
+    grain: Grain = Grain.OPERATORS
+    excludes: tuple[str, ...] = ()
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return (
+            "compile the model (torch.compile)" if value in ("", DEFAULT) else f"torch.compile, mode {value}"
+        )
+
+    def basis(self, subject: Subject) -> Basis:
+        """Compared with paired runs on CPUs; nothing was measured on a GPU."""
+        return Basis.MODEL_ONLY if subject.on_gpu else Basis.CPU_MEASURED
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Only where PyTorch can compile, has not compiled yet, and there is something to compile."""
+        profile = subject.profile
+        if profile is not None and (reason := _impossible(profile)):
+            return Applicability.no(reason)
+        graph = subject.graph_of(self.grain)
+        if any(_COMPILED.search(name) for name in graph.tasks.names):
+            return Applicability.no("compiled code runs already")
+        if any("GraphLaunch" in name for name in graph.tasks.names):
+            return Applicability.no("CUDA graphs are in use: what is inside of them was not recorded")
+        found = regions(subject, graph)
+        if not len(found.host):
+            return Applicability.no("no operator of the model was recorded in a forward or backward pass")
+        touched = graph.durations[found.fused].sum() + (graph.durations + graph.gaps)[found.host].sum()
+        if float(touched) / 1e3 < _WORTH_ASKING * subject.steps * subject.iteration_ms.value:
+            return Applicability.no("the model's share of the iteration is too small to matter")
+        values = (DEFAULT, REDUCE_OVERHEAD, MAX_AUTOTUNE) if subject.on_gpu else (DEFAULT,)
+        return Applicability(True, values=values, default=DEFAULT)
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Each group of operators becomes one, the host's time in the passes next to nothing."""
+        mode = _mode(value, subject)
+        graph = scenario.graph
+        found = regions(subject, graph)
+        likely, least, most = (
+            _compiled(graph, found, case, calls, mode, tuned)
+            for case, calls, tuned in zip(
+                (LIKELY, BEST, WORST), (1.0, 0.5, 1.6), (_TUNED.value, _TUNED.low, _TUNED.high), strict=True
+            )
+        )
+        return scenario.between(
+            subject,
+            likely,
+            least,
+            most,
+            assumptions=_assumptions(found, subject, mode),
+            memory=_with_fewer_activations,
+            one_off_s=compiling_s(found, subject, tuned=mode == MAX_AUTOTUNE),
+        )
+
+
+_COMPILED = re.compile(r"CompiledFunction|Torch-Compiled|TorchDynamo|^triton_|graph_\d+_cpp_fused|cpp_fused_")
+
+
+def _impossible(profile: Profile) -> str:
+    """Why the run cannot be compiled, as far as it is known; empty where it can."""
+    if "torch.compile" in (profile.iteration.styles if profile.iteration is not None else ()):
+        return "it is compiled already"
+    if any(call.name == "compile" for call in profile.calls):
+        return "it is compiled already"
+    environment = profile.environment
+    version = _numbers(environment.torch)
+    if version and version < _FIRST:
+        return f"PyTorch {environment.torch} has no torch.compile"
+    python = _numbers(environment.python)
+    if python >= (3, 12) and (2, 0) <= version < (2, 4):
+        return f"PyTorch {environment.torch} does not compile under Python {environment.python}"
+    if python >= (3, 13) and (2, 0) <= version < (2, 6):
+        return f"PyTorch {environment.torch} does not compile under Python {environment.python}"
+    on_windows = environment.platform.lower().startswith("win")
+    if on_windows and version < _ON_WINDOWS_CPU:
+        return f"PyTorch {environment.torch} does not compile on Windows"
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def _mode(value: str, subject: Subject) -> str:
+    if value in ("", DEFAULT):
+        return DEFAULT
+    if value in (REDUCE_OVERHEAD, MAX_AUTOTUNE) and subject.on_gpu:
+        return value
+    known = f"{DEFAULT}, {REDUCE_OVERHEAD} or {MAX_AUTOTUNE}" if subject.on_gpu else DEFAULT
+    raise UsageError(f"compile={value} is not possible", hint=f"Possible here: {known}.")
+
+
+def _compiled(graph: Graph, found: Regions, case: Case, calls: float, mode: str, tuned: float) -> Graph:
+    durations, gaps = fused(graph, found, case)
+    kinds = graph.tasks.kind
+    on_gpu = bool(ON_GPU[kinds].any())
+    durable = found.host if on_gpu else found.host[kinds[found.host] != KIND[TaskKind.CPU]]
+    durations[durable] = 0.0
+    gaps[found.host] = 0.0
+    forward = np.isin(found.entries, found.heads)
+    own = calls * np.where(forward, FORWARD_CALL_US, BACKWARD_CALL_US)
+    if mode == REDUCE_OVERHEAD:
+        own = own + _REPLAY_US
+    elif on_gpu:
+        durations[_remaining_launches(graph, found)] = calls * KERNEL_CALL_US
+    if mode == MAX_AUTOTUNE:
+        heavy = np.flatnonzero((graph.tasks.work != 0) & ON_GPU[kinds])
+        durations[heavy] *= tuned
+    # The call of the compiled graph, guards and all, precedes what it runs.
+    durations[found.entries] += own
+    return graph.with_times(durations=durations, gaps=gaps)
+
+
+def _remaining_launches(graph: Graph, found: Regions) -> np.ndarray:
+    """Launches in the passes of all but what has become part of another kernel."""
+    dropped = np.zeros(len(graph), np.bool_)
+    for group in found.groups:
+        dropped[group.tasks[1:]] = True
+    edges = launches(graph)
+    inside = np.zeros(len(graph), np.bool_)
+    inside[found.host] = True
+    return np.unique(edges.source[inside[edges.source] & ~dropped[edges.target]])
+
+
+def _assumptions(found: Regions, subject: Subject, mode: str) -> tuple[str, ...]:
+    steps = max(1, subject.steps)
+    joined = sum(len(group.tasks) for group in found.groups) / steps
+    made = len(found.groups) / steps
+    lines = [
+        f"{joined:.0f} pointwise operators and reductions of an iteration become {made:.0f} kernels",
+        "products, convolutions and attention stay as they are",
+        "what enters the model has the same shapes in every iteration: others are compiled again",
+        "the optimizer, the loss and the loop are not compiled",
+    ]
+    if found.breaks:
+        lines.append(f"the graph breaks {found.breaks:.3g} times an iteration, where a number is read")
+    if mode == REDUCE_OVERHEAD:
+        lines.append("nothing in the passes depends on values on the GPU, and inputs are copied in")
+    if not subject.on_gpu:
+        lines.append("a C++ compiler is there: PyTorch calls g++ or clang++ for the code that it generates")
+    if isinstance(subject, Recording):
+        lines.append("shapes are not known from the trace: a fused kernel takes as long as its longest part")
+    return tuple(lines)
+
+
+def _with_fewer_activations(memory: Memory) -> Memory:
+    return memory.with_activations(_ACTIVATIONS)
+
+
+WHATIF = Compile()

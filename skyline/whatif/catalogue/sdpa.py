@@ -1,0 +1,145 @@
+"""What if attention that is written out ran as one fused operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.graph import Graph
+from skyline.graph.launching import launches_of
+from skyline.graph.scaling import scale
+from skyline.interval import Interval
+from skyline.whatif.attention import Call, Site, written_out
+from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.memory import Memory
+from skyline.whatif.number_formats import gpu
+from skyline.whatif.recording import Recording
+from skyline.whatif.subject import NEEDS_PROFILE
+
+_BACKWARD = 2.5
+"""Fused backward over fused forward: five products instead of two (FlashAttention, section 3.1); 2.3 to 2.7 were
+measured on a CPU."""
+_CPU_PRODUCTS, _CPU_CAUSAL_PRODUCTS = 0.95, 0.75
+"""Time of the fused operator's products over that of the two plain ones; blocks that a mask hides are left out."""
+_CPU_SOFTMAX = 0.5
+"""Time of its softmax over that of the plain one, which goes through memory."""
+_CPU_HEAD_US = 4.0
+"""What starting the work on one head costs."""
+_CPU_RANGE, _GPU_RANGE = Interval(1.0, 0.75, 1.35), Interval(1.0, 0.6, 1.6)
+_GPU_SHARE = 0.8
+"""Of the speed of the plain products, since softmax runs between the fused ones."""
+_LEAST_US = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sdpa:
+    """Takes all work on the matrices of pairs away and puts two fused operators in the place of the products."""
+
+    name: str = "sdpa"
+    semantics: Semantics = Semantics.EXACT
+    stage: Stage = Stage.ALGORITHM
+    grain: Grain = Grain.OPERATORS
+    excludes: tuple[str, ...] = ()
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return "scaled_dot_product_attention for attention that is written out"
+
+    def basis(self, subject: Subject) -> Basis:
+        """Held against pairs of runs on a CPU only."""
+        return Basis.MODEL_ONLY if subject.on_gpu else Basis.CPU_MEASURED
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where product, softmax and product follow one another on matrices of all pairs."""
+        if isinstance(subject, Recording):
+            return Applicability.no(NEEDS_PROFILE)
+        graph = subject.graph_of(self.grain)
+        if written_out(subject, graph):
+            return Applicability(True)
+        if any("scaled_dot_product" in name or "ScaledDotProduct" in name for name in graph.tasks.names):
+            return Applicability.no("its attention is a fused operator already")
+        return Applicability.no("no attention that is written out was recorded")
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Scale the products to the fused time, and all else between them to nothing."""
+        sites = written_out(subject, scenario.graph)
+        if not sites:
+            return scenario
+        spread = _GPU_RANGE if subject.on_gpu else _CPU_RANGE
+        likely, least, most = (
+            fused(subject, scenario.graph, sites, factor)
+            for factor in (spread.value, spread.low, spread.high)
+        )
+        return scenario.between(
+            subject,
+            likely,
+            least,
+            most,
+            assumptions=_assumptions(sites),
+            memory=lambda memory: _without_pairs(memory, sites, subject.steps),
+        )
+
+
+def fused(subject: Subject, graph: Graph, sites: tuple[Site, ...], factor: float) -> Graph:
+    """The graph with fused attention, whose time is that of the model times a factor."""
+    factors = np.ones(len(graph))
+    for site in sites:
+        forward_us = 0.0
+        for call in site.calls:
+            one_us = factor * _forward_us(subject, graph, call)
+            forward_us += one_us
+            _give(graph, factors, (*call.products, call.softmax, *call.others), one_us, call.products[0])
+        if site.backward_products:
+            members = (*site.backward_products, *site.backward_others)
+            _give(graph, factors, members, _BACKWARD * forward_us, site.backward_products[0])
+    gone = np.flatnonzero(factors == 0)
+    changed = scale(graph, np.flatnonzero(factors != 1), factors[factors != 1])
+    # The host no longer calls what is gone, so that its time goes, too.
+    calls = np.concatenate((launches_of(graph, gone), gone)) if subject.on_gpu else gone
+    return scale(changed, calls, 0.0, gaps=True)
+
+
+def _give(
+    graph: Graph,
+    factors: np.ndarray[tuple[int], np.dtype[np.float64]],
+    members: tuple[int, ...],
+    us: float,
+    to: int,
+) -> None:
+    """Let one of the tasks take so long, and the others no time."""
+    factors[list(members)] = 0.0
+    factors[to] = us / graph.durations[to] if graph.durations[to] > 0 else 1.0
+
+
+def _forward_us(subject: Subject, graph: Graph, call: Call) -> float:
+    pairs = call.pairs
+    products_us = float(graph.durations[list(call.products)].sum())
+    if not subject.on_gpu:
+        share = _CPU_CAUSAL_PRODUCTS if pairs.causal else _CPU_PRODUCTS
+        softmax_us = float(graph.durations[call.softmax])
+        return share * products_us + _CPU_SOFTMAX * softmax_us + _CPU_HEAD_US * pairs.heads
+    spec = gpu(subject)
+    element = pairs.matrix_bytes / pairs.elements
+    moved = 2 * pairs.heads * (pairs.rows + pairs.columns) * pairs.width * element
+    traffic_us = 0.0 if spec is None else moved / (spec.bandwidth_gb_s * 1e3)
+    return max(_LEAST_US, traffic_us, products_us * (0.5 if pairs.causal else 1.0) / _GPU_SHARE)
+
+
+def _without_pairs(memory: Memory, sites: tuple[Site, ...], steps: int) -> Memory:
+    """What was kept for the backward pass goes; at the peak there may be two more, while the last is computed."""
+    calls = [call.pairs for site in sites for call in site.calls]
+    kept = sum(pairs.kept_bytes for pairs in calls) / steps
+    passing = 2 * max(pairs.matrix_bytes for pairs in calls)
+    return memory.less("activations", Interval(kept, kept, kept + passing))
+
+
+def _assumptions(sites: tuple[Site, ...]) -> tuple[str, ...]:
+    sizes = {call.pairs for site in sites for call in site.calls}
+    made = ["one fused operator reads queries, keys and values once and keeps no matrix of all pairs"]
+    if any(pairs.causal for pairs in sizes):
+        made.append("the mask hides what comes later (is_causal=True)")
+    return tuple(made)
+
+
+WHATIF = Sdpa()

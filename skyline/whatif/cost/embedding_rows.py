@@ -1,0 +1,174 @@
+"""Embedding tables with dense gradients, and how few of their rows a batch touches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.graph.selection import select
+from skyline.interval import Interval
+from skyline.trace.facts import ModuleFact
+from skyline.trace.phase import Phase
+from skyline.trace.profile import Profile
+from skyline.trace.record import Trace
+from skyline.whatif.origins import shapes
+from skyline.whatif.subject import Subject
+
+_CLASSES = ("Embedding", "EmbeddingBag")
+_LOOKUPS = ("aten::embedding", "aten::embedding_bag", "aten::_embedding_bag")
+_WORTH_IT = 0.5
+"""A batch that touches more of a table than this gains nothing: rows are then sorted and copied for their own sake."""
+_VALUE_BYTES = 4
+_INDEX_BYTES = 8
+_SORT_US_PER_ROW = 0.04
+"""Sorting the indices to add up the gradients of rows that a batch touches twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparseStep:
+    """What an update of touched rows costs beside the dense one.
+
+    ``traffic`` is the time per number over that of the dense update, ``sorts`` how often indices are sorted,
+    ``calls_us`` Python and the calls, per table.
+    """
+
+    traffic: Interval
+    sorts: int
+    calls_us: float
+
+
+SPARSE_STEPS = {
+    "SGD": SparseStep(Interval(2.0, 0.5, 4.0), 1, 20.0),
+    "Adagrad": SparseStep(Interval(1.4, 0.5, 2.6), 3, 150.0),
+}
+"""The optimizers of PyTorch that take sparse gradients as they are; times from ``benchmarks/sparse_steps.py``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """An embedding with dense gradients, of so many rows of ``width`` numbers.
+
+    ``touched`` is how many indices an iteration looks up: no fewer than the rows that it touches.
+    """
+
+    module: ModuleFact
+    rows: int
+    width: int
+    touched: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of its weight and its dense gradient."""
+        return self.rows, self.width
+
+    @property
+    def pays(self) -> bool:
+        """Whether few enough rows are touched."""
+        return 0 < self.touched < _WORTH_IT * self.rows
+
+    @property
+    def saved_bytes(self) -> float:
+        """What a sparse gradient is smaller by."""
+        return _VALUE_BYTES * self.width * (self.rows - self.touched) - _INDEX_BYTES * self.touched
+
+
+def tables(profile: Profile) -> tuple[Table, ...]:
+    """The embeddings of the model that could have sparse gradients and have dense ones."""
+    looked_up = _indices_by_module(profile.trace)
+    found: list[Table] = []
+    for module in profile.modules:
+        rows, width = module.options.get("num_embeddings"), module.options.get("embedding_dim")
+        known = isinstance(rows, int) and isinstance(width, int)
+        if not known or not is_table(module) or module.options.get("sparse"):
+            continue
+        # PyTorch makes no sparse gradients for these.
+        if module.options.get("scale_grad_by_freq") or module.options.get("mode") == "max":
+            continue
+        assert isinstance(rows, int)
+        assert isinstance(width, int)
+        found.append(Table(module, rows, width, looked_up.get(module.path, 0.0)))
+    return tuple(found)
+
+
+def sparse_tables(profile: Profile) -> tuple[Table, ...]:
+    """The embeddings that gain by sparse gradients."""
+    return tuple(table for table in tables(profile) if table.pays and not is_shared(profile, table))
+
+
+def is_table(module: ModuleFact) -> bool:
+    """Whether this is one of PyTorch's embeddings, and trains."""
+    return module.class_name in _CLASSES and module.library and module.trainable
+
+
+def is_shared(profile: Profile, table: Table) -> bool:
+    """Whether the weight is that of an output layer too, whose gradient is dense."""
+    modules = profile.modules
+    outputs = [
+        one
+        for one in modules
+        if (one.options.get("out_features"), one.options.get("in_features")) == table.shape
+    ]
+    alike = [one for one in modules if is_table(one) and _shape_of(one) == table.shape]
+    if not outputs:
+        return False
+    arrived = _arrivals(profile, table.shape)
+    # Each parameter's gradient is taken in once, however many layers use it.
+    return arrived < len(outputs) + len(alike) if arrived else any(not one.parameter_count for one in outputs)
+
+
+def sparse_step_us(table: Table, step: SparseStep, dense_us: float) -> Interval:
+    """Time of one update of the touched rows; ``dense_us`` is that of the whole table now."""
+    moving_us = dense_us * table.touched / table.rows
+    fixed_us = step.calls_us + step.sorts * _SORT_US_PER_ROW * table.touched
+    return Interval(
+        fixed_us + moving_us * step.traffic.value,
+        0.4 * fixed_us + moving_us * step.traffic.low,
+        2.0 * fixed_us + moving_us * step.traffic.high,
+    )
+
+
+def backward_share(table: Table) -> float:
+    """The part of the gradient's making that stays: the rows are written once, and no table is cleared for them."""
+    dense = table.rows + 3 * table.touched
+    return 2 * table.touched / dense
+
+
+def updates_of(subject: Subject, graph: Graph, shape: tuple[int, int]) -> Indices:
+    """The optimizer's operators on tensors of this shape."""
+    chosen = select(graph, phase=Phase.OPTIMIZER, on_gpu=False)
+    called = shapes(subject, graph, chosen)
+    wanted = [one is not None and bool(one.inputs) and one.inputs[0] == shape for one in called]
+    return chosen[np.array(wanted, np.bool_)]
+
+
+def _shape_of(module: ModuleFact) -> tuple[object, object]:
+    return module.options.get("num_embeddings"), module.options.get("embedding_dim")
+
+
+def _arrivals(profile: Profile, shape: tuple[int, int]) -> int:
+    """How many gradients of this shape an iteration takes in, as far as it was recorded."""
+    trace = profile.trace
+    found = sum(
+        record.name.endswith("AccumulateGrad")
+        and record.shape >= 0
+        and trace.shapes[record.shape].inputs[:1] == (shape,)
+        for record in trace.records
+    )
+    return round(found / max(1, len(trace.iterations)))
+
+
+def _indices_by_module(trace: Trace) -> dict[str, float]:
+    """How many indices each module looks up in an iteration, by the module's path."""
+    found: dict[str, float] = {}
+    for record in trace.records:
+        if record.name not in _LOOKUPS or record.shape < 0 or record.module < 0:
+            continue
+        inputs = trace.shapes[record.shape].inputs
+        if len(inputs) > 1:
+            path = trace.modules[record.module]
+            found[path] = found.get(path, 0.0) + prod(inputs[1]) / max(1, len(trace.iterations))
+    return found

@@ -1,0 +1,241 @@
+"""Which operators of the passes over the model a compiler would make one, and what is left of their time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from skyline.graph.column import Flags, Indices, Times
+from skyline.graph.graph import Graph
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND, ON_GPU, PHASE
+from skyline.trace.phase import Phase
+from skyline.trace.shape import OperatorShape
+from skyline.whatif.cost.operator_class import OperatorClass, kernel_class, operator_class
+from skyline.whatif.cost.traffic import bandwidth, external_bytes, traffic
+from skyline.whatif.origins import shapes
+from skyline.whatif.recording import Recording, ends_in
+from skyline.whatif.subject import Subject
+
+_PASSES = (PHASE[Phase.FORWARD], PHASE[Phase.BACKWARD])
+_HOST = (KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH])
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Factors of one end of the range: of memory traffic, and of the arithmetic that is more than traffic.
+
+    ``composite`` is that of operators which are one pass in PyTorch's own code already (norms, softmax, GELU);
+    generated code for them may well be slower. ``at_least`` and ``at_most`` bound a group by its present time.
+    """
+
+    traffic: float
+    arithmetic: float
+    composite: float
+    at_least: float
+    at_most: float
+
+
+LIKELY = Case(1.0, 0.5, 1.1, 0.15, 1.1)
+BEST = Case(0.7, 0.25, 0.5, 0.05, 1.0)
+WORST = Case(1.3, 1.1, 1.8, 0.6, 1.8)
+_COMPOSITE = (
+    *(
+        "layer_norm",
+        "layernorm",
+        "batch_norm",
+        "batchnorm",
+        "group_norm",
+        "groupnorm",
+        "softmax",
+        "gelu",
+        "rms_norm",
+    ),
+    *("instance_norm", "pool", "embedding"),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Neighbours that become one kernel: the tasks, and their calls where these are known.
+
+    ``external_bytes`` is what the one kernel moves, ``alone_bytes`` what each task does by itself.
+    """
+
+    tasks: Indices
+    calls: tuple[OperatorShape, ...]
+    composite: Flags
+    external_bytes: int = 0
+    alone_bytes: Times | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Regions:
+    """The parts of a graph that would be compiled.
+
+    ``host`` are tasks of the script's threads, ``entries`` the first one of each stretch that would be one compiled
+    graph, ``heads`` those of forward passes among these. ``groups`` are what becomes one kernel, ``fused`` the
+    tasks in them, ``views`` tasks of which nothing is left. ``operators`` counts the operators of an iteration.
+    """
+
+    host: Indices
+    entries: Indices
+    heads: Indices
+    groups: tuple[Group, ...]
+    fused: Indices
+    views: Indices
+    operators: float
+    breaks: float
+    """How often an iteration's graphs are interrupted by reading a number."""
+    kernels: int
+    """How many different kernels have to be generated: groups of the same calls share one."""
+    bytes_per_us: float | None
+    """What the plain calls in the groups reached."""
+
+
+@lru_cache(maxsize=2)
+def regions(subject: Subject, graph: Graph) -> Regions:
+    """What of a graph lies in forward and backward passes of the model that trains, and how it would be joined."""
+    inside = _inside(subject, graph)
+    tasks = graph.tasks
+    on_gpu = ON_GPU[tasks.kind]
+    host = np.flatnonzero(inside & np.isin(tasks.kind, _HOST))
+    if isinstance(subject, Recording):
+        host = np.setdiff1d(host, np.concatenate(ends_in(subject, graph)))
+    kernels = np.flatnonzero(inside & (tasks.kind == KIND[TaskKind.KERNEL]))
+    kinds = _classes(graph, on_gpu)
+    reads = host[kinds[host] == OperatorClass.READ]
+    entries, heads = _entries(graph, host, kinds)
+    computing = kernels if len(kernels) else host
+    groups = _groups(subject, graph, computing, kinds, inside)
+    views = host[(kinds[host] == OperatorClass.VIEW) & (tasks.kind[host] == KIND[TaskKind.CPU])]
+    steps = max(1, subject.steps)
+    counted = host[(graph.durations[host] > 0) & (kinds[host] != OperatorClass.OUTSIDE)]
+    return Regions(
+        host,
+        entries,
+        heads,
+        groups,
+        np.concatenate([group.tasks for group in groups]) if groups else np.empty(0, np.int64),
+        views if not len(kernels) else np.empty(0, np.int64),
+        len(counted) / steps,
+        len(reads) / steps,
+        len({group.calls or (len(group.tasks),) for group in groups}),
+        _rate(graph, groups),
+    )
+
+
+def fused(graph: Graph, found: Regions, case: Case) -> tuple[Times, Times]:
+    """Durations and gaps with each group as one task, the first of it; the others, and views, take no time."""
+    durations, gaps = graph.durations.copy(), graph.gaps.copy()
+    for group in found.groups:
+        then = _group_us(graph.durations[group.tasks], group, found.bytes_per_us, case)
+        durations[group.tasks] = 0.0
+        durations[group.tasks[0]] = then
+        rest = group.tasks[1:]
+        gaps[rest[ON_GPU[graph.tasks.kind[rest]]]] = 0.0
+    durations[found.views] = 0.0
+    return durations, gaps
+
+
+def _group_us(times: Times, group: Group, rate: float | None, case: Case) -> float:
+    now = float(times.sum())
+    if rate is None or group.alone_bytes is None:
+        # Without shapes: the group does not get below its longest member, which moves the most.
+        likely = case.traffic * float(times.max(initial=0.0)) if len(times) > 1 else now
+    else:
+        more = np.maximum(0.0, times - group.alone_bytes / rate)
+        factors = np.where(group.composite, case.composite, case.arithmetic)
+        likely = case.traffic * group.external_bytes / rate + float((factors * more).sum())
+    return min(max(likely, case.at_least * now), case.at_most * now)
+
+
+def _rate(graph: Graph, groups: Sequence[Group]) -> float | None:
+    """Bytes per µs of the plain calls in the groups."""
+    calls = [
+        (call, float(took))
+        for group in groups
+        for call, took in zip(group.calls, graph.durations[group.tasks].tolist(), strict=False)
+    ]
+    return bandwidth(calls)
+
+
+def _inside(subject: Subject, graph: Graph) -> Flags:
+    """By task, whether it belongs to a pass over the model; a trace without modules shows only the passes."""
+    tasks, names = graph.tasks, graph.structure.modules
+    passes = np.isin(tasks.phase, _PASSES)
+    profile = subject.profile
+    roots = {fact.path.partition(".")[0] for fact in profile.modules} if profile is not None else set[str]()
+    if roots:
+        known = np.array([name.partition(".")[0] in roots for name in names] + [False])
+    else:
+        known = np.ones(len(names) + 1, np.bool_)
+        if profile is not None and names:
+            known[-1] = False
+    return passes & known[np.where(tasks.module < len(names), tasks.module, -1)]
+
+
+def _classes(graph: Graph, on_gpu: Flags) -> Indices:
+    names, tasks = graph.tasks.names, graph.tasks
+    of_host = np.array([operator_class(name) for name in names], np.int64)
+    of_kernels = np.array([kernel_class(name) for name in names], np.int64)
+    return np.where(on_gpu, of_kernels[tasks.name], of_host[tasks.name])
+
+
+def _entries(graph: Graph, host: Indices, kinds: Indices) -> tuple[Indices, Indices]:
+    """The first task of each stretch of a pass on a lane; reading a number begins another."""
+    tasks = graph.tasks
+    ordered = host[np.lexsort((host, tasks.lane[host]))]
+    if not len(ordered):
+        return ordered, ordered
+    begins = np.ones(len(ordered), np.bool_)
+    earlier, later = ordered[:-1], ordered[1:]
+    begins[1:] = (
+        (tasks.lane[later] != tasks.lane[earlier])
+        | (tasks.iteration[later] != tasks.iteration[earlier])
+        | (tasks.phase[later] != tasks.phase[earlier])
+        | (kinds[earlier] == OperatorClass.READ)
+    )
+    entries = ordered[begins]
+    return entries, entries[tasks.phase[entries] == PHASE[Phase.FORWARD]]
+
+
+def _groups(
+    subject: Subject, graph: Graph, computing: Indices, kinds: Indices, inside: Flags
+) -> tuple[Group, ...]:
+    tasks = graph.tasks
+    members = graph.structure.lane_members
+    kind = kinds[members]
+    pointwise = np.zeros(len(graph), np.bool_)
+    pointwise[computing] = kinds[computing] == OperatorClass.POINTWISE
+    # Whatever computes and is not joined parts its neighbours; views and the like do not.
+    computes = ON_GPU[tasks.kind[members]] == ON_GPU[tasks.kind[computing[0]]] if len(computing) else inside
+    leaves = (kind != OperatorClass.VIEW) & ~inside[members]
+    own = np.isin(kind, (OperatorClass.HEAVY, OperatorClass.KEPT, OperatorClass.READ))
+    parts = computes & (own | leaves) & ~pointwise[members]
+    changes = np.ones(len(members), np.bool_)
+    for column in (tasks.lane, tasks.iteration, tasks.phase):
+        changes[1:] &= column[members][1:] == column[members][:-1]
+    changes = ~changes
+    changes[:1] = True
+    stretch = np.cumsum(parts | changes)
+    chosen = pointwise[members]
+    found, number = members[chosen].astype(np.int64), stretch[chosen]
+    if not len(found):
+        return ()
+    called: Sequence[OperatorShape | None] = shapes(subject, graph, found)
+    bounds = np.flatnonzero(np.diff(number)) + 1
+    names = np.array([any(part in name.lower() for part in _COMPOSITE) for name in tasks.names])
+    composite = names[tasks.name[found]]
+    groups: list[Group] = []
+    for begin, end in zip([0, *bounds.tolist()], [*bounds.tolist(), len(found)], strict=True):
+        members_of, calls = found[begin:end], [one for one in called[begin:end] if one is not None]
+        if len(calls) < end - begin:
+            groups.append(Group(members_of, (), composite[begin:end]))
+            continue
+        alone = np.array([traffic(call).size_bytes for call in calls], np.float64)
+        groups.append(Group(members_of, tuple(calls), composite[begin:end], external_bytes(calls), alone))
+    return tuple(groups)

@@ -1,0 +1,197 @@
+"""What running under autocast does to each task: products in 16 bits, less traffic, and the casts between formats."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.graph.launching import launches, launches_of
+from skyline.graph.selection import Criteria, select
+from skyline.graph.task import TaskKind, WorkClass
+from skyline.graph.tasks import KIND, PHASE, WORK
+from skyline.interval import Interval
+from skyline.trace.kineto.category import GPU_WORK
+from skyline.trace.phase import Phase
+from skyline.trace.shape import OperatorShape
+from skyline.whatif.number_formats import NARROW, factors, gpu
+from skyline.whatif.origins import shapes
+from skyline.whatif.recording import Recording
+from skyline.whatif.subject import Subject
+
+_HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
+_PASSES = (Phase.FORWARD, Phase.BACKWARD)
+_WIDE = re.compile(
+    r"softmax|layer_?norm|group_?norm|loss|nll|embedding|index|nccl|reduce|sum|pow|rsqrt|cumsum|memset|fill|zero|to_copy",
+    re.IGNORECASE,
+)
+"""Work that stays as wide as it is: the float32 list of autocast (PyTorch, automatic mixed precision, "ops that
+autocast to float32"), lookups in float32 tables, gradients that are exchanged, and what has no input."""
+LIGHT = Interval(0.65, 0.5, 1.0)
+"""Of other kernels, time beyond the least: half the bytes, where the input is the result of a product."""
+_LEAST_US = 2.0
+_CAST_BYTES = 6
+"""A number of 4 bytes is read, one of 2 bytes written; the other way round for gradients."""
+_CASTS = {Phase.FORWARD: 2.0, Phase.BACKWARD: 1.0}
+"""For each product: a weight and its bias or, often enough, an input; on the way back the gradient of one of them."""
+_PLAIN_CALL = 0.7
+"""Of the host's time for a kernel, what a cast takes: it is called by the operator itself and not by the script."""
+_MOST_HOST_US = 12.0
+_USUAL_BYTES_PER_US = 500e3
+_CPU_CAST_US = 6.0
+_CPU_BYTES_PER_US = 20e3
+NATIVE_CPU = Interval(0.45, 0.3, 0.75)
+"""Time of a product in bfloat16 over that in float32 where the CPU multiplies in it, measured on an AVX512-BF16 CPU:
+linear layers 0.35 to 0.5, batches of small matrices 0.6 to 0.7, convolutions 0.2 to 0.9."""
+EMULATED_CPU = Interval(2.4, 1.9, 3.0)
+"""The same where oneDNN computes bfloat16 with AVX-512 for float32: 1.9 to 2.8 were measured."""
+
+
+def heavy_tasks(subject: Subject, graph: Graph) -> Indices:
+    """What a matrix unit computes in the passes over the model: kernels beside a GPU, operators without one."""
+    if subject.on_gpu:
+        return _recorded(subject, graph, select(graph, work=_HEAVY, phase=_PASSES, kind=TaskKind.KERNEL))
+    return select(graph, work=_HEAVY, phase=_PASSES, kind=TaskKind.CPU)
+
+
+def narrowed(subject: Subject, graph: Graph, target: str) -> tuple[Graph, Graph, Graph]:
+    """The graph under autocast: the likely one, the best and the worst case."""
+    heavy = heavy_tasks(subject, graph)
+    if not subject.on_gpu:
+        likely, least, most = (_on_cpu(subject, graph, heavy, end) for end in ("value", "low", "high"))
+        return likely, least, most
+    light = _light(subject, graph)
+    products = factors(subject, graph, heavy, target)
+    likely, least, most = (
+        _on_gpu(subject, graph, heavy, factor, light, *ends)
+        for factor, ends in zip(
+            products, ((LIGHT.value, 1.0), (LIGHT.low, 0.5), (LIGHT.high, 1.5)), strict=True
+        )
+    )
+    return likely, least, most
+
+
+def emulated(features: tuple[str, ...]) -> bool:
+    """Whether a CPU with these instruction sets has none for bfloat16."""
+    return not any(feature in features for feature in ("amx_bf16", "avx512_bf16"))
+
+
+def kept_factor(subject: Subject, graph: Graph) -> Interval:
+    """Activations under autocast over those without: the inputs of products become half as large.
+
+    What norms, softmax and losses keep stays in float32. Without shapes a range.
+    """
+    forward = select(graph, phase=Phase.FORWARD, kind=TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU)
+    narrow = wide = 0
+    tasks = graph.tasks
+    for index, shape in zip(forward.tolist(), shapes(subject, graph, forward), strict=True):
+        if shape is None or not shape.inputs or not shape.dtypes or shape.dtypes[0] != "float32":
+            continue
+        name = tasks.names[tasks.name[index]]
+        if tasks.work[index] in [WORK[one] for one in _HEAVY]:
+            narrow += prod(_activation(shape))
+        elif re.search(r"softmax|norm", name):
+            wide += prod(shape.inputs[0])
+        elif re.search(r"relu|gelu|silu|sigmoid|tanh|dropout|pool", name):
+            narrow += prod(shape.inputs[0])
+    if not narrow + wide:
+        return Interval(0.65, 0.5, 0.9)
+    value = (0.5 * narrow + wide) / (narrow + wide)
+    return Interval(value, max(0.5, value - 0.15), min(1.1, value + 0.15))
+
+
+def _on_gpu(
+    subject: Subject,
+    graph: Graph,
+    heavy: Indices,
+    factor: npt.NDArray[np.float64],
+    light: Indices,
+    lighter: float,
+    casting: float,
+) -> Graph:
+    durations = graph.durations.copy()
+    durations[heavy] *= factor
+    beyond = np.maximum(0.0, durations[light] - _LEAST_US)
+    durations[light] -= (1 - lighter) * beyond
+    weighted = heavy[_has_weight(graph, heavy)]
+    durations[weighted] += casting * _cast_us(subject, graph, weighted)
+    host_us = _PLAIN_CALL * _host_us(graph)
+    for phase, casts in _CASTS.items():
+        called = launches_of(graph, weighted[graph.tasks.phase[weighted] == PHASE[phase]])
+        durations[called] += casting * casts * host_us
+    return graph.with_times(durations=durations)
+
+
+def _on_cpu(subject: Subject, graph: Graph, heavy: Indices, end: str) -> Graph:
+    profile = subject.profile
+    slow = profile is not None and emulated(profile.environment.cpu_features)
+    factor: float = getattr(EMULATED_CPU if slow else NATIVE_CPU, end)
+    durations = graph.durations.copy()
+    durations[heavy] *= factor
+    weighted = heavy[_has_weight(graph, heavy)]
+    sizes = _cast_elements(subject, graph, weighted)
+    durations[weighted] += 2 * _CPU_CAST_US + _CAST_BYTES * sizes / _CPU_BYTES_PER_US
+    return graph.with_times(durations=durations)
+
+
+def _light(subject: Subject, graph: Graph) -> Indices:
+    criteria = Criteria(work=WorkClass.OTHER, phase=_PASSES, kind=TaskKind.KERNEL)
+    chosen = _recorded(subject, graph, select(graph, criteria))
+    stays = np.array([_WIDE.search(name) is not None for name in graph.tasks.names], np.bool_)
+    chosen = chosen[~stays[graph.tasks.name[chosen]]] if len(stays) else chosen
+    known = shapes(subject, graph, chosen)
+    narrow = [shape is not None and any(name in NARROW for name in shape.dtypes) for shape in known]
+    return chosen[~np.array(narrow, np.bool_)]
+
+
+def _recorded(subject: Subject, graph: Graph, chosen: Indices) -> Indices:
+    """Without what a CUDA graph did in pauses that a trace shows: nobody recorded it."""
+    if not isinstance(subject, Recording):
+        return chosen
+    origin = np.maximum(graph.tasks.origin[chosen], 0)
+    return chosen[np.isin(subject.trace.category[origin], GPU_WORK)]
+
+
+def _has_weight(graph: Graph, heavy: Indices) -> npt.NDArray[np.bool_]:
+    """Whether a product is one with a parameter: products of two activations are not."""
+    table = [
+        re.search(r"bmm|matmul|einsum|attention|flash|fmha", name, re.IGNORECASE) is None
+        for name in graph.tasks.names
+    ]
+    return np.array(table, np.bool_)[graph.tasks.name[heavy]] if len(heavy) else np.zeros(0, np.bool_)
+
+
+def _cast_us(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[np.float64]:
+    spec = gpu(subject)
+    rate = spec.bandwidth_gb_s * 1e3 if spec is not None else _USUAL_BYTES_PER_US
+    forward = graph.tasks.phase[weighted] == PHASE[Phase.FORWARD]
+    casts = np.where(forward, _CASTS[Phase.FORWARD], _CASTS[Phase.BACKWARD])
+    return np.maximum(casts * _LEAST_US, _CAST_BYTES * _cast_elements(subject, graph, weighted) / rate)
+
+
+def _cast_elements(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[np.float64]:
+    """Of the weight, and of every other input: half of them are results of products and 16 bits wide already."""
+    found: list[float] = []
+    for shape in shapes(subject, graph, weighted):
+        sizes = [prod(each) for each in shape.inputs if len(each) > 1] if shape is not None else []
+        weight = min(sizes, default=0)
+        found.append(weight + 0.5 * (max(sizes, default=0) if len(sizes) > 1 else 0))
+    return np.array(found, np.float64)
+
+
+def _activation(shape: OperatorShape) -> tuple[int, ...]:
+    return max((each for each in shape.inputs if len(each) > 1), key=prod, default=())
+
+
+def _host_us(graph: Graph) -> float:
+    """What the host needs for one more kernel: its time in the passes over their launches."""
+    tasks = graph.tasks
+    in_passes = np.isin(tasks.phase, [PHASE[one] for one in _PASSES])
+    on_host = in_passes & np.isin(tasks.kind, [KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH]])
+    launched = len(np.unique(launches(graph).source)) * float(in_passes.mean() if len(graph) else 0.0)
+    total = float((graph.durations + graph.gaps)[on_host].sum())
+    return min(_MOST_HOST_US, total / launched) if launched else 0.0

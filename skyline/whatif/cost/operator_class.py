@@ -1,0 +1,153 @@
+"""What a compiler does with an operator: joins it with its neighbours, leaves it to a library, or drops it."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from functools import cache
+
+from skyline.graph.task import WorkClass, work_class
+
+
+class OperatorClass(IntEnum):
+    """Of an operator, a node of the backward pass, or a kernel."""
+
+    POINTWISE = 0
+    """Reads and writes element by element, or reduces: code for it is generated, together with its neighbours'."""
+    HEAVY = 1
+    """A product, convolution or attention: a library computes it as before."""
+    KEPT = 2
+    """Stays as it is, and nothing is joined across it: sorting, scattering, random choices, the unknown."""
+    VIEW = 3
+    """Another view of the same memory: nothing of it is left in compiled code."""
+    OUTSIDE = 4
+    """No part of a graph although it runs amid one: gradients are added up by autograd itself."""
+    READ = 5
+    """A number goes from a tensor to Python: the graph ends there, and another begins."""
+
+
+_READS = {"item", "_local_scalar_dense", "is_nonzero", "equal", "nonzero", "unique", "_unique2", "tolist"}
+_VIEWS = {
+    *(
+        "view",
+        "permute",
+        "transpose",
+        "t",
+        "unbind",
+        "expand",
+        "expand_as",
+        "select",
+        "slice",
+        "alias",
+        "squeeze",
+    ),
+    *(
+        "unsqueeze",
+        "detach",
+        "narrow",
+        "split",
+        "split_with_sizes",
+        "chunk",
+        "as_strided",
+        "unflatten",
+        "flatten",
+    ),
+    *(
+        "view_as",
+        "numpy_T",
+        "movedim",
+        "swapaxes",
+        "result_type",
+        "lift_fresh",
+        "unsafe_split",
+        "_unsafe_view",
+    ),
+    *("unsafeview", "asstrided", "splitwithsizes", "viewas", "_reshape_alias", "unsafesplit"),
+}
+_KEPT = {
+    *(
+        "sort",
+        "topk",
+        "cumsum",
+        "cumprod",
+        "multinomial",
+        "index_put_",
+        "index_put",
+        "indexput",
+        "scatter_add_",
+    ),
+    *("index_add_", "masked_select", "maskedselect", "embedding_dense", "embedding_bag", "_embedding_bag"),
+    *(
+        "embeddingbag",
+        "bincount",
+        "argsort",
+        "histc",
+        "randperm",
+        "bernoulli_",
+        "normal_",
+        "uniform_",
+        "stft",
+    ),
+    *(
+        "embedding",
+        "index",
+        "indexselect",
+        "gather",
+        "grid_sampler",
+        "gridsampler2d",
+        "roll",
+        "fft_rfft",
+        "fft_irfft",
+    ),
+    *("ctc_loss", "ctcloss", "cdist", "svd", "linalg_qr", "linalg_solve"),
+}
+_BACKWARD_NODE = re.compile(r"(?:.*::)?(\w+?)Backward\d*$")
+_HEAVY_KERNEL = re.compile(
+    r"gemm|conv|wgrad|dgrad|fprop|cudnn|cutlass|flash|fmha|attention|winograd|nvjet|cijk|scudnn",
+    re.IGNORECASE,
+)
+_POINTWISE_KERNEL = re.compile(
+    r"elementwise|reduce|softmax|layer_?norm|batch_?norm|bn_|norm_|dropout|fill|copy_device|vectorized_|CatArray"
+    r"|unrolled|pool|triton_|gelu|relu|sum_|cunn_|nll_loss|upsample",
+    re.IGNORECASE,
+)
+
+
+@cache
+def operator_class(name: str) -> OperatorClass:
+    """By its name: ``aten::relu``, ``AddmmBackward0``, ``torch::autograd::AccumulateGrad``."""
+    if "AccumulateGrad" in name:
+        return OperatorClass.OUTSIDE
+    if node := _BACKWARD_NODE.match(name):
+        bare = node[1].lower()
+        if work_class(bare) is not WorkClass.OTHER or bare in ("mm", "bmm", "addmm", "convolution"):
+            return OperatorClass.HEAVY
+        if bare in _VIEWS:
+            return OperatorClass.VIEW
+        if bare in _KEPT or "::" in name or bare.startswith("compiledfunction"):
+            return OperatorClass.KEPT
+        return OperatorClass.POINTWISE
+    if name == "python":
+        return OperatorClass.VIEW
+    space, _, bare = name.rpartition("::")
+    if space != "aten":
+        return OperatorClass.KEPT
+    if bare in _READS:
+        return OperatorClass.READ
+    if work_class(name) is not WorkClass.OTHER:
+        return OperatorClass.HEAVY
+    if bare in _VIEWS:
+        return OperatorClass.VIEW
+    return OperatorClass.KEPT if bare in _KEPT else OperatorClass.POINTWISE
+
+
+@cache
+def kernel_class(name: str) -> OperatorClass:
+    """Of a kernel on a GPU; what is not known to be pointwise is kept."""
+    if work_class(name) is not WorkClass.OTHER or _HEAVY_KERNEL.search(name):
+        return OperatorClass.HEAVY
+    if name.startswith("aten::") or _BACKWARD_NODE.match(name):
+        # Kernels that a prediction names by their operators.
+        found = operator_class(name)
+        return OperatorClass.POINTWISE if found is OperatorClass.VIEW else found
+    return OperatorClass.POINTWISE if _POINTWISE_KERNEL.search(name) else OperatorClass.KEPT

@@ -1,0 +1,67 @@
+"""Lines of the person's that take numbers out of tensors, and what they cost the script's thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.graph.tasks import ON_GPU, PHASE
+from skyline.trace.phase import Phase
+from skyline.trace.record import CodeLine
+from skyline.whatif.subject import Subject
+
+READS = ("item", "tolist", "cpu", "numpy", "print", "float", "int", "format", "read")
+"""Names of calls that need a tensor's numbers. Asking for a truth value (``bool``) decides what runs next: it stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingLine:
+    """One such line: how it reads (``item``, ``print``), how often in an iteration, and its time in all steps."""
+
+    line: CodeLine
+    ways: tuple[str, ...]
+    per_iteration: float
+    tasks: Indices
+    cost_us: float
+
+    def words(self, steps: int) -> str:
+        """``train.py line 54 (item): 0.85 ms an iteration``."""
+        ways = ", ".join(self.ways)
+        cost = f"{self.cost_us / 1e3 / max(1, steps):.2g} ms an iteration"
+        return f"{os.path.basename(self.line.file)} line {self.line.line} ({ways}): {cost}"
+
+
+def reading_lines(subject: Subject, graph: Graph) -> tuple[ReadingLine, ...]:
+    """Dearest first; empty where the run told of none. Only what lies outside of all passes and updates is counted."""
+    profile = subject.profile
+    if profile is None:
+        return ()
+    told: dict[tuple[str, int], list[tuple[CodeLine, str, float]]] = {}
+    for call in profile.calls:
+        if call.name in READS and call.line is not None and "via" not in call.options:
+            key = (call.line.file, call.line.line)
+            told.setdefault(key, []).append((call.line, call.name, call.per_iteration))
+    tasks = graph.tasks
+    free = (
+        (tasks.phase == PHASE[Phase.OTHER])
+        & ~ON_GPU[tasks.kind]
+        & (tasks.lane == tasks.lane_code(subject.lane))
+    )
+    found: list[ReadingLine] = []
+    for key, calls in told.items():
+        rows = [row for row, line in enumerate(graph.structure.lines) if (line.file, line.line) == key]
+        chosen = np.flatnonzero(free & np.isin(tasks.line, rows)).astype(np.int64)
+        cost = float((graph.durations + graph.gaps)[chosen].sum())
+        ways = tuple(dict.fromkeys(name for _, name, _ in calls))
+        found.append(ReadingLine(calls[0][0], ways, max(often for _, _, often in calls), chosen, cost))
+    return tuple(sorted(found, key=lambda one: -one.cost_us))
+
+
+def total_ms(lines: Sequence[ReadingLine], steps: int) -> float:
+    """What they take of an iteration."""
+    return sum(one.cost_us for one in lines) / 1e3 / max(1, steps)

@@ -1,0 +1,126 @@
+"""What operators read and write, by their shapes, and how fast the machine did that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from skyline.spread import median
+from skyline.trace.shape import OperatorShape
+
+_SIZES = {
+    "float64": 8, "int64": 8, "complex64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2,
+}  # fmt: skip
+_REDUCES = ("mean", "sum", "var", "std", "max", "min", "amax", "amin", "norm", "all", "any", "argmax", "loss")
+_SAVES_NOTHING = ("Add", "Sub", "Neg", "Mean", "Sum", "Clone", "Copy", "ToCopy", "Expand", "Cat", "Stack")
+_ONE_PASS = {
+    *(
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "relu",
+        "neg",
+        "add_",
+        "mul_",
+        "relu_",
+        "div_",
+        "sub_",
+        "clone",
+        "copy_",
+        "where",
+    ),
+    *(
+        "AddBackward0",
+        "MulBackward0",
+        "ReluBackward0",
+        "DivBackward0",
+        "SubBackward0",
+        "NegBackward0",
+        "maximum",
+    ),
+}
+"""Operators whose arithmetic is nothing beside their memory traffic."""
+_LARGE = 0.25
+"""Share of the largest traffic from which on a call shows the bandwidth and not its own overhead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes of one call: each input by its dimensions, and the output with its own."""
+
+    reads: tuple[tuple[tuple[int, ...], int], ...]
+    writes: tuple[tuple[int, ...], int]
+    saved: bool
+    """Whether it also reads what the forward pass kept for it."""
+
+    @property
+    def size_bytes(self) -> int:
+        """All that moves when the call stands alone."""
+        kept = self.writes[1] if self.saved else 0
+        return sum(size for _, size in self.reads) + self.writes[1] + kept
+
+
+@cache
+def traffic(shape: OperatorShape) -> Traffic:
+    """Of a call; what it gives has the dimensions of its largest input where they were not recorded."""
+    sizes = [(one, _bytes(one, kind)) for one, kind in zip(shape.inputs, shape.dtypes, strict=False)]
+    largest = max(sizes, key=lambda entry: entry[1], default=((), 0))
+    if shape.outputs:
+        kinds = shape.output_dtypes or ("float32",) * len(shape.outputs)
+        written = max(
+            ((one, _bytes(one, kind)) for one, kind in zip(shape.outputs, kinds, strict=False)),
+            key=lambda entry: entry[1],
+        )
+    else:
+        bare = shape.operator.rpartition("::")[2]
+        reduces = bare in _REDUCES or bare.endswith("loss")
+        written = ((), 0) if reduces else largest
+    backward = "Backward" in shape.operator
+    return Traffic(
+        tuple(entry for entry in sizes if entry[1]),
+        written,
+        backward and not shape.operator.startswith(_SAVES_NOTHING),
+    )
+
+
+def external_bytes(calls: Iterable[OperatorShape]) -> int:
+    """What a group of calls that run as one reads from outside and writes for others.
+
+    Which tensor is which was not recorded: an input is taken to be inside the group where an earlier call gave a
+    tensor of its dimensions, and to be read once however many calls take one of these dimensions. The last output
+    is written, and of what the forward pass kept as much is read as one output: the rest is computed again.
+    """
+    inside: set[tuple[int, ...]] = set()
+    total, last, kept = 0, 0, 0
+    for call in calls:
+        moved = traffic(call)
+        for dimensions, size in moved.reads:
+            if dimensions not in inside:
+                inside.add(dimensions)
+                total += size
+        dimensions, last = moved.writes
+        inside.add(dimensions)
+        if moved.saved:
+            kept = max(kept, last)
+    return total + last + kept
+
+
+def bandwidth(calls: Sequence[tuple[OperatorShape, float]]) -> float | None:
+    """Bytes per µs that the largest plain calls reached, each given with its µs; None where there are none."""
+    plain = [
+        (traffic(shape).size_bytes, took)
+        for shape, took in calls
+        if took > 0 and shape.operator.rpartition("::")[2] in _ONE_PASS
+    ]
+    largest = max((size for size, _ in plain), default=0)
+    rates = [size / took for size, took in plain if size >= _LARGE * largest > 0]
+    return median(rates) if rates else None
+
+
+def _bytes(dimensions: tuple[int, ...], kind: str) -> int:
+    count = 1
+    for size in dimensions:
+        count *= size
+    return count * _SIZES.get(kind, 1) if dimensions else 0

@@ -1,0 +1,78 @@
+"""Batches made by worker processes in the graph of a profile: who makes which, and who waits for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from skyline.graph.coalescing import coalesce
+from skyline.graph.dependency import Cause, Dependency
+from skyline.graph.graph import Graph
+from skyline.graph.insertion import Insertion, insert
+from skyline.graph.selection import select
+from skyline.graph.stitching import stitch
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND
+
+_MOST_VARIED = 32
+
+
+def roughly(graph: Graph) -> Graph:
+    """With one task for each stretch of loading and of all else, which is all that queues of batches notice."""
+    if len(graph.structure.lanes) > 1:
+        return graph
+    tasks = graph.tasks
+    return coalesce(graph, (tasks.iteration, tasks.kind == KIND[TaskKind.DATA]))
+
+
+def loader_and_compute_us(graph: Graph, lane: str) -> tuple[float, float]:
+    """Per iteration: time on the lane inside loaders, and all other time."""
+    tasks = graph.tasks
+    times_us = graph.durations + graph.gaps
+    on_lane = tasks.lane == tasks.lane_code(lane)
+    loading = tasks.kind == KIND[TaskKind.DATA]
+    count = max(1, len(graph.iterations))
+    return (
+        float(times_us[on_lane & loading].sum()) / count,
+        float(times_us[on_lane & ~loading].sum()) / count,
+    )
+
+
+def fetching(graph: Graph, lane: str, each_us: float) -> Graph:
+    """With every fetch on the lane taking so long."""
+    fetches = select(graph, kind=TaskKind.DATA, lane=lane)
+    durations, gaps = graph.durations.copy(), graph.gaps.copy()
+    durations[fetches], gaps[fetches] = each_us, 0.0
+    return graph.with_times(durations, gaps)
+
+
+def with_queue(
+    graph: Graph,
+    lane: str,
+    *,
+    workers: int,
+    prefetch: int,
+    making_us: float,
+    receive_us: float,
+    varied: Sequence[float] = (),
+) -> Graph:
+    """Batch number k is made on worker lane k mod ``workers`` and waited for where it was fetched.
+
+    A worker starts a batch when the one ``prefetch`` of its own batches ago has been taken from its queue.
+    ``varied`` are times of batches over their mean, in turn. The graph is repeated until the queues are steady.
+    """
+    varied = tuple(varied[:_MOST_VARIED]) or (1.0,)
+    graph = stitch(graph, max(2 * prefetch * workers + 4, 2 * len(varied)))
+    fetches = select(graph, kind=TaskKind.DATA, lane=lane).tolist()
+    mean = sum(varied) / len(varied)
+    loads: list[Insertion] = []
+    waits: list[Dependency] = []
+    for number, fetch in enumerate(fetches):
+        worker = replace(graph.tasks[fetch], name="load", lane=f"worker {number % workers}")
+        factor = varied[number % len(varied)] / mean if mean > 0 else 1.0
+        loads.append(Insertion(worker, making_us * factor, after=fetch - 1))
+        load = len(graph) + number
+        waits.append(Dependency(load, fetch, Cause.LOADER))
+        if number >= prefetch * workers:
+            waits.append(Dependency(fetches[number - prefetch * workers], load, Cause.LOADER))
+    return insert(fetching(graph, lane, receive_us), loads, waits)

@@ -1,0 +1,184 @@
+"""In which number format a GPU multiplies, and how much sooner it would be done in another one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from skyline.errors import UsageError
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.graph.task import WorkClass
+from skyline.graph.tasks import WORK
+from skyline.interval import Interval
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.gpus import gpu_named
+from skyline.predict.operator_time import OperatorPredictor
+from skyline.predict.registry import predictor_named, predictors
+from skyline.trace.shape import OperatorShape
+from skyline.whatif.origins import shapes
+from skyline.whatif.recording import Recording
+from skyline.whatif.subject import Subject
+from skyline.whatif.trace_facts import compute_capability, device_name
+
+FLOAT32, TF32, BFLOAT16, FLOAT16 = "float32", "tfloat32", "bfloat16", "float16"
+NARROW = (BFLOAT16, FLOAT16)
+FIRST_WITH_TF32 = FIRST_WITH_BFLOAT16 = (8, 0)
+FIRST_WITH_FLOAT16 = (7, 0)
+"""Whose matrix units multiply in it; earlier GPUs gain memory at most."""
+UNKNOWN_GPU = Interval(0.5, 0.3, 0.85)
+"""Time of a product in a format for matrix units over that in plain float32, on a GPU of unknown peaks."""
+_TYPICAL, _BEST, _WORST = 0.5, 0.85, 0.15
+"""Exponents of the ratio of peaks, where nothing is known of a product's size. Daydream (Zhu and others, 2020) takes
+a third on a GPU whose peaks are 8 apart: that is 8 to the power of 0.53."""
+_OWN_BEST, _OWN_WORST = 1.4, 0.5
+"""Exponents of the ratio that the predictor gives for a product's own size."""
+_KERNELS = (
+    (BFLOAT16, re.compile(r"bf16|bfloat16", re.IGNORECASE)),
+    (
+        FLOAT16,
+        re.compile(r"(?<![a-z])(fp16|f16|h?884|half|hgemm)(?![0-9])|h1688|h16816|__half", re.IGNORECASE),
+    ),
+    (BFLOAT16, re.compile(r"s16816(gemm|fprop|dgrad|wgrad)")),
+    (TF32, re.compile(r"tf32|s1688(gemm|fprop|dgrad|wgrad)|tensor16x8x8", re.IGNORECASE)),
+)
+"""Marks in the names of kernels; the format of those without is float32. ``s1688`` is the instruction that multiplies
+float32 numbers in TF32, ``s16816`` its counterpart of 16 bits (CUTLASS, ``include/cutlass/arch``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """Time in the new format over time in the present one, for each of some tasks."""
+
+    likely: npt.NDArray[np.float64]
+    least: npt.NDArray[np.float64]
+    most: npt.NDArray[np.float64]
+
+    def __iter__(self) -> Iterator[npt.NDArray[np.float64]]:
+        return iter((self.likely, self.least, self.most))
+
+
+def capability(subject: Subject) -> tuple[int, int]:
+    """The compute capability of the NVIDIA GPU in use, (0, 0) where it is not known."""
+    if isinstance(subject, Recording):
+        return compute_capability(subject)
+    settings = None if subject.profile is None else subject.profile.settings
+    told = settings.compute_capability if settings is not None else None
+    spec = gpu(subject)
+    return told or (spec.compute_capability if spec is not None and spec.vendor == "NVIDIA" else (0, 0))
+
+
+def gpu(subject: Subject) -> GpuSpec | None:
+    """The figures of the GPU in use; None where it or its name is not known."""
+    if not subject.on_gpu:
+        return None
+    profile = subject.profile
+    name = (
+        device_name(subject)
+        if isinstance(subject, Recording)
+        else ""
+        if profile is None
+        else profile.environment.device.name
+    )
+    return _spec_of(name) if name else None
+
+
+@cache
+def _spec_of(name: str) -> GpuSpec | None:
+    try:
+        return gpu_named(name)
+    except UsageError:
+        return None
+
+
+def kernel_format(name: str) -> str:
+    """The number format of a kernel's products, by its name."""
+    return next((one for one, pattern in _KERNELS if pattern.search(name)), FLOAT32)
+
+
+def formats(subject: Subject, graph: Graph, chosen: Indices) -> list[str]:
+    """In which format each of some products computes, as far as shapes, settings and names tell."""
+    tasks = graph.tasks
+    if isinstance(subject, Recording):
+        by_name = [kernel_format(name) for name in tasks.names]
+        return [by_name[name] for name in tasks.name[chosen].tolist()]
+    is_convolution = (tasks.work[chosen] == WORK[WorkClass.CONVOLUTION]).tolist()
+    as_tf32 = {each: allows_tf32(subject, convolution=each) for each in (True, False)}
+    found: list[str] = []
+    for shape, convolution in zip(shapes(subject, graph, chosen), is_convolution, strict=True):
+        own = next((name for name in (shape.dtypes if shape else ()) if "float" in name), FLOAT32)
+        found.append(TF32 if own == FLOAT32 and as_tf32[convolution] else own)
+    return found
+
+
+def allows_tf32(subject: Subject, *, convolution: bool) -> bool:
+    """Whether float32 products of a profile may be computed in TF32: convolutions are by default, others not."""
+    if not subject.on_gpu or capability(subject) < FIRST_WITH_TF32 or subject.profile is None:
+        return False
+    settings = subject.profile.settings
+    if convolution:
+        return settings is None or settings.cudnn_tf32 is not False
+    return settings is not None and settings.matmul_precision in ("high", "medium")
+
+
+def factors(subject: Subject, graph: Graph, chosen: Indices, target: str) -> Factors:
+    """How long products would take in another format, over what they take now.
+
+    With shapes and a known GPU the installed predictor says how near to its limits a product of this size comes in
+    either format; what it really reached is carried over. Without shapes the peaks alone give a range.
+    """
+    spec = gpu(subject)
+    now = formats(subject, graph, chosen)
+    sizes = shapes(subject, graph, chosen)
+    predictor = predictor_named() if spec is not None and predictors() else None
+    known: dict[tuple[OperatorShape | None, str], Interval] = {}
+    rows: list[Interval] = []
+    for shape, present in zip(sizes, now, strict=True):
+        key = shape, present
+        if key not in known:
+            known[key] = _factor(shape, present, target, spec, predictor)
+        rows.append(known[key])
+    columns = ([getattr(row, end) for row in rows] for end in ("value", "low", "high"))
+    return Factors(*(np.array(column, np.float64) for column in columns))
+
+
+def _factor(
+    shape: OperatorShape | None,
+    present: str,
+    target: str,
+    spec: GpuSpec | None,
+    predictor: OperatorPredictor | None,
+) -> Interval:
+    if present == target or present in NARROW:
+        return Interval.exact(1.0)
+    if spec is None:
+        return UNKNOWN_GPU if present == FLOAT32 else Interval(0.75, 0.5, 1.0)
+    ratio = min(1.0, _peak(spec, present) / _peak(spec, target))
+    if shape is None or predictor is None or shape.flops <= 0:
+        return Interval(ratio**_TYPICAL, ratio**_BEST, ratio**_WORST)
+    before, after = (
+        one.time_us.value for one in predictor.predict((_in(shape, present), _in(shape, target)), spec)
+    )
+    value = min(1.0, after / before) if before > 0 else 1.0
+    return Interval(value, min(value, max(ratio, value**_OWN_BEST)), max(value, value**_OWN_WORST))
+
+
+def _peak(spec: GpuSpec, number_format: str) -> float:
+    peaks = {TF32: spec.tflops_tf32, BFLOAT16: spec.tflops_bf16, FLOAT16: spec.tflops_fp16}
+    return peaks.get(number_format) or spec.tflops_fp32
+
+
+def _in(shape: OperatorShape, number_format: str) -> OperatorShape:
+    """The same operator on tensors of another format."""
+
+    def changed(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(number_format if name == FLOAT32 else name for name in names)
+
+    moved = shape.bytes_moved // 2 if number_format in NARROW else shape.bytes_moved
+    dtypes, outputs = changed(shape.dtypes), changed(shape.output_dtypes)
+    return replace(shape, dtypes=dtypes, output_dtypes=outputs, bytes_moved=moved)

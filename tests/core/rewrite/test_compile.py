@@ -1,0 +1,136 @@
+"""The model is compiled where it is complete, by whoever trains it; its weights keep their names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+HEAD = "import torch\nmodel = Net()\n"
+OPTIMIZER = "optimizer = torch.optim.Adam(model.parameters())\n"
+LOOP = "for x, y in loader:\n    loss = f(model(x), y)\n    loss.backward()\n    optimizer.step()\n"
+
+REWRITTEN = {
+    "plain": (HEAD + OPTIMIZER + LOOP, HEAD + "model.compile()\n" + OPTIMIZER + LOOP),
+    "behind the device": (
+        HEAD + "model = model.to(device)  # é\n" + OPTIMIZER + LOOP,
+        HEAD + "model = model.to(device)  # é\nmodel.compile()\n" + OPTIMIZER + LOOP,
+    ),
+    "saved weights stay": (
+        HEAD + OPTIMIZER + LOOP + "torch.save(model.state_dict(), 'net.pt')\n",
+        HEAD + "model.compile()\n" + OPTIMIZER + LOOP + "torch.save(model.state_dict(), 'net.pt')\n",
+    ),
+    "attributes, tabs, one line": (
+        (
+            "import torch\nclass T:\n\tdef __init__(self):\n"
+            "\t\tself.net = Net(); self.opt = torch.optim.SGD(self.net.parameters(), 1)\n"
+            "\tdef fit(self):\n\t\tfor x in self.loader:\n\t\t\tself.net(x).sum().backward()\n\t\t\tself.opt.step()\n"
+        ),
+        (
+            "import torch\nclass T:\n\tdef __init__(self):\n\t\tself.net = Net(); self.net.compile(); "
+            "self.opt = torch.optim.SGD(self.net.parameters(), 1)\n"
+            "\tdef fit(self):\n\t\tfor x in self.loader:\n\t\t\tself.net(x).sum().backward()\n\t\t\tself.opt.step()\n"
+        ),
+    ),
+    "in functions": (
+        (
+            "import torch\ndef step(net, x, opt):\n  net(x).sum().backward()\n  opt.step()\n"
+            "def main():\n  net = Net()\n"
+            "  opt = torch.optim.SGD(net.parameters(), lr=1)\n  for x in loader:\n    step(net, x, opt)\nmain()\n"
+        ),
+        (
+            "import torch\ndef step(net, x, opt):\n  net(x).sum().backward()\n  opt.step()\n"
+            "def main():\n  net = Net()\n"
+            "  net.compile()\n"
+            "  opt = torch.optim.SGD(net.parameters(), lr=1)\n  for x in loader:\n    step(net, x, opt)\nmain()\n"
+        ),
+    ),
+    "a class with a compile of its own": (
+        "import torch\nclass Net:\n    def compile(self): pass\nmodel = Net()\n" + OPTIMIZER + LOOP,
+        (
+            "import torch\nclass Net:\n    def compile(self): pass\nmodel = Net()\nmodel = torch.compile(model)\n"
+            + OPTIMIZER
+            + LOOP
+        ),
+    ),
+    "compiled already": (HEAD + "model.compile()\n" + OPTIMIZER + LOOP,) * 2,
+    "compiled already, by function": (HEAD + "model = torch.compile(model)\n" + OPTIMIZER + LOOP,) * 2,
+    "under the main guard": (
+        "import torch\nif __name__ == '__main__':\n    model = torch.compile(Net())\n    optimizer = o(model)\n",
+    )
+    * 2,
+    "trainer": (
+        (
+            "from transformers import Trainer, TrainingArguments\nargs = TrainingArguments('out', num_train_epochs=1)\n"
+            "Trainer(model=m, args=args).train()\n"
+        ),
+        (
+            "from transformers import Trainer, TrainingArguments\n"
+            "args = TrainingArguments('out', num_train_epochs=1, torch_compile=True)\n"
+            "Trainer(model=m, args=args).train()\n"
+        ),
+    ),
+    "lightning": (
+        "import lightning as L\nmodel = Net()\ntrainer = L.Trainer(max_epochs=1)\ntrainer.fit(model, loader)\n",
+        (
+            "import lightning as L\nimport torch\nmodel = Net()\ntrainer = L.Trainer(max_epochs=1)\n"
+            "trainer.fit(torch.compile(model), loader)\n"
+        ),
+    ),
+}
+
+REFUSED = {
+    "on a condition": (
+        HEAD + "if fast:\n    model = torch.compile(model)\n" + OPTIMIZER + LOOP,
+        "on a condition",
+    ),
+    "past the call": (HEAD + OPTIMIZER + LOOP.replace("model(x)", "model.forward(x)"), "goes past"),
+    "two models": (
+        "import torch\na = A()\nb = B()\nopt_a = torch.optim.SGD(a.parameters(), 1)\n"
+        "opt_b = torch.optim.SGD(b.parameters(), 1)\n" + LOOP,
+        "More than one call",
+    ),
+    "TorchScript": ("import torch\nmodel = torch.jit.script(Net())\n" + OPTIMIZER + LOOP, "TorchScript"),
+    "no call": (HEAD + OPTIMIZER + LOOP.replace("f(model(x), y)", "compute(x, y)"), "No call of"),
+}
+
+
+@pytest.mark.parametrize("shape", REWRITTEN)
+def test_rewritten(workshop, shape):
+    before, after = REWRITTEN[shape]
+    assert workshop(before).edited("compile") == after
+    # What is done is not done again.
+    assert workshop(after).edited("compile") == after
+
+
+@pytest.mark.parametrize("shape", REFUSED)
+def test_refused(workshop, shape):
+    before, reason = REFUSED[shape]
+    assert reason in workshop(before).reason("compile")
+
+
+def test_a_mode_is_written_and_changed(workshop):
+    source = HEAD + OPTIMIZER + LOOP
+    reduced = source.replace("Net()\n", 'Net()\nmodel.compile(mode="reduce-overhead")\n')
+    assert workshop(source).edited("compile=reduce-overhead") == reduced
+    assert workshop(source.replace("Net()\n", "Net()\nmodel.compile()\n")).edited("cuda_graphs") == reduced
+    assert workshop(source).edited("cuda_graphs") == reduced
+    # The one writes, the other adds to what was written.
+    assert workshop(source).edited("cuda_graphs", "compile") == reduced
+
+
+def test_graphs_recorded_by_hand_are_left_alone(workshop):
+    source = HEAD + "graph = torch.cuda.CUDAGraph()\n" + OPTIMIZER + LOOP
+    assert "by itself" in workshop(source).reason("cuda_graphs")
+
+
+def test_without_compiling_in_place_saved_weights_would_change_their_names(workshop):
+    old = workshop(HEAD + OPTIMIZER + LOOP + "torch.save(model.state_dict(), 'net.pt')\n")
+    environment = replace(old.profile.environment, torch="2.1.2")
+    shop = replace(old, profile=replace(old.profile, environment=environment))
+    refused = shop.plan("compile").refused[0]
+    assert "_orig_mod." in refused.reason
+    assert "torch.compile(model)" in refused.snippet
+    plain = workshop(HEAD + OPTIMIZER + LOOP)
+    shop = replace(plain, profile=replace(plain.profile, environment=environment))
+    assert "model = torch.compile(model)\n" in shop.edited("compile")

@@ -1,0 +1,53 @@
+"""A verification in an editor session: refused where it cannot be, measured with a bar, cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from pygls.exceptions import JsonRpcException
+
+from skyline.report import protocol
+
+pytestmark = pytest.mark.capture
+
+QUICK = {"steps": 4, "batchPoints": 0}
+
+
+async def test_verify_and_cancel(editor, project: Path) -> None:
+    train = editor.open(project / "train.py")
+    before = (project / "train.py").read_bytes()
+    question = {"uri": train, "batchSize": None, "whatifs": ["fused_optimizer"]}
+    with pytest.raises(JsonRpcException, match="no profile"):
+        await editor.ask(protocol.VERIFY, **question)
+    await editor.run(protocol.COMMAND_PROFILE, train, QUICK)
+    await editor.until(editor.idle)
+    with pytest.raises(JsonRpcException, match="rounds say too little"):
+        await editor.ask(protocol.VERIFY, **question, rounds=2)
+
+    asked = asyncio.ensure_future(editor.ask(protocol.VERIFY, **question))
+    await editor.until(lambda: len(editor.runs()) >= 3)
+    with pytest.raises(JsonRpcException, match="is being verified"):
+        await editor.ask(protocol.VERIFY, **question)
+    assert await editor.run(protocol.COMMAND_CANCEL, train) == {"status": "cancelled", "path": None}
+    with pytest.raises(JsonRpcException, match="cancelled"):
+        await asked
+    await editor.until(lambda: not editor.runs())
+
+    found = await editor.ask(protocol.VERIFY, **question, rounds=6)
+
+    assert found["schema"] == "skyline.verify/1"
+    assert found["whatifs"] == ["fused_optimizer"]
+    assert found["measured"]["rounds"] == 6
+    assert (found["reason"] is None) == found["valid"]
+    assert found["entry"]
+    assert found["error"] == pytest.approx(
+        found["predicted"]["iteration_ms"]["value"] / found["measured"]["iteration_ms"]["value"] - 1
+    )
+    bars = [bar for bar in editor.progress() if bar[0].title == "Verifying train.py"]
+    assert [bar[0].kind for bar in bars] == ["begin", "begin"]
+    assert [bar[-1].kind for bar in bars] == ["end", "end"]
+    assert bars[0][-1].message.endswith("cancelled")
+    assert (project / "train.py").read_bytes() == before
+    assert not editor.runs()
