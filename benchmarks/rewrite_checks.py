@@ -82,8 +82,14 @@ def undone(before: SourceText, after: SourceText, edits: Sequence[TextEdit]) -> 
     """Whether replacing what was written by what was there gives the first text back."""
     text = after.text
     pairs = sorted(
-        zip(Moves.of(before, edits).written(), sorted(edits, key=lambda edit: (edit.span.line, edit.span.column)), strict=True)
-    , key=lambda pair: pair[0], reverse=True)
+        zip(
+            Moves.of(before, edits).written(),
+            sorted(edits, key=lambda edit: (edit.span.line, edit.span.column)),
+            strict=True,
+        ),
+        key=lambda pair: pair[0],
+        reverse=True,
+    )
     for (start, end), edit in pairs:
         text = text[:start] + edit.old_text + text[end:]
     return text == before.text
@@ -117,8 +123,13 @@ def _check_tokens(before: SourceText, after: SourceText, moves: Moves) -> None:
         and not any(token.start < end and start < token.end for start, end in written)
     ]
     if kept != now:
-        index = next((i for i, (one, two) in enumerate(zip(kept, now, strict=False)) if one != two), min(len(kept), len(now)))
-        raise Corrupted(f"tokens outside the edits differ: {kept[index : index + 3]} / {now[index : index + 3]}")
+        index = next(
+            (i for i, (one, two) in enumerate(zip(kept, now, strict=False)) if one != two),
+            min(len(kept), len(now)),
+        )
+        raise Corrupted(
+            f"tokens outside the edits differ: {kept[index : index + 3]} / {now[index : index + 3]}"
+        )
 
 
 def _check_structure(before: SourceText, after: SourceText, moves: Moves) -> None:
@@ -141,7 +152,9 @@ def _check_structure(before: SourceText, after: SourceText, moves: Moves) -> Non
             raise Corrupted(f"line {before.position(offset)[0]} is in another block")
 
 
-def _place(moves: Moves, offset: int, new: dict[int, tuple[type[ast.stmt], list[tuple[int, str]]]]) -> int | None:
+def _place(
+    moves: Moves, offset: int, new: dict[int, tuple[type[ast.stmt], list[tuple[int, str]]]]
+) -> int | None:
     """Where a statement begins now: before its old beginning where something was put in front of its first name."""
     place = moves.moved(offset)
     if place is None or place in new:
@@ -160,7 +173,11 @@ def _statements(source: SourceText) -> dict[int, tuple[type[ast.stmt], list[tupl
         inner: ast.AST = node
         for around in module.around(node):
             if isinstance(around, ast.stmt):
-                parts = (name for name in ("body", "orelse", "finalbody", "handlers") if inner in getattr(around, name, []))
+                parts = (
+                    name
+                    for name in ("body", "orelse", "finalbody", "handlers")
+                    if inner in getattr(around, name, [])
+                )
                 chain.append((starts[around], next(parts, "")))
             inner = around
         found[start] = (type(node), chain)

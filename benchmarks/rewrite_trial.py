@@ -48,7 +48,9 @@ class Outcomes:
         self.corrupted += other.corrupted
 
 
-def profile_of(source: SourceText, loader: int | None, optimizer: tuple[str, int | None], loop: int | None) -> Profile:
+def profile_of(
+    source: SourceText, loader: int | None, optimizer: tuple[str, int | None], loop: int | None
+) -> Profile:
     """What a run of a script on a GPU would tell, as far as rewrites ask."""
 
     def place(line: int | None) -> CodeLine | None:
@@ -90,7 +92,10 @@ class Trial:
         self.variant = variant
         self.outcomes = outcomes
         profile = profile_of(
-            variant.source, variant.loader_line, (variant.optimizer, variant.optimizer_line), variant.loop_line
+            variant.source,
+            variant.loader_line,
+            (variant.optimizer, variant.optimizer_line),
+            variant.loop_line,
         )
         self.context = RewriteContext(profile, lambda path: _only(path, variant.source))
 
@@ -101,7 +106,10 @@ class Trial:
         names = list({name: None for name, _ in written})
         if len(names) > 1:
             chosen = chooser.sample(names, chooser.randint(2, min(4, len(names))))
-            asked = [next(pair for pair in chooser.sample(written, len(written)) if pair[0] == name) for name in chosen]
+            asked = [
+                next(pair for pair in chooser.sample(written, len(written)) if pair[0] == name)
+                for name in chosen
+            ]
             self._together(asked)
 
     def _alone(self, name: str) -> list[tuple[str, str]]:
@@ -115,7 +123,11 @@ class Trial:
                 break
             if planned.refused:
                 reason = planned.refused[0].reason
-                if name not in FURTHER_VALUES and value != VALUES[-1] and any(each in reason for each in _TAKEN_WRONG):
+                if (
+                    name not in FURTHER_VALUES
+                    and value != VALUES[-1]
+                    and any(each in reason for each in _TAKEN_WRONG)
+                ):
                     continue
                 counts["refused"] += 1
                 self.outcomes.reasons.setdefault(name, Counter())[_general(reason)] += 1
@@ -130,7 +142,10 @@ class Trial:
 
     def _together(self, asked: Sequence[tuple[str, str]]) -> None:
         orders = list(itertools.islice(itertools.permutations(asked), 6))
-        texts = {self._text(self._carried_out(order).edits) for order in (orders[0], orders[-1], orders[len(orders) // 2])}
+        texts = {
+            self._text(self._carried_out(order).edits)
+            for order in (orders[0], orders[-1], orders[len(orders) // 2])
+        }
         if len(texts) > 1:
             self._corrupted(asked, "the order in which changes are asked for changes the text")
             return
@@ -148,7 +163,9 @@ class Trial:
                 check(source, after, planned.edits)
                 if not undone(source, after, planned.edits):
                     raise Corrupted("it cannot be undone")
-                again = self._again(after, planned.edits, [pair for pair in asked if not _is_refused(planned, pair)])
+                again = self._again(
+                    after, planned.edits, [pair for pair in asked if not _is_refused(planned, pair)]
+                )
                 if again:
                     raise Corrupted(f"a second time changes it again: {again[0]}")
         except (Corrupted, UsageError) as error:
@@ -161,7 +178,9 @@ class Trial:
             return None
         return planned
 
-    def _again(self, after: SourceText, edits: Sequence[TextEdit], asked: Sequence[tuple[str, str]]) -> tuple[TextEdit, ...]:
+    def _again(
+        self, after: SourceText, edits: Sequence[TextEdit], asked: Sequence[tuple[str, str]]
+    ) -> tuple[TextEdit, ...]:
         source, moves = self.variant.source, Moves.of(self.variant.source, edits)
 
         def line(number: int | None) -> int | None:
@@ -173,7 +192,10 @@ class Trial:
 
         variant = self.variant
         profile = profile_of(
-            after, line(variant.loader_line), (variant.optimizer, line(variant.optimizer_line)), line(variant.loop_line)
+            after,
+            line(variant.loader_line),
+            (variant.optimizer, line(variant.optimizer_line)),
+            line(variant.loop_line),
         )
         return carry_out(RewriteContext(profile, lambda path: _only(path, after)), asked).edits
 
@@ -185,7 +207,9 @@ class Trial:
 
     def _corrupted(self, asked: Sequence[tuple[str, str]], reason: str) -> None:
         names = ", ".join(f"{name}={value}" for name, value in asked)
-        self.outcomes.corrupted.append(f"{names}: {reason}\n{ast.literal_eval(repr(self.variant.source.text))}")
+        self.outcomes.corrupted.append(
+            f"{names}: {reason}\n{ast.literal_eval(repr(self.variant.source.text))}"
+        )
 
 
 def _only(path: str, source: SourceText) -> SourceText:
@@ -202,4 +226,8 @@ def _general(reason: str) -> str:
     """A reason without the names and numbers of one script."""
     parts = reason.split("`")
     words = "`…`".join(parts[::2]) if len(parts) > 1 else reason
-    return "".join("N" if character.isdigit() else character for character in words).replace("NN", "N").replace("NN", "N")
+    return (
+        "".join("N" if character.isdigit() else character for character in words)
+        .replace("NN", "N")
+        .replace("NN", "N")
+    )

@@ -65,7 +65,11 @@ class Style:
         form = self.one("line", "line", "line", "spaced", "hanging", "hanging", "aligned", "closing")
         comma = self.one("", ",") if arguments and not arguments[-1].startswith("*") else ""
         if form == "hanging":
-            lines = [f"{argument}," for argument in arguments[:-1]] + [f"{arguments[-1]}{comma}"] if arguments else []
+            lines = (
+                [f"{argument}," for argument in arguments[:-1]] + [f"{arguments[-1]}{comma}"]
+                if arguments
+                else []
+            )
             noted = [f"{line}  {self.one(*self.comments)}" if self.rarely() else line for line in lines]
             return "\n".join([f"{name}(", *(self.unit + line for line in noted), ")"])
         if form == "aligned" and len(arguments) > 1:
@@ -129,7 +133,9 @@ def _head(style: Style, encoding: str, names: dict[str, str]) -> list[str]:
     if encoding != "utf-8" or style.rarely():
         lines.append(f"# -*- coding: {encoding} -*-")
     if style.sometimes():
-        lines += style.one(['"""Trains."""'], ["'''Trains: import torch", "  as it is'''"], ["# only a comment", ""])
+        lines += style.one(
+            ['"""Trains."""'], ["'''Trains: import torch", "  as it is'''"], ["# only a comment", ""]
+        )
     if style.sometimes():
         lines.append("from __future__ import annotations")
     torch = style.one("torch", "torch", "torch", "th")
@@ -156,12 +162,20 @@ def _head(style: Style, encoding: str, names: dict[str, str]) -> list[str]:
         imports.append(f"from torch.optim import {names['class']}{suffix}")
     data = style.one("DataLoader", "data.DataLoader")
     imports.append(
-        style.one("from torch.utils.data import DataLoader", "from torch.utils.data import (\n    DataLoader,  # loads\n)")
+        style.one(
+            "from torch.utils.data import DataLoader",
+            "from torch.utils.data import (\n    DataLoader,  # loads\n)",
+        )
         if data == "DataLoader"
         else "from torch.utils import data"
     )
     imports = style.mixed(imports)
-    other = style.one("import os", "import math, time", "import numpy as np  # arrays", "try:\n    import tqdm\nexcept ImportError:\n    tqdm = None")
+    other = style.one(
+        "import os",
+        "import math, time",
+        "import numpy as np  # arrays",
+        "try:\n    import tqdm\nexcept ImportError:\n    tqdm = None",
+    )
     imports.insert(style.draw(st.integers(0, len(imports))), other)
     if style.rarely():
         imports.append("from os.path import join; VERSION = 1")
@@ -176,7 +190,7 @@ def _classes(style: Style, names: dict[str, str]) -> list[Any]:
     names["kind"] = kind
     if kind == "none":
         return []
-    made: list[Any] = [f"super().__init__()"]
+    made: list[Any] = ["super().__init__()"]
     body: list[Any]
     if kind == "attention":
         made += [f"self.q, self.k, self.v = ({nn}.Linear(8, 8) for _ in range(3))"]
@@ -190,7 +204,10 @@ def _classes(style: Style, names: dict[str, str]) -> list[Any]:
         made += [f"self.body = {nn}.Sequential({nn}.Conv2d(3, 8, 3), {nn}.BatchNorm2d(8), {nn}.ReLU())"]
         body = ["return self.body(x).mean((2, 3))"]
     elif kind == "embedding":
-        made += [style.assign("self.words", style.call(f"{nn}.Embedding", ["50257", "64"])), f"self.out = {nn}.Linear(64, 50257)"]
+        made += [
+            style.assign("self.words", style.call(f"{nn}.Embedding", ["50257", "64"])),
+            f"self.out = {nn}.Linear(64, 50257)",
+        ]
         body = ["return self.out(self.words(x))"]
     else:
         made += [f"self.blocks = {nn}.ModuleList([{nn}.Linear(8, 8) for _ in range(4)])"]
@@ -205,7 +222,11 @@ def _program(style: Style, structure: str, names: dict[str, str]) -> list[Any]:
     iterated = f"enumerate({loop})" if target.startswith("i,") else loop
     evaluation = Block(
         "def evaluate(model, batches):",
-        [Block(f"with {names['torch']}.no_grad():", [Block("for x, y in batches:", ["model(x)", "print(y)"])])],
+        [
+            Block(
+                f"with {names['torch']}.no_grad():", [Block("for x, y in batches:", ["model(x)", "print(y)"])]
+            )
+        ],
         style.one("", "", f"@{names['torch']}.no_grad()"),
     )
     before = [evaluation] if style.sometimes() else []
@@ -226,8 +247,17 @@ def _program(style: Style, structure: str, names: dict[str, str]) -> list[Any]:
     model, optimizer, criterion = names["model"], names["optimizer"], names["criterion"]
     given = ", ".join((model, names["loader"], optimizer, criterion, names["device"]))
     if structure == "epoch function":
-        function = Block(f"def train_epoch({given}):", [f"{model}.train()", training], style.one("", "@timed"))
-        return [*before, "def timed(f): return f", *constants, function, *setup, Block(epochs, [f"train_epoch({given})"])]
+        function = Block(
+            f"def train_epoch({given}):", [f"{model}.train()", training], style.one("", "@timed")
+        )
+        return [
+            *before,
+            "def timed(f): return f",
+            *constants,
+            function,
+            *setup,
+            Block(epochs, [f"train_epoch({given})"]),
+        ]
     inputs = f"{model}, {optimizer}, {criterion}, {names['x']}, {names['y']}, {names['device']}"
     function = Block(f"def train_step({inputs}):", [*step, f"return {names['loss']}"])
     looped = Block(epochs, [Block(f"for {names['x']}, {names['y']} in {loop}:", [f"train_step({inputs})"])])
@@ -242,23 +272,45 @@ def _setup(style: Style, names: dict[str, str]) -> list[Any]:
     made = f"{torch}.device({kind})"
     statements: list[Any] = [style.assign(device, style.one(made, made, '"cuda:0"'))]
     if style.sometimes():
-        statements.append(style.one(f"{torch}.manual_seed(0)", f"{torch}.backends.cudnn.benchmark = False",
-                                    f"{torch}.set_num_threads(1)", f"{torch}.set_float32_matmul_precision('highest')"))
-    keywords = style.mixed([f"batch_size={style.one('BATCH', '16', '0x10')}", "shuffle=True",
-                            *(["num_workers=0"] if style.sometimes() else []),
-                            *(["pin_memory=False"] if style.sometimes() else [])])
+        statements.append(
+            style.one(
+                f"{torch}.manual_seed(0)",
+                f"{torch}.backends.cudnn.benchmark = False",
+                f"{torch}.set_num_threads(1)",
+                f"{torch}.set_float32_matmul_precision('highest')",
+            )
+        )
+    keywords = style.mixed(
+        [
+            f"batch_size={style.one('BATCH', '16', '0x10')}",
+            "shuffle=True",
+            *(["num_workers=0"] if style.sometimes() else []),
+            *(["pin_memory=False"] if style.sometimes() else []),
+        ]
+    )
     if style.rarely():
         statements.append("options = dict(drop_last=True)")
         keywords.append("**options")
-    statements.append(style.assign(names["loader"], style.call(names["DataLoader"], ["make_data()", *keywords])))
-    value = "Net()" if names["kind"] != "none" else style.call(f"{nn}.Sequential", [f"{nn}.Linear(8, 8)", f"{nn}.ReLU()"])
+    statements.append(
+        style.assign(names["loader"], style.call(names["DataLoader"], ["make_data()", *keywords]))
+    )
+    value = (
+        "Net()"
+        if names["kind"] != "none"
+        else style.call(f"{nn}.Sequential", [f"{nn}.Linear(8, 8)", f"{nn}.ReLU()"])
+    )
     moved = style.one("chained", "assigned", "in place", "no")
     statements.append(style.assign(model, value + (f".to({device})" if moved == "chained" else "")))
     if moved in ("assigned", "in place"):
-        statements.append(f"{model} = {model}.to({device})" if moved == "assigned" else f"{model}.to({device})")
+        statements.append(
+            f"{model} = {model}.to({device})" if moved == "assigned" else f"{model}.to({device})"
+        )
     if style.rarely():
         statements.append(f"{model} = {nn}.parallel.DistributedDataParallel({model})")
-    arguments = [f"{model}.parameters()", *style.mixed(["lr=1e-3", *(["weight_decay=0.0"] if style.sometimes() else [])])]
+    arguments = [
+        f"{model}.parameters()",
+        *style.mixed(["lr=1e-3", *(["weight_decay=0.0"] if style.sometimes() else [])]),
+    ]
     if style.rarely():
         arguments.append("**{'maximize': False}")
     statements.append(style.assign(names["optimizer"], style.call(names["optim"], arguments)))
@@ -268,7 +320,9 @@ def _setup(style: Style, names: dict[str, str]) -> list[Any]:
 
 def _step(style: Style, names: dict[str, str]) -> list[Any]:
     """One iteration: transfers, clearing, forward, loss, backward, clipping, step, a print now and then."""
-    x, y, out, loss, model, optimizer = (names[key] for key in ("x", "y", "out", "loss", "model", "optimizer"))
+    x, y, out, loss, model, optimizer = (
+        names[key] for key in ("x", "y", "out", "loss", "model", "optimizer")
+    )
     device, criterion = names["device"], names["criterion"]
     statements: list[Any] = []
     where = f"to({device})" if not model.startswith("self.") else "cuda()"
@@ -276,7 +330,9 @@ def _step(style: Style, names: dict[str, str]) -> list[Any]:
         statements += [f"{x} = {x}.{where}", f"{y} = {y}.{where}"]
     elif style.sometimes():
         statements.append(f"{x}, {y} = {x}.{where}, {y}.{where}")
-    clearing = style.one(f"{optimizer}.zero_grad()", f"{model}.zero_grad()", f"{optimizer}.zero_grad(set_to_none=False)")
+    clearing = style.one(
+        f"{optimizer}.zero_grad()", f"{model}.zero_grad()", f"{optimizer}.zero_grad(set_to_none=False)"
+    )
     first = style.sometimes()
     statements += [clearing] if first else []
     form = style.one("two", "two", "one", "condition", "text", "with")
@@ -301,7 +357,9 @@ def _step(style: Style, names: dict[str, str]) -> list[Any]:
     if not first:
         statements.append(clearing)
     if style.sometimes():
-        statements.append(style.one(f"print({loss}.item())", f'print(f"{{{loss}.item():.3f}}")', f"history = {loss}.item()"))
+        statements.append(
+            style.one(f"print({loss}.item())", f'print(f"{{{loss}.item():.3f}}")', f"history = {loss}.item()")
+        )
     return statements
 
 

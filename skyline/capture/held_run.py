@@ -19,7 +19,8 @@ from skyline.capture.request import CaptureRequest, OutputCallback, Progress
 from skyline.capture.session import Session, too_few
 from skyline.errors import CaptureImpossible
 
-_TURN_MS = 700.0
+TURN_S = 0.7
+"""How long a turn is, where iterations are short enough."""
 _LONG_STEP_MS = 2_000.0
 _MOST_PER_TURN = 240
 _LEAST_PER_TURN = 3
@@ -55,11 +56,13 @@ class HeldRun(Session):
         self,
         request: CaptureRequest,
         *,
+        turn_s: float = TURN_S,
         output: OutputCallback | None = None,
         cancel: threading.Event | None = None,
         starter: Starter = start_fresh,
     ) -> None:
         super().__init__(request, _unheard, output, cancel or threading.Event(), starter)
+        self._turn_s = turn_s
         self._child: ChildProcess | None = None
         self._ready: Ready | None = None
         self._typical_ms = 0.0
@@ -106,7 +109,7 @@ class HeldRun(Session):
             self._begin_again()
 
     def turn(self) -> Turn:
-        """Go on for about two thirds of a second, or for two iterations at least, and stand still again."""
+        """Go on for a moment, or for two iterations at least, and stand still again."""
         while True:
             iterations = self._per_turn()
             if self._left() <= iterations:
@@ -148,7 +151,7 @@ class HeldRun(Session):
         if self._total is not None:
             # Starting it again costs more than a longer turn brings.
             most = min(most, (self._total - self.ready.warmup) // _TURNS_PER_LIFE - 1)
-        wanted = max(least * self.cycle, min(most, round(_TURN_MS / step_ms)))
+        wanted = max(least * self.cycle, min(most, round(self._turn_s * 1e3 / step_ms)))
         return -(-wanted // self.cycle) * self.cycle
 
     def _left(self) -> int:

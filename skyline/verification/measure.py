@@ -11,7 +11,7 @@ from statistics import fmean, median
 from typing import TypeVar
 
 from skyline.capture.events import Ready
-from skyline.capture.held_run import HeldRun, Turn
+from skyline.capture.held_run import TURN_S, HeldRun, Turn
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
 from skyline.errors import BudgetExceeded, Cancelled, ScriptFailed, SkylineError, UsageError
@@ -26,13 +26,14 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to measure: so many rounds, and no new one after so many minutes in all.
+    """How long to measure: so many rounds, and no new one after so many minutes in all. A turn takes about ``turn_s``.
 
     Raises UsageError for what makes no measurement.
     """
 
     rounds: int = 8
     minutes: float = 15.0
+    turn_s: float = TURN_S
 
     def __post_init__(self) -> None:
         if self.rounds < LEAST_ROUNDS_ASKED:
@@ -86,7 +87,7 @@ def measure(
     deadline = time.monotonic() + effort.minutes * 60
     with ExitStack() as stack:
         runs = [
-            stack.enter_context(HeldRun(request, cancel=cancel, starter=starter))
+            stack.enter_context(HeldRun(request, turn_s=effort.turn_s, cancel=cancel, starter=starter))
             for request in (base, changed, base)
         ]
         progress(Progress("launch", "starting the script, the change, and the script again", 0.02))

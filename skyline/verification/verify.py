@@ -6,7 +6,6 @@ import hashlib
 import secrets
 import threading
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from skyline.analysis.analyse import Analysis
@@ -16,9 +15,10 @@ from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
 from skyline.errors import Cancelled, SkylineError, UsageError
 from skyline.ledger.entry import Entry, Machine, Measurement, Predicted, Status
-from skyline.ledger.ledger import Ledger, LedgerUnusable
+from skyline.ledger.ledger import Ledger
 from skyline.trace.profile import Profile
 from skyline.verification.change import change, check_unchanged
+from skyline.verification.keeping import Kept, now
 from skyline.verification.measure import Effort, Measured, measure
 from skyline.verification.outcome import Verification
 from skyline.verification.verdict import Verdict, judge
@@ -65,7 +65,7 @@ def verify(
     if not predicted.applicable:
         raise UsageError(f"There is nothing to verify: {predicted.reason}")
     changed = change(analysis, question, request.arguments)
-    kept = _Kept((ledger or Ledger()) if keep else None, _opened(analysis, question, predicted))
+    kept = Kept((ledger or Ledger()) if keep else None, _opened(analysis, question, predicted))
     try:
         measured = measure(
             request, changed.over(request), effort, progress=progress, cancel=cancel, starter=starter
@@ -85,7 +85,7 @@ def verify(
         changed.diff,
         _samples(profile, predicted),
         measured.notes,
-        str(kept.ledger.path) if kept.ledger is not None and not kept.problem else "",
+        kept.path,
         kept.problem,
     )
 
@@ -101,24 +101,6 @@ def request_of(profile: Profile) -> CaptureRequest:
     )
 
 
-class _Kept:
-    """An entry and the ledger it is in; where the ledger cannot be used, the result is shown all the same."""
-
-    def __init__(self, ledger: Ledger | None, entry: Entry) -> None:
-        self.ledger = ledger
-        self.problem = ""
-        self.put(entry)
-
-    def put(self, entry: Entry) -> None:
-        self.entry = replace(entry, changed=_now())
-        if self.problem or self.ledger is None:
-            return
-        try:
-            self.ledger.write(self.entry)
-        except LedgerUnusable as error:
-            self.problem = f"{error.message}. {error.hint}".strip()
-
-
 def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> Entry:
     profile, start = analysis.profile, analysis.baseline
     names = [choice.name for choice in question.choices]
@@ -131,7 +113,7 @@ def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> Entr
         words = [f"{predicted.name}={predicted.value}"]
     return Entry(
         id=secrets.token_hex(4),
-        created=_now(),
+        created=now(),
         changed="",
         status=Status.OPEN,
         script=profile.script,
@@ -230,7 +212,3 @@ def _why(error: BaseException) -> str:
 
 def _digest(*texts: str) -> str:
     return hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")

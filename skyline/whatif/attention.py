@@ -82,14 +82,13 @@ def written_out(subject: Subject, graph: Graph) -> tuple[Site, ...]:
     kind = TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU
     forward = select(graph, kind=kind, phase=Phase.FORWARD)
     known = shapes(subject, graph, forward)
-    work = graph.tasks.work
     sites: dict[tuple[int, tuple[tuple[int, int], ...]], Site] = {}
     for place, index in enumerate(forward.tolist()):
         name = graph.tasks.names[graph.tasks.name[index]]
         shape = known[place]
         if shape is None or not _is_softmax(name, shape):
             continue
-        found = _call(graph, forward, known, place, shape, work)
+        found = _call(graph, forward, known, place, shape)
         if found is not None:
             members = (*found.products, found.softmax, *found.others)
             iteration = int(graph.tasks.iteration[index])
@@ -118,7 +117,6 @@ def _call(
     known: list[OperatorShape | None],
     place: int,
     softmax: OperatorShape,
-    work: object,
 ) -> Call | None:
     tasks = graph.tasks
     sizes = softmax.inputs[0]
@@ -154,7 +152,7 @@ def _call(
         if at == place or shape is None or not _has_pairs(shape, rows, columns):
             continue
         others.append(int(forward[at]))
-        name = tasks.names[tasks.name[forward[at]]]
+        name = tasks.names[int(tasks.name[forward[at]])]
         whole = any(prod(each) == heads * rows * columns for each in shape.inputs)
         shared = any(prod(each) == rows * columns for each in shape.inputs[1:])
         hides = any(mark in name for mark in _MASKING) or (shared and "add" in name)

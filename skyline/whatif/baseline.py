@@ -18,6 +18,7 @@ from skyline.graph.threads import ThreadUse, parallel_share, thread_use
 from skyline.interval import Interval
 from skyline.memory.activations import batch_bytes
 from skyline.memory.peak import MemoryBreakdown, peak_breakdown
+from skyline.memory.recomputation import RecordedLevels, recorded_levels
 from skyline.predict.batch_curve import BatchCurve, batch_curve
 from skyline.simulate.billing import billed_phases, billed_us
 from skyline.simulate.engine import simulate
@@ -26,6 +27,7 @@ from skyline.simulate.timeline import Timeline
 from skyline.spread import interval_of
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
+from skyline.whatif.blocks import open_blocks
 from skyline.whatif.memory import Memory
 from skyline.whatif.subject import Grain
 
@@ -92,6 +94,12 @@ class Baseline:
     def thread_use(self) -> ThreadUse:
         """How much of the computing runs on several threads."""
         return thread_use(self.profile.trace)
+
+    @cached_property
+    def levels(self) -> RecordedLevels | None:
+        """The levels of memory in the recorded iteration, and what the blocks of the model keep; None without them."""
+        trace = self.profile.trace
+        return recorded_levels(self.profile.memory, trace, open_blocks(self, trace.modules))
 
     def graph_of(self, grain: Grain) -> Graph:
         """The graph of the unchanged script, of this grain or a finer one."""

@@ -40,6 +40,16 @@ def repeated_blocks(subject: Subject, modules: Sequence[str]) -> tuple[Blocks, .
     return _of_paths(modules)
 
 
+def open_blocks(subject: Subject, modules: Sequence[str]) -> tuple[str, ...]:
+    """The repeated blocks that are not checkpointed yet, group by group in the order of the model."""
+    return tuple(
+        path
+        for blocks in repeated_blocks(subject, modules)
+        for path in blocks.paths
+        if path not in blocks.checkpointed
+    )
+
+
 def _of_facts(facts: Sequence[ModuleFact], recorded: set[str], rounds: int) -> tuple[Blocks, ...]:
     holding = _holding([fact.path for fact in facts])
     groups: dict[tuple[str, str], list[ModuleFact]] = {}
@@ -81,14 +91,14 @@ def _of_paths(modules: Sequence[str]) -> tuple[Blocks, ...]:
 def _holding(paths: Iterable[str]) -> set[str]:
     """The paths below which others lie."""
     return {
-        ".".join(parts[:depth]) for parts in (path.split(".") for path in paths) for depth in range(1, len(parts))
+        ".".join(parts[:depth])
+        for parts in (path.split(".") for path in paths)
+        for depth in range(1, len(parts))
     }
 
 
 def _outermost(found: Sequence[Blocks]) -> tuple[Blocks, ...]:
     everything = [path for blocks in found for path in blocks.paths]
     return tuple(
-        blocks
-        for blocks in found
-        if not any(blocks.paths[0].startswith(f"{other}.") for other in everything)
+        blocks for blocks in found if not any(blocks.paths[0].startswith(f"{other}.") for other in everything)
     )

@@ -75,14 +75,12 @@ def compose(subject: Subject, choices: Sequence[Choice]) -> Composition:
     made: list[tuple[WhatIf, str]] = []
     detected = [(whatif, given, whatif.detect(subject)) for whatif, given in asked]
     possible = [one.name for one, _, found in detected if found.applicable]
-    choices = {
-        one.name: given or found.default for one, given, found in detected if found.beside(possible)
-    }
-    scenario = replace(scenario, choices=choices)
+    together = {one.name: given or found.default for one, given, found in detected if found.beside(possible)}
+    scenario = replace(scenario, choices=together)
     for whatif, given, found in detected:
         value = given or found.default
         settled.append((whatif, value))
-        reason = found.reason if whatif.name not in choices else _excluded(whatif, [one for one, _ in made])
+        reason = found.reason if whatif.name not in together else _excluded(whatif, [one for one, _ in made])
         if reason:
             reasons.append(reason if len(asked) == 1 else f"{whatif.name}: {reason}")
             continue

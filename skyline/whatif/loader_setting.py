@@ -47,7 +47,12 @@ def present_setting(baseline: Baseline) -> LoaderSetting:
 def iterations_per_epoch(baseline: Baseline, batch_size: int | None) -> float | None:
     """How many iterations one pass over the data takes, at another batch size, too; None where it is not known."""
     loader = training_loader(baseline)
-    if loader is None or not loader.dataset_size or not loader.batch_size or loader.fetches_per_iteration <= 0:
+    if (
+        loader is None
+        or not loader.dataset_size
+        or not loader.batch_size
+        or loader.fetches_per_iteration <= 0
+    ):
         return None
     factor = batch_size / baseline.profile.batch_size if batch_size and baseline.profile.batch_size else 1.0
     return max(1.0, loader.dataset_size / (loader.batch_size * factor * loader.fetches_per_iteration))

@@ -15,6 +15,7 @@ from skyline.graph.scaling import scale
 from skyline.graph.selection import Criteria, select
 from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import Interval
+from skyline.trace.facts import ModuleFact
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.number_formats import FLOAT32, NARROW, formats
@@ -69,9 +70,7 @@ class ChannelsLast:
         if sizes and not any(len(one) == 4 for one in sizes):
             return Applicability.no("its convolutions are not over images (tensors of four dimensions)")
         modules = () if subject.profile is None else subject.profile.modules
-        layouts = [
-            one.channels_last for one in modules if one.channels_last is not None and _is_large(one.options)
-        ]
+        layouts = [one.channels_last for one in modules if one.channels_last is not None and _is_large(one)]
         if layouts and all(layouts):
             return Applicability.no("its convolutions lie in channels-last layout already")
         if isinstance(subject, Recording) and not subject.on_gpu:
@@ -98,16 +97,21 @@ def _on_gpu(
     conversions = select(graph, kind=TaskKind.KERNEL, name=_CONVERSIONS)
     bare = scale(graph, np.concatenate((launches_of(graph, conversions), conversions)), 0.0, gaps=True)
     convolutions = _convolutions(subject, graph)
-    on_units = np.array([narrow or one != FLOAT32 for one in formats(subject, graph, convolutions)], np.bool_)
+    on_units = [narrow or one != FLOAT32 for one in formats(subject, graph, convolutions)]
+    cases = (
+        (_ON_UNITS.value, _WITHOUT_UNITS.value),
+        (_ON_UNITS.low, _WITHOUT_UNITS.low),
+        (_ON_UNITS.high, _WITHOUT_UNITS.high),
+    )
     likely, least, most = (
-        scale(bare, convolutions, np.where(on_units, getattr(_ON_UNITS, end), getattr(_WITHOUT_UNITS, end)))
-        for end in ("value", "low", "high")
+        scale(bare, convolutions, np.array([fast if one else slow for one in on_units], np.float64))
+        for fast, slow in cases
     )
     assumed = ["convolutions gain up to 30 % or lose a little: a range, there is no model of it"]
     if len(conversions):
         count = len(conversions) / max(1, subject.steps)
         assumed.append(f"the {count:.0f} conversions between layouts in a step are no longer needed")
-    if not on_units.all():
+    if not all(on_units):
         assumed.append(_PLAIN)
     return (likely, least, most), tuple(assumed)
 
@@ -152,9 +156,9 @@ def _code(phase: Phase) -> int:
     return list(Phase).index(phase)
 
 
-def _is_large(options: object) -> bool:
-    """Whether the layout of a module's weight can be told: filters of one pixel or one channel lie both ways."""
-    kernel = options.get("kernel_size") if isinstance(options, dict) else None
+def _is_large(module: ModuleFact) -> bool:
+    """Whether the layout of a module's weight can be told: filters of one pixel lie both ways at once."""
+    kernel = module.options.get("kernel_size")
     return not isinstance(kernel, tuple) or prod(kernel) > 1
 
 

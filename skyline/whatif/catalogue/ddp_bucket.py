@@ -8,11 +8,16 @@ from skyline.errors import UsageError
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.all_reduce import DEFAULT_CAP_MB, MIB
-from skyline.whatif.cost.gradient_exchange import cores_are_shared, joined_by, why_unknown, with_exchange
+from skyline.whatif.cost.gradient_exchange import (
+    cores_are_shared,
+    exposed_us,
+    joined_by,
+    why_unknown,
+    with_exchange,
+)
 from skyline.whatif.subject import NEEDS_PROFILE
 
 _CAPS_MB = (1, 5, 10, 25, 50, 100, 200)
-_LATENCIES = (0.5, 2.0)
 _NEVER_SURER = 0.02
 
 
@@ -49,9 +54,8 @@ class DdpBucket:
         values = [cap for cap in _CAPS_MB if cap <= enough and cap != now]
         if not values:
             return Applicability.no("all gradients fit into one small bucket")
-        shared = cores_are_shared(subject)
-        start = subject.graph_of(self.grain)
-        best = min(values, key=lambda cap: subject.step_ms(with_exchange(subject, start, cap, shared=shared)))
+        costs = exposed_us(subject, values)
+        best = values[costs.index(min(costs))]
         return Applicability(True, values=tuple(map(str, values)), default=str(best))
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
@@ -63,8 +67,7 @@ class DdpBucket:
         now = subject.step_ms(likely)
         others = [
             subject.step_ms(with_exchange(subject, scenario.graph, cap, shared=other, slower=slower))
-            for other in (False, True)
-            for slower in _LATENCIES
+            for other, slower in ((False, 0.5), (True, 2.0))
         ]
         unsure = _NEVER_SURER * now
         return scenario.changed(

@@ -91,7 +91,7 @@ def _every(value: str) -> int:
     """Every how many iterations numbers are still read; 0 for never."""
     if value in ("", ALL):
         return 0
-    return whole_number("remove_sync", value, "every how many iterations to log")
+    return whole_number("remove_sync", value)
 
 
 def _with_delay(graph: Graph, subject: Subject, delay_ms: float) -> Graph:

@@ -67,8 +67,9 @@ def buckets_of(sizes: Sequence[float], cap_mb: float) -> list[tuple[int, int]]:
 def waiting_us(link: Link, ready_us: Sequence[float], sizes: Sequence[float], *, shared: bool) -> float:
     """How long the script waits behind its last gradient for buckets that became ready at these times.
 
-    With cores to spare, buckets are exchanged one after another while gradients are still being made. Where computing
-    and exchanging share a core, each gets half of it until the last gradient is there, and the rest of the exchange comes after.
+    With cores to spare, buckets are exchanged one after another while gradients are still being made. Where
+    computing and exchanging share a core, each gets half of it until the last gradient is there; the rest of the
+    exchange comes after.
     """
     took = [link.all_reduce_us(size) for size in sizes]
     if shared:

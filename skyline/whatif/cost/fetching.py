@@ -18,9 +18,6 @@ from skyline.graph.task import TaskKind
 from skyline.simulate.engine import simulate
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
-_PREFETCH = 2
-"""Batches that each worker prepares ahead: ``DataLoader``'s default ``prefetch_factor``."""
-
 
 @dataclass(frozen=True, slots=True)
 class FetchingCosts:
@@ -42,6 +39,14 @@ class FetchingCosts:
     slowdown_beside_one: float = 0.03
     """How much longer CPU work takes beside one busy core: shared caches, memory and clocks."""
 
+    def taken_us(self, size_bytes: float) -> float:
+        """What the script spends on a batch that is ready and that it reads on the CPU."""
+        return self.taking_us + size_bytes / 1e6 * (self.reading_us_per_mb + self.returning_us_per_mb)
+
+    def sent_us(self, size_bytes: float) -> float:
+        """What the worker spends on passing a batch on, beside making it."""
+        return size_bytes / 1e6 * self.writing_us_per_mb
+
 
 @dataclass(frozen=True, slots=True)
 class Fetching:
@@ -56,9 +61,14 @@ class Fetching:
 
 
 def with_workers(
-    trace: ProfilerTrace, recorded: KinetoGraph, workers: int, costs: FetchingCosts | None = None
+    trace: ProfilerTrace,
+    recorded: KinetoGraph,
+    workers: int,
+    costs: FetchingCosts | None = None,
+    *,
+    prefetch: int = 2,
 ) -> Fetching:
-    """Batches that the script's thread made are made by workers, two ahead each, as ``DataLoader`` does it.
+    """Batches that the script's thread made are made by workers, ``prefetch`` ahead each, as ``DataLoader`` does it.
 
     The script's thread takes a batch instead of making it: from when the worker has it, and for what taking,
     first reading and returning its memory costs. Workers take as long for a batch as the script did, and pass it
@@ -86,7 +96,7 @@ def with_workers(
     taking = known.taking_us + megabytes * known.returning_us_per_mb
     made = [one + megabytes * known.writing_us_per_mb for one in loading]
     read = _read_first(trace, recorded, known.reading_us_per_mb)
-    moved = _moved(recorded, read, fetches, made, workers, taking)
+    moved = _moved(recorded, read, fetches, made, workers, prefetch, taking)
     # Busy workers slow the script, and a slower script leaves its workers idle for longer: this settles at once.
     cpu = select(moved, kind=(TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC), on_gpu=False)
     first, last = _ends(moved, recorded)
@@ -137,6 +147,7 @@ def _moved(
     fetches: list[Indices],
     made: list[float],
     workers: int,
+    prefetch: int,
     taking_us: float,
 ) -> Graph:
     """With the making of each batch on a worker's lane, and its taking in its place."""
@@ -148,7 +159,7 @@ def _moved(
     durations[ends] = taking_us
     insertions: list[Insertion] = []
     dependencies: list[Dependency] = []
-    ahead = _PREFETCH * workers
+    ahead = prefetch * workers
     for number, fetch in enumerate(fetches):
         begun_by = fetches[number - ahead] if number >= ahead else None
         task = replace(graph.tasks[int(fetch[0])], lane=f"loader worker {number % workers}")

@@ -1,8 +1,8 @@
-"""Puts the exchange of gradients into a graph: which no profile records, but for the time that the script waits for it."""
+"""Puts the exchange of gradients into a graph; no profile records it, but for the time that the script waits for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -63,6 +63,8 @@ def joined_by(baseline: Baseline) -> ParallelFact | None:
 def why_unknown(baseline: Baseline) -> str:
     """Why nothing can be said about the exchange of gradients; empty where it can."""
     fact = baseline.profile.parallel
+    if baseline.on_gpu and fact is not None and baseline.profile.prediction is None:
+        return "how gradients are exchanged between GPUs is not known from a profile"
     if fact is None:
         return "no DistributedDataParallel joins the gradients; with several ranks profile it so: --ranks 2"
     if fact.name != "DistributedDataParallel":
@@ -128,8 +130,26 @@ def _last_of(tasks: list[int], size_of: dict[int, int], wanted_bytes: int) -> li
     return kept[::-1] if abs(held - wanted_bytes) <= _NEAR * wanted_bytes else []
 
 
+def exposed_us(baseline: Baseline, caps_mb: Sequence[float]) -> list[float]:
+    """What the exchange costs the script in an iteration with buckets up to each of these sizes, in µs."""
+    fact = joined_by(baseline)
+    arrived = next(arrivals(baseline, baseline.operators), None)
+    if fact is None or arrived is None:
+        return [0.0] * len(caps_mb)
+    shared = cores_are_shared(baseline)
+    link = link_of(arrived, fact, shared=shared)
+    found: list[float] = []
+    for cap in caps_mb:
+        ready, sizes = _buckets(arrived, cap)
+        if shared:
+            found.append(sum(link.all_reduce_us(size) for size in sizes))
+        else:
+            found.append(waiting_us(link, ready, sizes, shared=False))
+    return found
+
+
 def link_of(arrived: Arrivals, fact: ParallelFact, *, shared: bool, slower: float = 1.0) -> Link:
-    """The link that makes the script wait as it did, with the buckets that it has; ``slower`` times the usual latency."""
+    """The link that makes the script wait as it did with its buckets; ``slower`` is over the usual latency."""
     ready, sizes = _buckets(arrived, fact.bucket_cap_mb or DEFAULT_CAP_MB)
     return fitted(
         fact.world_size,

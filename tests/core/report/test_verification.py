@@ -26,7 +26,7 @@ from skyline.whatif.question import Choice, Question
 
 def shown(render: Callable[..., None], *arguments: object, **options: object) -> str:
     out = StringIO()
-    render(*arguments, Console(file=out, width=100, highlight=False), **options)
+    render(*arguments, Console(file=out, width=140, highlight=False), **options)
     return out.getvalue()
 
 
@@ -69,7 +69,7 @@ def test_predicted_stands_beside_measured(report: VerifyReport) -> None:
     assert "163.4 ms ±4.0" in iteration
     assert "170.0 ms ±2.0" in iteration
     assert "0.932 (0.921 to 0.943)" in text
-    assert "2.0 GB (+100.0 MB)" in text
+    assert "2.0 GB (+100 MB)" in text
     assert "1.004 (0.990 to 1.020) in 8 rounds" in text
     assert "182.4 ms in its profile, 190.0 ms this time" in text
     assert "3f2a90c1 (/data/ledger.sqlite3)" in text

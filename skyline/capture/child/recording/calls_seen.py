@@ -70,7 +70,7 @@ class CallsSeen:
         None as long as there is but plumbing, False inside of a library, else the call.
         """
         if not is_python:
-            found = _IN_C.match(node.name)
+            found = _IN_C.match(text_of(node, "name"))
             if found is None:
                 return None
             function, owner = found.groups()

@@ -1,0 +1,72 @@
+"""What if gradients stayed in the buckets that they travel in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
+from skyline.trace.phase import Phase
+from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.gradient_exchange import COPY_BACK, joined_by, why_unknown
+from skyline.whatif.subject import NEEDS_PROFILE
+
+_UNSURE = 0.5
+"""Share of the saved time that may be found elsewhere: what the copy brought into the cache, the step must fetch."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradientAsBucketView:
+    """Takes the copies out of buckets away."""
+
+    name: str = "gradient_as_bucket_view"
+    semantics: Semantics = Semantics.EXACT
+    stage: Stage = Stage.COMMUNICATION
+    grain: Grain = Grain.OPERATORS
+    excludes: tuple[str, ...] = ()
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return "leave gradients in their buckets (gradient_as_bucket_view=True)"
+
+    def basis(self, subject: Subject) -> Basis:
+        """Not held against measurements in the benchmarks yet."""
+        return Basis.MODEL_ONLY
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where gradients were copied out of buckets."""
+        if not isinstance(subject, Baseline):
+            return Applicability.no(NEEDS_PROFILE)
+        reason = why_unknown(subject)
+        fact = joined_by(subject)
+        if reason or fact is None:
+            return Applicability.no(reason)
+        if fact.gradient_as_bucket_view:
+            return Applicability.no("gradients are views of their buckets already")
+        if not len(select(subject.operators, name=COPY_BACK)):
+            return Applicability.no("no copy of a gradient out of its bucket was recorded")
+        return Applicability(True)
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """The copies take no time; what was waited for meanwhile is still waited for."""
+        assert isinstance(subject, Baseline)
+        fact = joined_by(subject)
+        assert fact is not None
+        graph = scenario.graph
+        chosen = select(graph, phase=Phase.BACKWARD, name=COPY_BACK)
+        saved_ms = float(np.asarray(graph.durations[chosen]).sum()) / subject.steps / 1e3
+        return scenario.changed(
+            scale(graph, chosen, 0.0),
+            below_ms=0.1 * saved_ms,
+            above_ms=_UNSURE * saved_ms,
+            assumptions=(
+                f"{fact.gradient_bytes / 1e6:.1f} MB less memory beside the peak shown, which does not count buckets",
+                "nothing in the script puts other tensors in the place of gradients",
+            ),
+        )
+
+
+WHATIF = GradientAsBucketView()

@@ -1,0 +1,140 @@
+"""Which operators run again where blocks are checkpointed, and what Python takes to arrange it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyline.graph.column import Indices, Times
+from skyline.graph.graph import Graph
+from skyline.graph.recomputation import Recomputed
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND, ON_GPU, PHASE
+from skyline.trace.phase import Phase
+
+_CALLS_PER_BLOCK = 55.0
+_CALLS_PER_TENSOR = 12.0
+"""Python's time for ``checkpoint()``, and for each tensor that is not kept, over that of a bare call of an operator.
+
+From blocks that compute next to nothing: 1 operator cost 81 calls, 4 operators 171 (PyTorch 2.13, without reentrance).
+"""
+_TENSORS_PER_OPERATOR = 2
+_QUICK = 10
+"""Percentile of the operators' times that is the cost of a bare call."""
+_KEEP_NOTHING = frozenset(
+    {
+        *(
+            "add",
+            "add_",
+            "sub",
+            "sub_",
+            "neg",
+            "view",
+            "_unsafe_view",
+            "reshape",
+            "transpose",
+            "permute",
+            "t",
+        ),
+        *("contiguous", "clone", "cat", "stack", "split", "chunk", "slice", "select", "narrow", "squeeze"),
+        *(
+            "unsqueeze",
+            "expand",
+            "expand_as",
+            "flatten",
+            "unflatten",
+            "movedim",
+            "to",
+            "_to_copy",
+            "detach",
+            "mean",
+        ),
+        *("sum", "unbind", "roll", "size", "pad"),
+    }
+)
+"""Operators whose backward pass needs no tensor."""
+_KEEP_INPUTS = frozenset(
+    {
+        *(
+            "linear",
+            "addmm",
+            "mm",
+            "bmm",
+            "baddbmm",
+            "matmul",
+            "einsum",
+            "convolution",
+            "conv1d",
+            "conv2d",
+            "conv3d",
+        ),
+        *("gelu", "silu", "embedding", "leaky_relu", "hardtanh", "softplus"),
+    }
+)
+"""Operators whose backward pass needs what went into them, which is known before they run."""
+
+
+def parts_of(graph: Graph, lane: str, paths: tuple[str, ...]) -> tuple[Recomputed, ...]:
+    """The forward work of the blocks at ``paths``, pass by pass, as it would run again before their backward work.
+
+    ``lane`` is the script's own thread. Computing again ends as soon as the last tensor that the backward pass needs
+    is there (torch.utils.checkpoint without reentrance), so that what comes last in a block is often not repeated.
+    """
+    tasks = graph.tasks
+    below = [(path, f"{path}.") for path in paths]
+    of_module = np.array(
+        [
+            next((n for n, (path, prefix) in enumerate(below) if m == path or m.startswith(prefix)), -1)
+            for m in graph.structure.modules
+        ]
+        + [-1]
+    )
+    block = of_module[tasks.module]
+    on_host = ~ON_GPU[tasks.kind] & (tasks.kind != KIND[TaskKind.DATA])
+    forward = np.flatnonzero(
+        on_host & (block >= 0) & (tasks.phase == PHASE[Phase.FORWARD]) & (tasks.lane == tasks.lane_code(lane))
+    )
+    backward = np.flatnonzero(on_host & (block >= 0) & (tasks.phase == PHASE[Phase.BACKWARD]))
+    call_us = _call_us(graph, forward)
+    found: list[Recomputed] = []
+    for iteration in graph.iterations:
+        for number in range(len(paths)):
+            first = forward[(block[forward] == number) & (tasks.iteration[forward] == iteration)]
+            second = backward[(block[backward] == number) & (tasks.iteration[backward] == iteration)]
+            # With micro-batches forward and backward passes alternate; passes without a backward one are no training.
+            turn = np.searchsorted(second, first)
+            for each in np.unique(turn[turn < len(second)]):
+                rows = _needed(graph, first[turn == each])
+                if len(rows):
+                    found.append(Recomputed(rows, int(second[each]), call_us * _calls(graph, rows)))
+    return tuple(found)
+
+
+def _needed(graph: Graph, rows: Indices) -> Indices:
+    """Without the operators at the end that give nothing the backward pass needs."""
+    end = len(rows)
+    while end:
+        name = _operator(graph, int(rows[end - 1]))
+        if name in _KEEP_INPUTS:
+            return rows[: end - 1]
+        if name and name not in _KEEP_NOTHING:
+            break
+        end -= 1
+    return rows[:end]
+
+
+def _operator(graph: Graph, row: int) -> str:
+    """The bare name of a task that is an operator, empty for Python's time and calls of the device's runtime."""
+    name = graph.tasks.names[graph.tasks.name[row]]
+    return name.removeprefix("aten::") if name.startswith("aten::") else ""
+
+
+def _calls(graph: Graph, rows: Indices) -> float:
+    names = [_operator(graph, int(row)) for row in rows]
+    keeping = sum(1 for name in names if name and name not in _KEEP_NOTHING)
+    return _CALLS_PER_BLOCK + _CALLS_PER_TENSOR * _TENSORS_PER_OPERATOR * keeping
+
+
+def _call_us(graph: Graph, rows: Indices) -> float:
+    times: Times = graph.durations[rows]
+    times = times[times > 0]
+    return float(np.percentile(times, _QUICK)) if len(times) else 0.0

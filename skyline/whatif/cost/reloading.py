@@ -1,0 +1,191 @@
+"""An iteration with its batches made by another number of processes, and the cores shared among all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.graph.graph import Graph
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
+from skyline.simulate.engine import simulate
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.contention import Computing, contended_us, uncontended
+from skyline.whatif.cost.fetching import FetchingCosts
+from skyline.whatif.cost.worker_queue import fetching, loader_and_compute_us, roughly, with_queue
+from skyline.whatif.loader_setting import LoaderSetting, present_setting, threads_in
+from skyline.whatif.scenario import Scenario
+
+COSTS = FetchingCosts()
+_NEVER_LESS_SURE = 0.05
+_WELL_SPLIT = 0.6
+_LONE_THREAD = 1.5
+"""A worker computes with one thread what the script may have split over several."""
+_ALWAYS_WAITED = 0.05
+"""The share of the iteration from which on waiting means that the workers do not keep up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """The changed graph, with what an iteration takes in it at best, likely and at worst, in ms."""
+
+    graph: Graph
+    load_us: float
+    best_ms: float
+    likely_ms: float
+    worst_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What an iteration's batches take one worker alone on a core, and what is computed on them."""
+
+    load_us: float
+    computing: Computing
+
+
+def told_load_us(baseline: Baseline) -> float | None:
+    """What an iteration's batches take one worker, for a script that has workers; None where nothing tells it.
+
+    Where the script waits for its batches all the time the workers are always busy, and so many batches as they
+    deliver take all of their time. Where it does not wait they may be idle for any part of theirs.
+    """
+    setting = present_setting(baseline)
+    waited_us, compute_us = loader_and_compute_us(baseline.outline, baseline.lane)
+    taking_us = COSTS.taken_us(float(baseline.batch_bytes))
+    if setting.workers == 0 or waited_us - taking_us <= _ALWAYS_WAITED * (waited_us + compute_us):
+        return None
+    # The load with which these workers take as long as was measured: it grows with it, so halving finds it.
+    low, high = 0.0, setting.workers * (waited_us + compute_us)
+    for _ in range(40):
+        middle = (low + high) / 2
+        computing = _computing(baseline, Scenario.of(baseline), compute_us, middle, setting.workers)
+        took = contended_us(middle, computing, workers=setting.workers, cores=cores_of(baseline))
+        low, high = (middle, high) if took < waited_us + compute_us else (low, middle)
+    return (low + high) / 2
+
+
+def reloaded(scenario: Scenario, baseline: Baseline, setting: LoaderSetting) -> Reloaded:
+    """Simulate until the queues are in their steady state, then stretch all work to what the cores can do."""
+    graph = roughly(scenario.graph)
+    work = _work(scenario, baseline, graph)
+    size_bytes = _batch_bytes(scenario, baseline)
+    if setting.workers == 0:
+        return _in_the_script(baseline, graph, work)
+    receive_us, send_us = COSTS.taken_us(size_bytes), COSTS.sent_us(size_bytes)
+    fetches = len(select(graph, kind=TaskKind.DATA, lane=baseline.lane)) / max(1, len(graph.iterations))
+    moved = with_queue(
+        _computed(graph, baseline, work.computing.total_us),
+        baseline.lane,
+        workers=setting.workers,
+        prefetch=setting.prefetch,
+        making_us=work.load_us / max(1.0, fetches) + send_us,
+        receive_us=receive_us,
+        varied=_varied(baseline),
+    )
+    free_ms = simulate(moved).iteration_ms(baseline.lane, skip=len(moved.iterations) // 2)
+    computing = Computing(
+        work.computing.total_us + receive_us * fetches, work.computing.use, work.computing.threads
+    )
+    sending_us = send_us * fetches
+    best_ms = max(free_ms, _core_bound_ms(baseline, work))
+    likely_ms = max(best_ms, _shared_ms(baseline, work.load_us + sending_us, computing, setting.workers))
+    slow_us = _LONE_THREAD * work.load_us + sending_us
+    worst_ms = max(best_ms, _shared_ms(baseline, slow_us, computing, setting.workers))
+    likely_ms *= _beside_busy(work.load_us + sending_us, likely_ms, setting.workers)
+    worst_ms *= _beside_busy(slow_us, worst_ms, setting.workers) ** 2
+    return Reloaded(
+        scale(moved, select(moved), likely_ms / free_ms if free_ms else 1.0, gaps=True),
+        work.load_us,
+        min(best_ms, (1 - _NEVER_LESS_SURE) * likely_ms),
+        likely_ms,
+        max(worst_ms, (1 + _NEVER_LESS_SURE) * likely_ms),
+    )
+
+
+def cores_of(baseline: Baseline) -> int:
+    """How many cores the script may use."""
+    return max(1, baseline.profile.environment.cpu_count)
+
+
+def _work(scenario: Scenario, baseline: Baseline, graph: Graph) -> _Work:
+    """Apart from one another, whoever makes the batches now."""
+    in_loader_us, compute_us = loader_and_compute_us(graph, baseline.lane)
+    now = present_setting(baseline).workers
+    if now == 0:
+        return _Work(in_loader_us, _computing(baseline, scenario, compute_us, 0.0, 0))
+    load_us = (told_load_us(baseline) or 0.0) * _size_factor(scenario, baseline)
+    return _Work(load_us, _computing(baseline, scenario, compute_us, load_us, now))
+
+
+def _computing(
+    baseline: Baseline, scenario: Scenario, compute_us: float, load_us: float, workers: int
+) -> Computing:
+    threads = threads_in(scenario, baseline)
+    if workers == 0:
+        return Computing(compute_us, baseline.thread_use, threads)
+    asked = uncontended(
+        compute_us,
+        baseline.thread_use,
+        threads_in(Scenario.of(baseline), baseline),
+        load_us=load_us,
+        workers=workers,
+        cores=cores_of(baseline),
+    )
+    return Computing(asked.total_us, asked.use, threads)
+
+
+def _computed(graph: Graph, baseline: Baseline, compute_us: float) -> Graph:
+    """With the script's own work beside the loader taking so long in all."""
+    _, now_us = loader_and_compute_us(graph, baseline.lane)
+    own = select(graph, lane=baseline.lane)
+    return scale(graph, own, compute_us / now_us, gaps=True) if now_us > 0 else graph
+
+
+def _in_the_script(baseline: Baseline, graph: Graph, work: _Work) -> Reloaded:
+    fetches = len(select(graph, kind=TaskKind.DATA, lane=baseline.lane)) / max(1, len(graph.iterations))
+    alone = _computed(graph, baseline, work.computing.total_us)
+    changed = fetching(alone, baseline.lane, work.load_us / max(1.0, fetches))
+    likely_ms = baseline.step_ms(changed)
+    # Split over several threads the script may make a batch faster than a worker does.
+    best_ms = likely_ms - (1 - 1 / _LONE_THREAD) * work.load_us / 1e3
+    return Reloaded(
+        changed,
+        work.load_us,
+        min(best_ms, (1 - _NEVER_LESS_SURE) * likely_ms),
+        likely_ms,
+        (1 + 2 * _NEVER_LESS_SURE) * likely_ms,
+    )
+
+
+def _varied(baseline: Baseline) -> tuple[float, ...]:
+    """How much single batches differ: measured where the script makes them itself."""
+    made_here = present_setting(baseline).workers == 0 and baseline.profile.mode != "predicted"
+    return baseline.profile.times.data_ms if made_here else ()
+
+
+def _size_factor(scenario: Scenario, baseline: Baseline) -> float:
+    size = baseline.profile.batch_size
+    return scenario.batch_size / size if scenario.batch_size and size else 1.0
+
+
+def _batch_bytes(scenario: Scenario, baseline: Baseline) -> float:
+    return baseline.batch_bytes * _size_factor(scenario, baseline)
+
+
+def _beside_busy(load_us: float, iteration_ms: float, workers: int) -> float:
+    """How much longer work takes beside other busy cores: caches, memory and clocks are shared."""
+    busy = min(float(workers), load_us / (1e3 * iteration_ms)) if iteration_ms > 0 else 0.0
+    return 1 + COSTS.slowdown_beside_one * busy
+
+
+def _core_bound_ms(baseline: Baseline, work: _Work) -> float:
+    """No schedule beats all work divided by all cores, with split operators keeping 0.6 of their cores busy."""
+    cores = cores_of(baseline)
+    extra = min(cores, work.computing.threads) - 1
+    busy_us = work.computing.total_us * (1 + work.computing.use.split * extra * _WELL_SPLIT) + work.load_us
+    return busy_us / cores / 1e3
+
+
+def _shared_ms(baseline: Baseline, load_us: float, computing: Computing, workers: int) -> float:
+    return contended_us(load_us, computing, workers=workers, cores=cores_of(baseline)) / 1e3
