@@ -32,6 +32,7 @@ class Moves:
 
     @classmethod
     def of(cls, source: SourceText, edits: Sequence[TextEdit]) -> Moves:
+        """Those of edits of a text."""
         spans = sorted(
             (
                 source.offset(edit.span.line, edit.span.column),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -19,12 +19,28 @@ from skyline.rewrite.registry import entries
 from skyline.source.batch_size import find
 from skyline.source.edit import TextEdit
 from skyline.source.text import SourceText
-from skyline.trace.facts import BatchFact, Device, Environment, LoaderFact, MemoryFact, OptimizerFact
+from skyline.trace.facts import (
+    BatchFact,
+    CallFact,
+    Device,
+    Environment,
+    LoaderFact,
+    MemoryFact,
+    ModuleFact,
+    OptimizerFact,
+)
 from skyline.trace.profile import CAPTURE_SCHEMA, BareTimes, Profile, SourceFile
 from skyline.trace.record import CodeLine, Trace
 
-VALUES = ("", "2", "64", "bf16")
+VALUES = ("", "2", "64", "fp16", "bf16")
 """Tried in this order until one is a value that a rewrite takes."""
+_CALLS = ("item", "print", "zero_grad", "backward", "to", "cuda", "clip_grad_norm_")
+_TOLD: dict[str, dict[str, int | float | bool | str | None]] = {
+    "zero_grad": {"set_to_none": False},
+    "to": {"non_blocking": False, "copies": True},
+    "cuda": {"non_blocking": False, "copies": True},
+}
+"""Calls that a run would tell of, and what it would tell."""
 FURTHER_VALUES = {"amp": ("bf16", "fp16")}
 _TAKEN_WRONG = ("is not a ", "whole number", "Give ")
 
@@ -40,6 +56,7 @@ class Outcomes:
     corrupted: list[str] = field(default_factory=list)
 
     def add(self, other: Outcomes) -> None:
+        """Count those of other scripts as well."""
         self.variants += other.variants
         for mine, theirs in ((self.by_rewrite, other.by_rewrite), (self.reasons, other.reasons)):
             for name, counts in theirs.items():
@@ -48,13 +65,11 @@ class Outcomes:
         self.corrupted += other.corrupted
 
 
-def profile_of(
-    source: SourceText, loader: int | None, optimizer: tuple[str, int | None], loop: int | None
-) -> Profile:
+def profile_of(source: SourceText, optimizer: str, lines: dict[str, int]) -> Profile:
     """What a run of a script on a GPU would tell, as far as rewrites ask."""
 
-    def place(line: int | None) -> CodeLine | None:
-        return None if line is None else CodeLine(SCRIPT, line)
+    def place(name: str) -> CodeLine | None:
+        return CodeLine(SCRIPT, lines[name]) if name in lines else None
 
     def read(path: object) -> SourceText | None:
         return source if str(path) == SCRIPT else None
@@ -79,9 +94,33 @@ def profile_of(
         batch=BatchFact((16,), 16),
         knobs=find(source, (), read),
         batch_size=16,
-        optimizers=(OptimizerFact(optimizer[0], 1, 2, 100, 0, {}, None, place(optimizer[1])),),
-        loaders=(LoaderFact(16, 0, 1000, 1.0, created_line=place(loader)),),
-        loop_line=place(loop),
+        optimizers=(OptimizerFact(optimizer, 1, 2, 100, 0, {}, place("step"), place("optimizer")),),
+        loaders=(LoaderFact(16, 0, 1000, 1.0, created_line=place("DataLoader")),),
+        loop_line=place("loop"),
+        modules=_modules(place),
+        calls=tuple(
+            CallFact(name, 1.0, place(name), _TOLD.get(name, {})) for name in _CALLS if name in lines
+        ),
+    )
+
+
+def _modules(place: Callable[[str], CodeLine | None]) -> tuple[ModuleFact, ...]:
+    """The model and, where it has them, its embedding and its first convolution."""
+    net = ModuleFact("Net", "Net", False, 0, True, {}, class_line=place("__init__"), call_line=place("model"))
+    words = {"num_embeddings": 50257, "embedding_dim": 64, "sparse": False, "padding_idx": None}
+    pixels = {"in_channels": 3, "out_channels": 8, "kernel_size": (3, 3)}
+    inner = (
+        ("words", "Embedding", 50257 * 64, words),
+        ("out", "Linear", 50257 * 64, {"in_features": 64, "out_features": 50257}),
+        ("body.0", "Conv2d", 224, pixels),
+    )
+    return (
+        net,
+        *(
+            ModuleFact(f"Net.{path}", name, True, count, True, dict(options), created_line=place(name))
+            for path, name, count, options in inner
+            if place(name) is not None
+        ),
     )
 
 
@@ -91,12 +130,7 @@ class Trial:
     def __init__(self, variant: Variant, outcomes: Outcomes) -> None:
         self.variant = variant
         self.outcomes = outcomes
-        profile = profile_of(
-            variant.source,
-            variant.loader_line,
-            (variant.optimizer, variant.optimizer_line),
-            variant.loop_line,
-        )
+        profile = profile_of(variant.source, variant.optimizer, variant.lines)
         self.context = RewriteContext(profile, lambda path: _only(path, variant.source))
 
     def run(self, chooser: Random) -> None:
@@ -126,7 +160,7 @@ class Trial:
                 if (
                     name not in FURTHER_VALUES
                     and value != VALUES[-1]
-                    and any(each in reason for each in _TAKEN_WRONG)
+                    and any(each in reason for each in (*_TAKEN_WRONG, f"{name}="))
                 ):
                     continue
                 counts["refused"] += 1
@@ -183,20 +217,13 @@ class Trial:
     ) -> tuple[TextEdit, ...]:
         source, moves = self.variant.source, Moves.of(self.variant.source, edits)
 
-        def line(number: int | None) -> int | None:
-            if number is None:
-                return None
+        def line(number: int) -> int:
             text = source.line(number)
             place = moves.moved(source.offset(number, len(text) - len(text.lstrip())))
             return number if place is None else after.position(place)[0]
 
-        variant = self.variant
-        profile = profile_of(
-            after,
-            line(variant.loader_line),
-            (variant.optimizer, line(variant.optimizer_line)),
-            line(variant.loop_line),
-        )
+        lines = {name: line(number) for name, number in self.variant.lines.items()}
+        profile = profile_of(after, self.variant.optimizer, lines)
         return carry_out(RewriteContext(profile, lambda path: _only(path, after)), asked).edits
 
     def _carried_out(self, asked: Sequence[tuple[str, str]]) -> RewritePlan:

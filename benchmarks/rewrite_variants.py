@@ -23,6 +23,9 @@ _SHARE = 250
 """Scripts that one task makes, from a seed of its own."""
 _KINDS = ("rewritten", "nothing to do", "refused", "corrupted")
 _REASONS_SHOWN = 6
+_CHECKED = """Checked of each: the text parses; tokens and comments outside the edits are as they were; every statement
+is in the block it was in; line ends and encoding are the file's; all orders give the same text; undoing gives the bytes
+back; a second time changes nothing."""
 
 
 def tried(first_seed: int, count: int) -> Outcomes:
@@ -87,16 +90,16 @@ def _page(outcomes: Outcomes) -> str:
     together = outcomes.together
     lines = [
         f"{outcomes.variants} scripts, each under every rewrite; `amp` twice, for bfloat16 and float16.",
-        f"{sum(together.values())} times two to four of them together: {together['rewritten']} rewritten,"
-        f" {together['refused in part']} refused in part.",
+        (
+            f"{sum(together.values())} times two to four of them together: {together['rewritten']} rewritten,"
+            f" {together['refused in part']} refused in part."
+        ),
         "",
         f"Corrupted: {len(outcomes.corrupted)}.",
         "",
         table(["rewrite", *_KINDS], rows),
         "",
-        "Checked of each: the text parses; tokens and comments outside the edits are as they were; every statement is in"
-        " the block it was in; line ends and encoding are the file's; all orders give the same text; undoing gives the"
-        " bytes back; a second time changes nothing.",
+        _CHECKED,
     ]
     if outcomes.reasons:
         lines += ["", "## Why it was refused", ""]

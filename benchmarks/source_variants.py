@@ -17,8 +17,26 @@ from skyline.source.syntax import parse
 from skyline.source.text import SourceText
 
 SCRIPT = "/project/train.py"
+_INNER = ("to", "cuda", "item", "print", "zero_grad", "backward", "step")
 RAW = "\0"
 """Begins a line that is not indented with its statement: it is inside a text."""
+
+
+ODDITIES = (
+    "assert True, 'a; b  # no comment'",
+    "z: int = 3",
+    "lines = [\n    1,  # one\n\n  2, ]",
+    f'words = """\n{RAW}\tas it is; loss.backward()\n{RAW}    """',
+    "text = 'a' \\\n    'b'",
+    "page = '\u2028 \x0c'",
+    "print(n := 3)",
+    "g = lambda torch, *a, **k: torch(a, k)",
+    "table = {'loss': [1, 2], **{}}; del table",
+    "(\n  z\n) = 4",
+    "scaler = 1",
+    "checkpoint = None",
+)
+"""Statements that have nothing to do with the training, and are awkward to step over."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +45,9 @@ class Variant:
 
     source: SourceText
     structure: str
-    loader_line: int | None
-    optimizer_line: int | None
     optimizer: str
-    loop_line: int | None
+    lines: dict[str, int]
+    """Of the training loop (``loop``) and of calls, by what is called."""
 
 
 @dataclass
@@ -48,16 +65,20 @@ class Style:
 
     draw: Any
     unit: str = "    "
+    oddities: tuple[str, ...] = ()
     comments: tuple[str, ...] = ("# note", "# TODO: später", "#", "# loss.backward()", "#: x = [1,")
     names: dict[str, str] = field(default_factory=dict)
 
     def one(self, *options: Any) -> Any:
+        """Any of these."""
         return self.draw(st.sampled_from(options))
 
     def rarely(self) -> bool:
+        """True once in ten times."""
         return self.draw(st.integers(0, 9)) == 9
 
     def sometimes(self) -> bool:
+        """True once in four times."""
         return self.draw(st.integers(0, 3)) == 3
 
     def call(self, name: str, arguments: list[str]) -> str:
@@ -80,10 +101,12 @@ class Style:
         return f"{name}({blank}" + f",{self.one(' ', '  ', '')}".join(arguments) + f"{blank})"
 
     def assign(self, target: str, value: str) -> str:
+        """An assignment, with or without blanks, or with a line break before the value."""
         sign = self.one(" = ", " = ", "=", " = \\\n    ")
         return f"{target}{sign}{value}"
 
     def mixed(self, keywords: list[str]) -> list[str]:
+        """The same in any order."""
         return list(self.draw(st.permutations(keywords)))
 
 
@@ -98,9 +121,10 @@ def variants(draw: Any) -> Variant:
     if encoding == "latin-1":
         style.comments = tuple(each.replace("ä", "\xe4") for each in style.comments)
     structure = style.one("file", "main", "guard", "class", "epoch function", "step function", "nested")
+    style.oddities = tuple(each for each in ODDITIES if encoding == "utf-8" or each.isascii())
     names = _names(style, encoding, structure)
     lines = _head(style, encoding, names)
-    statements = [*_classes(style, names), *_program(style, structure, names)]
+    statements = _strewn(style, [*_classes(style, names), *_program(style, structure, names)])
     text = newline.join([*lines, *_written(style, statements, "", top=True)])
     text += newline if not style.rarely() else ""
     source = SourceText(SCRIPT, text, encoding, mark)
@@ -289,7 +313,7 @@ def _setup(style: Style, names: dict[str, str]) -> list[Any]:
         ]
     )
     if style.rarely():
-        statements.append("options = dict(drop_last=True)")
+        statements.append(style.one("options = dict(drop_last=True)", "options = make_options()"))
         keywords.append("**options")
     statements.append(
         style.assign(names["loader"], style.call(names["DataLoader"], ["make_data()", *keywords]))
@@ -312,9 +336,10 @@ def _setup(style: Style, names: dict[str, str]) -> list[Any]:
         *style.mixed(["lr=1e-3", *(["weight_decay=0.0"] if style.sometimes() else [])]),
     ]
     if style.rarely():
-        arguments.append("**{'maximize': False}")
+        arguments.append(style.one("**{'maximize': False}", "**extra()"))
     statements.append(style.assign(names["optimizer"], style.call(names["optim"], arguments)))
-    statements.append(style.assign(names["criterion"], f"{nn}.CrossEntropyLoss()"))
+    losses = style.one(*["CrossEntropyLoss"] * 9, "BCELoss")
+    statements.append(style.assign(names["criterion"], f"{nn}.{losses}()"))
     return statements
 
 
@@ -335,13 +360,18 @@ def _step(style: Style, names: dict[str, str]) -> list[Any]:
     )
     first = style.sometimes()
     statements += [clearing] if first else []
-    form = style.one("two", "two", "one", "condition", "text", "with")
+    form = style.one(*["two", "two", "one", "condition", "text", "two"] * 2, "autocast", "wrapped")
     if form == "one":
         statements.append(style.assign(loss, style.call(criterion, [f"{model}({x})", y])))
     elif form == "condition":
         statements.append(Block("if EPOCHS > 2:", [f"{out} = {model}({x})"]))
         statements.append(Block("else:", [f"{out} = {model}({x} * 2)"]))
         statements.append(f"{loss} = {criterion}({out}, {y})")
+    elif form in ("autocast", "wrapped"):
+        kind = f"{names['torch']}.autocast('cuda')" if form == "autocast" else "open('log') as log, lock"
+        statements.append(
+            Block(f"with {kind}:", [f"{out} = {model}({x})", f"{loss} = {criterion}({out}, {y})"])
+        )
     else:
         statements.append(style.assign(out, style.call(model, [x])))
         if form == "text":
@@ -350,10 +380,22 @@ def _step(style: Style, names: dict[str, str]) -> list[Any]:
         statements.append(style.assign(loss, style.call(criterion, [out, y])))
     if style.rarely():
         statements.append(f"{loss} = {loss} / 2")
-    statements.append(f"{loss}.backward()")
+    statements.append(
+        style.one(
+            *[f"{loss}.backward()"] * 12, f"{loss}.mean().backward()", f"{loss}.backward(retain_graph=True)"
+        )
+    )
     if style.sometimes():
         statements.append(f"{names['nn']}.utils.clip_grad_norm_({model}.parameters(), 1.0)")
-    statements.append(f"{optimizer}.step()")
+    stepped = f"{optimizer}.step()"
+    odd = style.draw(st.integers(0, 19))
+    if odd == 19:
+        statements.append(Block("try:", [stepped]))
+        statements.append(Block("except RuntimeError:", ["raise"]))
+    elif odd == 18:
+        statements.append(Block("if EPOCHS:", [stepped]))
+    else:
+        statements.append(f"{optimizer}.step(lambda: {loss})" if odd == 17 else stepped)
     if not first:
         statements.append(clearing)
     if style.sometimes():
@@ -361,6 +403,18 @@ def _step(style: Style, names: dict[str, str]) -> list[Any]:
             style.one(f"print({loss}.item())", f'print(f"{{{loss}.item():.3f}}")', f"history = {loss}.item()")
         )
     return statements
+
+
+def _strewn(style: Style, statements: list[Any]) -> list[Any]:
+    """With odd statements in between, in blocks as well."""
+    found: list[Any] = []
+    for each in statements:
+        block = each if isinstance(each, Block) else None
+        follows = block is not None and block.header.startswith(("else", "except"))
+        if not follows and style.draw(st.integers(0, 29)) == 29:
+            found.append(style.one(*style.oddities))
+        found.append(Block(block.header, _strewn(style, block.body), block.decorator) if block else each)
+    return found
 
 
 def _written(style: Style, statements: list[Any], indent: str, top: bool = False) -> list[str]:
@@ -374,7 +428,7 @@ def _written(style: Style, statements: list[Any], indent: str, top: bool = False
             lines += _block(style, each, indent)
             continue
         if style.rarely() and not joinable:
-            lines += [style.one("", "", "   ", style.one("", indent) + style.one(*style.comments))]
+            lines += [style.one("", "", "   ", "\f", style.one("", indent) + style.one(*style.comments))]
         pieces = each.split("\n")
         if joinable and lines:
             lines[-1] += style.one("; ", ";", " ; ") + pieces[0]
@@ -405,12 +459,14 @@ def _block(style: Style, block: Block, indent: str) -> list[str]:
 
 
 def _located(source: SourceText, structure: str, names: dict[str, str]) -> Variant:
-    tree = parse(source)
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For)]
-
-    def line(callee: str) -> int | None:
-        return next((call.lineno for call in calls if ast.unparse(call.func) == callee), None)
-
-    loop = next((each.lineno for each in loops if names["loader"] in ast.unparse(each.iter)), None)
-    return Variant(source, structure, line(names["DataLoader"]), line(names["optim"]), names["class"], loop)
+    lines: dict[str, int] = {}
+    for node in ast.walk(parse(source)):
+        if isinstance(node, ast.For) and names["loader"] in ast.unparse(node.iter):
+            lines.setdefault("loop", node.lineno)
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            kind = "optimizer" if called == names["optim"] else called.rpartition(".")[2]
+            kind = "model" if called == names["model"] else kind
+            # Of a call that stands in several places the innermost is the iteration's.
+            lines[kind] = node.lineno if kind in _INNER else lines.get(kind, node.lineno)
+    return Variant(source, structure, names["class"], lines)

@@ -202,8 +202,8 @@ def page(found: dict[str, list[Row]]) -> str:
     return (
         f"{table(head, lines)}\n\n{len(found)} scripts: {', '.join(found)}. A what-if is counted once a script, as it "
         f"was found on this machine or else for an {GPU} by shape tracing. `trains the same`: the first {BACKWARDS} "
-        "losses of the rewritten script, run on this machine with the same seeds, are those of the script as it stands within "
-        "0.1 % (exact) or 5 % (numerics), or are finite (convergence)."
+        "losses of the rewritten script, run on this machine with the same seeds, are those of the script as it stands "
+        "within 0.1 % (exact) or 5 % (numerics), or are finite (convergence)."
     )
 
 

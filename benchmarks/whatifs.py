@@ -5,25 +5,31 @@ own rewrite, in memory, and the changed scripts and the script as it stands are 
 null). Beside the prediction stand two that need no tool: "no change", and Amdahl's law with one rule of thumb for each
 what-if (which phases it works on, and how much faster those are said to get).
 
-Scripts are given as ``"PATH [ARGUMENTS]"``, each in quotes; without any, the examples are measured.
+Scripts are given as ``"PATH [ARGUMENTS]"``, each in quotes; without any, the examples are measured. ``--corpus`` adds
+public scripts of ``corpus.toml`` by name.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import shlex
 import statistics
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
+import msgspec
+from corpus_checkout import NotFetched, checkout
+from corpus_environment import NoData, environment, make_data, write_repair
+from corpus_script import read_corpus
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 from whatif_rules import rule_of_thumb
@@ -231,12 +237,10 @@ def measured(
         ]
 
 
-def validate(subject: Subject, rounds: int, only: Iterable[str]) -> list[Row]:
-    """The rows of one script."""
+def validate(subject: Subject, rounds: int, only: Iterable[str], working: Path | None) -> list[Row]:
+    """The rows of one script, run in a folder, by default a new one."""
     with tempfile.TemporaryDirectory() as folder:
-        working = Path(os.environ.get("SKYLINE_VALIDATE_FOLDER", folder))
-        if subject.arguments or not str(subject.script).startswith(str(EXAMPLES)):
-            working = subject.script.parent
+        working = working or Path(folder)
         profile = capture(subject.request(working), progress=lambda _: None)
         analysis = analyse(profile)
         wanted = set(only)
@@ -341,6 +345,47 @@ def _figures(errors: Sequence[float]) -> list[str]:
     ]
 
 
+def own(subject: Subject, options: argparse.Namespace) -> list[Row]:
+    """The rows of a script that runs as it is."""
+    try:
+        rows = validate(subject, options.rounds, options.only, options.folder)
+    except SkylineError as failed:
+        print(f"{subject.name}: {failed.message}", file=sys.stderr)
+        return []
+    for row in rows:
+        told = [
+            *row.said.names,
+            round(row.said.ratio, 3),
+            round(row.measured.value, 3),
+            round(row.null.value, 3),
+        ]
+        print(f"  {told}", file=sys.stderr, flush=True)
+    return rows
+
+
+def public(name: str, options: argparse.Namespace) -> list[Row]:
+    """The rows of a script of the corpus, in a process with its environment."""
+    script = next(one for one in read_corpus() if one.name == name)
+    scratch = options.scratch.resolve()
+    interpreter = options.interpreter or sys.executable
+    write_repair(scratch / "environment", interpreter)
+    try:
+        folder = checkout(script.repository, script.commit, scratch / "checkouts", options.mirror)
+        variables = environment(script, folder, scratch / "environment", os.cpu_count() or 1)
+        make_data(script, folder, interpreter, variables)
+    except (NotFetched, NoData) as reason:
+        print(f"{name}: {reason}", file=sys.stderr)
+        return []
+    with tempfile.TemporaryDirectory() as parent:
+        rows = Path(parent, "rows.json")
+        command = [sys.executable, __file__, shlex.join([str(folder / script.path), *script.arguments])]
+        command += ["--interpreter", interpreter, "--folder", str(script.working_directory(folder))]
+        command += ["--rounds", str(options.rounds), "--rows", str(rows)]
+        command += ["--only", *options.only] if options.only else []
+        subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, check=False)
+        return msgspec.json.decode(rows.read_bytes(), type=list[Row]) if rows.exists() else []
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -351,38 +396,31 @@ def main() -> int:
     parser.add_argument(
         "--only", nargs="*", default=[], metavar="WHATIF", help="only changes that contain one of these"
     )
+    parser.add_argument("--corpus", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
+    parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
+    parser.add_argument("--folder", type=Path, help="where the scripts run (default: a new folder)")
+    parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--name", default="whatifs", help="name of the result files")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     named = options.scripts or [str(path) for path in sorted(EXAMPLES.glob("*.py"))]
-    subjects = [Subject.parse(text, options.interpreter) for text in named]
-
     machine = Machine.here()
     warn_when_busy(machine)
     rows: list[Row] = []
-    for subject in subjects:
-        try:
-            rows += validate(subject, options.rounds, options.only)
-        except SkylineError as failed:
-            print(f"{subject.name}: {failed.message}", file=sys.stderr)
-        for row in rows:
-            if row.script == subject.name:
-                print(
-                    f"  {json.dumps([*row.said.names, row.said.ratio, row.measured.value, row.null.value])}",
-                    file=sys.stderr,
-                )
-        if rows:
+    text = ""
+    jobs = [partial(own, Subject.parse(one, options.interpreter), options) for one in named]
+    jobs += [partial(public, name, options) for name in options.corpus]
+    for job in jobs:
+        rows += job()
+        if options.rows is not None:
+            options.rows.write_bytes(msgspec.json.encode(rows))
+        elif rows:
             figures = [
                 asdict(row) | {"valid": row.valid, "error": row.error, "holds": row.holds} for row in rows
             ]
-            text = write(
-                options.name,
-                "What-ifs against the changed scripts",
-                machine,
-                page(rows),
-                figures,
-                results=options.results,
-            )
+            title = "What-ifs against the changed scripts"
+            text = write(options.name, title, machine, page(rows), figures, results=options.results)
     if rows:
         print(text)
     return 0 if rows else 1

@@ -10,12 +10,14 @@ from skyline.analysis.lines import LineCost, line_costs
 from skyline.analysis.rewrites import Rewrites
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
+from skyline.rewrite.registry import problems as rewrite_problems
 from skyline.simulate.critical_path import CriticalPath, critical_path
 from skyline.simulate.timeline import Timeline
 from skyline.spread import central_range, median
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
 from skyline.whatif.baseline import Baseline, baseline
+from skyline.whatif.registry import problems as whatif_problems
 
 _UNSTEADY = 1.5
 
@@ -65,6 +67,8 @@ def analyse(profile: Profile) -> Analysis:
             *_notes(profile),
             *line_notes(profile, lines, start.iteration_ms.value),
             *start.curve.notes,
+            *whatif_problems(),
+            *rewrite_problems(),
         ),
         rewrites=Rewrites(profile),
     )

@@ -31,7 +31,7 @@ _EXAMPLES = """\
 examples:
   skyline profile train.py --epochs 1        where does the time go?
   skyline whatif train.py batch_size=64      what would a larger batch bring?
-  skyline verify train.py num_workers=2      is that true? measured in turns, nothing is written
+  skyline verify train.py num_workers=2      measure it, without changing a file
   skyline apply train.py num_workers=2       make the change
   skyline tui train.py                       all of it, interactively
 

@@ -33,8 +33,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command."""
     command = parser(
         "verify",
-        "[options] SCRIPT NAME[=VALUE]... [-- ARGS...]\n       skyline verify [options] SCRIPT --against OTHER.py "
-        "[-- ARGS...]",
+        "[options] SCRIPT NAME[=VALUE]... [-- ARGS...]\n"
+        "       skyline verify [options] SCRIPT --against OTHER.py [-- ARGS...]",
         "Predict what changes would bring, write the prediction down, and measure it: the\n"
         "script, the script with the changes in memory, and the script once more take\n"
         "turns on this machine. No file is changed. SCRIPT may be a saved profile; a\n"

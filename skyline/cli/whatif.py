@@ -61,7 +61,10 @@ def run(arguments: Sequence[str]) -> int:
     analysis = analyse(subject.profile)
     from skyline.ledger.ledger import Ledger, LedgerUnusable
     from skyline.report.verification import with_ledger
+    from skyline.whatif.registry import problems
 
+    for problem in problems():
+        say(f"skyline: {problem}", quiet=options.quiet)
     answer = whatif_report(analysis, question)
     if wish is not None:
         answer = replace(answer, best=best_report(analysis, wish))

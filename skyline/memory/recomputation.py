@@ -22,7 +22,7 @@ class KeptByBlock:
 
     ``begin``, ``left`` and ``back`` number allocations: the first in the block's forward pass, the first behind it,
     the first of its backward pass. ``kept_bytes`` is alive from ``left`` to ``back`` and not the block's output;
-    ``passing_bytes`` is by how much the level rises at most during the forward pass.
+    ``passing_bytes`` is by how much the level rises at most until the last tensor that is kept is there.
     """
 
     path: str
@@ -46,12 +46,15 @@ class Level:
 class RecordedLevels:
     """The levels of the recorded iteration, one behind each allocation, and what blocks keep.
 
-    ``activations`` and ``gradients`` are parts of ``live``.
+    ``activations``, ``gradients`` and ``stepping`` are parts of ``live``; the last are what an optimizer's step takes
+    and gives back.
     """
 
+    times_us: _Sizes
     live: _Sizes
     activations: _Sizes
     gradients: _Sizes
+    stepping: _Sizes
     kept: tuple[KeptByBlock, ...]
 
     def peak(self, recomputed: Sequence[str] = (), scale: float = 1.0) -> Level:
@@ -90,17 +93,20 @@ def recorded_levels(end: MemoryFact, trace: Trace, blocks: Sequence[str]) -> Rec
         return None
     change = np.array([one.size_bytes for one in allocations], np.float64)
     live = end.total_bytes - change.sum() + np.cumsum(change)
-    activations, gradients = np.zeros(len(change)), np.zeros(len(change))
+    activations, gradients, stepping = np.zeros((3, len(change)))
     found = live_blocks(allocations)
     paired: set[int] = set()
     for block in found:
         if block.freed is not None:
             paired.add(block.freed)
-        if block.phase not in (Phase.FORWARD, Phase.BACKWARD):
+        if block.phase is Phase.OPTIMIZER and block.freed is not None:
+            owner = stepping
+        elif block.phase in (Phase.FORWARD, Phase.BACKWARD):
+            # What backward work leaves behind are the gradients of parameters.
+            stays = block.freed is None and block.phase is Phase.BACKWARD
+            owner = gradients if stays else activations
+        else:
             continue
-        # What backward work leaves behind are the gradients of parameters.
-        stays = block.freed is None and block.phase is Phase.BACKWARD
-        owner = gradients if stays else activations
         owner[block.taken] += block.size_bytes
         if block.freed is not None:
             owner[block.freed] -= block.size_bytes
@@ -111,7 +117,10 @@ def recorded_levels(end: MemoryFact, trace: Trace, blocks: Sequence[str]) -> Rec
     older = min(end.gradient_bytes, new, -gradients[gradients < 0].sum())
     level_of_gradients = np.maximum(0.0, max(0.0, end.gradient_bytes - new) + older + np.cumsum(gradients))
     kept = _kept_by_blocks(trace, blocks, live)
-    return RecordedLevels(live, np.cumsum(activations), level_of_gradients, kept)
+    times = np.array([one.time_us for one in allocations])
+    return RecordedLevels(
+        times, live, np.cumsum(activations), level_of_gradients, np.cumsum(stepping), kept
+    )
 
 
 def _kept_by_blocks(trace: Trace, paths: Sequence[str], live: _Sizes) -> tuple[KeptByBlock, ...]:
@@ -129,7 +138,9 @@ def _kept_by_blocks(trace: Trace, paths: Sequence[str], live: _Sizes) -> tuple[K
         held = inside[:-1]
         held = held[freed[held] >= back]
         low = live[begin - 1] if begin else live[0]
-        passing = float((live[begin:left] - low).max(initial=0.0))
+        # Computing again ends with the last tensor that is needed.
+        needed = int(taken[held[-1]]) + 1 if len(held) else begin
+        passing = float((live[begin:needed] - low).max(initial=0.0))
         kept.append(KeptByBlock(path, begin, left, back, int(sizes[held].sum()), round(passing)))
     return tuple(kept)
 

@@ -102,7 +102,12 @@ def carry_out(
 def _snippet(error: SkylineError, name: str, value: str) -> str:
     entry = entries().get(name)
     own = error.snippet if isinstance(error, RewriteRefused) else ""
-    return own or (entry.snippet(value) if entry and entry.snippet else "")
+    if own or entry is None or entry.snippet is None:
+        return own
+    try:
+        return entry.snippet(value)
+    except SkylineError:  # there is no code for a value that is none
+        return ""
 
 
 def attempt(context: RewriteContext, name: str, value: str) -> tuple[TextEdit, ...] | None:

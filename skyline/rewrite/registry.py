@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from types import ModuleType
+from typing import Any
 
+from skyline.errors import RewriteRefused, SkylineError
+from skyline.installed import installed, said
 from skyline.rewrite import catalogue
 from skyline.rewrite.context import RewriteContext
 from skyline.source.edit import TextEdit
@@ -45,19 +47,52 @@ class Entry:
 
 
 @cache
+def _found() -> tuple[dict[str, Entry], tuple[str, ...]]:
+    found: dict[str, Entry] = {}
+    for each in pkgutil.iter_modules(catalogue.__path__, f"{catalogue.__name__}."):
+        if entry := Entry.of(import_module(each.name)):
+            found.setdefault(entry.name, entry)
+    others = installed(ENTRY_POINT_GROUP, _lacking)
+    problems = list(others.problems)
+    for addition in others.additions:
+        entry = Entry.of(addition.value)
+        if entry is None or entry.name in found:
+            problems.append(f"{addition.source} is left out: there is a rewrite of that name already")
+        else:
+            found[entry.name] = replace(entry, rewrite=_guarded(entry.rewrite, addition.source))
+    ordered = sorted(found.values(), key=lambda entry: (entry.order, entry.name))
+    return {entry.name: entry for entry in ordered}, tuple(problems)
+
+
 def entries() -> dict[str, Entry]:
     """All known rewrites by the name of the what-if that they carry out, in the order of being carried out."""
-    found: dict[str, Entry] = {}
-    modules = [
-        import_module(each.name)
-        for each in pkgutil.iter_modules(catalogue.__path__, f"{catalogue.__name__}.")
-    ]
-    for module in (*modules, *(entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP))):
-        if entry := Entry.of(module):
-            found.setdefault(entry.name, entry)
-    return {
-        entry.name: entry for entry in sorted(found.values(), key=lambda entry: (entry.order, entry.name))
-    }
+    return _found()[0]
+
+
+def problems() -> tuple[str, ...]:
+    """What other packages install as rewrites and could not be used, with the reasons."""
+    return _found()[1]
+
+
+def _lacking(module: Any) -> str:
+    """What a module lacks to be a rewrite, in words; empty where it is one."""
+    if not isinstance(getattr(module, "NAME", None), str) or not callable(getattr(module, "rewrite", None)):
+        return "a module with NAME and rewrite(context, value) is wanted"
+    return "" if isinstance(getattr(module, "ORDER", 0), int) else "its ORDER is not a number"
+
+
+def _guarded(rewrite: Rewrite, source: str) -> Rewrite:
+    """Whatever a rewrite of another package raises becomes a refusal."""
+
+    def guarded(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
+        try:
+            return tuple(rewrite(context, value))
+        except SkylineError:
+            raise
+        except Exception as error:
+            raise RewriteRefused(f"{source} failed: {said(error)}") from error
+
+    return guarded
 
 
 @cache

@@ -5,27 +5,42 @@ from __future__ import annotations
 import pkgutil
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 
 import skyline.whatif.catalogue
 from skyline.errors import UsageError
+from skyline.installed import installed
 from skyline.whatif.base import WhatIf
+from skyline.whatif.guest import Guest, lacking
 
 ENTRY_POINT_GROUP = "skyline.whatifs"
 
 
 @cache
-def whatifs() -> dict[str, WhatIf]:
-    """All known what-ifs by name, in the order in which they are applied together."""
+def _found() -> tuple[dict[str, WhatIf], tuple[str, ...]]:
     found: dict[str, WhatIf] = {}
     for module in pkgutil.iter_modules(skyline.whatif.catalogue.__path__, "skyline.whatif.catalogue."):
         whatif: WhatIf | None = getattr(import_module(module.name), "WHATIF", None)
         if whatif is not None:
             found[whatif.name] = whatif
-    for entry in entry_points(group=ENTRY_POINT_GROUP):
-        installed: WhatIf = entry.load()
-        found.setdefault(installed.name, installed)
-    return dict(sorted(found.items(), key=lambda item: (item[1].stage, item[0])))
+    others = installed(ENTRY_POINT_GROUP, lacking)
+    problems = list(others.problems)
+    for addition in others.additions:
+        guest = Guest(addition.value, addition.source)
+        if guest.name in found:
+            problems.append(f"{guest.source} is left out: there is a what-if {guest.name!r} already")
+        else:
+            found[guest.name] = guest
+    return dict(sorted(found.items(), key=lambda item: (item[1].stage, item[0]))), tuple(problems)
+
+
+def whatifs() -> dict[str, WhatIf]:
+    """All known what-ifs by name, in the order in which they are applied together."""
+    return _found()[0]
+
+
+def problems() -> tuple[str, ...]:
+    """What other packages install as what-ifs and could not be used, with the reasons."""
+    return _found()[1]
 
 
 def whatif_named(name: str) -> WhatIf:

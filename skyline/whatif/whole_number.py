@@ -5,8 +5,8 @@ from __future__ import annotations
 from skyline.errors import UsageError
 
 
-def whole_number(name: str, value: str) -> int:
-    """A value of at least 1.
+def whole_number(name: str, value: str, least: int = 1) -> int:
+    """A value of at least ``least``.
 
     Raises:
         UsageError: it is not one.
@@ -14,7 +14,7 @@ def whole_number(name: str, value: str) -> int:
     try:
         number = int(value)
     except ValueError:
-        number = 0
-    if number < 1:
-        raise UsageError(f"{name}={value} is not possible", hint=f"Give a whole number from 1: {name}=2.")
+        number = least - 1
+    if number < least:
+        raise UsageError(f"{name}={value} is not possible", hint=f"Give a whole number from {least}: {name}=2.")
     return number

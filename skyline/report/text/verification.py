@@ -118,5 +118,5 @@ def _now(report: VerifyReport) -> str:
         return f"the script as it stands: {now}"
     then = units.format_ms(report.baseline.iteration_ms.value)
     return (
-        f"the script as it stands: {then} in its profile, {now} this time; what was measured is on the former"
+        f"the script as it stands: {then} in its profile, {now} this time; times above are scaled to the former"
     )

@@ -1,4 +1,4 @@
-"""Makes the optimizer update each tensor in one pass: ``fused=True``."""
+"""Makes the optimizer update each tensor in one pass, ``fused=True``, or all tensors at once, ``foreach=True``."""
 
 from __future__ import annotations
 
@@ -18,47 +18,65 @@ from skyline.source.syntax import text_of
 NAME = "fused_optimizer"
 _FUSED = ("Adam", "AdamW", "SGD", "Adagrad")
 """The classes of torch.optim that take ``fused``."""
+_FOREACH = (*_FUSED, "RMSprop", "Adadelta", "NAdam", "RAdam", "Adamax", "Rprop", "ASGD")
+"""Those that take ``foreach``."""
+_VALUES = {"": "fused", "true": "fused", "1": "fused", "yes": "fused", "on": "fused", "fused": "fused"}
+
+
+def snippet(value: str) -> str:
+    """One more argument of the optimizer."""
+    return f"optimizer = torch.optim.AdamW(model.parameters(), {_option(value)}=True)\n"
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """``fused=True`` in every optimizer that has a fused form; refused where one of them cannot be rewritten."""
-    if value.lower() not in ("", "true", "1", "yes", "on"):
-        raise RewriteRefused(f"{value!r} is not a value for fused_optimizer", hint="Give the name alone.")
+    """The option in every optimizer that has such a form; refused where one of them cannot be rewritten."""
+    option = _option(value)
     edits: list[TextEdit] = []
-    for module, call in _constructors(context):
-        edits += _fused(context, module, call)
+    for module, call in _constructors(context, option):
+        edits += _optioned(context, module, call, option)
     return tuple(edits)
 
 
-def _constructors(context: RewriteContext) -> tuple[tuple[Module, ast.Call], ...]:
-    found = optimizer_calls(context, _FUSED, lambda fact: not fact.options.get("fused"))
+def _option(value: str) -> str:
+    option = "foreach" if value.lower() == "foreach" else _VALUES.get(value.lower())
+    if option is None:
+        raise RewriteRefused(
+            f"{value!r} is not a value for fused_optimizer", hint="Give the name alone, or foreach."
+        )
+    return option
+
+
+def _constructors(context: RewriteContext, option: str) -> tuple[tuple[Module, ast.Call], ...]:
+    classes = _FUSED if option == "fused" else _FOREACH
+    found = optimizer_calls(
+        context, classes, lambda fact: not fact.options.get("fused") and not fact.options.get(option)
+    )
     if not found:
         names = ", ".join(sorted({fact.name for fact in context.profile.optimizers}))
-        raise RewriteRefused(f"{names} has no fused form, or uses it already", file=context.profile.script)
+        raise RewriteRefused(f"{names} has no {option} form, or uses it already", file=context.profile.script)
     return found
 
 
-def _fused(context: RewriteContext, module: Module, call: ast.Call) -> tuple[TextEdit, ...]:
+def _optioned(context: RewriteContext, module: Module, call: ast.Call, option: str) -> tuple[TextEdit, ...]:
     where, line = module.path, call.lineno
-    fused = keyword_of(call, "fused")
-    if fused is not None:
-        if not isinstance(fused.value, ast.Constant):
-            message = f"`fused={text_of(fused.value)}` is decided when the script runs"
+    other = "foreach" if option == "fused" else "fused"
+    given, excluding = keyword_of(call, option), keyword_of(call, other)
+    if given is not None:
+        if not isinstance(given.value, ast.Constant):
+            message = f"`{option}={text_of(given.value)}` is decided when the script runs"
             raise RewriteRefused(message, file=where, line=line)
-        foreach = keyword_of(call, "foreach")
-        if foreach is not None and not _is_off(foreach.value):
-            message = f"`foreach={text_of(foreach.value)}` excludes fused=True"
+        if excluding is not None and not _is_off(excluding.value):
+            message = f"`{other}={text_of(excluding.value)}` excludes {option}=True"
             raise RewriteRefused(message, file=where, line=line, hint="Remove it first.")
-        return () if fused.value.value is True else (replace_value(module.source, fused.value, "True"),)
-    given = keyword_of(call, "differentiable")
-    if given is not None and not _is_off(given.value):
-        message = f"`differentiable={text_of(given.value)}` excludes fused=True"
+        return () if given.value.value is True else (replace_value(module.source, given.value, "True"),)
+    differentiable = keyword_of(call, "differentiable")
+    if differentiable is not None and not _is_off(differentiable.value):
+        message = f"`differentiable={text_of(differentiable.value)}` excludes {option}=True"
         raise RewriteRefused(message, file=where, line=line)
     _check_mappings(context, module, call)
-    foreach = keyword_of(call, "foreach")
-    if foreach is not None:
-        return (replace_keyword(module.source, foreach, "fused=True"),)
-    return add_keyword(module.source, call, "fused=True")
+    if excluding is not None:
+        return (replace_keyword(module.source, excluding, f"{option}=True"),)
+    return add_keyword(module.source, call, f"{option}=True")
 
 
 def _check_mappings(context: RewriteContext, module: Module, call: ast.Call) -> None:

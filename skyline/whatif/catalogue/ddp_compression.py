@@ -32,7 +32,7 @@ _CASTS_OVER_COPY = Interval(2.0, 1.0, 3.0)
 _ASSUMED_COPY_US_PER_BYTE = 4e-4
 """Of a gradient of 4 bytes that is read and written at 5 GB/s."""
 _HALF_SUM_US = {"gloo": Interval(0.012, 0.004, 0.016)}
-"""What adding a number in 16 bits takes longer than in 32: gloo converts each by itself (``benchmarks/ddp_pairs.py``)."""
+"""What adding a number in 16 bits takes longer than in 32, in µs: gloo converts each one by itself."""
 _NOTHING = Interval(0.0, 0.0, 0.0)
 _KERNEL_FACTOR = Interval(0.55, 0.5, 0.9)
 """Of an all-reduce between GPUs: half the data, the same messages, and casts that take little."""

@@ -1,9 +1,10 @@
-"""What if the optimizer updated each tensor in one pass over its memory."""
+"""What if the optimizer updated each tensor in one pass over its memory, or all tensors with few calls."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from skyline.errors import UsageError
 from skyline.graph.part import Part
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
@@ -12,18 +13,23 @@ from skyline.trace.facts import OptimizerFact
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.foreach_step import HAS_FOREACH, foreach_ms, step_memory, temporary_bytes
 from skyline.whatif.cost.optimizer_step import Update, fused_ms, update_of
 from skyline.whatif.cost.traced_step import fused, traced_form, why_not_fusible
 from skyline.whatif.recording import Recording
 from skyline.whatif.subject import NEEDS_PROFILE
 
 _FUSED_ON_CPU_SINCE = (2, 4)
+FOREACH = "foreach"
 _ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
 
 
 @dataclass(frozen=True, slots=True)
 class FusedOptimizer:
-    """Replaces the operators of the optimizer step by one pass, costed by the bytes it moves."""
+    """Replaces the operators of the optimizer step by one pass, costed by the bytes it moves.
+
+    With the value ``foreach`` they stay, called for all tensors at once.
+    """
 
     name: str = "fused_optimizer"
     semantics: Semantics = Semantics.EXACT
@@ -33,6 +39,8 @@ class FusedOptimizer:
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
+        if value == FOREACH:
+            return "optimizer step for all tensors at once (foreach=True)"
         return "fused optimizer step (fused=True)"
 
     def basis(self, subject: Subject) -> Basis:
@@ -54,17 +62,26 @@ class FusedOptimizer:
             return Applicability.no(
                 f"PyTorch {baseline.profile.environment.torch} has no fused form on the CPU"
             )
-        candidates = unfused(baseline)
-        if not candidates:
+        values = tuple(
+            value
+            for value, found in (("", unfused(baseline)), (FOREACH, one_by_one(baseline)))
+            if found
+        )
+        if not values:
             return Applicability.no(_why_none(baseline.profile.optimizers))
         if baseline.phases.optimizer <= 0:
             return Applicability.no("the optimizer step takes no measurable time")
-        return Applicability(True)
+        return Applicability(True, values=values if FOREACH in values else (), default=values[0])
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the optimizer's tasks to the fused time; the batch size leaves both as they are."""
+        if value not in ("", "true", "fused", FOREACH):
+            hint = "Give the name alone, or fused_optimizer=foreach."
+            raise UsageError(f"fused_optimizer={value} is not possible", hint=hint)
         if isinstance(subject, Recording):
             form = traced_form(subject)
+            if value == FOREACH:
+                return replace(scenario, reason=NEEDS_PROFILE)
             if form is None:
                 return scenario
             return scenario.between(
@@ -78,6 +95,10 @@ class FusedOptimizer:
         assert isinstance(subject, Baseline)
         baseline = subject
         now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
+        if value == FOREACH:
+            return _all_at_once(scenario, baseline)
+        if not unfused(baseline):
+            return replace(scenario, reason=_why_none(baseline.profile.optimizers))
         predicted = fused_ms(baseline, unfused(baseline))
         factor = predicted.value / now_ms
         chosen = select(scenario.graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
@@ -89,7 +110,28 @@ class FusedOptimizer:
                 "the step's time beyond its calls is memory traffic, which shrinks with the bytes moved",
                 "all parameters are float32",
             ),
+            memory=step_memory(baseline, 0.0),
         )
+
+
+def _all_at_once(scenario: Scenario, baseline: Baseline) -> Scenario:
+    """The step's operators are called once for all tensors; what they move stays."""
+    chosen = one_by_one(baseline)
+    if not chosen:
+        return replace(scenario, reason="the optimizer steps all tensors at once, or in one pass, already")
+    now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
+    predicted = foreach_ms(baseline, chosen)
+    tasks = select(scenario.graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
+    return scenario.changed(
+        scale(scenario.graph, tasks, predicted.value / now_ms, gaps=True),
+        below_ms=predicted.value - predicted.low,
+        above_ms=predicted.high - predicted.value,
+        assumptions=(
+            "the operators move what they did; only their calls become fewer",
+            "intermediate results of all tensors are held together for a moment",
+        ),
+        memory=step_memory(baseline, temporary_bytes(chosen)),
+    )
 
 
 def unfused(baseline: Baseline) -> tuple[tuple[OptimizerFact, Update], ...]:
@@ -100,6 +142,21 @@ def unfused(baseline: Baseline) -> tuple[tuple[OptimizerFact, Update], ...]:
         if update is not None and not optimizer.options.get("fused") and update.saves_traffic:
             found.append((optimizer, update))
     return tuple(found)
+
+
+def one_by_one(baseline: Baseline) -> tuple[OptimizerFact, ...]:
+    """The optimizers that could step all tensors at once and step them one by one.
+
+    PyTorch does so by itself for tensors on a GPU, unless ``foreach=False`` is given.
+    """
+    return tuple(
+        fact
+        for fact in baseline.profile.optimizers
+        if fact.name in HAS_FOREACH
+        and not fact.options.get("fused")
+        and (fact.options.get("foreach") is False or (fact.options.get("foreach") is None and not baseline.on_gpu))
+        and fact.tensor_count > 1
+    )
 
 
 def _why_none(optimizers: tuple[OptimizerFact, ...]) -> str:

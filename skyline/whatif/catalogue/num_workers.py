@@ -5,29 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from skyline.errors import UsageError
-from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
-from skyline.interval import Interval
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.cost.fetching import with_workers
 from skyline.whatif.cost.reloading import cores_of, reloaded, told_load_us
-from skyline.whatif.cost.starting import start_ms
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
-from skyline.whatif.loader_setting import (
-    PREFETCH,
-    LoaderSetting,
-    iterations_per_epoch,
-    present_setting,
-    threads_in,
-)
-from skyline.whatif.recording import Recording, ends_in
+from skyline.whatif.epoch_start import with_start
+from skyline.whatif.loader_setting import LoaderSetting, present_setting, threads_in
+from skyline.whatif.recording import Recording
 from skyline.whatif.subject import NEEDS_PROFILE
-from skyline.whatif.trace_facts import has_loader_workers
+from skyline.whatif.traced_workers import enough_workers, made_by_workers
 from skyline.whatif.whole_number import whole_number
 
-_NEVER_LESS_SURE = 0.05
 _VALUES = (0, 1, 2, 4, 8, 16)
 
 
@@ -58,7 +46,7 @@ class NumWorkers:
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where a loader takes part of the iteration, and what a batch takes to make can be told."""
         if isinstance(subject, Recording):
-            return _detect_in(subject)
+            return enough_workers(subject, _VALUES[1:])
         if not isinstance(subject, Baseline):
             return Applicability.no(NEEDS_PROFILE)
         if not subject.profile.loaders:
@@ -84,7 +72,7 @@ class NumWorkers:
         """Together with all that is asked about the loader and the threads: they share the cores."""
         workers = whole_number(self.name, value, least=0)
         if isinstance(subject, Recording):
-            return _transform_in(scenario, workers, subject)
+            return made_by_workers(scenario, workers, subject)
         assert isinstance(subject, Baseline)
         now = present_setting(subject)
         if workers == now.workers:
@@ -97,7 +85,7 @@ class NumWorkers:
             above_ms=answer.worst_ms - answer.likely_ms,
             assumptions=_assumed(subject, scenario, setting, answer.load_us),
         )
-        return _started(changed, subject, setting, answer.load_us)
+        return with_start(changed, subject, setting, answer.load_us)
 
 
 def _others(scenario: Scenario) -> dict[str, str]:
@@ -123,40 +111,6 @@ def _assumed(
         else f"{threads} computing threads and {setting.workers} workers share {cores} cores and hold each other up"
     )
     return told, sharing
-
-
-def _started(scenario: Scenario, baseline: Baseline, setting: LoaderSetting, load_us: float) -> Scenario:
-    """With what starting the workers costs: in each epoch, once where they persist, or named where it is not known."""
-    before = present_setting(baseline)
-    if setting.workers == 0 or before.workers:
-        return scenario
-    once = start_ms(baseline.profile.environment, setting.workers)
-    first_ms = load_us / 1e3
-    cost = Interval(once.value + first_ms, once.low + first_ms, once.high + first_ms)
-    many = iterations_per_epoch(baseline, scenario.batch_size)
-    seconds = cost.scaled(1e-3)
-    if setting.persistent:
-        return scenario.changed(
-            scenario.graph, one_off_s=seconds, assumptions=("the workers are started once",)
-        )
-    if many is None:
-        said = f"starting the workers takes {cost.value:.0f} ms in each epoch, which is not counted"
-        return scenario.changed(scenario.graph, one_off_s=seconds, assumptions=(said,))
-    each = cost.scaled(1 / many)
-    return scenario.changed(
-        _longer(scenario, baseline, each.value),
-        below_ms=each.value - each.low,
-        above_ms=each.high - each.value,
-        assumptions=(
-            f"starting the workers takes {cost.value:.0f} ms in each epoch of {many:.0f} iterations, and is spread over them",
-        ),
-    )
-
-
-def _longer(scenario: Scenario, baseline: Baseline, more_ms: float):
-    graph = scenario.graph
-    now_ms = baseline.step_ms(graph)
-    return lengthened(graph, (now_ms + more_ms) / now_ms) if now_ms > 0 else graph
 
 
 WHATIF = NumWorkers()

@@ -178,8 +178,10 @@ def with_exchange(
         old_ready, old_sizes = _buckets(arrived, fact.bucket_cap_mb or DEFAULT_CAP_MB)
         gaps[arrived.tail] = 0.0
         if shared:
-            between = np.arange(arrived.tasks[0] + 1, arrived.tasks[-1] + 1)
-            between = between[graph.tasks.lane[between] == graph.tasks.lane_code(baseline.lane)]
+            on_lane = graph.tasks.lane == graph.tasks.lane_code(baseline.lane)
+            on_lane[: int(arrived.tasks[0]) + 1] = False
+            on_lane[int(arrived.tasks[-1]) + 1 :] = False
+            between = np.flatnonzero(on_lane)
             busy_us = float(durations[between].sum())
             if busy_us > 0:
                 own = stolen_us(link, old_ready, old_sizes) / busy_us

@@ -47,7 +47,7 @@ _CPU_BYTES_PER_US = 20e3
 NATIVE_CPU = Interval(0.45, 0.3, 0.75)
 """Time of a product in bfloat16 over that in float32 where the CPU multiplies in it, measured on an AVX512-BF16 CPU:
 linear layers 0.35 to 0.5, batches of small matrices 0.6 to 0.7, convolutions 0.2 to 0.9."""
-EMULATED_CPU = Interval(2.4, 1.9, 3.0)
+EMULATED_CPU = Interval(2.3, 1.7, 3.0)
 """The same where oneDNN computes bfloat16 with AVX-512 for float32: 1.9 to 2.8 were measured."""
 
 

@@ -37,7 +37,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert not modules & HEAVY
 
 
-@pytest.mark.parametrize("command", ["profile", "show", "diff", "export", "doctor"])
+@pytest.mark.parametrize("command", ["profile", "ledger", "show", "diff", "export", "doctor"])
 def test_help_of_a_command_imports_nothing_heavy(command: str) -> None:
     assert not imported(command, "--help") & HEAVY
 
@@ -123,7 +123,20 @@ def test_main_takes_the_process_arguments(
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["profile"], ["whatif"], ["apply"], ["show"], ["diff"], ["export"], ["gpus"], ["doctor"]]
+    "command",
+    [
+        [],
+        ["profile"],
+        ["whatif"],
+        ["apply"],
+        ["verify"],
+        ["ledger"],
+        ["show"],
+        ["diff"],
+        ["export"],
+        ["gpus"],
+        ["doctor"],
+    ],
 )
 def test_help_fits_eighty_columns(skyline: Run, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
     monkeypatch.setenv("COLUMNS", "80")

@@ -12,7 +12,10 @@ HEAD = "import torch\nmodel = make()\noptimizer = torch.optim.Adam(model.paramet
 
 REWRITTEN = {
     "plain": (
-        "for x, y in loader:\n    out = model(x)\n    loss = f(out, y)\n    loss.backward()\n    optimizer.step()\n",
+        (
+            "for x, y in loader:\n    out = model(x)\n"
+            "    loss = f(out, y)\n    loss.backward()\n    optimizer.step()\n"
+        ),
         (
             'for x, y in loader:\n    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):\n'
             "        out = model(x)\n        loss = f(out, y)\n    loss.backward()\n    optimizer.step()\n"
@@ -20,17 +23,22 @@ REWRITTEN = {
     ),
     "device by name": (
         (
-            "device = torch.device('cuda')\nfor x, y in loader:\n\tx = x.to(device)\n\tloss = f(model(x), y)  # é\n\n"
+            "device = torch.device('cuda')\nfor x, y in loader:\n"
+            "\tx = x.to(device)\n\tloss = f(model(x), y)  # é\n\n"
             "\tloss.backward()\n\toptimizer.step()\n"
         ),
         (
             "device = torch.device('cuda')\nfor x, y in loader:\n\tx = x.to(device)\n"
-            "\twith torch.autocast(device_type=device.type, dtype=torch.bfloat16):\n\t\tloss = f(model(x), y)  # é\n\n"
+            "\twith torch.autocast(device_type=device.type, dtype=torch.bfloat16):\n"
+            "\t\tloss = f(model(x), y)  # é\n\n"
             "\tloss.backward()\n\toptimizer.step()\n"
         ),
     ),
     "device as text": (
-        "device = 'cuda:1'\nfor x, y in loader:\n    loss = f(model(x.to(device)), y)\n    loss.backward(); optimizer.step()\n",
+        (
+            "device = 'cuda:1'\nfor x, y in loader:\n"
+            "    loss = f(model(x.to(device)), y)\n    loss.backward(); optimizer.step()\n"
+        ),
         (
             "device = 'cuda:1'\nfor x, y in loader:\n"
             "    with torch.autocast(device_type=torch.device(device).type, dtype=torch.bfloat16):\n"
@@ -39,13 +47,15 @@ REWRITTEN = {
     ),
     "method and attributes": (
         (
-            "class T:\n  def fit(self):\n    for x in self.loader:\n      self.loss = self.model(x.cuda()).mean()\n"
+            "class T:\n  def fit(self):\n    for x in self.loader:\n"
+            "      self.loss = self.model(x.cuda()).mean()\n"
             "      self.loss.backward()\n      self.optimizer.step()\n"
         ),
         (
             "class T:\n  def fit(self):\n    for x in self.loader:\n"
             '      with torch.autocast(device_type="cuda", dtype=torch.bfloat16):\n'
-            "        self.loss = self.model(x.cuda()).mean()\n      self.loss.backward()\n      self.optimizer.step()\n"
+            "        self.loss = self.model(x.cuda()).mean()\n"
+            "      self.loss.backward()\n      self.optimizer.step()\n"
         ),
     ),
     "one line": (
@@ -56,20 +66,26 @@ REWRITTEN = {
         ),
     ),
     "semicolons": (
-        "for x in loader:\n    optimizer.zero_grad(); loss = model(x).sum(); loss.backward()\n    optimizer.step()\n",
+        (
+            "for x in loader:\n"
+            "    optimizer.zero_grad(); loss = model(x).sum(); loss.backward()\n    optimizer.step()\n"
+        ),
         (
             "for x in loader:\n    optimizer.zero_grad()\n"
-            '    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):\n        loss = model(x).sum()\n'
+            '    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):\n'
+            "        loss = model(x).sum()\n"
             "    loss.backward()\n    optimizer.step()\n"
         ),
     ),
     "continuation lines and text": (
         (
-            "for x in loader:\n    out = model(\n  x)\n    # so far\n    note = '''\n  as it is\n'''\n    loss = f(out, \\\n"
+            "for x in loader:\n    out = model(\n  x)\n"
+            "    # so far\n    note = '''\n  as it is\n'''\n    loss = f(out, \\\n"
             "      note)\n    loss.backward()\n    optimizer.step()\n"
         ),
         (
-            'for x in loader:\n    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):\n        out = model(\n'
+            "for x in loader:\n"
+            '    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):\n        out = model(\n'
             "      x)\n        # so far\n        note = '''\n  as it is\n'''\n        loss = f(out, \\\n"
             "          note)\n    loss.backward()\n    optimizer.step()\n"
         ),
@@ -82,18 +98,22 @@ REWRITTEN = {
         ),
         (
             "def losses(model, x):\n    return model(x).sum()\n@timed\ndef step(model, x, optimizer):\n"
-            '    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):\n        loss = losses(model, x)\n'
+            '    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):\n'
+            "        loss = losses(model, x)\n"
             "    loss.backward()\n    optimizer.step()\nfor x in loader:\n    step(model, x, optimizer)\n"
         ),
     ),
     "on a condition": (
         (
-            "for x in loader:\n    if big:\n        out = model(x, 2)\n    else:\n        out = model(x)\n    loss = f(out)\n"
+            "for x in loader:\n    if big:\n        out = model(x, 2)\n"
+            "    else:\n        out = model(x)\n    loss = f(out)\n"
             "    loss.backward()\n    optimizer.step()\n"
         ),
         (
-            'for x in loader:\n    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):\n        if big:\n'
-            "            out = model(x, 2)\n        else:\n            out = model(x)\n        loss = f(out)\n"
+            "for x in loader:\n"
+            '    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):\n        if big:\n'
+            "            out = model(x, 2)\n        else:\n"
+            "            out = model(x)\n        loss = f(out)\n"
             "    loss.backward()\n    optimizer.step()\n"
         ),
     ),
@@ -125,33 +145,43 @@ def test_the_import_is_found_or_made(workshop) -> None:
 FP16 = {
     "plain, with clipping": (
         (
-            "for epoch in range(2):\n  for x, y in loader:\n    optimizer.zero_grad()\n    loss = f(model(x), y)\n"
-            "    loss.backward()\n    nn.utils.clip_grad_norm_(model.parameters(), 1)\n    optimizer.step()  # now\n"
+            "for epoch in range(2):\n  for x, y in loader:\n"
+            "    optimizer.zero_grad()\n    loss = f(model(x), y)\n"
+            "    loss.backward()\n"
+            "    nn.utils.clip_grad_norm_(model.parameters(), 1)\n    optimizer.step()  # now\n"
         ),
         (
-            'scaler = torch.amp.GradScaler("cuda")\nfor epoch in range(2):\n  for x, y in loader:\n    optimizer.zero_grad()\n'
+            'scaler = torch.amp.GradScaler("cuda")\n'
+            "for epoch in range(2):\n  for x, y in loader:\n    optimizer.zero_grad()\n"
             '    with torch.autocast(device_type="cuda", dtype=torch.float16):\n      loss = f(model(x), y)\n'
             "    scaler.scale(loss).backward()\n    scaler.unscale_(optimizer)\n"
-            "    nn.utils.clip_grad_norm_(model.parameters(), 1)\n    scaler.step(optimizer)  # now\n    scaler.update()\n"
+            "    nn.utils.clip_grad_norm_(model.parameters(), 1)\n"
+            "    scaler.step(optimizer)  # now\n    scaler.update()\n"
         ),
     ),
     "a function per epoch": (
         (
-            "def epoch(model, optimizer):\n    for x in loader:\n        loss = model(x).sum()\n        loss.backward()\n"
+            "def epoch(model, optimizer):\n    for x in loader:\n"
+            "        loss = model(x).sum()\n        loss.backward()\n"
             "        optimizer.step()\nfor _ in range(3):\n    epoch(model, optimizer)\n"
         ),
         (
             'scaler = torch.amp.GradScaler("cuda")\ndef epoch(model, optimizer):\n    for x in loader:\n'
-            '        with torch.autocast(device_type="cuda", dtype=torch.float16):\n            loss = model(x).sum()\n'
+            '        with torch.autocast(device_type="cuda", dtype=torch.float16):\n'
+            "            loss = model(x).sum()\n"
             "        scaler.scale(loss).backward()\n        scaler.step(optimizer)\n        scaler.update()\n"
             "for _ in range(3):\n    epoch(model, optimizer)\n"
         ),
     ),
     "another scaler": (
-        "scaler = StandardScaler()\nfor x in loader: loss = model(x).sum(); loss.backward(); optimizer.step()\n",
+        (
+            "scaler = StandardScaler()\n"
+            "for x in loader: loss = model(x).sum(); loss.backward(); optimizer.step()\n"
+        ),
         (
             'scaler = StandardScaler()\ngrad_scaler = torch.amp.GradScaler("cuda")\nfor x in loader:\n'
-            '    with torch.autocast(device_type="cuda", dtype=torch.float16):\n        loss = model(x).sum()\n'
+            '    with torch.autocast(device_type="cuda", dtype=torch.float16):\n'
+            "        loss = model(x).sum()\n"
             "    grad_scaler.scale(loss).backward()\n    grad_scaler.step(optimizer); grad_scaler.update()\n"
         ),
     ),
@@ -189,7 +219,10 @@ def test_half_precision_gets_a_scaler(workshop, name: str) -> None:
             "already",
         ),
         (
-            "c = torch.autocast('cuda')\nfor x in l:\n    with c:\n        loss = model(x)\n    loss.backward()\n",
+            (
+                "c = torch.autocast('cuda')\nfor x in l:\n"
+                "    with c:\n        loss = model(x)\n    loss.backward()\n"
+            ),
             "",
             "chosen",
         ),
@@ -199,7 +232,10 @@ def test_half_precision_gets_a_scaler(workshop, name: str) -> None:
             "does not work",
         ),
         (
-            "for x in l:\n    out = model(x)\n    loss = out.sum()\n    loss.backward()\n    a = out.numpy()\n",
+            (
+                "for x in l:\n    out = model(x)\n"
+                "    loss = out.sum()\n    loss.backward()\n    a = out.numpy()\n"
+            ),
             "",
             "NumPy",
         ),
@@ -215,7 +251,10 @@ def test_half_precision_gets_a_scaler(workshop, name: str) -> None:
             "closure",
         ),
         (
-            "for x in l:\n    loss = model(x)\n    loss.backward()\n    p.grad.mul_(2)\n    optimizer.step()\n",
+            (
+                "for x in l:\n    loss = model(x)\n"
+                "    loss.backward()\n    p.grad.mul_(2)\n    optimizer.step()\n"
+            ),
             "fp16",
             "grad",
         ),

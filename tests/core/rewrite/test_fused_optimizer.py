@@ -40,8 +40,8 @@ CASES = [
 
 @pytest.mark.parametrize(("before", "name", "after"), CASES)
 def test_written_into_the_constructor(workshop, before: str, name: str, after: str) -> None:
-    assert workshop(before, optimizers=((name, 2),)).edited("fused_optimizer") == after
-    assert workshop(before, optimizers=((name, None),)).edited("fused_optimizer") == after
+    assert workshop(before, optimizers=((name, 2),)).edited("fused_optimizer=fused") == after
+    assert workshop(before, optimizers=((name, None),)).edited("fused_optimizer=fused") == after
 
 
 @pytest.mark.parametrize(
@@ -59,17 +59,45 @@ def test_written_into_the_constructor(workshop, before: str, name: str, after: s
     ],
 )
 def test_refused_with_the_reason(workshop, source: str, name: str, said: str) -> None:
-    assert said in workshop(source, optimizers=((name, 2),)).reason("fused_optimizer")
+    assert said in workshop(source, optimizers=((name, 2),)).reason("fused_optimizer=fused")
 
 
 def test_all_optimizers_or_none(workshop) -> None:
     source = "import torch\na = torch.optim.Adam(x)\nb = torch.optim.SGD(y)\n"
-    changed = workshop(source, optimizers=(("Adam", 2), ("SGD", 3))).edited("fused_optimizer")
+    changed = workshop(source, optimizers=(("Adam", 2), ("SGD", 3))).edited("fused_optimizer=fused")
     assert changed.count("fused=True") == 2
     source = "import torch\na = torch.optim.Adam(x)\nb = torch.optim.SGD(y, **unknown)\n"
-    assert workshop(source, optimizers=(("Adam", 2), ("SGD", 3))).reason("fused_optimizer")
+    assert workshop(source, optimizers=(("Adam", 2), ("SGD", 3))).reason("fused_optimizer=fused")
 
 
 def test_it_takes_no_value(workshop) -> None:
     shop = workshop("import torch\no = torch.optim.Adam(ps)\n", optimizers=(("Adam", 2),))
     assert "not a value" in shop.reason("fused_optimizer=maybe")
+
+
+@pytest.mark.parametrize(
+    ("before", "name", "after"),
+    [
+        ("o = O.RMSprop(ps)\n", "RMSprop", "o = O.RMSprop(ps, foreach=True)\n"),
+        ("o = O.NAdam(\n    ps,  # all\n)\n", "NAdam", "o = O.NAdam(\n    ps, foreach=True,  # all\n)\n"),
+        ("o = O.Rprop(ps, foreach=False)\n", "Rprop", "o = O.Rprop(ps, foreach=True)\n"),
+        ("o = O.AdamW(ps, fused=False)\n", "AdamW", "o = O.AdamW(ps, foreach=True)\n"),
+    ],
+)
+def test_all_tensors_at_once(workshop, before: str, name: str, after: str) -> None:
+    head = "from torch import optim as O\n"
+    shop = workshop(head + before, optimizers=((name, 2),))
+    assert shop.edited("fused_optimizer=foreach") == head + after
+    assert workshop(head + after, optimizers=((name, 2),)).plan("fused_optimizer=foreach").edits == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "said"),
+    [
+        ("from torch.optim import SparseAdam\no = SparseAdam(ps)\n", "SparseAdam", "no foreach form"),
+        ("from torch.optim import Adam\no = Adam(ps, fused=True, foreach=False)\n", "Adam", "excludes foreach"),
+        ("from torch.optim import Adamax\no = Adamax(ps, foreach=flag)\n", "Adamax", "when the script runs"),
+    ],
+)
+def test_not_all_at_once(workshop, source: str, name: str, said: str) -> None:
+    assert said in workshop(source, optimizers=((name, 2),)).reason("fused_optimizer=foreach")

@@ -55,7 +55,7 @@ def test_sixteen_bits_help_what_the_gpu_bounds(gpu) -> None:
 
 @pytest.mark.parametrize(
     ("capability", "kernel", "reason"),
-    [(7, "sgemm", "does not compute in bf16"), (8, "ampere_bf16_s16816gemm", "in 16 bits already")],
+    [(6, "sgemm", "no units for 16-bit products"), (8, "ampere_bf16_s16816gemm", "in 16 bits already")],
 )
 def test_sixteen_bits_where_they_are_of_no_use(changed, capability, kernel, reason) -> None:
     properties = [{"id": 0, "name": "GPU", "computeMajor": capability, "computeMinor": 0}]
@@ -64,6 +64,17 @@ def test_sixteen_bits_where_they_are_of_no_use(changed, capability, kernel, reas
         deviceProperties=properties,
     )
     assert reason in why_not(one, "amp")
+
+
+def test_a_gpu_without_bfloat16_is_offered_float16(changed) -> None:
+    one = changed(
+        lambda event: event, deviceProperties=[{"id": 0, "name": "GPU", "computeMajor": 7, "computeMinor": 0}]
+    )
+    found = whatifs()["amp"].detect(one)
+    assert found.values == ("fp16",)
+    assert answer(one, "amp").title.endswith("float16")
+    assert any("script waits" in text for text in answer(one, "amp").assumptions)
+    assert "no TF32" in why_not(one, "tf32")
 
 
 def test_pinned_memory_lets_the_script_go_on(gpu, changed) -> None:
@@ -116,10 +127,10 @@ def test_workers_that_are_there_already(changed) -> None:
 
 
 def test_together_is_simulated_and_not_added(gpu) -> None:
-    both = answer(gpu, "amp", "remove_sync")
-    apart = [answer(gpu, name) for name in ("amp", "remove_sync")]
+    both = answer(gpu, "tf32", "remove_sync")
+    apart = [answer(gpu, name) for name in ("tf32", "remove_sync")]
     assert both.name == "combined"
-    assert both.value == "amp=bf16 remove_sync"
+    assert both.value == "tf32=high remove_sync"
     assert min(one.iteration_ms.value for one in apart) + 0.001 >= both.iteration_ms.value
     # Both shorten the same wait: together they bring less than the sum.
     assert both.change_ms.value > sum(one.change_ms.value for one in apart)

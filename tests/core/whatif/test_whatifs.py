@@ -136,8 +136,8 @@ def test_fusing_touches_the_optimizer_alone(profile):
     ("change", "reason"),
     [
         ({"options": {"fused": True}}, "fused already"),
-        ({"name": "RMSprop"}, "RMSprop has no fused form"),
-        ({"name": "SGD", "state_bytes": 0}, "SGD has no fused form that moves fewer bytes"),
+        ({"name": "SparseAdam"}, "SparseAdam has no fused form"),
+        ({"name": "SGD", "state_bytes": 0, "options": {"foreach": True}}, "SGD has no fused form that moves fewer"),
     ],
 )
 def test_optimizers_that_gain_nothing_are_told(profile, change, reason):

@@ -1,0 +1,96 @@
+"""Puts the model's convolutions, and the images it is given, into channels-last layout."""
+
+from __future__ import annotations
+
+import ast
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.blocks import insert_after, wrap_expression
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.imports import usable
+from skyline.rewrite.keyword import add_keyword, keyword_of
+from skyline.rewrite.sites.forward import ForwardSite, forward
+from skyline.rewrite.sites.model import model
+from skyline.rewrite.sites.transfer import TransferSite, transfers
+from skyline.source.calls import qualified_name
+from skyline.source.edit import TextEdit
+from skyline.source.program import Module
+from skyline.source.syntax import dotted
+
+NAME = "channels_last"
+ORDER = 40
+_LAYOUT = "torch.channels_last"
+_SNIPPET = "model = model.to(memory_format=torch.channels_last)\nimages = images.to(memory_format=torch.channels_last)"
+
+
+def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
+    """The model once it is complete, and each batch on its way into it."""
+    if value.lower() not in ("", "true", "1", "yes", "on"):
+        raise RewriteRefused(f"{value!r} is not a value for channels_last", hint="Give the name alone.")
+    if any(_names_layout(module, node) for module, node in context.program.nodes()):
+        return ()
+    try:
+        site = model(context)
+        layout = usable(site.module, _LAYOUT, at=site.statement)
+        line = f"{site.text} = {site.text}.to(memory_format={layout.text})"
+        edits = [*layout.edits, *insert_after(site.module, site.statement, line)]
+        edits += _batch(context, forward(context))
+    except RewriteRefused as problem:
+        problem.snippet = problem.snippet or _SNIPPET
+        raise
+    return tuple(dict.fromkeys(edits))
+
+
+def _names_layout(module: Module, node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute | ast.Name) and (
+        qualified_name(module, node) == _LAYOUT
+        or (isinstance(node, ast.Attribute) and node.attr == "channels_last")
+    )
+
+
+def _batch(context: RewriteContext, site: ForwardSite) -> list[TextEdit]:
+    """The first thing that the model is given: where it moves to its device, or else on its way in."""
+    call = site.calls[0]
+    if not call.args or isinstance(call.args[0], ast.Starred):
+        message = "What the model is given first cannot be told"
+        raise RewriteRefused(message, file=site.module.path, line=call.lineno)
+    images = call.args[0]
+    moved = [each for each in transfers(context) if _becomes(each, images)]
+    if moved:
+        return [edit for each in moved for edit in _moved(each.region.module, each.call)]
+    layout = usable(site.module, _LAYOUT, at=call)
+    simple = isinstance(images, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+    before, after = ("", "") if simple else ("(", ")")
+    wrapped = wrap_expression(site.module, images, before, f"{after}.to(memory_format={layout.text})")
+    return [*layout.edits, *wrapped]
+
+
+def _becomes(transfer: TransferSite, images: ast.expr) -> bool:
+    """Whether a transfer makes what the model is given: in place of it, or under its name."""
+    if transfer.call is images or any(node is transfer.call for node in ast.walk(images)):
+        return True
+    name = dotted(images)
+    if not name or not isinstance(transfer.statement, ast.Assign):
+        return False
+    for target in transfer.statement.targets:
+        match target, transfer.statement.value:
+            case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
+                pairs = zip(names, values, strict=True)
+                if any(dotted(one) == name and value is transfer.call for one, value in pairs):
+                    return True
+            case _:
+                if dotted(target) == name and transfer.statement.value is transfer.call:
+                    return True
+    return False
+
+
+def _moved(module: Module, call: ast.Call) -> list[TextEdit]:
+    layout = usable(module, _LAYOUT, at=call)
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
+        text = f".to(memory_format={layout.text})"
+        edits = wrap_expression(module, call, "", text)
+    elif keyword_of(call, "memory_format") is not None:
+        return []
+    else:
+        edits = add_keyword(module.source, call, f"memory_format={layout.text}")
+    return [*layout.edits, *edits]

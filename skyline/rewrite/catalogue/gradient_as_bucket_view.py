@@ -1,0 +1,23 @@
+"""Leaves gradients in the buckets that they travel in: ``gradient_as_bucket_view=True``."""
+
+from __future__ import annotations
+
+from skyline.rewrite.argument import set_argument
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.sites.replicas import replicas_call
+from skyline.rewrite.value import check_switched_on
+from skyline.source.edit import TextEdit
+
+NAME = "gradient_as_bucket_view"
+
+
+def snippet(value: str) -> str:
+    """The argument of the wrapper."""
+    return "model = DistributedDataParallel(model, gradient_as_bucket_view=True)\n"
+
+
+def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
+    """``gradient_as_bucket_view=True`` in the call that wraps the model."""
+    check_switched_on(NAME, value)
+    module, call = replicas_call(context)
+    return set_argument(context, module, call, "gradient_as_bucket_view", "True")

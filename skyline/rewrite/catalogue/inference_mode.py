@@ -1,0 +1,136 @@
+"""Evaluation records no gradients: ``torch.inference_mode`` where only numbers leave it, ``torch.no_grad`` elsewhere.
+
+Tensors made in inference mode can never be part of a backward pass. Where one may go on to training, ``no_grad`` is
+written, which costs a little more and allows that.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.blocks import insert_before, wrap
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.imports import usable
+from skyline.rewrite.sites.evaluation import EvaluationSite, evaluations
+from skyline.rewrite.sites.framework import framework
+from skyline.rewrite.value import check_switched_on
+from skyline.source.edit import TextEdit
+from skyline.source.syntax import Function, last_name
+
+NAME = "inference_mode"
+_NUMBERS = (
+    "item",
+    "float",
+    "int",
+    "len",
+    "round",
+    "sum",
+    "tolist",
+    "perf_counter",
+    "time",
+    "max",
+    "min",
+    "exp",
+)
+_KEEPERS = ("append", "extend", "add", "update", "put", "setdefault", "insert")
+
+
+def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
+    """A decorator on functions that only evaluate, a ``with`` around statements among others."""
+    check_switched_on(NAME, value)
+    owner = framework(context)
+    if owner is not None and owner.owns_loop:
+        message = f"{owner.title} switches the recording off by itself"
+        raise RewriteRefused(message, file=owner.module.path, line=owner.call.lineno)
+    edits: list[TextEdit] = []
+    for site in evaluations(context):
+        edits += _without_gradients(site)
+    return tuple(dict.fromkeys(edits))
+
+
+def _without_gradients(site: EvaluationSite) -> tuple[TextEdit, ...]:
+    module, function = site.module, site.function
+    if function is None:
+        name = usable(module, "torch.no_grad", at=site.statements[0])
+        return (*name.edits, *wrap(module, site.statements, f"with {name.text}():"))
+    if any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(function)):
+        message = f"`{function.name}` gives its results one by one, to code that may train meanwhile"
+        raise RewriteRefused(message, file=module.path, line=function.lineno)
+    target = "torch.inference_mode" if _gives_numbers(function) else "torch.no_grad"
+    name = usable(module, target, at=function)
+    if not function.decorator_list:
+        return (*name.edits, *insert_before(module, function, f"@{name.text}()"))
+    body = function.body[1:] if _is_text(function.body[0]) and len(function.body) > 1 else function.body
+    return (*name.edits, *wrap(module, body, f"with {name.text}():"))
+
+
+def _gives_numbers(function: Function) -> bool:
+    """Whether nothing but numbers can leave a function: what it returns, and what it keeps elsewhere."""
+    own = [node for statement in function.body for node in ast.walk(statement)]
+    for node in own:
+        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            return False
+        if isinstance(node, ast.Global | ast.Nonlocal | ast.Lambda | Function):
+            return False
+        keeps = isinstance(node, ast.Call) and last_name(node.func) in _KEEPERS
+        if keeps and not all(_is_number(each, own, frozenset()) for each in node.args):
+            return False
+    returned = [node.value for node in own if isinstance(node, ast.Return) and node.value is not None]
+    return all(_is_number(value, own, frozenset()) for value in returned)
+
+
+def _is_number(node: ast.expr, own: list[ast.AST], seen: frozenset[str]) -> bool:
+    match node:
+        case ast.Constant() | ast.JoinedStr() | ast.Compare():
+            return not isinstance(node, ast.Compare) or _is_number(node.left, own, seen)
+        case ast.Call(func=function, args=arguments):
+            name = last_name(function)
+            if name in ("sum", "max", "min", "round") and isinstance(function, ast.Attribute):
+                return False  # of a tensor they are tensors
+            if name in ("sum", "max", "min"):
+                return all(_is_number(each, own, seen) for each in arguments)
+            return name in _NUMBERS
+        case ast.Name(id=name):
+            return name in seen or _is_counted(name, own, seen | {name})
+        case ast.BinOp(left=left, right=right):
+            return _is_number(left, own, seen) and _is_number(right, own, seen)
+        case ast.UnaryOp(operand=operand):
+            return _is_number(operand, own, seen)
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            return all(_is_number(each, own, seen) for each in elements)
+        case ast.Dict(values=values):
+            return all(_is_number(each, own, seen) for each in values)
+        case ast.IfExp(body=body, orelse=other):
+            return _is_number(body, own, seen) and _is_number(other, own, seen)
+        case _:
+            return False
+
+
+def _is_counted(name: str, own: list[ast.AST], seen: frozenset[str]) -> bool:
+    """Whether a variable of the function is only ever given numbers."""
+    values: list[ast.expr] = []
+    for node in own:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    if isinstance(target, ast.Name) and target.id == name:
+                        values.append(value)
+                    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                        pairs = zip(target.elts, value.elts, strict=False)
+                        values += [each for to, each in pairs if isinstance(to, ast.Name) and to.id == name]
+                    elif any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(target)):
+                        return False
+            case ast.AugAssign(target=ast.Name(id=to), value=value) if to == name:
+                values.append(value)
+            case ast.For(target=target) | ast.comprehension(target=target):
+                if any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(target)):
+                    return False
+            case _:
+                continue
+    return bool(values) and all(_is_number(value, own, seen) for value in values)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)

@@ -1,0 +1,142 @@
+"""Gives gradients up between steps in place of filling them with zeros."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.blocks import replace, statement_of
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.keyword import keyword_of, replace_value
+from skyline.rewrite.sites.iteration import Iteration, Region, iteration
+from skyline.rewrite.sites.step import StepSite, zero_grads
+from skyline.rewrite.value import check_switched_on
+from skyline.source.edit import TextEdit
+from skyline.source.program import Module
+from skyline.source.syntax import dotted, offsets_of, text_of
+from skyline.source.tokens import tokens_of
+
+NAME = "zero_grad"
+
+
+def snippet(value: str) -> str:
+    """The call as it is meant by default."""
+    return "optimizer.zero_grad()  # set_to_none=True is what PyTorch does by itself since 2.0\n"
+
+
+def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
+    """``set_to_none=True`` in every ``zero_grad()``, and ``p.grad = None`` in loops that zero by hand."""
+    check_switched_on(NAME, value)
+    within = iteration(context)
+    calls, loops = zero_grads(context, within), list(_loops(within))
+    if not calls and not loops:
+        raise RewriteRefused("No `zero_grad()` was found in the training loop", file=context.profile.script)
+    _check_reads(within)
+    edits: list[TextEdit] = []
+    for site in calls:
+        edits += _given_up(site)
+    for region, loop, name in loops:
+        edits += _loop_given_up(region.module, loop, name)
+    return tuple(edits)
+
+
+def _given_up(site: StepSite) -> tuple[TextEdit, ...]:
+    module, call = site.region.module, site.call
+    given = keyword_of(call, "set_to_none")
+    node = given.value if given is not None else (call.args[0] if call.args else None)
+    if node is None:
+        if any(keyword.arg is None for keyword in call.keywords):
+            message = f"`{text_of(call)}` takes its options from a mapping"
+            raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Change it there.")
+        return ()
+    if not isinstance(node, ast.Constant):
+        message = f"`set_to_none={text_of(node)}` is decided when the script runs"
+        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Make it True there.")
+    if node.value:
+        return ()
+    if given is not None and not call.args and len(call.keywords) == 1:
+        return (_without_arguments(module, call),)
+    return (replace_value(module.source, node, "True"),)
+
+
+def _without_arguments(module: Module, call: ast.Call) -> TextEdit:
+    """An edit that leaves the brackets empty: the default is what is wanted."""
+    _, begin = offsets_of(module.source, call.func)
+    _, end = offsets_of(module.source, call)
+    inside = module.source.text[begin:end]
+    if "#" in inside or "\n" in inside or "\r" in inside:
+        # A comment in the brackets stays with the argument that it is about.
+        return replace_value(module.source, call.keywords[0].value, "True")
+    opening = tokens_of(module.source).before(end)
+    assert opening is not None
+    start = begin + inside.index("(") + 1
+    return module.source.edit(module.source.span(start, end - 1), "")
+
+
+def _loops(within: Iteration) -> Iterator[tuple[Region, ast.For, str]]:
+    """Loops over parameters that do nothing but zero their gradients, with the name of the parameter."""
+    for region, loop in within.nodes(ast.For):
+        name = loop.target.id if isinstance(loop.target, ast.Name) else ""
+        if isinstance(loop.target, ast.Tuple) and isinstance(loop.target.elts[-1], ast.Name):
+            name = loop.target.elts[-1].id
+        inner = loop.body
+        if len(inner) == 1 and isinstance(inner[0], ast.If) and not inner[0].orelse:
+            inner = inner[0].body
+        zeroing = [_zeroes(statement, name) for statement in inner]
+        if name and not loop.orelse and any(zeroing):
+            if not all(each or _detaches(statement, name) for each, statement in zip(zeroing, inner, strict=True)):
+                message = f"The loop over `{text_of(loop.iter)}` does more than zero gradients"
+                raise RewriteRefused(message, file=region.module.path, line=loop.lineno)
+            yield region, loop, name
+
+
+def _zeroes(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement is ``p.grad.zero_()``, ``p.grad.data.zero_()`` or ``p.grad.fill_(0)``."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    if dotted(call.func.value) not in (f"{name}.grad", f"{name}.grad.data"):
+        return False
+    zero = [arg for arg in call.args if isinstance(arg, ast.Constant) and arg.value == 0]
+    return call.func.attr == "zero_" or (call.func.attr == "fill_" and len(zero) == 1)
+
+
+def _detaches(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement is ``p.grad.detach_()``, which has no meaning for a gradient that is given up."""
+    return isinstance(statement, ast.Expr) and ast.unparse(statement.value) == f"{name}.grad.detach_()"
+
+
+def _loop_given_up(module: Module, loop: ast.For, name: str) -> tuple[TextEdit, ...]:
+    inner = loop.body[0].body if isinstance(loop.body[0], ast.If) else loop.body
+    edits: list[TextEdit] = []
+    for statement in inner:
+        assert isinstance(statement, ast.Expr)
+        edits += replace(module, statement.value, f"{name}.grad = None")
+    return tuple(edits)
+
+
+def _check_reads(within: Iteration) -> None:
+    """Refuses where gradients are read or written between steps as if they were always there."""
+    for region, node in within.nodes(ast.Attribute):
+        if node.attr != "grad" or dotted(node).startswith("torch."):
+            continue
+        around = region.module.parents.get(node)
+        compared = isinstance(around, ast.Compare) and any(isinstance(op, ast.Is | ast.IsNot) for op in around.ops)
+        cleared = isinstance(node.ctx, ast.Store)
+        statement = statement_of(region.module, node)
+        name = dotted(node.value)
+        loop = region.module.parents.get(statement)
+        guarded = any(
+            isinstance(each, ast.If) and f"{dotted(node)} is not None" in ast.unparse(each.test)
+            for each in region.module.around(node)
+        )
+        if compared or cleared or guarded or _zeroes(statement, name) or _detaches(statement, name):
+            continue
+        if isinstance(loop, ast.If) and f"{name}.grad" in ast.unparse(loop.test) and node in ast.walk(loop.test):
+            continue
+        message = f"`{text_of(statement)}` uses a gradient, which may not be there any more"
+        hint = "Guard it: if p.grad is not None."
+        raise RewriteRefused(message, file=region.module.path, line=node.lineno, hint=hint)
+
+

@@ -1,0 +1,159 @@
+"""Where the program evaluates its model, and whether gradients are recorded meanwhile."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.blocks import statement_of
+from skyline.rewrite.context import RewriteContext
+from skyline.source.arguments import call_sites
+from skyline.source.batch_names import is_evaluation
+from skyline.source.program import Module
+from skyline.source.syntax import Function, last_name
+
+_OFF = ("no_grad", "inference_mode", "set_grad_enabled")
+_TRAINS = ("backward", "manual_backward", "zero_grad", "optimizer_step", "grad", "training_step")
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvaluationSite:
+    """A function that only evaluates, or else statements in one that also trains."""
+
+    module: Module
+    function: Function | None
+    statements: tuple[ast.stmt, ...]
+
+
+def evaluations(context: RewriteContext) -> tuple[EvaluationSite, ...]:
+    """All that record gradients, each once; raises RewriteRefused where the program evaluates nowhere.
+
+    What the run told comes first: lines that called a model whose results no backward pass used. Where it told of
+    none, functions count that switch a model to evaluation, or are called after it.
+    """
+    told = [
+        context.place(call.line)
+        for call in context.profile.calls
+        if call.name == "eval forward" and call.line is not None and call.options.get("grad_enabled") is True
+    ]
+    found: list[EvaluationSite] = []
+    for module, line in told:
+        site = _site_at(module, line)
+        if not any(_same(site, other) for other in found):
+            found.append(site)
+    if told:
+        return tuple(site for site in found if not _is_off(context, site))
+    functions = [
+        (module, node)
+        for module, node in context.program.nodes_of(ast.FunctionDef)
+        if _evaluates(node) and not trains(node) and _is_public(module, node)
+    ]
+    if not functions:
+        raise RewriteRefused("No evaluation of the model was found", file=context.profile.script)
+    sites = [EvaluationSite(module, node, ()) for module, node in functions]
+    return tuple(site for site in sites if not _is_off(context, site))
+
+
+def trains(node: ast.AST) -> bool:
+    """Whether anything in it makes or uses gradients."""
+    return any(isinstance(each, ast.Call) and last_name(each.func) in _TRAINS for each in ast.walk(node))
+
+
+def _site_at(module: Module, line: int) -> EvaluationSite:
+    node = max(
+        (
+            each
+            for each in module.nodes
+            if isinstance(each, ast.stmt) and each.lineno <= line <= (each.end_lineno or each.lineno)
+        ),
+        key=lambda each: (each.lineno, each.col_offset),
+        default=None,
+    )
+    if node is None:
+        raise RewriteRefused("The evaluation was not found in the source", file=module.path, line=line)
+    around = [node, *module.around(node)]
+    function = next((each for each in around if isinstance(each, Function)), None)
+    if function is not None and not trains(function):
+        return EvaluationSite(module, function, ())
+    chosen: ast.stmt = node
+    for each in around:
+        if isinstance(each, Function | ast.Module) or trains(each):
+            break
+        if isinstance(each, (*_LOOPS, ast.With)):
+            chosen = each
+    if trains(chosen):
+        message = "Evaluation and training share a statement"
+        raise RewriteRefused(message, file=module.path, line=chosen.lineno)
+    return EvaluationSite(module, None, (statement_of(module, chosen),))
+
+
+def _same(site: EvaluationSite, other: EvaluationSite) -> bool:
+    if site.function is not None or other.function is not None:
+        return site.function is other.function
+    return site.statements == other.statements
+
+
+def _evaluates(function: ast.FunctionDef) -> bool:
+    switched = any(
+        isinstance(each, ast.Call)
+        and isinstance(each.func, ast.Attribute)
+        and ((each.func.attr == "eval" and not each.args) or _is_train_false(each))
+        for each in ast.walk(function)
+    )
+    return switched or (
+        is_evaluation(function.name) and any(isinstance(each, _LOOPS) for each in ast.walk(function))
+    )
+
+
+def _is_train_false(call: ast.Call) -> bool:
+    named = isinstance(call.func, ast.Attribute) and call.func.attr == "train"
+    return named and any(isinstance(each, ast.Constant) and each.value is False for each in call.args)
+
+
+def _is_public(module: Module, function: ast.FunctionDef) -> bool:
+    """Not a method that a framework calls, nor one that defines a model's own ``eval``."""
+    return function.name not in ("eval", "train", "validation_step", "test_step", "forward", "__init__")
+
+
+def _is_off(context: RewriteContext, site: EvaluationSite) -> bool:
+    """Whether gradients are not recorded there: inside, around, or wherever the function is called."""
+    module = site.module
+    if site.function is None:
+        return _under(module, site.statements[0]) or _switches(site.statements[0])
+    if any(_names_off(each) for each in site.function.decorator_list) or _switches(site.function):
+        return True
+    calls = list(call_sites(context.program, module, site.function))
+    return bool(calls) and all(
+        _under(each.module, each.call) or _decorated(each.module, each.call) for each in calls
+    )
+
+
+def _switches(node: ast.AST) -> bool:
+    """Whether something in it switches the recording off, around model calls as it is taken."""
+    return any(
+        isinstance(each, ast.With) and any(_names_off(item.context_expr) for item in each.items)
+        for each in ast.walk(node)
+    ) or any(
+        isinstance(each, ast.Expr)
+        and isinstance(each.value, ast.Call)
+        and last_name(each.value.func) == _OFF[2]
+        for each in ast.walk(node)
+    )
+
+
+def _under(module: Module, node: ast.AST) -> bool:
+    return any(
+        isinstance(each, ast.With) and any(_names_off(item.context_expr) for item in each.items)
+        for each in module.around(node)
+    )
+
+
+def _decorated(module: Module, node: ast.AST) -> bool:
+    function = next((each for each in module.around(node) if isinstance(each, Function)), None)
+    return function is not None and any(_names_off(each) for each in function.decorator_list)
+
+
+def _names_off(node: ast.expr) -> bool:
+    return last_name(node.func if isinstance(node, ast.Call) else node) in _OFF

@@ -1,0 +1,83 @@
+"""What if operators on the CPU were split over another number of threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.graph.scaling import scale
+from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.beside_workers import beside_workers
+from skyline.whatif.cost.reloading import cores_of
+from skyline.whatif.cost.thread_scaling import factors, split_tasks
+from skyline.whatif.loader_setting import present_setting, threads_in
+from skyline.whatif.subject import NEEDS_PROFILE
+from skyline.whatif.whole_number import whole_number
+
+_VALUES = (1, 2, 4, 8, 16, 32, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuThreads:
+    """Scales the operators that are large enough to be split, and shares the cores with loader workers."""
+
+    name: str = "cpu_threads"
+    semantics: Semantics = Semantics.EXACT
+    stage: Stage = Stage.LOADING
+    grain: Grain = Grain.OPERATORS
+    excludes: tuple[str, ...] = ()
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return f"split operators over {value or 'other'} CPU thread{'s' if value != '1' else ''}"
+
+    def basis(self, subject: Subject) -> Basis:
+        """Scripts without workers were run on one thread and on two."""
+        known = isinstance(subject, Baseline) and present_setting(subject).workers == 0
+        return Basis.CPU_MEASURED if known else Basis.MODEL_ONLY
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where the CPU computes, and has operators that are worth splitting."""
+        if not isinstance(subject, Baseline):
+            return Applicability.no(NEEDS_PROFILE)
+        if subject.on_gpu:
+            return Applicability.no("the operators run on the GPU, whose work no CPU thread takes over")
+        cores, now = cores_of(subject), threads_in(Scenario.of(subject), subject)
+        if cores == 1 and now == 1:
+            return Applicability.no("there is one core")
+        if subject.thread_use.split <= 0:
+            return Applicability.no("no operator is large enough to be split over threads")
+        counts = {one for one in (*_VALUES, cores, cores - present_setting(subject).workers) if 1 <= one <= cores}
+        offered = sorted(counts - {now})
+        if not offered:
+            return Applicability.no("there is no other number of threads to choose")
+        free = max(1, cores - present_setting(subject).workers)
+        default = free if free != now else max((one for one in offered if one < now), default=offered[0])
+        return Applicability(True, values=tuple(map(str, offered)), default=str(default))
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Each operator by itself; then what the threads and the workers that the script has take from each other."""
+        asked = whole_number(self.name, value)
+        assert isinstance(subject, Baseline)
+        now, cores = threads_in(Scenario.of(subject), subject), cores_of(subject)
+        graph = scenario.graph
+        chosen, parts = split_tasks(subject, graph)
+        if not len(chosen) or asked == now:
+            return scenario
+        likely, least, most = factors(parts, min(now, cores), min(asked, cores))
+        changed = scenario.between(
+            subject,
+            scale(graph, chosen, likely),
+            scale(graph, chosen, least),
+            scale(graph, chosen, most),
+            assumptions=(
+                f"{100 * subject.thread_use.split:.0f} % of the computing is in operators that are split over threads",
+                *(("more threads than cores bring nothing",) if asked > cores else ()),
+            ),
+        )
+        if "num_workers" in scenario.choices or not present_setting(subject).workers:
+            return changed
+        return beside_workers(changed, scenario.graph, subject, asked)
+
+
+WHATIF = CpuThreads()

@@ -1,0 +1,186 @@
+"""What if each batch were taken through the model in several parts, with one optimizer step for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skyline.errors import UsageError
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.graph.part import PARTS, Part, parts_of
+from skyline.graph.replication import replicate
+from skyline.graph.scaling import scale
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND, PHASE
+from skyline.interval import Interval
+from skyline.predict.batch_curve import BatchCurve
+from skyline.trace.phase import Phase
+from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.optimizer_traffic import bytes_per_us
+from skyline.whatif.memory import Memory
+from skyline.whatif.subject import NEEDS_PROFILE
+from skyline.whatif.whole_number import whole_number
+
+_ADDING = 12
+"""Bytes per float32 parameter to add a gradient to the one that is there: read both, write one."""
+_MOST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class GradAccumulation:
+    """Repeats forward and backward work at the size of a part, which the measured batch curve knows."""
+
+    name: str = "grad_accumulation"
+    semantics: Semantics = Semantics.CONVERGENCE
+    stage: Stage = Stage.WORKLOAD
+    grain: Grain = Grain.PHASES
+    excludes: tuple[str, ...] = ()
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return f"each batch in {value} parts (gradient accumulation)" if value else "each batch in several parts"
+
+    def basis(self, subject: Subject) -> Basis:
+        """Pairs of runs were compared on CPUs only."""
+        measured = isinstance(subject, Baseline) and not subject.on_gpu and subject.profile.prediction is None
+        return Basis.CPU_MEASURED if measured else Basis.MODEL_ONLY
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where other batch sizes were measured; into two parts by default."""
+        if not isinstance(subject, Baseline):
+            return Applicability.no(NEEDS_PROFILE)
+        curve = subject.curve
+        if curve.base is None or curve.reason:
+            return Applicability.no(curve.reason)
+        if curve.base < 2:
+            return Applicability.no("a batch of one sample has no parts")
+        values = tuple(str(parts) for parts in (2, 4, 8, _MOST) if curve.base % parts == 0)
+        if not values:
+            return Applicability.no(f"a batch of {curve.base} samples has no equal parts")
+        return Applicability(True, values=values, default=values[0])
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Forward and backward work of the smaller size, as often as there are parts; the rest stays."""
+        parts = whole_number(self.name, value)
+        if not isinstance(subject, Baseline):
+            return replace(scenario, reason=NEEDS_PROFILE)
+        size = scenario.batch_size or subject.curve.base or 0
+        if parts > size:
+            raise UsageError(
+                f"{self.name}={value} is more parts than the {size} samples of a batch",
+                hint="Give a number that divides the batch size.",
+            )
+        if size % parts:
+            return replace(scenario, reason=f"a batch of {size} samples has no {parts} equal parts")
+        if parts == 1:
+            return scenario
+        part_size = size // parts
+        curve = subject.curve
+        factors = _factors(curve, size, part_size)
+        likely = _repeated(scenario.graph, subject, factors, parts, 1.0)
+        ratio = curve.ratio(part_size)
+        least, most = ratio.low / ratio.value, ratio.high / ratio.value
+        extrapolated = curve.extrapolated(part_size)
+        changed = scenario.between(
+            subject,
+            likely,
+            _repeated(scenario.graph, subject, factors, parts, min(least, 0.97)),
+            _repeated(scenario.graph, subject, factors, parts, max(most, 1.03)),
+            assumptions=_assumptions(subject, part_size, curve),
+            memory=lambda memory: _memory(memory, subject, size, part_size),
+        )
+        return replace(changed, extrapolated=changed.extrapolated or extrapolated)
+
+
+def _factors(curve: BatchCurve, size: int, part_size: int) -> dict[Part, float]:
+    """How many times as long each part of the iteration takes for a part of the batch as for the whole."""
+    now, then = curve.part_factors(size), curve.part_factors(part_size)
+    return {part: then[part] / now[part] if now[part] > 0 else 1.0 for part in Part}
+
+
+def _repeated(
+    graph: Graph, subject: Baseline, factors: dict[Part, float], parts: int, unsure: float
+) -> Graph:
+    """The graph with forward and backward work brought to the smaller size and done once for each part."""
+    told_apart = {part for part, ms in subject.parts_ms.items() if ms > 0}
+    by_part = np.array([factors[part if part in told_apart else Part.REST] for part in PARTS])
+    adding_us = _adding_us(subject)
+    passes = [_passes(graph, subject.lane, iteration) for iteration in graph.iterations]
+    everything = np.concatenate(passes) if passes else np.zeros(0, np.int64)
+    # What the host does to launch work does not depend on its size.
+    constant = subject.on_gpu & (graph.tasks.lane[everything] == graph.tasks.lane_code(subject.lane))
+    factor = np.where(constant, 1.0, by_part[parts_of(graph.tasks)[everything]] * unsure)
+    smaller = scale(graph, everything, factor, gaps=True)
+    backward = smaller.tasks.phase == PHASE[Phase.BACKWARD]
+    durations = smaller.durations.copy()
+    for rows in passes:
+        last = rows[backward[rows]]
+        if len(last):
+            # Shared out over the rounds; the first of them only puts its gradients there.
+            durations[last[-1]] += adding_us * (parts - 1) / parts
+    smaller = smaller.with_times(durations=durations)
+    for iteration in graph.iterations:
+        smaller = replicate(smaller, _passes(smaller, subject.lane, iteration), parts)
+    return smaller
+
+
+def _passes(graph: Graph, lane: str, iteration: int) -> Indices:
+    """Forward and backward work of one iteration, on all lanes, with what the script does in between."""
+    tasks = graph.tasks
+    within = (tasks.iteration == iteration) & (tasks.kind != KIND[TaskKind.DATA])
+    chosen = within & np.isin(tasks.phase, (PHASE[Phase.FORWARD], PHASE[Phase.BACKWARD]))
+    main = np.flatnonzero(chosen & (tasks.lane == tasks.lane_code(lane)))
+    if len(main):
+        between = np.zeros(len(graph), np.bool_)
+        between[main[0] : main[-1] + 1] = True
+        chosen |= between & within & (tasks.phase == PHASE[Phase.OTHER])
+    return np.flatnonzero(chosen)
+
+
+def _adding_us(subject: Baseline) -> float:
+    speed = bytes_per_us(subject)
+    count = sum(fact.parameter_count for fact in subject.profile.optimizers)
+    return _ADDING * count / speed if speed else 0.0
+
+
+def _memory(memory: Memory, subject: Baseline, size: int, part_size: int) -> Memory:
+    """The peak of a run at the smaller size, with the whole batch and all gradients there from the second part on."""
+    curve = subject.curve
+    moving = memory.peak_bytes.value - curve.peak_bytes(size).value
+    smaller = curve.peak_bytes(part_size)
+    held = subject.batch_bytes / (curve.base or size) * (size - part_size)
+    # What other changes saved or added is kept in proportion to what depends on the batch.
+    more = held + moving * part_size / size
+    peak = Interval(*(max(0.0, end + more) for end in (smaller.value, smaller.low, smaller.high)))
+    changed = memory.to_peak(peak)
+    missing = _gradients_missing(subject, part_size / (curve.base or size))
+    return changed.more("gradients", Interval(missing, 0.0, missing))
+
+
+def _gradients_missing(subject: Baseline, scale: float) -> float:
+    """By how much the peak rises because gradients stay through all parts."""
+    levels = subject.levels
+    if levels is None:
+        return 0.0
+    live = levels.live + (scale - 1.0) * levels.activations
+    whole = float(subject.profile.memory.gradient_bytes)
+    with_all = live + np.maximum(0.0, whole - levels.gradients)
+    return max(0.0, float(with_all.max() - live.max()))
+
+
+def _assumptions(subject: Baseline, part_size: int, curve: BatchCurve) -> tuple[str, ...]:
+    how = "measured" if curve.measured(part_size) else "read off the batch curve"
+    if subject.profile.prediction is not None:
+        how = "predicted"
+    said = [f"forward and backward pass for {part_size} samples are {how}; the loader still delivers whole batches"]
+    if any("BatchNorm" in fact.class_name for fact in subject.profile.modules):
+        said.append("BatchNorm sees the parts and not the batch: the training changes")
+    else:
+        said.append("the loss is a mean over equal parts: then the gradients are the same up to rounding")
+    return tuple(said)
+
+
+WHATIF = GradAccumulation()

@@ -1,0 +1,68 @@
+"""What if loader workers outlived the epoch instead of being started anew in each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.starting import start_ms
+from skyline.whatif.epoch_start import longer
+from skyline.whatif.loader_setting import iterations_per_epoch, training_loader
+from skyline.whatif.subject import NEEDS_PROFILE
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentWorkers:
+    """Takes the start of the workers out of every epoch but the first."""
+
+    name: str = "persistent_workers"
+    semantics: Semantics = Semantics.EXACT
+    stage: Stage = Stage.LOADING
+    grain: Grain = Grain.PHASES
+    excludes: tuple[str, ...] = ()
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return "keep loader workers from one epoch to the next"
+
+    def basis(self, subject: Subject) -> Basis:
+        """The cost of a start was measured, but no script with the change was held against one without."""
+        return Basis.MODEL_ONLY
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where there are workers that do not persist, and an epoch's length is known."""
+        if not isinstance(subject, Baseline):
+            return Applicability.no(NEEDS_PROFILE)
+        loader = training_loader(subject)
+        if loader is None:
+            return Applicability.no("no DataLoader delivers the batches")
+        if not loader.num_workers:
+            reason = "the DataLoader has no workers; ask about num_workers together with it"
+            return Applicability(False, reason, only_with=("num_workers",))
+        if loader.persistent_workers:
+            return Applicability.no("the workers persist already")
+        if iterations_per_epoch(subject, None) is None:
+            return Applicability.no("how many iterations an epoch has is not known")
+        return Applicability(True)
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Each iteration bears its share of the start less. New workers are reckoned with this where they come in."""
+        assert isinstance(subject, Baseline)
+        loader, many = training_loader(subject), iterations_per_epoch(subject, scenario.batch_size)
+        if loader is None or not loader.num_workers or many is None:
+            return scenario
+        cost = start_ms(subject.profile.environment, loader.num_workers)
+        each = cost.scaled(1 / many)
+        return scenario.changed(
+            longer(scenario.graph, subject, -each.value),
+            below_ms=each.high - each.value,
+            above_ms=each.value - each.low,
+            assumptions=(
+                f"starting the workers takes about {cost.value:.0f} ms in each epoch of {many:.0f} iterations; the "
+                "iteration is the mean of all, the first of an epoch included",
+            ),
+        )
+
+
+WHATIF = PersistentWorkers()

@@ -1,0 +1,99 @@
+"""Evaluation is put where no gradients are recorded, in the mode that its results allow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skyline.trace.facts import CallFact
+from skyline.trace.record import CodeLine
+
+HEAD = "import torch\n"
+LOOP = "for x in loader:\n    model(x).sum().backward()\n    opt.step()\n"
+EVALUATE = "def evaluate(model):\n    model.eval()\n    right = 0\n    for x, y in val:\n"
+HITS = "        right += (model(x) == y).sum().item()\n    return right / len(val)\n"
+
+REWRITTEN = {
+    "numbers leave it": (EVALUATE + HITS, "@torch.inference_mode()\n" + EVALUATE + HITS),
+    "tensors leave it": (
+        "def test(net):\n\tnet.eval()\n\treturn net(x)  # é\n",
+        "@torch.no_grad()\ndef test(net):\n\tnet.eval()\n\treturn net(x)  # é\n",
+    ),
+    "nothing leaves it": (
+        EVALUATE + "        print(model(x))\n",
+        "@torch.inference_mode()\n" + EVALUATE + "        print(model(x))\n",
+    ),
+    "a method that keeps": (
+        "class T:\n  def validate(self):\n    self.net.eval()\n    self.out = self.net(x)\n",
+        "class T:\n  @torch.no_grad()\n  def validate(self):\n    self.net.eval()\n    self.out = self.net(x)\n",
+    ),
+    "decorated": (
+        "class T:\n    @staticmethod\n    def test(net):\n        '''Text.'''\n        net.eval()\n        print(net(x))\n",
+        (
+            "class T:\n    @staticmethod\n    def test(net):\n        '''Text.'''\n"
+            "        with torch.inference_mode():\n            net.eval()\n            print(net(x))\n"
+        ),
+    ),
+    "a sum of tensors": (
+        EVALUATE.replace("right", "loss") + "        loss += f(model(x), y)\n    return loss\n",
+        "@torch.no_grad()\n"
+        + EVALUATE.replace("right", "loss")
+        + "        loss += f(model(x), y)\n    return loss\n",
+    ),
+    "off already, by decorator": ("@torch.no_grad()\n" + EVALUATE + HITS,) * 2,
+    "off already, inside": (
+        "def test(net):\n    net.eval()\n    with torch.inference_mode():\n        print(net(x))\n",
+    )
+    * 2,
+    "off already, around the call": (EVALUATE + HITS + "with torch.no_grad():\n    evaluate(model)\n",) * 2,
+}
+
+REFUSED = {
+    "nowhere": ("", "No evaluation"),
+    "one by one": ("def test(net):\n    net.eval()\n    yield net(x)\n", "one by one"),
+    "trains itself": ("def test(net):\n    net.eval()\n    net(x).backward()\n", "No evaluation"),
+    "a framework's": ("import lightning as L\nL.Trainer().fit(m)\n" + EVALUATE + HITS, "by itself"),
+}
+
+
+@pytest.mark.parametrize("shape", REWRITTEN)
+def test_rewritten(workshop, shape):
+    before, after = REWRITTEN[shape]
+    assert workshop(HEAD + before + LOOP).edited("inference_mode") == HEAD + after + LOOP
+    assert workshop(HEAD + after + LOOP).edited("inference_mode") == HEAD + after + LOOP
+
+
+@pytest.mark.parametrize("shape", REFUSED)
+def test_refused(workshop, shape):
+    before, reason = REFUSED[shape]
+    assert reason in workshop(HEAD + before + LOOP).reason("inference_mode")
+
+
+def seen(shop, line):
+    options = {"grad_enabled": True, "training": False, "module": "Net", "inference_mode": False}
+    call = CallFact("eval forward", 1.0, CodeLine("/project/train.py", line), options)
+    return replace(shop, profile=replace(shop.profile, calls=(call,)))
+
+
+def test_a_loop_that_the_run_told_of_is_put_under_no_grad(workshop):
+    source = HEAD + LOOP + "    model.eval()\n    for y in val:\n        out = model(y)\n    print(out)\n"
+    shop = seen(workshop(source), 7)
+    assert shop.edited("inference_mode") == (
+        HEAD
+        + LOOP
+        + "    model.eval()\n    with torch.no_grad():\n        for y in val:\n            out = model(y)\n    print(out)\n"
+    )
+
+
+def test_a_single_statement_too(workshop):
+    source = HEAD + LOOP + "    out = model(y)\n    print(out)\n"
+    after = HEAD + LOOP + "    with torch.no_grad():\n        out = model(y)\n    print(out)\n"
+    assert seen(workshop(source), 5).edited("inference_mode") == after
+
+
+def test_a_function_that_the_run_told_of_is_decorated(workshop):
+    source = HEAD + "def score(net):\n    return net(x).sum().item()\n" + LOOP
+    assert seen(workshop(source), 3).edited("inference_mode") == (
+        HEAD + "@torch.inference_mode()\ndef score(net):\n    return net(x).sum().item()\n" + LOOP
+    )

@@ -1,0 +1,1 @@
+"""What if the embeddings of a model were not trained?"""
