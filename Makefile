@@ -32,6 +32,9 @@ validate: $(VENV)/.skyline-dev ## measure speed and accuracy on this machine (lo
 	$(VENV)/bin/python benchmarks/iteration_time.py
 	$(VENV)/bin/python benchmarks/drag_latency.py
 	$(VENV)/bin/python benchmarks/prediction_accuracy.py
+	$(VENV)/bin/python benchmarks/whatifs.py
+	$(VENV)/bin/python benchmarks/whatif_latency.py
+	$(VENV)/bin/python benchmarks/rewrite_variants.py
 	$(VENV)/bin/python benchmarks/injected_cost.py
 	$(VENV)/bin/python benchmarks/shape_memory.py
 	$(VENV)/bin/python benchmarks/save_to_numbers.py

@@ -19,7 +19,7 @@ _EXAMPLES = """\
   skyline whatif train.py                             every what-if, ranked
   skyline whatif train.py batch_size=64 num_workers=2 one by one and together
   skyline whatif train.py amp=bf16 -- --epochs 1      with script arguments
-  skyline whatif train.py --best --max-memory 4       the best combination in 4 GB
+  skyline whatif train.py --best --max-memory 4       best combination in 4 GB
   skyline whatif trace.json.gz                        a PyTorch profiler trace"""
 
 

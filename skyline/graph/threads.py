@@ -17,7 +17,8 @@ _PRODUCT_FLOPS = 1e6
 """Arithmetic from which libraries split a product; smaller ones are over sooner than threads are woken."""
 _ONE_BY_ONE = (
     "sort", "unique", "nonzero", "masked_select", "randperm", "multinomial", "normal_", "uniform_", "random_",
-    "exponential_", "aten::randn", "aten::rand", "index_put", "aten::item", "topk",
+    "exponential_", "aten::randn", "aten::rand", "index_put", "aten::item", "topk", "EmbeddingBackward",
+    "embedding_dense_backward",
 )  # fmt: skip
 """Operators that one thread carries out on a CPU, whatever their size."""
 SPIN_US = 4000.0
@@ -70,10 +71,13 @@ def is_split(record: Record, trace: Trace) -> bool:
         shape = trace.shapes[record.shape]
         flops = max(flops, shape.flops)
         if not flops:
-            return _elements(shape) >= _GRAIN
+            return _in_large_tensors(shape) >= 0.5
     return flops >= _PRODUCT_FLOPS if flops else record.duration_us >= _SPLIT_FROM_US
 
 
-def _elements(shape: OperatorShape) -> int:
-    """Of the largest tensor that goes in or comes out."""
-    return max((prod(one) for one in (*shape.inputs, *shape.outputs)), default=0)
+def _in_large_tensors(shape: OperatorShape) -> float:
+    """The share of all elements that are in tensors worth splitting: an operator over many tensors splits each."""
+    sizes = [prod(one) for one in shape.outputs or shape.inputs]
+    if len(sizes) <= 1:
+        sizes = [max((prod(one) for one in (*shape.inputs, *shape.outputs)), default=0)]
+    return sum(size for size in sizes if size >= _GRAIN) / max(1, sum(sizes))

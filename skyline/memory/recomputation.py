@@ -118,9 +118,7 @@ def recorded_levels(end: MemoryFact, trace: Trace, blocks: Sequence[str]) -> Rec
     level_of_gradients = np.maximum(0.0, max(0.0, end.gradient_bytes - new) + older + np.cumsum(gradients))
     kept = _kept_by_blocks(trace, blocks, live)
     times = np.array([one.time_us for one in allocations])
-    return RecordedLevels(
-        times, live, np.cumsum(activations), level_of_gradients, np.cumsum(stepping), kept
-    )
+    return RecordedLevels(times, live, np.cumsum(activations), level_of_gradients, np.cumsum(stepping), kept)
 
 
 def _kept_by_blocks(trace: Trace, paths: Sequence[str], live: _Sizes) -> tuple[KeptByBlock, ...]:

@@ -181,7 +181,7 @@ def _product_of(
         for use in uses:
             for node in (use, *module.around(use)):
                 parent = module.parents.get(node)
-                if isinstance(parent, ast.expr) and _takes(module, parent, node):
+                if isinstance(parent, ast.expr) and _takes(module, parent, use):
                     return parent, each
                 if isinstance(node, ast.stmt):
                     break
@@ -268,19 +268,12 @@ def _peeled(module: Module, reader: _Reader, scores: ast.expr, found: Written) -
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
                 swap = not _is_scores(module, reader, left) and _is_scores(module, reader, right)
                 scores, factor = (right, left) if swap else (left, right)
-                _only_scaled(found, scores)
                 found.factors.append((factor, False))
             case ast.BinOp(left=left, op=ast.Div(), right=right):
-                _only_scaled(found, scores)
                 scores = left
                 found.factors.append((right, True))
             case _:
                 return scores
-
-
-def _only_scaled(found: Written, scores: ast.expr) -> None:
-    if found.added:
-        raise NotAttention("a mask is added before the scores are scaled", scores)
 
 
 def _is_scores(module: Module, reader: _Reader, node: ast.expr) -> bool:

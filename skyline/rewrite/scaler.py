@@ -5,7 +5,14 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.blocks import insert_after, insert_before, replace, statement_of, wrap_expression
+from skyline.rewrite.blocks import (
+    insert_after,
+    insert_before,
+    replace,
+    statement_of,
+    suite_of,
+    wrap_expression,
+)
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import Usable, free_name, usable
 from skyline.rewrite.sites.forward import ForwardSite
@@ -34,7 +41,11 @@ def scaled(
             if region.module is not module:
                 message = "Gradients are clipped in another file than that of the backward pass"
                 raise RewriteRefused(message, file=region.module.path, line=call.lineno)
-            edits += insert_before(module, statement_of(module, call), f"{name}.unscale_({optimizer})")
+            clipping = statement_of(module, call)
+            if suite_of(module, clipping) is not suite_of(module, stepping.statement):
+                message = "Gradients are clipped in another block than that of the step"
+                raise RewriteRefused(message, file=module.path, line=call.lineno)
+            edits += insert_before(module, clipping, f"{name}.unscale_({optimizer})")
     edits += replace(module, stepping.call, f"{name}.step({optimizer})")
     edits += insert_after(module, stepping.statement, f"{name}.update()")
     return (*_made(context, site, stepping, name, device), *edits)
@@ -56,7 +67,9 @@ def _check(site: ForwardSite, stepping: StepSite, within: Iteration) -> None:
         message = f"`{text_of(site.backward.call)}` is more than a plain backward pass"
         raise RewriteRefused(message, file=where, line=site.backward.call.lineno)
     for region, node in within.nodes(ast.Attribute):
-        if node.attr == "grad" and not isinstance(region.module.parents.get(node), ast.Call):
+        parent = region.module.parents.get(node)
+        called = isinstance(parent, ast.Call) and parent.func is node
+        if node.attr == "grad" and not called:
             message = f"`{text_of(node)}` is used in the loop, where it would be scaled"
             raise RewriteRefused(message, file=region.module.path, line=node.lineno)
 
@@ -66,7 +79,7 @@ def _made(
 ) -> tuple[TextEdit, ...]:
     """The scaler itself, where it outlives the epochs: before the outermost loop, or in the file's own scope."""
     module = site.module
-    before = _outermost_loop(module, stepping.region.node)
+    before = _outermost_loop(context, module, stepping.region.node)
     kind = device.text
     if before is None:
         chain = [stepping.statement, *module.around(stepping.statement)]
@@ -80,21 +93,33 @@ def _made(
     return (*made.edits, *insert_before(module, before, f"{name} = {made.text}({kind})"))
 
 
-def _outermost_loop(module: Module, node: ast.AST) -> ast.stmt | None:
+def _outermost_loop(context: RewriteContext, module: Module, node: ast.AST) -> ast.stmt | None:
     """The outermost loop around the training's, where that stands in the file or function that is entered once."""
     if isinstance(node, Function):
         return None
     found: ast.AST = node
     for around in module.around(node):
         if isinstance(around, Function):
-            # Carried out once per call; a function that is given its optimizer is called once per epoch.
+            # A function that is called in a loop, or that is given its optimizer, is called once per epoch.
             given = {
                 each.arg for each in (*around.args.posonlyargs, *around.args.args, *around.args.kwonlyargs)
             }
-            return None if given & {"optimizer", "optim", "opt", "epoch"} else _as_statement(found)
+            return (
+                None
+                if given & {"optimizer", "optim", "opt", "epoch"} or _in_loop(context, around)
+                else _as_statement(found)
+            )
         if isinstance(around, ast.For | ast.AsyncFor | ast.While):
             found = around
     return _as_statement(found)
+
+
+def _in_loop(context: RewriteContext, function: Function) -> bool:
+    return any(
+        isinstance(around, ast.For | ast.AsyncFor | ast.While)
+        for module, call in context.program.calls_of(function.name)
+        for around in module.around(call)
+    )
 
 
 def _as_statement(node: ast.AST) -> ast.stmt | None:

@@ -99,7 +99,7 @@ class Baseline:
     def levels(self) -> RecordedLevels | None:
         """The levels of memory in the recorded iteration, and what the blocks of the model keep; None without them."""
         trace = self.profile.trace
-        return recorded_levels(self.profile.memory, trace, open_blocks(self, trace.modules))
+        return recorded_levels(self.profile.memory, trace, open_blocks(self.profile, trace.modules))
 
     def graph_of(self, grain: Grain) -> Graph:
         """The graph of the unchanged script, of this grain or a finer one."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from skyline.trace.facts import ModuleFact
-from skyline.whatif.subject import Subject
+from skyline.trace.profile import Profile
 
 _CONTAINERS = {"Sequential", "ModuleList", "ModuleDict"}
 _NUMBERED = re.compile(r"(?:(\w*[A-Za-z])_)?(\d+)")
@@ -27,12 +27,11 @@ class Blocks:
     class_name: str = ""
 
 
-def repeated_blocks(subject: Subject, modules: Sequence[str]) -> tuple[Blocks, ...]:
+def repeated_blocks(profile: Profile | None, modules: Sequence[str]) -> tuple[Blocks, ...]:
     """The outermost groups of at least two blocks; ``modules`` are the paths that the graph knows.
 
-    A block holds further modules, and the forward pass calls it once for each micro-batch.
+    Without a profile, or in one of an earlier version, paths are all there is to tell them by. A block holds further modules, and the forward pass calls it once for each micro-batch.
     """
-    profile = subject.profile
     facts = () if profile is None else profile.modules
     if profile is not None and facts:
         rounds = max(1, profile.batch.micro_batches)
@@ -40,11 +39,11 @@ def repeated_blocks(subject: Subject, modules: Sequence[str]) -> tuple[Blocks, .
     return _of_paths(modules)
 
 
-def open_blocks(subject: Subject, modules: Sequence[str]) -> tuple[str, ...]:
+def open_blocks(profile: Profile | None, modules: Sequence[str]) -> tuple[str, ...]:
     """The repeated blocks that are not checkpointed yet, group by group in the order of the model."""
     return tuple(
         path
-        for blocks in repeated_blocks(subject, modules)
+        for blocks in repeated_blocks(profile, modules)
         for path in blocks.paths
         if path not in blocks.checkpointed
     )

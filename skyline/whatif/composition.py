@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
-from skyline.whatif.base import Basis, Grain, Scenario, Semantics, Subject, WhatIf
+from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Subject, WhatIf
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named
 
@@ -28,6 +28,8 @@ class Composition:
     asked: tuple[tuple[WhatIf, str], ...]
     made: tuple[tuple[str, str], ...]
     reason: str
+    values: tuple[str, ...] = ()
+    """Where one what-if alone was asked: the values it offers, and the one that was asked for."""
 
     @property
     def untouched(self) -> bool:
@@ -98,7 +100,16 @@ def compose(subject: Subject, choices: Sequence[Choice]) -> Composition:
         tuple(settled),
         tuple((whatif.name, value) for whatif, value in made),
         "; ".join(reasons),
+        _values(detected[0][2], settled[0][1]) if len(detected) == 1 else (),
     )
+
+
+def _values(found: Applicability, asked: str) -> tuple[str, ...]:
+    """What is offered, in its order; a value beyond that is last, except among numbers, which are sorted."""
+    offered = tuple(dict.fromkeys((*found.values, *((asked,) if asked else ()))))
+    if not found.applicable or len(offered) < 2:
+        return ()
+    return tuple(sorted(offered, key=int)) if all(value.isdecimal() for value in offered) else offered
 
 
 def _fitted(subject: Subject, scenario: Scenario) -> Scenario:

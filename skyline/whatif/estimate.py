@@ -41,6 +41,8 @@ class Estimate:
     """What it costs once and not in each iteration, such as compiling; None for nothing to speak of."""
     break_even_iterations: int | None = None
     """After how many iterations that is paid back; None where there is nothing to pay, or nothing is gained."""
+    values: tuple[str, ...] = ()
+    """Of a single what-if that applies the values it offers, ``value`` among them; empty where there is no choice."""
 
 
 def break_even(one_off_s: Interval | None, change_ms: Interval) -> int | None:

@@ -79,7 +79,9 @@ async def test_profile_look_predict_apply_and_take_back(editor, project: Path) -
     assert estimate["throughput"]["value"] > profile["throughput"]["value"]
     best = await editor.ask(protocol.BEST, uri=train, semantics="exact")
     assert best["estimate"]["semantics"] == "exact"
-    assert [part["name"] for part in best["parts"]] == [choice.partition("=")[0] for choice in best["choices"]]
+    assert [part["name"] for part in best["parts"]] == [
+        choice.partition("=")[0] for choice in best["choices"]
+    ]
     with pytest.raises(JsonRpcException, match="nonsense"):
         await editor.ask(protocol.SIMULATE, uri=train, batchSize=None, whatifs=["nonsense=1"])
 

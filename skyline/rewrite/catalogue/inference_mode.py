@@ -1,12 +1,13 @@
 """Evaluation records no gradients: ``torch.inference_mode`` where only numbers leave it, ``torch.no_grad`` elsewhere.
 
-Tensors made in inference mode can never be part of a backward pass. Where one may go on to training, ``no_grad`` is
-written, which costs a little more and allows that.
+Tensors made in inference mode can never be part of a backward pass. Where one may go on to training, by what a
+function gives or by what a model keeps from one call to the next, ``no_grad`` is written, which allows that.
 """
 
 from __future__ import annotations
 
 import ast
+import sys
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import insert_before, wrap
@@ -16,7 +17,7 @@ from skyline.rewrite.sites.evaluation import EvaluationSite, evaluations
 from skyline.rewrite.sites.framework import framework
 from skyline.rewrite.value import check_switched_on
 from skyline.source.edit import TextEdit
-from skyline.source.syntax import Function, last_name
+from skyline.source.syntax import Function, dotted, last_name
 
 NAME = "inference_mode"
 _NUMBERS = (
@@ -33,6 +34,34 @@ _NUMBERS = (
     "min",
     "exp",
 )
+_KEEP_NOTHING = {
+    *sys.stdlib_module_names,
+    *(
+        "torch",
+        "torchvision",
+        "torchaudio",
+        "numpy",
+        "tqdm",
+        "matplotlib",
+        "sklearn",
+        "pandas",
+        "PIL",
+        "scipy",
+    ),
+    *(
+        "tensorboard",
+        "tensorboardX",
+        "wandb",
+        "rich",
+        "yaml",
+        "omegaconf",
+        "hydra",
+        "cv2",
+        "datasets",
+        "tiktoken",
+    ),
+}
+"""Packages that define no models."""
 _KEEPERS = ("append", "extend", "add", "update", "put", "setdefault", "insert")
 
 
@@ -44,12 +73,13 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         message = f"{owner.title} switches the recording off by itself"
         raise RewriteRefused(message, file=owner.module.path, line=owner.call.lineno)
     edits: list[TextEdit] = []
+    keeps = _model_may_keep(context)
     for site in evaluations(context):
-        edits += _without_gradients(site)
+        edits += _without_gradients(site, keeps)
     return tuple(dict.fromkeys(edits))
 
 
-def _without_gradients(site: EvaluationSite) -> tuple[TextEdit, ...]:
+def _without_gradients(site: EvaluationSite, keeps: bool) -> tuple[TextEdit, ...]:
     module, function = site.module, site.function
     if function is None:
         name = usable(module, "torch.no_grad", at=site.statements[0])
@@ -57,12 +87,40 @@ def _without_gradients(site: EvaluationSite) -> tuple[TextEdit, ...]:
     if any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(function)):
         message = f"`{function.name}` gives its results one by one, to code that may train meanwhile"
         raise RewriteRefused(message, file=module.path, line=function.lineno)
-    target = "torch.inference_mode" if _gives_numbers(function) else "torch.no_grad"
+    target = "torch.inference_mode" if _gives_numbers(function) and not keeps else "torch.no_grad"
     name = usable(module, target, at=function)
     if not function.decorator_list:
         return (*name.edits, *insert_before(module, function, f"@{name.text}()"))
     body = function.body[1:] if _is_text(function.body[0]) and len(function.body) > 1 else function.body
     return (*name.edits, *wrap(module, body, f"with {name.text}():"))
+
+
+def _model_may_keep(context: RewriteContext) -> bool:
+    """Whether a model may keep tensors from one call to the next, such as a cache of positions.
+
+    Of modules of the program the source tells; of libraries' only PyTorch's own are known not to.
+    """
+    for module, node in context.program.nodes_of(ast.Import, ast.ImportFrom):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            continue
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        for name in names:
+            local = context.program.find_module(module, name) is not None
+            if not local and name.partition(".")[0] not in _KEEP_NOTHING:
+                return True
+    for _, node in context.program.nodes_of(ast.ClassDef):
+        methods = [each for each in node.body if isinstance(each, Function)]
+        if any(each.name == "forward" for each in methods):
+            stored = (
+                each
+                for method in methods
+                if method.name != "__init__"
+                for each in ast.walk(method)
+                if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
+            )
+            if any(dotted(each.value) == "self" for each in stored):
+                return True
+    return False
 
 
 def _gives_numbers(function: Function) -> bool:
@@ -73,8 +131,11 @@ def _gives_numbers(function: Function) -> bool:
             return False
         if isinstance(node, ast.Global | ast.Nonlocal | ast.Lambda | Function):
             return False
-        keeps = isinstance(node, ast.Call) and last_name(node.func) in _KEEPERS
-        if keeps and not all(_is_number(each, own, frozenset()) for each in node.args):
+        if (
+            isinstance(node, ast.Call)
+            and last_name(node.func) in _KEEPERS
+            and not all(_is_number(each, own, frozenset()) for each in node.args)
+        ):
             return False
     returned = [node.value for node in own if isinstance(node, ast.Return) and node.value is not None]
     return all(_is_number(value, own, frozenset()) for value in returned)

@@ -85,7 +85,9 @@ def _loops(within: Iteration) -> Iterator[tuple[Region, ast.For, str]]:
             inner = inner[0].body
         zeroing = [_zeroes(statement, name) for statement in inner]
         if name and not loop.orelse and any(zeroing):
-            if not all(each or _detaches(statement, name) for each, statement in zip(zeroing, inner, strict=True)):
+            if not all(
+                each or _detaches(statement, name) for each, statement in zip(zeroing, inner, strict=True)
+            ):
                 message = f"The loop over `{text_of(loop.iter)}` does more than zero gradients"
                 raise RewriteRefused(message, file=region.module.path, line=loop.lineno)
             yield region, loop, name
@@ -122,7 +124,9 @@ def _check_reads(within: Iteration) -> None:
         if node.attr != "grad" or dotted(node).startswith("torch."):
             continue
         around = region.module.parents.get(node)
-        compared = isinstance(around, ast.Compare) and any(isinstance(op, ast.Is | ast.IsNot) for op in around.ops)
+        compared = isinstance(around, ast.Compare) and any(
+            isinstance(op, ast.Is | ast.IsNot) for op in around.ops
+        )
         cleared = isinstance(node.ctx, ast.Store)
         statement = statement_of(region.module, node)
         name = dotted(node.value)
@@ -133,10 +137,12 @@ def _check_reads(within: Iteration) -> None:
         )
         if compared or cleared or guarded or _zeroes(statement, name) or _detaches(statement, name):
             continue
-        if isinstance(loop, ast.If) and f"{name}.grad" in ast.unparse(loop.test) and node in ast.walk(loop.test):
+        if (
+            isinstance(loop, ast.If)
+            and f"{name}.grad" in ast.unparse(loop.test)
+            and node in ast.walk(loop.test)
+        ):
             continue
         message = f"`{text_of(statement)}` uses a gradient, which may not be there any more"
         hint = "Guard it: if p.grad is not None."
         raise RewriteRefused(message, file=region.module.path, line=node.lineno, hint=hint)
-
-

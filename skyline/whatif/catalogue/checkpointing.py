@@ -54,10 +54,10 @@ class Checkpointing:
     def detect(self, subject: Subject) -> Applicability:
         """Applicable to a model with repeated blocks that are not checkpointed; by default as many as are needed."""
         graph = subject.graph_of(Grain.OPERATORS)
-        groups = repeated_blocks(subject, graph.structure.modules)
+        groups = repeated_blocks(subject.profile, graph.structure.modules)
         if not groups:
             return Applicability.no("the model has no blocks that repeat, which could be computed again")
-        paths = open_blocks(subject, graph.structure.modules)
+        paths = open_blocks(subject.profile, graph.structure.modules)
         if not paths:
             return Applicability.no("the blocks of the model are checkpointed already")
         if not parts_of(graph, subject.lane, paths[:1]):
@@ -72,7 +72,7 @@ class Checkpointing:
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """The first blocks of the model, as many as asked for, are repeated."""
         graph = scenario.graph
-        paths = open_blocks(subject, graph.structure.modules)
+        paths = open_blocks(subject.profile, graph.structure.modules)
         levels = _levels(subject)
         count, short = number_of_blocks(value, paths, levels, scenario.memory, subject)
         chosen = paths[:count]

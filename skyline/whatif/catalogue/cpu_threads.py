@@ -64,7 +64,7 @@ class CpuThreads:
         chosen, parts = split_tasks(subject, graph)
         if not len(chosen) or asked == now:
             return scenario
-        likely, least, most = factors(parts, min(now, cores), min(asked, cores))
+        likely, least, most = factors(parts, graph.durations[chosen], min(now, cores), min(asked, cores))
         changed = scenario.between(
             subject,
             scale(graph, chosen, likely),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +13,13 @@ from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import PHASE
+from skyline.interval import Interval
 from skyline.trace.phase import Phase
+from skyline.trace.record import RecordKind
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.catalogue.remove_sync import waits
+from skyline.whatif.cost.compiling import compiling_s
+from skyline.whatif.cost.fusion import regions
 from skyline.whatif.recording import Recording, ends_in
 
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
@@ -56,6 +61,8 @@ class CudaGraphs:
             return Applicability.no(
                 "the forward or backward pass waits for the GPU: a graph cannot hold that"
             )
+        if _shapes_change(subject):
+            return Applicability.no("shapes differ from iteration to iteration: a graph holds one")
         host_ms = float((graph.durations + graph.gaps)[_in_passes(subject, graph)].sum()) / 1e3
         if host_ms < _WORTH_ASKING * subject.steps * subject.iteration_ms.value:
             return Applicability.no("the host's share of the passes is too small to matter")
@@ -75,8 +82,30 @@ class CudaGraphs:
             assumptions=(
                 "shapes are the same in every step, and nothing in the passes depends on values on the GPU",
                 "kernels follow one another as closely as they do now",
+                "PyTorch's compiler records the graphs; kernels that it joins besides are not counted: ask for compile",
             ),
+            one_off_s=_compiling_s(scenario, subject),
         )
+
+
+def _compiling_s(scenario: Scenario, subject: Subject) -> Interval | None:
+    """What compiling costs once; None where it is counted already."""
+    if scenario.one_off_s is not None:
+        return None
+    return compiling_s(regions(subject, subject.graph_of(Grain.OPERATORS)), subject)
+
+
+def _shapes_change(subject: Subject) -> bool:
+    """Whether the recorded iterations called the operators of the forward pass with other shapes each."""
+    profile = subject.profile
+    if profile is None:
+        return False
+    called: dict[int, Counter[int]] = {}
+    for record in profile.trace.records:
+        if record.phase is Phase.FORWARD and record.shape >= 0 and record.kind is not RecordKind.KERNEL:
+            called.setdefault(record.iteration, Counter())[record.shape] += 1
+    each = list(called.values())
+    return any(one != each[0] for one in each[1:])
 
 
 def _in_passes(subject: Subject, graph: Graph) -> Indices:

@@ -63,9 +63,7 @@ class FusedOptimizer:
                 f"PyTorch {baseline.profile.environment.torch} has no fused form on the CPU"
             )
         values = tuple(
-            value
-            for value, found in (("", unfused(baseline)), (FOREACH, one_by_one(baseline)))
-            if found
+            value for value, found in (("", unfused(baseline)), (FOREACH, one_by_one(baseline))) if found
         )
         if not values:
             return Applicability.no(_why_none(baseline.profile.optimizers))
@@ -154,7 +152,10 @@ def one_by_one(baseline: Baseline) -> tuple[OptimizerFact, ...]:
         for fact in baseline.profile.optimizers
         if fact.name in HAS_FOREACH
         and not fact.options.get("fused")
-        and (fact.options.get("foreach") is False or (fact.options.get("foreach") is None and not baseline.on_gpu))
+        and (
+            fact.options.get("foreach") is False
+            or (fact.options.get("foreach") is None and not baseline.on_gpu)
+        )
         and fact.tensor_count > 1
     )
 

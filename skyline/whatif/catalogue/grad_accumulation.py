@@ -41,7 +41,9 @@ class GradAccumulation:
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
-        return f"each batch in {value} parts (gradient accumulation)" if value else "each batch in several parts"
+        return (
+            f"each batch in {value} parts (gradient accumulation)" if value else "each batch in several parts"
+        )
 
     def basis(self, subject: Subject) -> Basis:
         """Pairs of runs were compared on CPUs only."""
@@ -175,7 +177,9 @@ def _assumptions(subject: Baseline, part_size: int, curve: BatchCurve) -> tuple[
     how = "measured" if curve.measured(part_size) else "read off the batch curve"
     if subject.profile.prediction is not None:
         how = "predicted"
-    said = [f"forward and backward pass for {part_size} samples are {how}; the loader still delivers whole batches"]
+    said = [
+        f"forward and backward pass for {part_size} samples are {how}; the loader still delivers whole batches"
+    ]
     if any("BatchNorm" in fact.class_name for fact in subject.profile.modules):
         said.append("BatchNorm sees the parts and not the batch: the training changes")
     else:

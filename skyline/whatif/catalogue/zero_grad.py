@@ -48,7 +48,11 @@ class ZeroGrad:
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where gradients are filled with zeros."""
-        told = [] if subject.profile is None else [call for call in subject.profile.calls if call.name == "zero_grad"]
+        told = (
+            []
+            if subject.profile is None
+            else [call for call in subject.profile.calls if call.name == "zero_grad"]
+        )
         asked = any(call.options.get("set_to_none") is False for call in told)
         if told and not asked and not len(_zeroing(subject.graph_of(Grain.OPERATORS))):
             return Applicability.no("gradients are given up between steps already")

@@ -13,7 +13,19 @@ from skyline.whatif.memory import MemoryChange
 
 HAS_FOREACH = frozenset(
     {
-        *("Adam", "AdamW", "SGD", "Adagrad", "RMSprop", "Adadelta", "NAdam", "RAdam", "Adamax", "Rprop", "ASGD"),
+        *(
+            "Adam",
+            "AdamW",
+            "SGD",
+            "Adagrad",
+            "RMSprop",
+            "Adadelta",
+            "NAdam",
+            "RAdam",
+            "Adamax",
+            "Rprop",
+            "ASGD",
+        ),
     }
 )
 _HELD = {"SGD": 0.0}
@@ -31,14 +43,18 @@ _CALLS_ON_GPU = (0.1, 0.05, 0.3)
 def foreach_ms(baseline: Baseline, chosen: tuple[OptimizerFact, ...]) -> Interval:
     """Time of the optimizer part with the chosen optimizers stepping all their tensors at once."""
     now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
-    weights = {id(fact): fact.tensor_count * max(1, fact.steps_per_iteration) for fact in baseline.profile.optimizers}
+    weights = {
+        id(fact): fact.tensor_count * max(1, fact.steps_per_iteration) for fact in baseline.profile.optimizers
+    }
     share = sum(weights[id(fact)] for fact in chosen) / (sum(weights.values()) or 1)
     traffic_ms = baseline.step.traffic_share * now_ms
     calls_ms = (now_ms - traffic_ms) * share
     left = _CALLS_ON_GPU if baseline.on_gpu else _CALLS_ON_CPU
     value, low, high = (now_ms - calls_ms * (1.0 - part) for part in left)
     # On a CPU results that lay in a cache are now written and read again.
-    return Interval(value, low - (0.0 if baseline.on_gpu else 0.1 * traffic_ms), high + 0.3 * traffic_ms * share)
+    return Interval(
+        value, low - (0.0 if baseline.on_gpu else 0.1 * traffic_ms), high + 0.3 * traffic_ms * share
+    )
 
 
 def temporary_bytes(chosen: tuple[OptimizerFact, ...]) -> float:
@@ -49,12 +65,16 @@ def temporary_bytes(chosen: tuple[OptimizerFact, ...]) -> float:
 def step_memory(baseline: Baseline, temporary: float) -> MemoryChange | None:
     """The peak with optimizer steps that take ``temporary`` bytes for themselves in place of what they take now."""
     levels = baseline.levels
-    if levels is None or any(update_of(fact) is None for fact in baseline.profile.optimizers if not temporary):
+    if levels is None or any(
+        update_of(fact) is None for fact in baseline.profile.optimizers if not temporary
+    ):
         return None
     # What a step takes: the level without it, wherever it is under way.
     without = levels.live - levels.stepping
     under_way = without[levels.stepping > 0]
-    in_step = float(under_way.max(initial=0.0)) if len(under_way) else float(baseline.profile.memory.total_bytes)
+    in_step = (
+        float(under_way.max(initial=0.0)) if len(under_way) else float(baseline.profile.memory.total_bytes)
+    )
     now, rest = float(levels.live.max()), float(without.max())
     then = max(rest, in_step + temporary)
     change = then - now

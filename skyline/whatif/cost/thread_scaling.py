@@ -13,14 +13,21 @@ from skyline.interval import Interval
 from skyline.trace.record import Record, Trace
 from skyline.whatif.baseline import Baseline
 
-_PRODUCTS = Interval(0.9, 0.7, 1.0)
-"""The part of a large product, convolution or attention that goes faster with the threads; matrices of 900 x 900 took
-1.8 to 1.9 times as long on one thread as on two (``benchmarks/worker_contention.py``)."""
-_TRAFFIC = Interval(0.5, 0.2, 0.9)
-"""The same of operators that move more than they compute: cores share the way to memory, and one core alone takes
-much of it. 1.3 times as long on one thread as on two where tensors are larger than the caches, 1.7 in them."""
+_PART = Interval(0.9, 0.7, 1.0)
+"""The part of a split operator that goes faster with the threads. On two threads products, convolutions,
+normalisations and element-wise operators of 0.1 ms and more took 1/1.9 to 1/1.6 of their time on one
+(``benchmarks/worker_contention.py``)."""
+_BACKWARD_PART = Interval(0.7, 0.45, 0.9)
+"""The same of the backward pass of an operator, which does several things, not all of them split: 1/1.8 to 1/1.3."""
+_ATTENTION_PART = Interval(0.3, 0.0, 0.8)
+"""The same of fused attention over short sequences: 1/1.2 to 1/0.8."""
+_TRAFFIC_PART = Interval(0.55, 0.3, 0.9)
+"""The same of operators on tensors larger than the caches, since cores share the way to memory: 1/1.75 to 1/1.3."""
+_CACHES_BYTES = 32e6
 _COMPUTES_FROM = 8.0
 """Arithmetic per byte from which an operator is held up by arithmetic and not by memory."""
+_JOINING_US = 5.0
+"""What waking threads for one operator and waiting for the last of them costs: 4 to 8 µs."""
 
 
 def split_tasks(baseline: Baseline, graph: Graph) -> tuple[Indices, tuple[Interval, ...]]:
@@ -36,17 +43,28 @@ def split_tasks(baseline: Baseline, graph: Graph) -> tuple[Indices, tuple[Interv
     return np.array(kept, np.int64), tuple(parts)
 
 
-def factors(parts: tuple[Interval, ...], before: int, after: int) -> tuple[Times, Times, Times]:
+def factors(
+    parts: tuple[Interval, ...], times_us: Times, before: int, after: int
+) -> tuple[Times, Times, Times]:
     """By task, its time on ``after`` threads over that on ``before``: likely, at least, at most (Amdahl, 1967)."""
     columns = [np.array([getattr(one, name) for one in parts]) for name in ("value", "low", "high")]
-    likely, first, second = ((1 - part + part / after) / (1 - part + part / before) for part in columns)
+    likely, first, second = (_factor(part, times_us, before, after) for part in columns)
     return likely, np.minimum(first, second), np.maximum(first, second)
+
+
+def _factor(part: Times, times_us: Times, before: int, after: int) -> Times:
+    joined_us = np.minimum(_JOINING_US * (before > 1), 0.5 * times_us)
+    alone_us = (times_us - joined_us) / (1 - part + part / before)
+    then_us = alone_us * (1 - part + part / after) + _JOINING_US * (after > 1)
+    return then_us / np.maximum(times_us, 1e-3)
 
 
 def _part(record: Record, trace: Trace) -> Interval:
     shape = trace.shapes[record.shape] if record.shape >= 0 else None
     flops = max(record.flops, shape.flops if shape is not None else 0)
     moved = shape.bytes_moved if shape is not None else 0
-    if flops and (not moved or flops >= _COMPUTES_FROM * moved):
-        return _PRODUCTS
-    return _TRAFFIC if shape is not None or flops else Interval(0.7, _TRAFFIC.low, _PRODUCTS.high)
+    if "attention" in record.name.lower():
+        return _ATTENTION_PART
+    if moved > _CACHES_BYTES and flops < _COMPUTES_FROM * moved:
+        return _TRAFFIC_PART
+    return _BACKWARD_PART if "Backward" in record.name or "backward" in record.name else _PART

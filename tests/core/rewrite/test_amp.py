@@ -173,6 +173,18 @@ FP16 = {
             "for _ in range(3):\n    epoch(model, optimizer)\n"
         ),
     ),
+    "a function in a loop": (
+        (
+            "def train():\n    for x in loader:\n        loss = model(x)\n        loss.backward()\n"
+            "        optimizer.step()\nwhile True:\n    train()\n"
+        ),
+        (
+            'scaler = torch.amp.GradScaler("cuda")\ndef train():\n    for x in loader:\n'
+            '        with torch.autocast(device_type="cuda", dtype=torch.float16):\n            loss = model(x)\n'
+            "        scaler.scale(loss).backward()\n        scaler.step(optimizer)\n        scaler.update()\n"
+            "while True:\n    train()\n"
+        ),
+    ),
     "another scaler": (
         (
             "scaler = StandardScaler()\n"
@@ -259,6 +271,19 @@ def test_half_precision_gets_a_scaler(workshop, name: str) -> None:
             "grad",
         ),
         ("for x in l:\n    loss = model(x)\n    loss.backward()\n", "fp16", "optimizer.step()"),
+        (
+            "for x in l:\n    loss = model(x)\n    loss.backward()\n    a(p.grad)\n    optimizer.step()\n",
+            "fp16",
+            "where it would be scaled",
+        ),
+        (
+            (
+                "for x in l:\n    loss = model(x)\n    loss.backward()\n    clip_grad_norm_(p, 1)\n"
+                "    if x: optimizer.step()\n"
+            ),
+            "fp16",
+            "another block",
+        ),
         (
             "for x in l:\n    loss = model(x)\n    loss.backward()\n    optimizer.step()\n",
             "int8",

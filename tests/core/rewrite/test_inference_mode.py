@@ -29,7 +29,10 @@ REWRITTEN = {
         "class T:\n  @torch.no_grad()\n  def validate(self):\n    self.net.eval()\n    self.out = self.net(x)\n",
     ),
     "decorated": (
-        "class T:\n    @staticmethod\n    def test(net):\n        '''Text.'''\n        net.eval()\n        print(net(x))\n",
+        (
+            "class T:\n    @staticmethod\n    def test(net):\n        '''Text.'''\n        net.eval()\n"
+            "        print(net(x))\n"
+        ),
         (
             "class T:\n    @staticmethod\n    def test(net):\n        '''Text.'''\n"
             "        with torch.inference_mode():\n            net.eval()\n            print(net(x))\n"
@@ -47,6 +50,15 @@ REWRITTEN = {
     )
     * 2,
     "off already, around the call": (EVALUATE + HITS + "with torch.no_grad():\n    evaluate(model)\n",) * 2,
+}
+
+KEEPS = "class Net(torch.nn.Module):\n    def forward(self, x):\n        self.cache = x\n        return x\n"
+REWRITTEN |= {
+    "a model that keeps": (KEEPS + EVALUATE + HITS, KEEPS + "@torch.no_grad()\n" + EVALUATE + HITS),
+    "a library's model": (
+        "from zoo import Net\n" + EVALUATE + HITS,
+        "from zoo import Net\n@torch.no_grad()\n" + EVALUATE + HITS,
+    ),
 }
 
 REFUSED = {
@@ -82,7 +94,8 @@ def test_a_loop_that_the_run_told_of_is_put_under_no_grad(workshop):
     assert shop.edited("inference_mode") == (
         HEAD
         + LOOP
-        + "    model.eval()\n    with torch.no_grad():\n        for y in val:\n            out = model(y)\n    print(out)\n"
+        + "    model.eval()\n    with torch.no_grad():\n        for y in val:\n            out = model(y)\n"
+        "    print(out)\n"
     )
 
 

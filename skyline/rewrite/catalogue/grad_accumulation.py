@@ -1,0 +1,221 @@
+"""Takes each batch through the model in equal parts, whose gradients add up before the optimizer steps."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from itertools import pairwise
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.blocks import (
+    insert_after,
+    insert_before,
+    remove,
+    replace,
+    suite_of,
+    unit_of,
+    wrap,
+)
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.imports import free_name
+from skyline.rewrite.sites.backward import BackwardSite
+from skyline.rewrite.sites.batch_parts import batch_names, check_mean
+from skyline.rewrite.sites.forward import ForwardSite, bound_names, forward
+from skyline.rewrite.sites.iteration import Iteration, iteration
+from skyline.rewrite.sites.step import steps, zero_grads
+from skyline.rewrite.value import whole_number
+from skyline.source.edit import TextEdit
+from skyline.source.program import Module
+from skyline.source.syntax import text_of
+
+NAME = "grad_accumulation"
+ORDER = 30
+"""Before what is put around the forward pass: that goes into the loop over parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """The statements that are done for each part, and those among them that clear gradients and come first."""
+
+    first: ast.stmt
+    statements: tuple[ast.stmt, ...]
+    clearing: tuple[ast.stmt, ...]
+
+
+def snippet(value: str) -> str:
+    """The change in a loop that is written plainly."""
+    parts = value if value.isdigit() else "4"
+    return (
+        "optimizer.zero_grad()\n"
+        f"for x_part, y_part in zip(x.chunk({parts}), y.chunk({parts})):\n"
+        "    loss = criterion(model(x_part), y_part)\n"
+        "    (loss * (len(x_part) / len(x))).backward()  # for a loss that is a mean\n"
+        "optimizer.step()\n"
+    )
+
+
+def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
+    """A loop over parts of the batch around forward pass, loss and ``backward()``."""
+    parts = whole_number(NAME, value or "2")
+    if parts == 1:
+        return ()
+    within = iteration(context)
+    site = forward(context, within)
+    if _is_there(site):
+        return ()
+    body = _body(context, site, within)
+    _check(context, site, within, parts)
+    check_mean(context, site)
+    batch = batch_names(context, site, within)
+    return _written(site, body, batch, parts)
+
+
+def _check(context: RewriteContext, site: ForwardSite, within: Iteration, parts: int) -> None:
+    back, module = site.backward, site.module
+    if back.scaler is not None or back.driver is not None:
+        by = "a gradient scaler" if back.scaler is not None else f"`{text_of(back.driver)}`"  # type: ignore[arg-type]
+        _refuse(f"The backward pass goes through {by}", module, back.call)
+    if back.call.args or back.call.keywords:
+        _refuse(f"`{text_of(back.call)}` has arguments of its own", module, back.call)
+    found = steps(context, within)
+    if len(found) != 1:
+        _refuse(f"The loop has {len(found) or 'no'} calls of `optimizer.step()`", module, back.call)
+    if found[0].has_closure:
+        _refuse("The optimizer evaluates the loss by itself, through a closure", module, found[0].call)
+    around = module.parents.get(found[0].statement)
+    if isinstance(around, ast.If) or context.profile.batch.micro_batches > 1:
+        _refuse("The script accumulates gradients over several batches already", module, found[0].call)
+    size, seen = context.profile.batch_size, context.profile.batch.leading_dimensions
+    if size is not None and seen and size not in seen:
+        _refuse(f"The model is not called with {size} samples at a time", module, site.calls[0])
+    if size is not None and size % parts:
+        _refuse(f"A batch of {size} samples has no {parts} equal parts", module, site.calls[0])
+
+
+def _is_there(site: ForwardSite) -> bool:
+    return any(
+        isinstance(around, ast.For) and ".chunk(" in ast.unparse(around.iter)
+        for around in site.module.around(site.backward.statement)
+    )
+
+
+def _body(context: RewriteContext, site: ForwardSite, within: Iteration) -> _Body:
+    back, module = site.backward, site.module
+    suite = suite_of(module, site.statements[0])
+    if not any(each is back.statement for each in suite) or not isinstance(back.statement, ast.Expr):
+        _refuse("Forward pass and `backward()` are not in one block", module, back.call)
+    begin, end = suite.index(site.statements[0]), suite.index(back.statement)
+    clearing_calls = {id(zero.statement) for zero in zero_grads(context, within)}
+    clearing: list[ast.stmt] = []
+    for statement in suite[suite.index(site.statements[-1]) + 1 : end]:
+        if id(statement) not in clearing_calls:
+            _refuse(f"`{text_of(statement)}` stands between the loss and `backward()`", module, statement)
+        clearing.append(statement)
+    clearing += [
+        statement
+        for statement in suite[begin:end]
+        if id(statement) in clearing_calls and statement not in clearing
+    ]
+    header = module.parents[suite[begin]]
+    if getattr(header, "lineno", 0) == suite[begin].lineno:
+        _refuse(f"`{text_of(suite[begin])}` stands on the line of its block's header", module, suite[begin])
+    for before, behind in pairwise(suite):
+        if (before.end_lineno or before.lineno) == behind.lineno and begin - 1 <= suite.index(before) <= end:
+            _refuse(f"`{text_of(behind)}` shares its line with others", module, behind)
+    for statement in suite[begin : end + 1]:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Break | ast.Continue | ast.Return | ast.Yield | ast.Await):
+                _refuse("The loop is left between forward pass and `backward()`", module, statement)
+    return _Body(suite[begin], tuple(suite[begin : end + 1]), tuple(clearing))
+
+
+def _written(site: ForwardSite, body: _Body, batch: tuple[str, ...], parts: int) -> tuple[TextEdit, ...]:
+    module, back = site.module, site.backward
+    named = {name: free_name(module, f"{name}_part", "micro") for name in batch}
+    first = batch[0]
+    share = f"len({named[first]}) / len({first})"
+    chunks = ", ".join(f"{name}.chunk({parts})" for name in batch)
+    over = f"zip({chunks})" if len(batch) > 1 else chunks
+    header = f"for {', '.join(named.values())} in {over}:"
+    edits: list[TextEdit] = []
+    clearing = [_line(module, statement) for statement in body.clearing]
+    for statement in body.clearing:
+        edits += remove(module, statement)
+    cleared = {
+        line
+        for statement in body.clearing
+        for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+    }
+    before = list(clearing)
+    after: tuple[TextEdit, ...] = ()
+    logged = _read_later(site, body)
+    if logged:
+        whole = free_name(module, "whole_loss", "batch")
+        before.append(f"{whole} = 0.0")
+        after = (
+            *insert_after(module, back.statement, f"    {whole} += {site.loss}.detach() * ({share})"),
+            *insert_after(module, back.statement, f"{site.loss} = {whole}"),
+        )
+    made: list[TextEdit] = []
+    if before:
+        made += insert_before(module, body.first, *before)
+    made += wrap(module, list(body.statements), header)
+    for statement in body.statements:
+        if statement in body.clearing or statement is back.statement:
+            continue
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and node.id in named and isinstance(node.ctx, ast.Load):
+                made += replace(module, node, named[node.id])
+    part = free_name(module, "part_loss", "micro")
+    made += _above(module, back.statement, f"{part} = {site.loss} * ({share})")
+    made += replace(module, back.loss, part)
+    # The lines that go are not moved.
+    kept = [edit for edit in made if edit.span.line not in cleared]
+    return (*edits, *kept, *after)
+
+
+def _above(module: Module, statement: ast.stmt, line: str) -> list[TextEdit]:
+    """A line before a statement that moves one level deeper by itself."""
+    (edit,) = insert_before(module, statement, line)
+    source = module.source
+    indent = source.line(statement.lineno)[: statement.col_offset]
+    return [source.edit(edit.span, edit.new_text + unit_of(module, indent))]
+
+
+def _line(module: Module, statement: ast.stmt) -> str:
+    return ast.get_source_segment(module.source.text, statement) or ast.unparse(statement)
+
+
+def _read_later(site: ForwardSite, body: _Body) -> bool:
+    """Whether the loss is used after the backward pass; refused where other results of a part are."""
+    module, region = site.module, site.region
+    made = {name for statement in site.statements for name in bound_names(statement)}
+    end = body.statements[-1].end_lineno or body.statements[-1].lineno
+    inside = {id(node) for statement in body.statements for node in ast.walk(statement)}
+    scope = next(
+        (each for each in module.around(site.backward.statement) if isinstance(each, ast.FunctionDef)), None
+    )
+    loss = False
+    for node in ast.walk(scope or module.tree):
+        if (
+            not isinstance(node, ast.Name | ast.Attribute)
+            or id(node) in inside
+            or not isinstance(node.ctx, ast.Load)
+        ):
+            continue
+        name = ast.unparse(node)
+        if name == site.loss:
+            loss = True
+        elif name in made and (node.lineno > end or isinstance(region.node, ast.For | ast.While)):
+            rebound = node.lineno < body.first.lineno or _outside(module, node, region.node)
+            if not rebound:
+                _refuse(f"`{name}` is used after the backward pass, for the whole batch", module, node)
+    return loss
+
+
+def _outside(module: Module, node: ast.AST, around: ast.AST) -> bool:
+    return all(each is not around for each in module.around(node))
+
+
+def _refuse(message: str, module: Module, node: ast.AST | BackwardSite) -> None:
+    raise RewriteRefused(message, file=module.path, line=getattr(node, "lineno", None))

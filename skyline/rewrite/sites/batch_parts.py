@@ -1,0 +1,192 @@
+"""Which names hold the batch, and whether the loss is a plain mean over its samples."""
+
+from __future__ import annotations
+
+import ast
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.sites.forward import ForwardSite
+from skyline.rewrite.sites.iteration import Iteration
+from skyline.source.calls import qualified_name
+from skyline.source.program import Module
+from skyline.source.syntax import dotted, last_name, text_of
+
+_MEANS = {
+    *("cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div"),
+    *(
+        "binary_cross_entropy",
+        "binary_cross_entropy_with_logits",
+        "soft_margin_loss",
+        "cosine_embedding_loss",
+    ),
+}
+_MEAN_CLASSES = {
+    *("CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BCELoss"),
+    *("BCEWithLogitsLoss", "SoftMarginLoss", "CosineEmbeddingLoss"),
+}
+_WEIGHING = {"weight", "ignore_index", "pos_weight"}
+"""Arguments with which a mean is not over all samples alike."""
+
+
+def check_mean(context: RewriteContext, site: ForwardSite) -> None:
+    """Refuses a loss that is not known to be a mean over the samples."""
+    module, last = site.module, site.statements[-1]
+    value = last.value if isinstance(last, ast.Assign | ast.AnnAssign) else None
+    if not isinstance(value, ast.Call):
+        _refuse(f"`{text_of(last)}` is not known to be a mean over the samples", module, last)
+        return
+    if last_name(value.func) == "mean" and not value.args and not value.keywords:
+        return
+    if qualified_name(module, value.func).startswith("torch.") and last_name(value.func) in _MEANS:
+        _check_plain(module, value)
+        return
+    made = _made(context, site, value.func)
+    if made is not None:
+        _check_plain(*made)
+        return
+    _refuse(f"`{text_of(value)}` is not known to be a mean over the samples", module, value)
+
+
+def _made(context: RewriteContext, site: ForwardSite, callee: ast.expr) -> tuple[Module, ast.Call] | None:
+    """The call that made a loss function of torch.nn, where it has been bound to this name only once."""
+    if isinstance(callee, ast.Call):
+        known = qualified_name(site.module, callee.func)
+        return (site.module, callee) if _is_class(known) else None
+    name = dotted(callee)
+    found: list[tuple[Module, ast.expr]] = []
+    for module, node in context.program.nodes_of(ast.Assign):
+        if any(
+            dotted(target) == name for target in node.targets if isinstance(target, ast.Name | ast.Attribute)
+        ):
+            found.append((module, node.value))
+    if len(found) != 1:
+        return None
+    module, value = found[0]
+    while (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr in ("to", "cuda")
+    ):
+        value = value.func.value
+    if isinstance(value, ast.Call) and _is_class(qualified_name(module, value.func)):
+        return module, value
+    return None
+
+
+def _is_class(name: str) -> bool:
+    return name.startswith("torch.nn.") and name.rpartition(".")[2] in _MEAN_CLASSES
+
+
+def _check_plain(module: Module, call: ast.Call) -> None:
+    for keyword in call.keywords:
+        value = keyword.value
+        mean = isinstance(value, ast.Constant) and value.value in ("mean", None)
+        if keyword.arg in (*_WEIGHING, "reduction", "reduce", "size_average", None) and not mean:
+            _refuse(f"`{text_of(call)}` is not a plain mean over the samples", module, call)
+    if last_name(call.func) in _MEAN_CLASSES and call.args:
+        _refuse(f"`{text_of(call)}` is not a plain mean over the samples", module, call)
+
+
+def batch_names(context: RewriteContext, site: ForwardSite, within: Iteration) -> tuple[str, ...]:
+    """The names of tensors of the batch that forward pass and loss read, in that order.
+
+    They come from the target of the loop over the loader, directly or through assignments in its body.
+    """
+    module, region = site.module, site.region
+    loop = region.node
+    if not isinstance(loop, ast.For):
+        _refuse(
+            "The batch does not come from a loop over a loader in the same function", module, site.calls[0]
+        )
+    assert isinstance(loop, ast.For)
+    tensors, whole = _of_target(loop)
+    for statement in loop.body:
+        if statement is site.statements[0]:
+            break
+        if isinstance(statement, ast.Assign):
+            _follow(statement, tensors, whole)
+    read: dict[str, ast.Name] = {}
+    bound: set[str] = set()
+    for statement in site.statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                if node.id in whole - tensors:
+                    _refuse(f"`{node.id}` holds the batch in a way that cannot be parted", module, node)
+                if node.id in tensors and node.id not in bound:
+                    read.setdefault(node.id, node)
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                if node.id in tensors:
+                    _refuse(f"`{node.id}` is bound again in the forward pass", module, node)
+                bound.add(node.id)
+    if not read:
+        _refuse("The forward pass reads nothing that is known to be the batch", module, site.calls[0])
+    return tuple(sorted(read, key=lambda name: (read[name].lineno, read[name].col_offset)))
+
+
+def _of_target(loop: ast.For) -> tuple[set[str], set[str]]:
+    """Names of single tensors in a loop's target, and of what holds the batch as a whole."""
+    target, given = loop.target, loop.iter
+    while isinstance(given, ast.Call) and last_name(given.func) in ("enumerate", "tqdm", "trange"):
+        if last_name(given.func) == "enumerate":
+            if not isinstance(target, ast.Tuple) or len(target.elts) != 2:
+                return set(), set()
+            target = target.elts[1]
+        if not given.args:
+            break
+        given = given.args[0]
+    if isinstance(target, ast.Tuple | ast.List):
+        return {each.id for each in target.elts if isinstance(each, ast.Name) and each.id != "_"}, set()
+    return set(), {target.id} if isinstance(target, ast.Name) else set()
+
+
+def _follow(statement: ast.Assign, tensors: set[str], whole: set[str]) -> None:
+    """``x = x.to(device)``, ``x, y = x.cuda(), y.cuda()`` and ``x, y = batch`` name tensors of the batch."""
+    known = tensors | whole
+    for target in statement.targets:
+        names = (
+            [each.id for each in target.elts if isinstance(each, ast.Name)]
+            if isinstance(target, ast.Tuple | ast.List)
+            else [target.id]
+            if isinstance(target, ast.Name)
+            else []
+        )
+        read = {node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)}
+        if not read & known:
+            for name in names:
+                tensors.discard(name)
+                whole.discard(name)
+        elif _keeps_samples(statement.value, target):
+            tensors.update(names)
+            whole.difference_update(names)
+        else:
+            whole.update(names)
+            tensors.difference_update(names)
+
+
+def _keeps_samples(value: ast.expr, target: ast.expr) -> bool:
+    """Whether what is assigned are tensors of the batch, with all samples one after another as before."""
+    if isinstance(target, ast.Tuple | ast.List):
+        if isinstance(value, ast.Tuple | ast.List):
+            return all(_keeps_samples(each, ast.Name("", ast.Store())) for each in value.elts)
+        return isinstance(value, ast.Name)
+    match value:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(), attr="to" | "cuda" | "float" | "long" | "contiguous")
+        ):
+            return True
+        case ast.Call(func=ast.Attribute(value=owner, attr="to" | "cuda" | "float" | "long" | "contiguous")):
+            return _keeps_samples(owner, target)
+        case ast.Subscript(value=ast.Name(), slice=ast.Constant(value=int() | str())):
+            return True
+        case ast.Subscript(
+            value=ast.Name(), slice=ast.Tuple(elts=[ast.Slice(lower=None, upper=None, step=None), *_])
+        ):
+            return True
+        case _:
+            return False
+
+
+def _refuse(message: str, module: Module, node: ast.AST) -> None:
+    raise RewriteRefused(message, file=module.path, line=getattr(node, "lineno", None))

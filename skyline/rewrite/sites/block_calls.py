@@ -1,0 +1,239 @@
+"""Where a model calls its repeated blocks: in a loop over them, through what holds them, or one by one."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.blocks import insert_before, replace, statement_of, wrap, wrap_expression
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.imports import free_name, usable
+from skyline.rewrite.sites.recomputable import check_arguments, check_forward
+from skyline.source.edit import TextEdit
+from skyline.source.program import Module
+from skyline.source.syntax import Function, last_name, offsets_of, text_of
+from skyline.whatif.blocks import Blocks
+
+_OWN = {"use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop"}
+"""Arguments that ``checkpoint`` takes for itself."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockCalls:
+    """The calls of some blocks in the class that holds them.
+
+    ``holder`` is how it reaches them (``self.blocks``), ``names`` the attributes they have there where they are held
+    one by one; ``methods`` are where calls are looked for.
+    """
+
+    module: Module
+    methods: tuple[Function, ...]
+    holder: str
+    names: tuple[str, ...]
+    size: int
+
+    def checkpointed(self, context: RewriteContext, count: int) -> tuple[TextEdit, ...]:
+        """The edits that put the first ``count`` blocks under ``checkpoint``; refused where that is not plain."""
+        if self.names:
+            return self._one_by_one(context, count)
+        loops = [loop for loop in self._nodes(ast.For) if self._goes_over(loop)]
+        calls = self._nodes(ast.Call)
+        whole = [call for call in calls if ast.unparse(call.func) == self.holder]
+        indexed = [
+            call
+            for call in calls
+            if isinstance(call.func, ast.Subscript)
+            and ast.unparse(call.func.value) == self.holder
+            and not isinstance(call.func.slice, ast.Slice)
+        ]
+        ways = len(loops) + len(whole) + len(indexed)
+        if ways != 1:
+            if not ways and any(self._is_checkpoint(call, self.holder) for call in calls):
+                return ()
+            said = (
+                "is not called in a way that could be read" if not ways else "is gone through more than once"
+            )
+            self._refuse(f"`{self.holder}` {said}", self.methods[0] if self.methods else None)
+        if loops:
+            return self._in_loop(context, loops[0], count)
+        if whole:
+            return self._as_whole(context, whole[0], count)
+        call = indexed[0]
+        assert isinstance(call.func, ast.Subscript)
+        return self._call(
+            context, call, text_of(call.func, 200), _below(text_of(call.func.slice), count, self.size)
+        )
+
+    def _in_loop(self, context: RewriteContext, loop: ast.For, count: int) -> tuple[TextEdit, ...]:
+        target, index = loop.target, ""
+        if isinstance(target, ast.Tuple) and len(target.elts) == 2:
+            index, target = ast.unparse(target.elts[0]), target.elts[1]
+        if not isinstance(target, ast.Name):
+            self._refuse(f"`for {text_of(loop.target)} in …` takes the blocks apart", loop)
+        assert isinstance(target, ast.Name)
+        inside = [
+            node for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Call)
+        ]
+        calls = [call for call in inside if isinstance(call.func, ast.Name) and call.func.id == target.id]
+        if any(self._is_checkpoint(call, target.id) for call in inside):
+            return ()
+        if len(calls) != 1:
+            many = "more than once" if calls else "in no way that could be read"
+            self._refuse(f"The loop over `{self.holder}` calls a block {many}", loop)
+        edits: tuple[TextEdit, ...] = ()
+        if count < self.size and not index:
+            index = free_name(self.module, "index", "block")
+            edits = (
+                *replace(self.module, loop.target, f"{index}, {target.id}"),
+                *wrap_expression(self.module, loop.iter, "enumerate(", ")"),
+            )
+        condition = _below(index, count, self.size)
+        return (*edits, *self._call(context, calls[0], target.id, condition))
+
+    def _as_whole(self, context: RewriteContext, call: ast.Call, count: int) -> tuple[TextEdit, ...]:
+        """``x = self.blocks(x)`` becomes a loop over the blocks, which is what ``nn.Sequential`` does."""
+        statement = statement_of(self.module, call)
+        plain = (
+            isinstance(statement, ast.Assign)
+            and statement.value is call
+            and len(statement.targets) == 1
+            and isinstance(statement.targets[0], ast.Name)
+            and len(call.args) == 1
+            and not call.keywords
+            and not isinstance(call.args[0], ast.Starred)
+        )
+        if not plain:
+            self._refuse(f"`{text_of(call)}` is part of a larger expression", call)
+        assert isinstance(statement, ast.Assign)
+        target, given = ast.unparse(statement.targets[0]), call.args[0]
+        block = free_name(self.module, "block", "each")
+        checkpoint = usable(self.module, "torch.utils.checkpoint:checkpoint", call)
+        again = f"{checkpoint.text}({block}, {target}, use_reentrant=False)"
+        header = f"for {block} in {self.holder}:"
+        if count < self.size:
+            index = free_name(self.module, "index", "block")
+            header = f"for {index}, {block} in enumerate({self.holder}):"
+            again = f"{again} if {index} < {count} else {block}({target})"
+        first: tuple[TextEdit, ...] = ()
+        if ast.unparse(given) != target:
+            start, end = offsets_of(self.module.source, given)
+            text = self.module.source.text[start:end]
+            if "\n" in text or "\r" in text or "#" in text:
+                self._refuse(f"`{text_of(call)}` goes over several lines", call)
+            first = insert_before(self.module, statement, f"{target} = {text}")
+        wrapped = wrap(self.module, [statement], header)
+        return (*checkpoint.edits, *first, *wrapped, *replace(self.module, call, again))
+
+    def _one_by_one(self, context: RewriteContext, count: int) -> tuple[TextEdit, ...]:
+        edits: list[TextEdit] = []
+        for name in self.names[:count]:
+            callee = f"{self.holder}.{name}"
+            calls = self._nodes(ast.Call)
+            found = [call for call in calls if ast.unparse(call.func) == callee]
+            if not found and any(self._is_checkpoint(call, callee) for call in calls):
+                continue
+            if len(found) != 1:
+                many = "more than once" if found else "in no way that could be read"
+                self._refuse(f"`{callee}` is called {many}", self.methods[0] if self.methods else None)
+            edits += self._call(context, found[0], callee, "")
+        return tuple(edits)
+
+    def _call(
+        self, context: RewriteContext, call: ast.Call, block: str, condition: str
+    ) -> tuple[TextEdit, ...]:
+        """``block(x)`` becomes ``checkpoint(block, x, use_reentrant=False)``, on a condition where one is given."""
+        check_arguments(self.module, call, _OWN)
+        source = self.module.source
+        _, opening = offsets_of(source, call.func)
+        start, end = offsets_of(source, call)
+        checkpoint = usable(self.module, "torch.utils.checkpoint:checkpoint", call)
+        inside = source.text[opening:end]
+        if not inside.startswith("(") or not (call.args or call.keywords):
+            self._refuse(f"`{text_of(call)}` is not written plainly", call)
+        rest = inside[1:-1].rstrip()
+        ending = " " if rest.endswith(",") else ", "
+        if "#" in rest.rpartition("\n")[2] or "#" in rest.rpartition("\r")[2]:
+            self._refuse(f"`{text_of(call)}` has a comment before its closing bracket", call)
+        edits = [
+            source.edit(source.span(start, opening + 1), f"{checkpoint.text}({block}, "),
+            source.edit(source.span(end - 1, end - 1), f"{ending}use_reentrant=False"),
+        ]
+        if condition:
+            plain = source.text[start:end]
+            if "\n" in plain or "\r" in plain:
+                self._refuse(f"`{text_of(call)}` goes over several lines", call)
+            around = self.module.parents.get(call)
+            bare = isinstance(around, ast.Assign | ast.Return)
+            edits[0] = source.edit(
+                source.span(start, opening + 1), f"{'' if bare else '('}{checkpoint.text}({block}, "
+            )
+            edits.append(
+                source.edit(source.span(end, end), f" if {condition} else {plain}{'' if bare else ')'}")
+            )
+        return (*checkpoint.edits, *edits)
+
+    def _nodes(self, kind: type[ast.AST]) -> list:  # type: ignore[type-arg]
+        return [node for method in self.methods for node in ast.walk(method) if isinstance(node, kind)]
+
+    def _goes_over(self, loop: ast.For) -> bool:
+        given = loop.iter
+        if isinstance(given, ast.Call) and last_name(given.func) == "enumerate" and len(given.args) == 1:
+            given = given.args[0]
+        return ast.unparse(given) == self.holder
+
+    @staticmethod
+    def _is_checkpoint(call: ast.Call, block: str) -> bool:
+        return "checkpoint" in last_name(call.func) and bool(call.args) and ast.unparse(call.args[0]) == block
+
+    def _refuse(self, message: str, node: ast.AST | None) -> None:
+        line = None if node is None else getattr(node, "lineno", None)
+        raise RewriteRefused(message, file=self.module.path, line=line)
+
+
+def block_calls(context: RewriteContext, blocks: Blocks) -> BlockCalls:
+    """Where these blocks are called, and that they can be computed twice; raises RewriteRefused where it is not told."""
+    facts = {fact.path: fact for fact in context.profile.modules}
+    parent = blocks.paths[0].rpartition(".")[0]
+    names = tuple(path.rpartition(".")[2] for path in blocks.paths)
+    numbered = all(name.isdigit() for name in names)
+    path, reached = parent, list[str]()
+    while path in facts and facts[path].class_line is None and "." in path:
+        path, _, name = path.rpartition(".")
+        reached.insert(0, name)
+    owner = facts.get(path)
+    if owner is None or owner.class_line is None:
+        what = f"`{owner.class_name}`" if owner is not None else "what holds the blocks"
+        message = f"The blocks are called in {what}, which is not the program's own code"
+        raise RewriteRefused(message, file=context.profile.script)
+    module, line = context.place(owner.class_line)
+    forward = _function_at(module, line)
+    around = module.parents.get(forward)
+    if not isinstance(around, ast.ClassDef):
+        raise RewriteRefused("The forward pass is no method of a class", file=module.path, line=line)
+    check_forward(context, blocks)
+    first = forward.args.args[0].arg if forward.args.args else "self"
+    methods = tuple(
+        each
+        for each in around.body
+        if isinstance(each, Function) and each.name not in ("__init__", "__new__")
+    )
+    holder = ".".join((first, *reached))
+    if numbered and not reached:
+        message = f"`{owner.class_name}` is itself what holds the blocks"
+        raise RewriteRefused(message, file=module.path, line=line)
+    return BlockCalls(module, methods, holder, () if numbered else names, len(blocks.paths))
+
+
+def _function_at(module: Module, line: int) -> Function:
+    for node in module.nodes:
+        if isinstance(node, Function) and line in (
+            node.lineno,
+            *(decorator.lineno for decorator in node.decorator_list),
+        ):
+            return node
+    raise RewriteRefused("The forward pass was not found where it was", file=module.path, line=line)
+
+
+def _below(index: str, count: int, size: int) -> str:
+    return f"{index} < {count}" if count < size else ""

@@ -1,0 +1,88 @@
+"""The model is laid out once, and each batch on its way into it."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+HEAD = "import torch\nmodel = Net()\nopt = torch.optim.SGD(model.parameters(), lr=1)\n"
+LINE = "model = model.to(memory_format=torch.channels_last)\n"
+SET = f"import torch\nmodel = Net()\n{LINE}opt = torch.optim.SGD(model.parameters(), lr=1)\n"
+FORMAT = "memory_format=torch.channels_last"
+REST = "    loss.backward()\n    opt.step()\n"
+
+REWRITTEN = {
+    "one line for both": (
+        HEAD + "for x, y in loader:\n    x, y = x.to(dev), y.to(dev)\n    loss = f(model(x), y)\n" + REST,
+        SET + f"for x, y in loader:\n    x, y = x.to(dev, {FORMAT}), y.to(dev)\n    loss = f(model(x), y)\n" + REST,
+    ),
+    "a line each, not blocking": (
+        HEAD + "for x, y in loader:\n    x = x.to(dev, non_blocking=True)\n    loss = f(model(x), y)\n" + REST,
+        SET + f"for x, y in loader:\n    x = x.to(dev, non_blocking=True, {FORMAT})\n    loss = f(model(x), y)\n" + REST,
+    ),
+    "cuda()": (
+        HEAD + "for x, y in loader:\n    x = x.cuda()\n    loss = f(model(x), y)\n" + REST,
+        SET + f"for x, y in loader:\n    x = x.cuda().to({FORMAT})\n    loss = f(model(x), y)\n" + REST,
+    ),
+    "on the way in": (
+        HEAD + "for x, y in loader:\n    loss = f(model(x), y)  # é\n" + REST,
+        SET + f"for x, y in loader:\n    loss = f(model(x.to({FORMAT})), y)  # é\n" + REST,
+    ),
+    "moved in the call": (
+        HEAD + "for x, y in loader:\n    loss = f(model(x.to(dev)), y)\n" + REST,
+        SET + f"for x, y in loader:\n    loss = f(model(x.to(dev, {FORMAT})), y)\n" + REST,
+    ),
+    "arithmetic on the way in": (
+        HEAD + "for x, y in loader:\n    loss = f(model(x / 255), y)\n" + REST,
+        SET + f"for x, y in loader:\n    loss = f(model((x / 255).to({FORMAT})), y)\n" + REST,
+    ),
+    "another name for torch": (
+        HEAD.replace("import torch", "import torch as th").replace("torch.optim", "th.optim")
+        + "for x, y in loader:\n    loss = f(model(x), y)\n" + REST,
+        SET.replace("import torch", "import torch as th").replace("= torch.", "= th.").replace("=torch.", "=th.")
+        + f"for x, y in loader:\n    loss = f(model(x.to({FORMAT.replace('torch', 'th')})), y)\n" + REST,
+    ),
+    "Windows line ends": (
+        (HEAD + "for x, y in loader:\n    loss = f(model(x), y)\n" + REST).replace("\n", "\r\n"),
+        (SET + f"for x, y in loader:\n    loss = f(model(x.to({FORMAT})), y)\n" + REST).replace("\n", "\r\n"),
+    ),
+}  # fmt: skip
+
+REFUSED = {
+    "no model": (
+        "import torch\nfor x, y in loader:\n    loss = f(x, y)\n    loss.backward()\n    opt.step()\n",
+        "",
+    ),
+    "nothing given": (
+        HEAD + "for x, y in loader:\n    loss = model(image=x, label=y)\n" + REST,
+        "cannot be told",
+    ),
+    "unpacked": (HEAD + "for batch in loader:\n    loss = f(model(*batch))\n" + REST, "cannot be told"),
+}
+
+
+@pytest.mark.parametrize("name", REWRITTEN)
+def test_rewritten(workshop, name):
+    before, after = REWRITTEN[name]
+    edited = workshop(before, optimizers=(("SGD", 3),)).edited("channels_last")
+    ast.parse(edited)
+    assert edited == after
+    assert workshop(edited, optimizers=(("SGD", 4),)).edited("channels_last") == edited
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_with_a_snippet(workshop, name):
+    source, reason = REFUSED[name]
+    planned = workshop(source).plan("channels_last")
+    assert planned.edits == ()
+    assert reason in planned.refused[0].reason
+    assert "torch.channels_last" in planned.refused[0].snippet
+
+
+def test_together_with_bfloat16(workshop):
+    source, _ = REWRITTEN["on the way in"]
+    edited = workshop(source, optimizers=(("SGD", 3),)).edited("channels_last", "amp=bf16")
+    assert f"        loss = f(model(x.to({FORMAT})), y)  # é\n" in edited
+    assert "with torch.autocast(" in edited
+    assert edited == workshop(source, optimizers=(("SGD", 3),)).edited("amp=bf16", "channels_last")

@@ -1,0 +1,187 @@
+"""Changes in the calls that make layers: sparse gradients of embeddings, padded vocabularies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skyline.trace.facts import ModuleFact
+from skyline.trace.phase import Phase
+from skyline.trace.record import CodeLine, Record, RecordKind
+from skyline.trace.shape import OperatorShape
+
+SCRIPT = "/project/train.py"
+ROWS, WIDTH = 50_257, 64
+TAIL = "o = torch.optim.SGD(m.parameters(), lr=0.1)\n"
+
+
+def embedding(line=None, name="Embedding"):
+    options = {"num_embeddings": ROWS, "embedding_dim": WIDTH, "sparse": False}
+    place = CodeLine(SCRIPT, line) if line else None
+    return ModuleFact("Net.table", name, True, ROWS * WIDTH, True, options, created_line=place)
+
+
+def head(line=None):
+    options = {"in_features": WIDTH, "out_features": ROWS}
+    place = CodeLine(SCRIPT, line) if line else None
+    return ModuleFact("Net.head", "Linear", True, ROWS * (WIDTH + 1), True, options, created_line=place)
+
+
+def with_layers(workshop, source, *layers, optimizer=("SGD", None)):
+    """A run in which each iteration looks up a hundred rows."""
+    made = workshop(source, optimizers=(optimizer,))
+    trace = made.profile.trace
+    shape = OperatorShape("aten::embedding", ((ROWS, WIDTH), (100,)), ("float32", "int64"))
+    lookups = tuple(
+        Record(
+            "aten::embedding", RecordKind.OPERATOR, Phase.FORWARD, "main", mark.index, mark.start_us, 1.0,
+            module=1, shape=0,
+        )
+        for mark in trace.iterations
+    )  # fmt: skip
+    seen = replace(trace, modules=("Net", "Net.table"), shapes=(shape,), records=(*trace.records, *lookups))
+    return replace(made, profile=replace(made.profile, trace=seen, modules=layers))
+
+
+SPARSE = [
+    (
+        "import torch\nfrom torch import nn\nm = nn.Embedding(50257, 64)\n",
+        "import torch\nfrom torch import nn\nm = nn.Embedding(50257, 64, sparse=True)\n",
+    ),
+    (
+        "import torch\nm = torch.nn.Embedding(\n    50257,\n    64,\n    padding_idx=0,  # none\n)\n",
+        "import torch\nm = torch.nn.Embedding(\n    50257,\n    64,\n    padding_idx=0,  # none\n    sparse=True,\n)\n",
+    ),
+    (
+        "import torch\nfrom torch.nn import Embedding as E\nm = E(50257, 64, sparse=False)\n",
+        "import torch\nfrom torch.nn import Embedding as E\nm = E(50257, 64, sparse=True)\n",
+    ),
+    (
+        "import torch\nfrom torch.nn import Embedding\nm = Embedding(50257, 64, None, None, 2.0, False, False)\n",
+        "import torch\nfrom torch.nn import Embedding\nm = Embedding(50257, 64, None, None, 2.0, False, True)\n",
+    ),
+    (
+        "import torch\nfrom torch import nn\nm = nn.Embedding(50257, 64, **{'padding_idx': 0})\n",
+        "import torch\nfrom torch import nn\nm = nn.Embedding(50257, 64, sparse=True, **{'padding_idx': 0})\n",
+    ),
+    (
+        "import torch\r\nimport torch.nn as N\r\nm = N.Embedding(50257, 64)\r\n",
+        "import torch\r\nimport torch.nn as N\r\nm = N.Embedding(50257, 64, sparse=True)\r\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), SPARSE)
+def test_sparse_gradients_are_asked_for_where_the_table_is_made(workshop, before, after):
+    assert with_layers(workshop, before + TAIL, embedding()).edited("sparse_embedding") == after + TAIL
+    assert (
+        with_layers(workshop, before + TAIL, embedding(3 if "(\n" not in before else 2)).edited(
+            "sparse_embedding"
+        )
+        == after + TAIL
+    )
+    assert with_layers(workshop, after + TAIL, embedding()).plan("sparse_embedding").edits == ()
+
+
+MADE = "import torch\nfrom torch import nn\nm = nn.Embedding(50257, 64)\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "said"),
+    [
+        (MADE + "o = torch.optim.Adam(m.parameters())\n", "Adam", "Adam takes no sparse"),
+        (MADE + "o = torch.optim.SGD(m.parameters(), lr=1, weight_decay=1e-4)\n", "SGD", "`weight_decay="),
+        (MADE + "o = torch.optim.SGD(m.parameters(), 1, 0.9)\n", "SGD", "`momentum="),
+        (MADE + "o = torch.optim.Adagrad(m.parameters(), 1, 0, decay)\n", "Adagrad", "`weight_decay="),
+        (MADE + "o = torch.optim.SGD(m.parameters(), **options)\n", "SGD", "`**options`"),
+        (MADE + "o = torch.optim.SGD([{'params': p, 'weight_decay': d}], lr=1)\n", "SGD", "may be set"),
+        (MADE + "o = torch.optim.SGD(m.parameters(), lr=1, fused=True)\n", "SGD", "`fused=True`"),
+        (MADE.replace("64)", "64, sparse=flag)") + TAIL, "SGD", "decided when the script runs"),
+        (
+            MADE.replace("nn.Embedding(", "nn.Embedding.from_pretrained(") + TAIL,
+            "SGD",
+            "No call of the program",
+        ),
+        (MADE + "n = nn.Embedding(9, 9)\n" + TAIL, "SGD", "More than one call"),
+    ],
+)
+def test_no_sparse_gradients_where_something_forbids_them(workshop, source, name, said):
+    shop = with_layers(workshop, source, embedding(), optimizer=(name, None))
+    assert said in shop.reason("sparse_embedding")
+
+
+def test_what_is_not_known_to_gain_is_refused_with_a_snippet(workshop):
+    shop = with_layers(workshop, MADE + TAIL)
+    planned = shop.plan("sparse_embedding")
+    assert "sparse=True" in planned.refused[0].snippet
+
+
+LITERALS = "from torch import nn\nm = nn.Embedding(50257, 64)\nh = nn.Linear(64, 50257, bias=False)\n"
+NAMED = """\
+from torch import nn
+VOCAB = 50257
+class Net(nn.Module):
+    def __init__(self, vocab):
+        self.table = nn.Embedding(vocab, 64)
+        self.head = nn.Linear(64, vocab)
+    def forward(self, x):
+        return self.head(self.table(x))
+net = Net(VOCAB)
+logits = net(x).view(-1, VOCAB)
+"""
+CONFIG = """\
+from dataclasses import dataclass
+from torch import nn
+@dataclass
+class Config:
+    vocab_size: int = 50257
+class Net(nn.Module):
+    def __init__(self, config):
+        self.table = nn.Embedding(config.vocab_size, 64)
+        self.head = nn.Linear(64, config.vocab_size)
+net = Net(Config())
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "changed"),
+    [
+        (LITERALS, "64", 2),
+        (LITERALS, "8", 2),
+        (NAMED, "64", 1),
+        (NAMED.replace("50257", "50_257"), "128", 1),
+        (CONFIG, "64", 1),
+        (NAMED.replace("Linear(64, vocab)", "Linear(64, out_features=vocab)"), "64", 1),
+    ],
+)
+def test_the_vocabulary_is_padded_where_it_is_set(workshop, before, value, changed):
+    after = {"8": "50264", "64": "50304", "128": "50304"}[value]
+    shop = with_layers(workshop, before, embedding(), head())
+    text = shop.edited(f"pad_to_multiple={value}")
+    assert text.count(after) == changed
+    assert text == before.replace("50257", after).replace("50_257", after)
+    assert with_layers(workshop, text, embedding(), head()).plan(f"pad_to_multiple={value}").edits == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (NAMED + "data = torch.randint(0, VOCAB, (8,))\n", "also used in `data = torch.randint"),
+        (NAMED + "data = make(VOCAB)\n", "also used in"),
+        (NAMED.replace("VOCAB = 50257", "VOCAB = len(tokens)"), "could not be told"),
+        (NAMED.replace("VOCAB = 50257", "VOCAB = 50000 + 257"), "could not be told"),
+        (NAMED.replace("VOCAB = 50257", "VOCAB = 50256 + 1"), "could not be told"),
+        (NAMED.replace("Net(VOCAB)", "Net(n)"), "could not be told"),
+        (LITERALS + "k = nn.Linear(2, 3)\n", "More than one call"),
+    ],
+)
+def test_a_vocabulary_that_sets_something_else_stays(workshop, source, said):
+    assert said in with_layers(workshop, source, embedding(), head()).reason("pad_to_multiple=64")
+
+
+def test_other_sizes_are_left_to_the_person(workshop):
+    planned = with_layers(workshop, LITERALS, embedding()).plan("pad_to_multiple=64")
+    assert "No vocabulary is to be padded" in planned.refused[0].reason
+    assert "// 64) * 64" in planned.refused[0].snippet
+    assert "not a value" in with_layers(workshop, LITERALS, embedding(), head()).reason("pad_to_multiple=x")

@@ -1,0 +1,203 @@
+"""What compiling joins, what it leaves, and what it costs once: on iterations whose every number is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skyline.analysis.analyse import analyse
+from skyline.analysis.estimate import estimate
+from skyline.errors import UsageError
+from skyline.report.one_off import one_off_words
+from skyline.trace.facts import Device, ModuleFact
+from skyline.trace.iteration import IterationFact
+from skyline.trace.phase import Phase
+from skyline.trace.record import IterationMark, Record, RecordKind, Trace
+from skyline.trace.shape import OperatorShape
+from skyline.whatif.base import Basis
+from skyline.whatif.baseline import baseline
+from skyline.whatif.catalogue.compile import WHATIF as COMPILE
+from skyline.whatif.cost.compiling import BACKWARD_CALL_US, FORWARD_CALL_US
+from skyline.whatif.cost.fusion import regions
+from skyline.whatif.cost.operator_class import OperatorClass, kernel_class, operator_class
+from skyline.whatif.cost.traffic import bandwidth, external_bytes
+from skyline.whatif.estimate import break_even
+from skyline.whatif.question import Choice, Question
+from skyline.whatif.scenario import Scenario
+from skyline.whatif.subject import Grain
+
+SIDE = 1000
+MEGABYTES = 4 * SIDE * SIDE  # bytes of one tensor
+
+
+def call(operator, inputs=1):
+    return OperatorShape(operator, ((SIDE, SIDE),) * inputs, ("float32",) * inputs)
+
+
+MUL, TANH, LINEAR, ITEM = (
+    call("aten::mul", 2),
+    call("aten::tanh"),
+    call("aten::linear", 2),
+    call("aten::item"),
+)
+BACK = call("MulBackward0")
+SHAPES = (MUL, TANH, LINEAR, ITEM, BACK)
+# Two multiplications at 12 MB in 1200 µs each show 10 kB per µs.
+FORWARD = [("aten::linear", 2, 2000), ("aten::mul", 0, 1200), ("aten::tanh", 1, 2800), ("aten::mul", 0, 1200)]
+BACKWARD = [("MulBackward0", 4, 1200), ("MulBackward0", 4, 1200), ("AddmmBackward0", 2, 3000)]
+
+
+def profile_of(profile, forward=FORWARD, iterations=3):
+    """Iterations of the given operators, each followed by 100 µs of Python, and 1 ms of loss outside of the model."""
+    records, marks, clock = [], [], 0.0
+
+    def write(name, kind, phase, duration, module, shape, index):
+        nonlocal clock
+        records.append(Record(name, kind, phase, "main", index, clock, duration, -1, -1, module, shape=shape))
+        clock += duration
+
+    for index in range(iterations):
+        begin = clock
+        for phase, rows in ((Phase.FORWARD, forward), (Phase.BACKWARD, BACKWARD)):
+            for name, shape, took in rows:
+                write(name, RecordKind.OPERATOR, phase, took, 0, shape, index)
+                write("python", RecordKind.PYTHON, phase, 100, 0, -1, index)
+            write("aten::mse_loss", RecordKind.OPERATOR, phase, 500, 1, 0, index)
+        marks.append(IterationMark(index, begin, clock))
+    step_ms = (clock / iterations) / 1e3
+    times = replace(
+        profile.times,
+        steps_ms=(step_ms,) * 5,
+        data_ms=(0.0,) * 5,
+        backward_ms=(0.0,) * 5,
+        optimizer_ms=(0.0,) * 5,
+    )
+    trace = Trace(tuple(marks), (), ("Net", "MSELoss"), tuple(records), shapes=SHAPES)
+    modules = (ModuleFact("Net", "Net", False, 10, True, {}),)
+    return replace(profile, trace=trace, times=times, modules=modules, points=(), calls=())
+
+
+def compiled_ms(start, value="default"):
+    changed = COMPILE.transform(Scenario.of(start, Grain.OPERATORS), value, start)
+    return start.step_ms(changed.graph), changed
+
+
+def test_neighbours_are_joined_and_products_stay(profile):
+    start = baseline(profile_of(profile))
+    found = regions(start, start.graph_of(Grain.OPERATORS))
+    names = start.graph_of(Grain.OPERATORS).tasks
+    groups = [[names[index].name for index in group.tasks.tolist()] for group in found.groups[:2]]
+    assert groups == [["aten::mul", "aten::tanh", "aten::mul"], ["MulBackward0", "MulBackward0"]]
+    assert found.bytes_per_us == pytest.approx(10_000)
+    assert found.kernels == 2
+
+
+def test_a_group_takes_its_traffic_and_half_of_its_arithmetic(profile):
+    start = baseline(profile_of(profile))
+    now_ms, changed = compiled_ms(start)
+    # Forward: one input read, one output written, 8 MB; tanh takes 2000 µs beyond its own 8 MB.
+    forward = 2000 + 800 + 0.5 * 2000 + FORWARD_CALL_US
+    # Backward: gradient in and out and what was kept, 12 MB.
+    backward = 1200 + 3000 + BACKWARD_CALL_US
+    assert now_ms == pytest.approx((forward + backward + 1000) / 1e3, rel=0.01)
+    assert changed.below_ms > 0
+    assert changed.above_ms > 0
+
+
+def test_reading_a_number_breaks_the_graph(profile):
+    broken = [*FORWARD[:2], ("aten::item", 3, 10), *FORWARD[2:]]
+    start = baseline(profile_of(profile, broken))
+    found = regions(start, start.graph_of(Grain.OPERATORS))
+    assert found.breaks == 1
+    assert len(found.heads) == 2 * start.steps
+    assert [len(group.tasks) for group in found.groups[:3]] == [1, 2, 2]
+    assert any("breaks 1 times" in line for line in compiled_ms(start)[1].assumptions)
+
+
+def test_compiling_is_paid_once_and_paid_back(profile):
+    answer = estimate(analyse(profile_of(profile)), Question(choices=(Choice("compile"),)))
+    assert answer.applicable
+    assert answer.one_off_s is not None
+    gain_s = -answer.change_ms.value / 1e3
+    assert answer.break_even_iterations == pytest.approx(answer.one_off_s.value / gain_s, abs=1)
+    assert one_off_words(answer.one_off_s, answer.break_even_iterations).endswith("iterations")
+    assert break_even(answer.one_off_s, replace(answer.change_ms, value=1.0)) is None
+    assert one_off_words(answer.one_off_s, None).endswith("never paid back")
+    assert one_off_words(None, None) == ""
+
+
+def test_together_with_another_change_the_cost_stays(profile):
+    analysis = analyse(profile_of(profile))
+    both = estimate(analysis, Question(choices=(Choice("compile"), Choice("inference_mode"))))
+    alone = estimate(analysis, Question(choices=(Choice("compile"),)))
+    assert both.one_off_s == alone.one_off_s
+
+
+def test_where_it_makes_no_sense(profile):
+    made = profile_of(profile)
+
+    def reason(**changes):
+        return COMPILE.detect(baseline(replace(made, **changes))).reason
+
+    def environment(**changes):
+        return reason(environment=replace(made.environment, **changes))
+
+    assert "no torch.compile" in environment(torch="1.13.1")
+    assert "does not compile under Python" in environment(torch="2.2.0", python="3.12.1")
+    assert "does not compile on Windows" in environment(torch="2.3.0", platform="Windows-10")
+    styled = IterationFact("one step", "optimizer step", 1, 1, 1, ("torch.compile",))
+    assert reason(iteration=styled) == "it is compiled already"
+    assert "no operator of the model" in reason(modules=(ModuleFact("Other", "Other", False, 1, True, {}),))
+
+
+def test_modes_are_for_gpus(profile):
+    start = baseline(profile_of(profile))
+    assert COMPILE.detect(start).values == ("default",)
+    with pytest.raises(UsageError, match="not possible"):
+        compiled_ms(start, "reduce-overhead")
+    assert COMPILE.basis(start) is Basis.CPU_MEASURED
+
+
+def test_on_a_gpu_the_host_goes_and_the_modes_differ(gpu_profile):
+    start = baseline(gpu_profile)
+    assert COMPILE.basis(start) is Basis.MODEL_ONLY
+    usual, reduced = compiled_ms(start)[0], compiled_ms(start, "reduce-overhead")[0]
+    assert reduced <= usual
+    device = replace(gpu_profile.environment, device=Device("GPU", "cuda"))
+    values = COMPILE.detect(baseline(replace(gpu_profile, environment=device))).values
+    assert values == ("default", "reduce-overhead", "max-autotune")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("aten::relu", OperatorClass.POINTWISE),
+        ("NativeLayerNormBackward0", OperatorClass.POINTWISE),
+        ("aten::linear", OperatorClass.HEAVY),
+        ("ConvolutionBackward0", OperatorClass.HEAVY),
+        ("aten::permute", OperatorClass.VIEW),
+        ("ViewBackward0", OperatorClass.VIEW),
+        ("torch::autograd::AccumulateGrad", OperatorClass.OUTSIDE),
+        ("aten::item", OperatorClass.READ),
+        ("aten::sort", OperatorClass.KEPT),
+        ("torchvision::nms", OperatorClass.KEPT),
+    ],
+)
+def test_classes_of_operators(name, expected):
+    assert operator_class(name) is expected
+
+
+def test_classes_of_kernels():
+    assert kernel_class("void at::native::vectorized_elementwise_kernel<4, …>") is OperatorClass.POINTWISE
+    assert kernel_class("ampere_sgemm_128x64_nn") is OperatorClass.HEAVY
+    assert kernel_class("some_custom_kernel") is OperatorClass.KEPT
+
+
+def test_traffic_by_shapes():
+    # One input from outside, the other one from the first call; the last output is written.
+    assert external_bytes([TANH, MUL]) == 2 * MEGABYTES
+    assert external_bytes([LINEAR]) == 2 * MEGABYTES
+    assert external_bytes([BACK, BACK]) == 3 * MEGABYTES
+    assert bandwidth([(MUL, 1200.0), (TANH, 1.0)]) == pytest.approx(10_000)
+    assert bandwidth([(TANH, 1.0)]) is None
