@@ -19,7 +19,7 @@ from result_file import table, write
 from rewrite_trial import Outcomes, Trial
 from source_variants import Variant, variants
 
-_SHARE = 250
+_SHARE = 100
 """Scripts that one task makes, from a seed of its own."""
 _KINDS = ("rewritten", "nothing to do", "refused", "corrupted")
 _REASONS_SHOWN = 6

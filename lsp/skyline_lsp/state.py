@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,18 +10,23 @@ from dataclasses import dataclass, field
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.estimate import estimate
 from skyline.errors import SkylineError
+from skyline.ledger.ledger import Ledger, LedgerUnusable
 from skyline.report import build
 from skyline.report.headline import headline
 from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
+from skyline.report.verification import with_ledger
 from skyline.source.same_code import same_code
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import Question
+from skyline_lsp.changes import Change, changes
 from skyline_lsp.function_cost import FunctionCost, function_costs
 from skyline_lsp.job import Job
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.texts import Texts
+
+logger = logging.getLogger(__name__)
 
 _REMEMBERED_ESTIMATES = 512
 
@@ -40,6 +46,8 @@ class Prepared:
     """What the lines of each function take together, by file."""
     sources: dict[str, SourceText]
     """The files as they were profiled."""
+    changes: tuple[Change, ...]
+    """What could be changed in the code, and where."""
 
 
 def prepare(profile: Profile) -> Prepared:
@@ -56,16 +64,27 @@ def prepare(profile: Profile) -> Prepared:
         for path, rows in lines.items()
         if path in sources
     }
+    whatifs = build.whatif_report(analysis, None)
     return Prepared(
         profile=profile,
         analysis=analysis,
         report=report,
-        whatifs=build.whatif_report(analysis, None),
+        whatifs=with_records(whatifs, analysis),
         headline=headline(report),
         lines=lines,
         functions=functions,
         sources=sources,
+        changes=changes(analysis, whatifs),
     )
+
+
+def with_records(whatifs: WhatIfReport, analysis: Analysis) -> WhatIfReport:
+    """The answers with what the ledger tells of earlier predictions; as they are where it cannot be read."""
+    try:
+        return with_ledger(whatifs, analysis, Ledger().entries())
+    except LedgerUnusable as error:
+        logger.warning("%s", error.message)
+        return whatifs
 
 
 @dataclass(slots=True)

@@ -13,13 +13,13 @@ from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.capture.secrecy import HIDDEN
 from skyline.errors import SkylineError, UsageError
-from skyline.report.schema import VerifyReport
+from skyline.report.schema import VerifyReport, WhatIfReport
 from skyline.report.verification import verify_report
 from skyline.verification.measure import Effort
 from skyline.verification.verify import verify
 from skyline.whatif.question import Question
 from skyline_lsp.progress import ProgressBar
-from skyline_lsp.state import Prepared, ScriptState
+from skyline_lsp.state import Prepared, ScriptState, with_records
 
 if TYPE_CHECKING:
     from skyline_lsp.server import SkylineServer
@@ -66,7 +66,7 @@ class Verifier:
             except RuntimeError:
                 logger.debug("the server stopped before a verification did")
 
-        def work() -> VerifyReport:
+        def work() -> tuple[VerifyReport, WhatIfReport]:
             try:
                 found = verify(
                     prepared.analysis,
@@ -77,7 +77,9 @@ class Verifier:
                     cancel=cancel,
                     starter=starter,
                 )
-                return verify_report(prepared.analysis, found)
+                return verify_report(prepared.analysis, found), with_records(
+                    prepared.whatifs, prepared.analysis
+                )
             finally:
                 idle.set()
 
@@ -85,18 +87,20 @@ class Verifier:
             # Shielded: when the client takes its request back, the work is told to stop, and stops by itself.
             working = loop.run_in_executor(None, work)
             working.add_done_callback(self._ended)
-            result = await asyncio.shield(working)
+            result, whatifs = await asyncio.shield(working)
         except BaseException as error:
             cancel.set()
             bar.end(f"failed: {error.message}" if isinstance(error, SkylineError) else "cancelled")
             raise
         else:
+            if state.prepared is prepared:
+                state.prepared = replace(prepared, whatifs=whatifs)
             bar.end(
                 f"measured {result.measured.ratio.value:.3f} of the time" if result.valid else "discarded"
             )
             return result
 
-    def _ended(self, working: asyncio.Future[VerifyReport]) -> None:
+    def _ended(self, working: asyncio.Future[tuple[VerifyReport, WhatIfReport]]) -> None:
         self._path = ""
         # Whoever asked may be gone: then nobody else looks at what went wrong.
         if not working.cancelled():

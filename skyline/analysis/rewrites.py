@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from skyline.errors import SkylineError, UsageError
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import attempt
+from skyline.source.edit import TextEdit
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
 
 Availability = tuple[Literal["available", "refused", "none"], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One change tried on the sources as they were profiled.
+
+    ``edits`` None: it cannot be written. Then ``refused`` says why, or is None where no rewrite for it exists.
+    """
+
+    value: str
+    edits: tuple[TextEdit, ...] | None
+    refused: SkylineError | None = None
+
+    @property
+    def availability(self) -> Availability:
+        """In the words of an estimate."""
+        if self.edits is not None:
+            return "available", None
+        return ("none", None) if self.refused is None else ("refused", self.refused.message)
 
 
 class Rewrites:
@@ -24,28 +45,32 @@ class Rewrites:
     def __init__(self, profile: Profile) -> None:
         self._sources = {source.path: source.text for source in profile.sources}
         self._context = RewriteContext(profile, self._read)
-        self._answers: dict[str, Availability] = {}
+        self._tried: dict[str, Tried] = {}
 
     def availability(self, parts: Iterable[tuple[str, str]]) -> Availability:
         """Of parts of a question, (name, value), together: refused where one is, none where one has no rewrite."""
-        answers = [(name, self._of(name, value)) for name, value in parts]
+        answers = [(name, self._of(name, value).availability) for name, value in parts]
         for worst in ("refused", "none"):
             for name, (answer, reason) in answers:
                 if answer == worst:
                     return answer, f"{name}: {reason}" if reason and len(answers) > 1 else reason
         return ("available", None) if answers else ("none", None)
 
-    def _of(self, name: str, value: str) -> Availability:
-        if name not in self._answers:
-            self._answers[name] = self._ask(name, value)
-        return self._answers[name]
+    def tried(self, name: str, value: str) -> Tried:
+        """What became of a change with this very value."""
+        known = self._tried.get(name)
+        return known if known is not None and known.value == value else self._try(name, value)
 
-    def _ask(self, name: str, value: str) -> Availability:
+    def _of(self, name: str, value: str) -> Tried:
+        if name not in self._tried:
+            self._tried[name] = self._try(name, value)
+        return self._tried[name]
+
+    def _try(self, name: str, value: str) -> Tried:
         try:
-            edits = attempt(self._context, name, value)
+            return Tried(value, attempt(self._context, name, value))
         except SkylineError as refused:
-            return ("refused", refused.message)
-        return ("none", None) if edits is None else ("available", None)
+            return Tried(value, None, refused)
 
     def _read(self, path: str) -> SourceText:
         text = self._sources.get(path)

@@ -130,10 +130,14 @@ class PreviewResult:
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """Whether the client took the edit; ``reason`` says why not."""
+    """Whether the client took the edit; ``reason`` says why not.
+
+    ``refused`` are the parts of the question that were not written, each with code to write by hand, if any.
+    """
 
     applied: bool
     reason: str | None = None
+    refused: tuple[Refusal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

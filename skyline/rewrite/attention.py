@@ -146,6 +146,8 @@ class _Reader:
                     if isinstance(each, ast.If):
                         raise NotAttention(f"`{name}` is changed under a condition", each)
                     return None
+                case _:
+                    continue
         return None
 
 

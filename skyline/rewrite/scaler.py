@@ -104,11 +104,9 @@ def _outermost_loop(context: RewriteContext, module: Module, node: ast.AST) -> a
             given = {
                 each.arg for each in (*around.args.posonlyargs, *around.args.args, *around.args.kwonlyargs)
             }
-            return (
-                None
-                if given & {"optimizer", "optim", "opt", "epoch"} or _in_loop(context, around)
-                else _as_statement(found)
-            )
+            if given & {"optimizer", "optim", "opt", "epoch"} or _in_loop(context, around):
+                return None
+            return _as_statement(found)
         if isinstance(around, ast.For | ast.AsyncFor | ast.While):
             found = around
     return _as_statement(found)

@@ -184,7 +184,7 @@ def _copies(
         shape, index = known[at], int(forward[at])
         if shape is None or int(tasks.line[index]) not in lines or len(shape.inputs) != 1:
             continue
-        name, sizes = tasks.names[tasks.name[index]], shape.inputs[0]
+        name, sizes = tasks.names[int(tasks.name[index])], shape.inputs[0]
         if "clone" in name and width in sizes[-2:] and prod(sizes[:-2]) == heads:
             found.append(index)
     return found

@@ -30,7 +30,8 @@ class Blocks:
 def repeated_blocks(profile: Profile | None, modules: Sequence[str]) -> tuple[Blocks, ...]:
     """The outermost groups of at least two blocks; ``modules`` are the paths that the graph knows.
 
-    Without a profile, or in one of an earlier version, paths are all there is to tell them by. A block holds further modules, and the forward pass calls it once for each micro-batch.
+    A block holds further modules, and the forward pass calls it once for each micro-batch. Without a profile, or in
+    one of an earlier version, paths are all there is to tell them by.
     """
     facts = () if profile is None else profile.modules
     if profile is not None and facts:

@@ -12,9 +12,7 @@ from skyline.whatif.loader_setting import LoaderSetting, iterations_per_epoch, p
 from skyline.whatif.scenario import Scenario
 
 
-def with_start(
-    scenario: Scenario, baseline: Baseline, setting: LoaderSetting, load_us: float
-) -> Scenario:
+def with_start(scenario: Scenario, baseline: Baseline, setting: LoaderSetting, load_us: float) -> Scenario:
     """With the start of workers that were not there before, spread over an epoch's iterations where those are known.
 
     Whoever waits for the first worker waits for the first batch, too, which nobody makes ahead.

@@ -110,8 +110,13 @@ def formats(subject: Subject, graph: Graph, chosen: Indices) -> list[str]:
     is_convolution = (tasks.work[chosen] == WORK[WorkClass.CONVOLUTION]).tolist()
     as_tf32 = {each: allows_tf32(subject, convolution=each) for each in (True, False)}
     found: list[str] = []
-    for shape, convolution in zip(shapes(subject, graph, chosen), is_convolution, strict=True):
-        own = next((name for name in (shape.dtypes if shape else ()) if "float" in name), FLOAT32)
+    for index, shape, convolution in zip(
+        chosen.tolist(), shapes(subject, graph, chosen), is_convolution, strict=True
+    ):
+        if shape is None:
+            found.append(kernel_format(tasks.names[int(tasks.name[index])]))
+            continue
+        own = next((name for name in shape.dtypes if "float" in name), FLOAT32)
         found.append(TF32 if own == FLOAT32 and as_tf32[convolution] else own)
     return found
 

@@ -179,10 +179,20 @@ class Editor:
         return found.contents.value if found and isinstance(found.contents, types.MarkupContent) else ""
 
     async def fixes(self, uri: str, line: int) -> list[types.CodeAction]:
+        return await self.actions(uri, line, types.CodeActionKind.QuickFix)
+
+    async def refactorings(self, uri: str, line: int) -> list[types.CodeAction]:
+        return await self.actions(uri, line, types.CodeActionKind.Refactor)
+
+    async def actions(self, uri: str, line: int, *only: types.CodeActionKind) -> list[types.CodeAction]:
         place = types.Range(types.Position(line, 0), types.Position(line, 0))
-        params = types.CodeActionParams(types.TextDocumentIdentifier(uri), place, types.CodeActionContext([]))
+        context = types.CodeActionContext([], only=list(only) or None)
+        params = types.CodeActionParams(types.TextDocumentIdentifier(uri), place, context)
         found = await self.client.text_document_code_action_async(params) or []
         return [action for action in found if isinstance(action, types.CodeAction)]
+
+    async def resolve(self, action: types.CodeAction) -> types.CodeAction:
+        return await self.client.code_action_resolve_async(action)
 
     def progress(self) -> list[list[Any]]:
         """What each progress bar showed, in order."""
@@ -242,6 +252,11 @@ def _plain_results() -> Any:
 def _capabilities() -> types.ClientCapabilities:
     return types.ClientCapabilities(
         general=types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf16]),
+        text_document=types.TextDocumentClientCapabilities(
+            code_action=types.CodeActionClientCapabilities(
+                disabled_support=True, resolve_support=types.ClientCodeActionResolveOptions(["edit"])
+            )
+        ),
         window=types.WindowClientCapabilities(
             work_done_progress=True, show_document=types.ShowDocumentClientCapabilities(support=True)
         ),

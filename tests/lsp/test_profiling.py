@@ -14,6 +14,7 @@ from skyline.report import protocol
 pytestmark = pytest.mark.capture
 
 QUICK = {"steps": 4, "batchPoints": 0}
+DONE = {"applied": True, "reason": None, "refused": []}
 
 
 def line_of(text: str, part: str) -> int:
@@ -71,6 +72,14 @@ async def test_profile_look_predict_apply_and_take_back(editor, project: Path) -
     (fix,) = await editor.fixes(train, unfused.range.start.line)
     assert "predicted -" in fix.title
     assert fix.edit is not None
+    at = unfused.range.start.line
+    fused = next(action for action in await editor.refactorings(train, at) if action.title == fix.title)
+    assert fused.edit == fix.edit
+    everything = await editor.actions(train, at)
+    assert [action.kind for action in everything if action.title == fix.title] == ["quickfix"]
+    workers = await editor.refactorings(train, line_of(before, "DataLoader(data"))
+    assert any("predicted" in action.title and action.edit for action in workers)
+    assert await editor.refactorings(train, line_of(before, "manual_seed")) == []
 
     whatifs = await editor.ask(protocol.WHATIFS, uri=train)
     assert whatifs["schema"] == "skyline.whatif/1"
@@ -91,20 +100,24 @@ async def test_profile_look_predict_apply_and_take_back(editor, project: Path) -
     assert "loader = DataLoader(data, batch_size=64, shuffle=True)" in preview["diff"]
     assert editor.text(train) == before
 
-    assert await editor.ask(protocol.APPLY, **question) == {"applied": True, "reason": None}
+    assert await editor.ask(protocol.APPLY, **question) == DONE
     assert editor.text(train) == before.replace("batch_size=32", "batch_size=64")
     assert editor.labels == ["Skyline: batch size 64"]  # one edit, so one undo step
     await editor.next_change(lambda change: change["stale"])
     (first, *_) = await editor.lenses(train)
     assert first.startswith("~ stale · ")
+    # What was worked out is for another text: the edit is made when it is wanted.
+    late = next(action for action in await editor.refactorings(train, at) if action.title == fix.title)
+    assert late.edit is None
+    assert (await editor.resolve(late)).edit is not None
 
     # A second change on top of it, then both taken back, the latest first.
     fused = {"uri": train, "batchSize": None, "whatifs": ["fused_optimizer"]}
-    assert await editor.ask(protocol.APPLY, **fused) == {"applied": True, "reason": None}
+    assert await editor.ask(protocol.APPLY, **fused) == DONE
     assert "lr=1e-3, fused=True)" in editor.text(train)
-    assert await editor.ask(protocol.REVERT, uri=train) == {"applied": True, "reason": None}
+    assert await editor.ask(protocol.REVERT, uri=train) == DONE
     assert editor.text(train) == before.replace("batch_size=32", "batch_size=64")
-    assert await editor.ask(protocol.REVERT, uri=train) == {"applied": True, "reason": None}
+    assert await editor.ask(protocol.REVERT, uri=train) == DONE
     assert editor.text(train) == before
     await editor.next_change(lambda change: not change["stale"])
     refused = await editor.ask(protocol.REVERT, uri=train)
@@ -193,10 +206,10 @@ async def test_saving_on_disk_profiles_again_and_questions_are_answered_meanwhil
     script = project / "train.py"
     before = script.read_bytes()
     fused = {"uri": train, "batchSize": None, "whatifs": ["fused_optimizer"]}
-    assert await editor.ask(protocol.APPLY, **fused) == {"applied": True, "reason": None}
+    assert await editor.ask(protocol.APPLY, **fused) == DONE
     assert b"fused=True" in script.read_bytes()
     await editor.until(lambda: len(editor.progress()) == 3)  # it is profiled again by itself
-    assert await editor.ask(protocol.REVERT, uri=train) == {"applied": True, "reason": None}
+    assert await editor.ask(protocol.REVERT, uri=train) == DONE
     assert script.read_bytes() == before
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from skyline.errors import SkylineError
-from skyline.report.protocol import BestParams, QuestionParams
+from skyline.report.protocol import BestParams, QuestionParams, VerifyParams
 from skyline.report.schema import EstimateReport
 from skyline_tui import messages
 from skyline_tui.latest_wins import LatestWins
@@ -75,6 +75,20 @@ class Conversation:
         found = await self._answer(self._session.best(wish))
         if found is not None:
             self._post(messages.BestFound(found))
+
+    async def value(self, whatif: str) -> None:
+        """What one what-if would bring, as ``NAME=VALUE``."""
+        estimate = await self._answer(self._session.simulate(QuestionParams(self.uri, None, (whatif,))))
+        if estimate is not None:
+            self._post(messages.ValueArrived(estimate))
+
+    async def verify(self, question: QuestionParams) -> None:
+        """The prediction against its measurement."""
+        try:
+            asked = VerifyParams(question.uri, question.batchSize, question.whatifs)
+            self._post(messages.Verified(await self._session.verify(asked)))
+        except SkylineError as error:
+            self._post(messages.NotVerified(str(error)))
 
     async def apply(self, question: QuestionParams) -> None:
         """Make the change, and remember what was expected of it."""

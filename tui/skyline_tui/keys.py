@@ -34,6 +34,13 @@ KEYS = (
         tooltip="Search for the fastest combination under limits of memory and of what training may notice",
     ),
     Binding(
+        "v",
+        "verify",
+        "Verify",
+        id="verify",
+        tooltip="Measure what is asked against its prediction, without touching the file",
+    ),
+    Binding(
         "m",
         "mode",
         "Live/staged",
@@ -53,7 +60,19 @@ KEYS = (
     Binding("p", "panel('source')", "Source", show=False, id="panel.source"),
 )
 
-IN_PALETTE = ("batch.type", "fastest", "apply", "undo", "diff", "mode", "profile", "cancel", "sort", "edit")
+IN_PALETTE = (
+    "batch.type",
+    "fastest",
+    "verify",
+    "apply",
+    "undo",
+    "diff",
+    "mode",
+    "profile",
+    "cancel",
+    "sort",
+    "edit",
+)
 """Bindings that the command palette offers as well; the others are of no use without their key."""
 
 HELP = """\
@@ -70,11 +89,13 @@ HELP = """\
   u                undo the last apply, byte for byte
   d                show what apply would write
   f                find the fastest combination under limits
+  v                verify: measure it in memory, for minutes
   o                open the line in $EDITOR; saving measures again
 
 [b]Look[/b]
   w l g p          what-ifs, lines, batch sizes, source
   Space            check a what-if; all checked go together
+  ← →, + -         another value of a what-if with ‹›
   Enter            explain a what-if, open a line, choose a size
   s                sort the lines by time, memory, place
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from textual.message import Message
 
 from skyline.report.protocol import ApplyResult, Measuring, PreviewResult, ProfileChanged, QuestionParams
-from skyline.report.schema import BestReport, EstimateReport, ProfileReport, WhatIfReport
+from skyline.report.schema import BestReport, EstimateReport, ProfileReport, VerifyReport, WhatIfReport
 
 Post = Callable[[Message], object]
 
@@ -50,6 +50,13 @@ class EstimateArrived(Message):
     """The answer to a question, which may no longer be the question on the screen."""
 
     question: QuestionParams
+    estimate: EstimateReport
+
+
+@dataclass
+class ValueArrived(Message):
+    """What one what-if would bring at another value than the one that was shown."""
+
     estimate: EstimateReport
 
 
@@ -105,6 +112,20 @@ class BestFound(Message):
     """The fastest combination that keeps to the limits given, or why there is none."""
 
     best: BestReport
+
+
+@dataclass
+class Verified(Message):
+    """A prediction was measured; whether that counts is for the report to say."""
+
+    report: VerifyReport
+
+
+@dataclass
+class NotVerified(Message):
+    """There is no measurement, and why."""
+
+    reason: str
 
 
 @dataclass

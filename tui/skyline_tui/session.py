@@ -6,8 +6,15 @@ from pathlib import Path
 from typing import Protocol
 
 from skyline.report import protocol
-from skyline.report.protocol import ApplyResult, BestParams, PreviewResult, QuestionParams, UriParams
-from skyline.report.schema import BestReport, EstimateReport, ProfileReport, WhatIfReport
+from skyline.report.protocol import (
+    ApplyResult,
+    BestParams,
+    PreviewResult,
+    QuestionParams,
+    UriParams,
+    VerifyParams,
+)
+from skyline.report.schema import BestReport, EstimateReport, ProfileReport, VerifyReport, WhatIfReport
 from skyline_tui.client import Server
 
 
@@ -47,6 +54,10 @@ class Session(Protocol):
 
     async def best(self, wish: BestParams) -> BestReport:
         """The best combination that keeps to some limits."""
+        ...
+
+    async def verify(self, question: VerifyParams) -> VerifyReport:
+        """A prediction against its measurement, which takes minutes; ``cancel`` ends it."""
         ...
 
     async def preview(self, question: QuestionParams) -> PreviewResult:
@@ -101,6 +112,10 @@ class ServerSession:
     async def best(self, wish: BestParams) -> BestReport:
         """The best combination that keeps to some limits."""
         return await self._server.request(protocol.BEST, wish, BestReport)
+
+    async def verify(self, question: VerifyParams) -> VerifyReport:
+        """A prediction against its measurement, as the server makes it."""
+        return await self._server.request(protocol.VERIFY, question, VerifyReport)
 
     async def preview(self, question: QuestionParams) -> PreviewResult:
         """The edits and their diff."""

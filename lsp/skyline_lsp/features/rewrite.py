@@ -88,9 +88,7 @@ def _preview(server: SkylineServer, state: ScriptState, asked: Question) -> Prev
     return PreviewResult(
         edits=convert.to_preview(planned.plan.edits, planned.before, uris),
         diff=planned.plan.diff(planned.before.__getitem__),
-        refused=tuple(
-            Refusal(refused.name, refused.reason, refused.snippet) for refused in planned.plan.refused
-        ),
+        refused=_refusals(planned.plan),
     )
 
 
@@ -98,8 +96,9 @@ async def _apply(server: SkylineServer, state: ScriptState, asked: Question) -> 
     planned = _plan(server, state, asked)
     left_out = "; ".join(f"{refused.name}: {refused.reason}" for refused in planned.plan.refused)
     edits = planned.plan.edits
+    refused = _refusals(planned.plan)
     if not edits:
-        return ApplyResult(False, left_out or "there is nothing to change")
+        return ApplyResult(False, left_out or "there is nothing to change", refused)
     touched = {edit.span.file for edit in edits}
     before = {path: planned.before[path] for path in touched}
     after = {
@@ -110,7 +109,11 @@ async def _apply(server: SkylineServer, state: ScriptState, asked: Question) -> 
     if not result.applied:
         return result
     server.applied.push(state.path, Applied(label, before, after))
-    return ApplyResult(True, f"not rewritten: {left_out}" if left_out else None)
+    return ApplyResult(True, f"not rewritten: {left_out}" if left_out else None, refused)
+
+
+def _refusals(planned: RewritePlan) -> tuple[Refusal, ...]:
+    return tuple(Refusal(refused.name, refused.reason, refused.snippet) for refused in planned.refused)
 
 
 async def _revert(server: SkylineServer, uri: str) -> ApplyResult:
@@ -134,7 +137,7 @@ def planned_edit(server: SkylineServer, state: ScriptState, asked: Question) -> 
     planned = _plan(server, state, asked)
     if not planned.plan.edits or planned.plan.refused:
         return None
-    return _edit(server, state, planned.plan.edits, planned.before)
+    return edit_of(server, state, planned.plan.edits, planned.before)
 
 
 async def _send(
@@ -147,16 +150,17 @@ async def _send(
     workspace = server.client_capabilities.workspace
     if not (workspace and workspace.apply_edit):
         return ApplyResult(False, "this client does not take edits; use skyline apply on the command line")
-    edit = _edit(server, state, edits, texts)
+    edit = edit_of(server, state, edits, texts)
     answer = await server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(edit=edit, label=label))
     if answer.applied:
         return ApplyResult(True)
     return ApplyResult(False, answer.failure_reason or "the client did not take the edit")
 
 
-def _edit(
+def edit_of(
     server: SkylineServer, state: ScriptState, edits: tuple[TextEdit, ...], texts: dict[str, SourceText]
 ) -> types.WorkspaceEdit:
+    """Edits of these texts as the client takes them, with the versions of its documents where it knows those."""
     documents: dict[str, types.OptionalVersionedTextDocumentIdentifier] = {}
     for path in {edit.span.file for edit in edits}:
         document = server.texts.at(path)

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.text import Text
 
 from skyline import units
-from skyline.interval import Interval
 from skyline.ledger.entry import Entry, Status
 from skyline.ledger.record import TrackRecord
 from skyline.report.basis import when
 from skyline.report.schema import WhatIfReport
 from skyline.report.text.page import Column, Page
+from skyline.report.track_record import correction_words, record_words
 from skyline.report.verification import record_of
 
 _STYLES = {Status.MEASURED: "", Status.DISCARDED: "dim", Status.ABORTED: "dim", Status.OPEN: "yellow"}
@@ -59,36 +59,6 @@ def render_records(report: WhatIfReport, page: Page) -> None:
         corrected = correction_words(record, answer.iteration_ms)
         if corrected:
             page.paragraph(f"{record.whatif}, {corrected}", style="dim")
-
-
-def record_words(record: TrackRecord) -> str:
-    """``median error +3 %, ±5 % in 4 of 5 cases; the interval held 4 of 5``."""
-    cases = f"{record.cases} case{'s' * (record.cases != 1)}"
-    words = [
-        (
-            f"median error {units.format_share_delta(record.median_error)}, ±{units.format_share(record.within)} in "
-            f"{record.inside} of {cases}"
-        ),
-        f"the interval held {record.held}",
-    ]
-    if record.scripts != record.cases:
-        words.append(f"{record.scripts} script{'s' * (record.scripts != 1)}")
-    if record.discarded:
-        words.append(f"{record.discarded} discarded")
-    return "; ".join(words)
-
-
-def correction_words(record: TrackRecord, iteration_ms: Interval) -> str:
-    """What the ledger would make of a prediction; empty where it has too little to say."""
-    found = record.correction
-    if found is None:
-        return ""
-    factor = Interval(found.factor, found.low, found.high)
-    corrected = factor.scaled(iteration_ms.value)
-    return (
-        f"corrected by your ledger: {units.format_ms_interval(corrected)} "
-        f"({units.format_share_delta(found.factor - 1)}, from {record.cases} verifications here)"
-    )
 
 
 def _row(entry: Entry, page: Page) -> tuple[Text, ...]:

@@ -8,7 +8,7 @@ from skyline.errors import RewriteRefused, UsageError
 from skyline.rewrite.argument import set_argument
 from skyline.rewrite.blocks import insert_after
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.sites.block_calls import BlockCalls, block_calls
+from skyline.rewrite.sites.block_calls import block_calls
 from skyline.rewrite.sites.framework import framework
 from skyline.rewrite.sites.model import ModelSite, model
 from skyline.source.calls import qualified_name

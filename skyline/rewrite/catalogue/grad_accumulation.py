@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NoReturn
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import (
@@ -217,5 +218,5 @@ def _outside(module: Module, node: ast.AST, around: ast.AST) -> bool:
     return all(each is not around for each in module.around(node))
 
 
-def _refuse(message: str, module: Module, node: ast.AST | BackwardSite) -> None:
-    raise RewriteRefused(message, file=module.path, line=getattr(node, "lineno", None))
+def _refuse(message: str, module: Module, node: ast.AST | BackwardSite) -> NoReturn:
+    raise RewriteRefused(message, file=module.path, line=getattr(node, "lineno", 1))

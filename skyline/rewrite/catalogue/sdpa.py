@@ -210,7 +210,9 @@ def _is_usual(module: Module, factor: ast.expr, divided: bool, found: Written) -
 
 def _is_width(module: Module, node: ast.expr, found: Written) -> bool:
     """``k.size(-1)`` or ``k.shape[-1]`` of the queries or, where they are not written transposed, the keys."""
-    owners = {ast.dump(found.query)} | ({ast.dump(found.key)} if found.key_is_transposed else set())
+    owners = {ast.dump(found.query)}
+    if found.key_is_transposed:
+        owners.add(ast.dump(found.key))
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr="size"), args=[last]):
             return ast.dump(owner) in owners and text_of(last) == "-1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import NoReturn
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
@@ -188,5 +189,5 @@ def _keeps_samples(value: ast.expr, target: ast.expr) -> bool:
             return False
 
 
-def _refuse(message: str, module: Module, node: ast.AST) -> None:
-    raise RewriteRefused(message, file=module.path, line=getattr(node, "lineno", None))
+def _refuse(message: str, module: Module, node: ast.AST) -> NoReturn:
+    raise RewriteRefused(message, file=module.path, line=getattr(node, "lineno", 1))

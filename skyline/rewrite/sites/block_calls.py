@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from typing import NoReturn, TypeVar
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import insert_before, replace, statement_of, wrap, wrap_expression
@@ -15,6 +16,7 @@ from skyline.source.program import Module
 from skyline.source.syntax import Function, last_name, offsets_of, text_of
 from skyline.whatif.blocks import Blocks
 
+Node = TypeVar("Node", bound=ast.AST)
 _OWN = {"use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop"}
 """Arguments that ``checkpoint`` takes for itself."""
 
@@ -47,10 +49,11 @@ class BlockCalls:
             and ast.unparse(call.func.value) == self.holder
             and not isinstance(call.func.slice, ast.Slice)
         ]
+        reached = {self.holder, *(ast.unparse(call.func) for call in indexed)}
+        if any(self._is_checkpoint(call, one) for call in calls for one in reached):
+            return ()
         ways = len(loops) + len(whole) + len(indexed)
         if ways != 1:
-            if not ways and any(self._is_checkpoint(call, self.holder) for call in calls):
-                return ()
             said = (
                 "is not called in a way that could be read" if not ways else "is gone through more than once"
             )
@@ -173,7 +176,7 @@ class BlockCalls:
             )
         return (*checkpoint.edits, *edits)
 
-    def _nodes(self, kind: type[ast.AST]) -> list:  # type: ignore[type-arg]
+    def _nodes(self, kind: type[Node]) -> list[Node]:
         return [node for method in self.methods for node in ast.walk(method) if isinstance(node, kind)]
 
     def _goes_over(self, loop: ast.For) -> bool:
@@ -186,13 +189,12 @@ class BlockCalls:
     def _is_checkpoint(call: ast.Call, block: str) -> bool:
         return "checkpoint" in last_name(call.func) and bool(call.args) and ast.unparse(call.args[0]) == block
 
-    def _refuse(self, message: str, node: ast.AST | None) -> None:
-        line = None if node is None else getattr(node, "lineno", None)
-        raise RewriteRefused(message, file=self.module.path, line=line)
+    def _refuse(self, message: str, node: ast.AST | None) -> NoReturn:
+        raise RewriteRefused(message, file=self.module.path, line=getattr(node, "lineno", 1))
 
 
 def block_calls(context: RewriteContext, blocks: Blocks) -> BlockCalls:
-    """Where these blocks are called, and that they can be computed twice; raises RewriteRefused where it is not told."""
+    """Where these blocks are called; raises RewriteRefused where that is not told or they must not run twice."""
     facts = {fact.path: fact for fact in context.profile.modules}
     parent = blocks.paths[0].rpartition(".")[0]
     names = tuple(path.rpartition(".")[2] for path in blocks.paths)

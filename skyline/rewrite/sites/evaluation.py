@@ -9,7 +9,6 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import statement_of
 from skyline.rewrite.context import RewriteContext
 from skyline.source.arguments import call_sites
-from skyline.source.batch_names import is_evaluation
 from skyline.source.program import Module
 from skyline.source.syntax import Function, last_name
 
@@ -102,9 +101,8 @@ def _evaluates(function: ast.FunctionDef) -> bool:
         and ((each.func.attr == "eval" and not each.args) or _is_train_false(each))
         for each in ast.walk(function)
     )
-    return switched or (
-        is_evaluation(function.name) and any(isinstance(each, _LOOPS) for each in ast.walk(function))
-    )
+    named = function.name in ("evaluate", "validate", "validation")
+    return switched or (named and any(isinstance(each, _LOOPS) for each in ast.walk(function)))
 
 
 def _is_train_false(call: ast.Call) -> bool:

@@ -105,12 +105,10 @@ def _changes(node: ast.AST, given: set[str], own: str, in_place: dict[str, bool]
             name in given and method.endswith("_") and not method.startswith("_")
         ):
             return f"The block changes its input `{name}` in place"
-        case ast.Call(func=callee, args=[ast.Name(id=name), *_]) if name in given:
-            switched = isinstance(node, ast.Call) and any(
-                keyword.arg == "inplace"
-                and isinstance(keyword.value, ast.Constant)
-                and keyword.value.value is True
-                for keyword in node.keywords
+        case ast.Call(func=callee, args=[ast.Name(id=name), *_], keywords=keywords) if name in given:
+            switched = any(
+                each.arg == "inplace" and isinstance(each.value, ast.Constant) and each.value.value is True
+                for each in keywords
             )
             if switched or (isinstance(callee, ast.Attribute) and in_place.get(last_name(callee))):
                 return f"The block changes its input `{name}` in place"

@@ -95,7 +95,8 @@ def _on_gpu(
 ) -> tuple[tuple[Graph, Graph, Graph], tuple[str, ...]]:
     """Without conversions, as a trace shows them, and with the convolutions within a range."""
     conversions = select(graph, kind=TaskKind.KERNEL, name=_CONVERSIONS)
-    bare = scale(graph, np.concatenate((launches_of(graph, conversions), conversions)), 0.0, gaps=True)
+    bare = scale(graph, launches_of(graph, conversions), 0.0, gaps=True)
+    bare = scale(bare, conversions, 0.0, gaps=True)
     convolutions = _convolutions(subject, graph)
     on_units = [narrow or one != FLOAT32 for one in formats(subject, graph, convolutions)]
     cases = (

@@ -12,6 +12,7 @@ from skyline.graph.recomputation import recompute
 from skyline.interval import Interval
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.recomputation import RecordedLevels
+from skyline.trace.facts import ModuleFact
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.blocks import open_blocks, repeated_blocks
@@ -163,9 +164,8 @@ def _assumptions(subject: Subject, chosen: tuple[str, ...], count: int, *, known
     if not known:
         said.append("how much memory it saves is not known")
     profile = subject.profile
-    names = (
-        {fact.class_name for fact in profile.modules if fact.path.startswith(chosen)} if profile else set()
-    )
+    facts: tuple[ModuleFact, ...] = () if profile is None else profile.modules
+    names = {fact.class_name for fact in facts if fact.path.startswith(chosen)}
     if any("BatchNorm" in name for name in names):
         said.append(
             "BatchNorm updates its running statistics twice in each step; the training itself stays the same"

@@ -47,7 +47,9 @@ class CpuThreads:
             return Applicability.no("there is one core")
         if subject.thread_use.split <= 0:
             return Applicability.no("no operator is large enough to be split over threads")
-        counts = {one for one in (*_VALUES, cores, cores - present_setting(subject).workers) if 1 <= one <= cores}
+        counts = {
+            one for one in (*_VALUES, cores, cores - present_setting(subject).workers) if 1 <= one <= cores
+        }
         offered = sorted(counts - {now})
         if not offered:
             return Applicability.no("there is no other number of threads to choose")

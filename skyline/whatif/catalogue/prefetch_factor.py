@@ -59,10 +59,10 @@ class PrefetchFactor:
         offered = tuple(one for one in values if int(one) != now.prefetch)
         waits_ms = _waits_ms(subject)
         iteration_ms = subject.iteration_ms.value
-        if float(np.mean(waits_ms)) < _WORTH_A_WORD * iteration_ms:
-            reason = "no batch is waited for"
-        elif told_load_us(subject) is not None or float(np.mean(waits_ms > 0)) > _RARELY:
+        if told_load_us(subject) is not None or float(np.mean(waits_ms > 0)) > _RARELY:
             reason = "most batches are waited for: the workers are too slow, and a longer queue stays empty"
+        elif float(np.mean(waits_ms)) < _WORTH_A_WORD * iteration_ms:
+            reason = "no batch is waited for"
         else:
             return Applicability(True, values=offered, default=default)
         return Applicability(False, reason, offered, default, only_with=("num_workers",))

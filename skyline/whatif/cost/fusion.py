@@ -39,9 +39,9 @@ class Case:
     at_most: float
 
 
-LIKELY = Case(1.0, 0.5, 1.1, 0.15, 1.1)
+LIKELY = Case(1.0, 0.75, 1.1, 0.15, 1.1)
 BEST = Case(0.7, 0.25, 0.5, 0.05, 1.0)
-WORST = Case(1.3, 1.1, 1.8, 0.6, 1.8)
+WORST = Case(1.3, 1.2, 1.8, 0.6, 1.8)
 _COMPOSITE = (
     *(
         "layer_norm",

@@ -86,17 +86,23 @@ def kept_factor(subject: Subject, graph: Graph) -> Interval:
     What norms, softmax and losses keep stays in float32. Without shapes a range.
     """
     forward = select(graph, phase=Phase.FORWARD, kind=TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU)
+    # Autocast keeps softmax in float32 on a GPU and not on a CPU; batch norms take either format everywhere.
+    wide_marks = (
+        r"softmax|layer_norm|group_norm|rms_norm" if subject.on_gpu else r"layer_norm|group_norm|rms_norm"
+    )
+    narrow_marks = r"relu|gelu|silu|sigmoid|tanh|dropout|pool|batch_norm|softmax"
     narrow = wide = 0
     tasks = graph.tasks
+    heavy = [WORK[one] for one in _HEAVY]
     for index, shape in zip(forward.tolist(), shapes(subject, graph, forward), strict=True):
         if shape is None or not shape.inputs or not shape.dtypes or shape.dtypes[0] != "float32":
             continue
-        name = tasks.names[tasks.name[index]]
-        if tasks.work[index] in [WORK[one] for one in _HEAVY]:
+        name = tasks.names[int(tasks.name[index])]
+        if tasks.work[index] in heavy:
             narrow += prod(_activation(shape))
-        elif re.search(r"softmax|norm", name):
+        elif re.search(wide_marks, name):
             wide += prod(shape.inputs[0])
-        elif re.search(r"relu|gelu|silu|sigmoid|tanh|dropout|pool", name):
+        elif re.search(narrow_marks, name):
             narrow += prod(shape.inputs[0])
     if not narrow + wide:
         return Interval(0.65, 0.5, 0.9)

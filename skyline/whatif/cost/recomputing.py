@@ -124,7 +124,8 @@ def _needed(graph: Graph, rows: Indices) -> Indices:
 
 def _operator(graph: Graph, row: int) -> str:
     """The bare name of a task that is an operator, empty for Python's time and calls of the device's runtime."""
-    name = graph.tasks.names[graph.tasks.name[row]]
+    code: int = graph.tasks.name[row].item()
+    name = graph.tasks.names[code]
     return name.removeprefix("aten::") if name.startswith("aten::") else ""
 
 

@@ -9,6 +9,7 @@ from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.simulate.engine import simulate
+from skyline.spread import median
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.contention import Computing, contended_us, uncontended
 from skyline.whatif.cost.fetching import FetchingCosts
@@ -92,8 +93,11 @@ def reloaded(scenario: Scenario, baseline: Baseline, setting: LoaderSetting) -> 
     likely_ms = max(best_ms, _shared_ms(baseline, work.load_us + sending_us, computing, setting.workers))
     slow_us = _LONE_THREAD * work.load_us + sending_us
     worst_ms = max(best_ms, _shared_ms(baseline, slow_us, computing, setting.workers))
-    likely_ms *= _beside_busy(work.load_us + sending_us, likely_ms, setting.workers)
-    worst_ms *= _beside_busy(slow_us, worst_ms, setting.workers) ** 2
+    # What was measured beside workers holds what their being busy costs already.
+    now_ms, now = baseline.iteration_ms.value, present_setting(baseline).workers
+    already = _beside_busy(work.load_us + sending_us, now_ms, now)
+    likely_ms *= _beside_busy(work.load_us + sending_us, likely_ms, setting.workers) / already
+    worst_ms *= _beside_busy(slow_us, worst_ms, setting.workers) ** 2 / already
     return Reloaded(
         scale(moved, select(moved), likely_ms / free_ms if free_ms else 1.0, gaps=True),
         work.load_us,
@@ -159,9 +163,18 @@ def _in_the_script(baseline: Baseline, graph: Graph, work: _Work) -> Reloaded:
 
 
 def _varied(baseline: Baseline) -> tuple[float, ...]:
-    """How much single batches differ: measured where the script makes them itself."""
-    made_here = present_setting(baseline).workers == 0 and baseline.profile.mode != "predicted"
-    return baseline.profile.times.data_ms if made_here else ()
+    """How much single batches differ from the typical one: measured where the script makes them itself.
+
+    Each is set against the rest of its step, so that a machine that slows down for a while counts for nothing.
+    """
+    if present_setting(baseline).workers or baseline.profile.mode == "predicted":
+        return ()
+    times = baseline.profile.times
+    shares = [
+        data / (step - data) for data, step in zip(times.data_ms, times.steps_ms, strict=False) if step > data
+    ]
+    typical = median(shares) if shares else 0.0
+    return tuple(share / typical for share in shares) if typical > 0 else ()
 
 
 def _size_factor(scenario: Scenario, baseline: Baseline) -> float:

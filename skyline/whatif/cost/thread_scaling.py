@@ -13,15 +13,15 @@ from skyline.interval import Interval
 from skyline.trace.record import Record, Trace
 from skyline.whatif.baseline import Baseline
 
-_PART = Interval(0.9, 0.7, 1.0)
-"""The part of a split operator that goes faster with the threads. On two threads products, convolutions,
-normalisations and element-wise operators of 0.1 ms and more took 1/1.9 to 1/1.6 of their time on one
-(``benchmarks/worker_contention.py``)."""
-_BACKWARD_PART = Interval(0.7, 0.45, 0.9)
-"""The same of the backward pass of an operator, which does several things, not all of them split: 1/1.8 to 1/1.3."""
-_ATTENTION_PART = Interval(0.3, 0.0, 0.8)
-"""The same of fused attention over short sequences: 1/1.2 to 1/0.8."""
-_TRAFFIC_PART = Interval(0.55, 0.3, 0.9)
+_PART = Interval(0.75, 0.5, 0.95)
+"""The part of a split operator that goes faster with the threads. Repeated by itself on two threads a large operator
+takes 1/1.9 to 1/1.6 of its time on one, but within a training step, where each core reads what the other one wrote and
+results go to fresh memory, steps of networks take 1/1.7 to 1/1.35 (``benchmarks/worker_contention.py``)."""
+_BACKWARD_PART = Interval(0.55, 0.3, 0.85)
+"""The same of the backward pass of an operator, which does several things, not all of them split."""
+_ATTENTION_PART = Interval(0.2, 0.0, 0.7)
+"""The same of fused attention: 1/1.2 to 1/0.8 over short sequences."""
+_TRAFFIC_PART = Interval(0.5, 0.25, 0.9)
 """The same of operators on tensors larger than the caches, since cores share the way to memory: 1/1.75 to 1/1.3."""
 _CACHES_BYTES = 32e6
 _COMPUTES_FROM = 8.0

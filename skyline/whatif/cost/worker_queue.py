@@ -59,18 +59,16 @@ def with_queue(
     """Batch number k is made on worker lane k mod ``workers`` and waited for where it was fetched.
 
     A worker starts a batch when the one ``prefetch`` of its own batches ago has been taken from its queue.
-    ``varied`` are times of batches over their mean, in turn. The graph is repeated until the queues are steady.
+    ``varied`` are times of batches over ``making_us``, in turn. The graph is repeated until the queues are steady.
     """
     varied = tuple(varied[:_MOST_VARIED]) or (1.0,)
     graph = stitch(graph, max(2 * prefetch * workers + 4, 2 * len(varied)))
     fetches = select(graph, kind=TaskKind.DATA, lane=lane).tolist()
-    mean = sum(varied) / len(varied)
     loads: list[Insertion] = []
     waits: list[Dependency] = []
     for number, fetch in enumerate(fetches):
         worker = replace(graph.tasks[fetch], name="load", lane=f"worker {number % workers}")
-        factor = varied[number % len(varied)] / mean if mean > 0 else 1.0
-        loads.append(Insertion(worker, making_us * factor, after=fetch - 1))
+        loads.append(Insertion(worker, making_us * varied[number % len(varied)], after=fetch - 1))
         load = len(graph) + number
         waits.append(Dependency(load, fetch, Cause.LOADER))
         if number >= prefetch * workers:

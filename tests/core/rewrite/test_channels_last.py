@@ -18,8 +18,8 @@ REWRITTEN = {
         SET + f"for x, y in loader:\n    x, y = x.to(dev, {FORMAT}), y.to(dev)\n    loss = f(model(x), y)\n" + REST,
     ),
     "a line each, not blocking": (
-        HEAD + "for x, y in loader:\n    x = x.to(dev, non_blocking=True)\n    loss = f(model(x), y)\n" + REST,
-        SET + f"for x, y in loader:\n    x = x.to(dev, non_blocking=True, {FORMAT})\n    loss = f(model(x), y)\n" + REST,
+        HEAD + "for x, y in loader:\n    x = x.to(dev, copy=True)\n    loss = f(model(x), y)\n" + REST,
+        SET + f"for x, y in loader:\n    x = x.to(dev, copy=True, {FORMAT})\n    loss = f(model(x), y)\n" + REST,
     ),
     "cuda()": (
         HEAD + "for x, y in loader:\n    x = x.cuda()\n    loss = f(model(x), y)\n" + REST,

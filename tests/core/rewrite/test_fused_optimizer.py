@@ -79,7 +79,11 @@ def test_it_takes_no_value(workshop) -> None:
     ("before", "name", "after"),
     [
         ("o = O.RMSprop(ps)\n", "RMSprop", "o = O.RMSprop(ps, foreach=True)\n"),
-        ("o = O.NAdam(\n    ps,  # all\n)\n", "NAdam", "o = O.NAdam(\n    ps, foreach=True,  # all\n)\n"),
+        (
+            "o = O.NAdam(\n    ps,  # all\n)\n",
+            "NAdam",
+            "o = O.NAdam(\n    ps,  # all\n    foreach=True,\n)\n",
+        ),
         ("o = O.Rprop(ps, foreach=False)\n", "Rprop", "o = O.Rprop(ps, foreach=True)\n"),
         ("o = O.AdamW(ps, fused=False)\n", "AdamW", "o = O.AdamW(ps, foreach=True)\n"),
     ],
@@ -95,7 +99,11 @@ def test_all_tensors_at_once(workshop, before: str, name: str, after: str) -> No
     ("source", "name", "said"),
     [
         ("from torch.optim import SparseAdam\no = SparseAdam(ps)\n", "SparseAdam", "no foreach form"),
-        ("from torch.optim import Adam\no = Adam(ps, fused=True, foreach=False)\n", "Adam", "excludes foreach"),
+        (
+            "from torch.optim import Adam\no = Adam(ps, fused=True, foreach=False)\n",
+            "Adam",
+            "excludes foreach",
+        ),
         ("from torch.optim import Adamax\no = Adamax(ps, foreach=flag)\n", "Adamax", "when the script runs"),
     ],
 )

@@ -205,7 +205,7 @@ def test_refused_with_a_snippet(workshop, name):
 def test_three_dimensions_get_a_fourth(workshop):
     import torch
 
-    body = "        att = torch.bmm(q, k.transpose(1, 2)) * 0.5\n        return torch.bmm(torch.softmax(att, dim=-1), v)\n"
+    body = "        a = torch.bmm(q, k.transpose(1, 2)) * 0.5\n        return torch.bmm(torch.softmax(a, -1), v)\n"
     edited = workshop(HEAD + body).edited("sdpa")
     parts = "q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), scale=0.5"
     assert f"        return {CALL}({parts}).squeeze(0)\n" in edited

@@ -22,8 +22,14 @@ REWRITTEN = {
         "    for p in model.parameters():\n        p.grad = None\n",
     ),
     "by hand, guarded": (
-        "    for n, p in model.named_parameters():\n        if p.grad is not None:\n            p.grad.data.zero_()\n",
-        "    for n, p in model.named_parameters():\n        if p.grad is not None:\n            p.grad = None\n",
+        (
+            "    for n, p in model.named_parameters():\n        if p.grad is not None:\n"
+            "            p.grad.data.zero_()\n"
+        ),
+        (
+            "    for n, p in model.named_parameters():\n        if p.grad is not None:\n"
+            "            p.grad = None\n"
+        ),
     ),
     "by hand, on one line": (
         "    for p in ps: p.grad.fill_(0)\n",
@@ -53,8 +59,15 @@ def test_given_up(workshop, name: str, newline: str) -> None:
 
 
 def test_in_a_function(workshop) -> None:
-    before = HEAD + "def step(x):\n    optimizer.zero_grad(set_to_none=False)\n" + REST + "for x in loader:\n    step(x)\n"
-    assert workshop(before, optimizers=(("SGD", 3),)).edited("zero_grad") == before.replace("set_to_none=False", "")
+    before = (
+        HEAD
+        + "def step(x):\n    optimizer.zero_grad(set_to_none=False)\n"
+        + REST
+        + "for x in loader:\n    step(x)\n"
+    )
+    assert workshop(before, optimizers=(("SGD", 3),)).edited("zero_grad") == before.replace(
+        "set_to_none=False", ""
+    )
 
 
 @pytest.mark.parametrize(

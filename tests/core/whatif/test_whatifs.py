@@ -7,24 +7,15 @@ import pytest
 from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.simulate.engine import simulate
-from skyline.trace.facts import LoaderFact
 from skyline.trace.phase import Phase
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.amp import WHATIF as AMP
 from skyline.whatif.catalogue.batch_size import WHATIF as BATCH_SIZE
 from skyline.whatif.catalogue.batch_size import shown_sizes
 from skyline.whatif.catalogue.fused_optimizer import WHATIF as FUSED
-from skyline.whatif.catalogue.num_workers import WHATIF as WORKERS
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named, whatifs
 from skyline.whatif.scenario import Scenario
-
-SMALL_BATCH = 4_000  # bytes: handing it over costs nothing to speak of
-
-
-def start_of(profile):
-    return replace(baseline(profile), batch_bytes=SMALL_BATCH)
-
 
 def scenario_of(start):
     return Scenario.of(start)
@@ -41,7 +32,7 @@ def steady_ms(scenario):
 def test_every_module_with_a_whatif_is_found():
     names = list(whatifs())
     assert names[0] == "batch_size"
-    assert names[-1] == "num_workers"
+    assert names[-4:] == ["cpu_threads", "num_workers", "persistent_workers", "prefetch_factor"]
     assert {"amp", "cuda_graphs", "fused_optimizer", "pin_memory", "remove_sync"} < set(names)
     assert whatif_named("amp") is AMP
     with pytest.raises(UsageError, match="no what-if 'magic'"):
@@ -86,41 +77,6 @@ def test_unknown_is_not_no_gain(profile):
     found = BATCH_SIZE.detect(baseline(replace(profile, points=())))
     assert not found.applicable
     assert found.reason == "no other batch size was measured"
-
-
-def test_a_worker_hides_loading_where_cores_are_free(profile):
-    start = start_of(with_machine(profile, cpu_count=8, intraop_threads=1))
-    changed = WORKERS.transform(scenario_of(start), "1", start)
-    # 8 ms of computing remain, and what handing over and busy neighbours cost.
-    assert 8.0 < steady_ms(changed) < 8.8
-    assert changed.below_ms > 0
-
-
-def test_workers_do_not_create_cores(profile):
-    start = start_of(with_machine(profile, cpu_count=1, intraop_threads=1))
-    assert steady_ms(WORKERS.transform(scenario_of(start), "4", start)) >= 10.0
-
-
-def test_one_worker_cannot_keep_up_with_a_slow_loader_and_three_can(profile):
-    slow = replace(profile, times=replace(profile.times, data_ms=tuple(8.0 for _ in profile.times.data_ms)))
-    slow = replace(
-        slow,
-        times=replace(
-            slow.times, backward_ms=tuple(0.5 for _ in range(9)), optimizer_ms=tuple(0.5 for _ in range(9))
-        ),
-    )
-    start = start_of(with_machine(slow, cpu_count=16, intraop_threads=1))
-    one = steady_ms(WORKERS.transform(scenario_of(start), "1", start))
-    three = steady_ms(WORKERS.transform(scenario_of(start), "3", start))
-    assert one == pytest.approx(8.0 * 1.04, rel=0.03)
-    assert three == pytest.approx(8.0 / 3 * 1.04, rel=0.12)
-    assert WORKERS.detect(start).default == "4"
-
-
-def test_workers_are_pointless_without_a_loader_or_with_workers_in_place(profile):
-    assert "no DataLoader" in WORKERS.detect(baseline(replace(profile, loaders=()))).reason
-    busy = replace(profile, loaders=(LoaderFact(16, 2, 100, 1.0),))
-    assert "already has 2 workers" in WORKERS.detect(baseline(busy)).reason
 
 
 def test_fusing_touches_the_optimizer_alone(profile):

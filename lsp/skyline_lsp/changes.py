@@ -1,0 +1,64 @@
+"""The changes that a profile suggests, each with its edits and the lines where it is offered, worked out ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from skyline.analysis.analyse import Analysis
+from skyline.errors import SkylineError
+from skyline.report.schema import EstimateReport, WhatIfReport
+from skyline.source.edit import TextEdit
+
+_IMPORTS = ("import ", "from ")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A what-if that applies. ``places`` are files and lines, as they were profiled.
+
+    Without ``edits`` it cannot be written, and ``refused`` says why.
+    """
+
+    estimate: EstimateReport
+    edits: tuple[TextEdit, ...]
+    places: frozenset[tuple[str, int]]
+    refused: str = ""
+
+
+def changes(analysis: Analysis, whatifs: WhatIfReport) -> tuple[Change, ...]:
+    """Every what-if that applies and has a rewrite, in the order of the answers."""
+    return tuple(_changes(analysis, whatifs))
+
+
+def _changes(analysis: Analysis, whatifs: WhatIfReport) -> Iterator[Change]:
+    loop = analysis.profile.loop_line
+    for estimate in whatifs.estimates:
+        if not estimate.applicable or estimate.rewrite == "none":
+            continue
+        tried = analysis.rewrites.tried(estimate.name, estimate.value)
+        if tried.edits:
+            yield Change(estimate, tried.edits, frozenset(_touched(tried.edits)))
+        elif tried.refused is not None:
+            error = tried.refused
+            known = (error.file, error.line) if error.file and error.line else None
+            place = known or ((loop.file, loop.line) if loop else None)
+            if place is not None:
+                yield Change(estimate, (), frozenset({place}), _reason(error))
+
+
+def _touched(edits: tuple[TextEdit, ...]) -> Iterator[tuple[str, int]]:
+    """The lines that a person would look at for the change; an import that it needs is not where it happens."""
+    essential = [edit for edit in edits if not edit.new_text.strip().startswith(_IMPORTS)] or edits
+    for edit in essential:
+        span = edit.span
+        # What ends at the start of a line leaves that line alone.
+        last = span.end_line - 1 if span.end_column == 0 and span.end_line > span.line else span.end_line
+        for line in range(span.line, last + 1):
+            yield span.file, line
+        if not edit.old_text and span.column == 0 and edit.new_text.endswith("\n") and span.line > 1:
+            yield span.file, span.line - 1
+
+
+def _reason(error: SkylineError) -> str:
+    return f"{error.message.rstrip('.')}. {error.hint}" if error.hint else error.message

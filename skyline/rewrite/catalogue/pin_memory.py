@@ -1,0 +1,66 @@
+"""Batches in pinned memory, and moved to the device without waiting: the loader and the moves change together."""
+
+from __future__ import annotations
+
+import ast
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import set_argument, set_literal
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.keyword import keyword_of
+from skyline.rewrite.sites.given import decided_by
+from skyline.rewrite.sites.loader import training_loader
+from skyline.rewrite.sites.transfer import TransferSite, transfers
+from skyline.source.edit import TextEdit
+from skyline.source.program import Module
+
+NAME = "pin_memory"
+ORDER = 60
+"""Beside what ``num_workers`` writes."""
+_POSITION = 7
+_SNIPPET = """\
+loader = DataLoader(..., pin_memory=True)
+for inputs, targets in loader:
+    inputs = inputs.to(device, non_blocking=True)
+    targets = targets.to(device, non_blocking=True)
+"""
+
+
+def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
+    """``pin_memory=True`` in the loader, ``non_blocking=True`` in every move of its batches, each where it is missing."""
+    try:
+        module, call = training_loader(context)
+        moves = transfers(context)
+        if not moves:
+            message = "No move of the batch to a device was found in the training loop"
+            raise RewriteRefused(message, file=module.path, line=call.lineno)
+        edits = [*_pinned(context, module, call)]
+        for move in moves:
+            edits += _without_waiting(context, move)
+    except RewriteRefused as refused:
+        if refused.snippet:
+            raise
+        raise RewriteRefused(
+            refused.message, hint=refused.hint, file=refused.file, line=refused.line, snippet=_SNIPPET
+        ) from refused
+    return tuple(edits)
+
+
+def _pinned(context: RewriteContext, module: Module, call: ast.Call) -> tuple[TextEdit, ...]:
+    delivered = max(context.profile.loaders, key=lambda one: one.fetches_per_iteration, default=None)
+    if delivered is not None and delivered.pin_memory:
+        return ()
+    literal = decided_by(context, module, call, NAME, _POSITION)
+    if literal is None:
+        return set_argument(context, module, call, NAME, "True", position=_POSITION)
+    where, node = literal
+    return set_literal(where, node, NAME, "True")
+
+
+def _without_waiting(context: RewriteContext, move: TransferSite) -> tuple[TextEdit, ...]:
+    """``.cuda(device, non_blocking)`` takes it in the second place, ``.to`` by different places: by name only."""
+    module, call = move.region.module, move.call
+    cuda = isinstance(call.func, ast.Attribute) and call.func.attr == "cuda"
+    if keyword_of(call, "non_blocking") is None and len(call.args) > (1 if cuda else 2):
+        return ()
+    return set_argument(context, module, call, "non_blocking", "True", position=1 if cuda else None)

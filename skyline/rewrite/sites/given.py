@@ -1,0 +1,77 @@
+"""The one literal that decides an argument, followed through variables, mappings and the command line."""
+
+from __future__ import annotations
+
+import ast
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.context import RewriteContext
+from skyline.source.arguments import passed
+from skyline.source.command_line import argument_in_force
+from skyline.source.knob import KnobKind
+from skyline.source.mapping import holds
+from skyline.source.origin import Frame, Route
+from skyline.source.program import Module
+from skyline.source.shared_use import reads
+from skyline.source.syntax import text_of
+
+
+def decided_by(
+    context: RewriteContext, module: Module, call: ast.Call, name: str, position: int | None = None
+) -> tuple[Module, ast.expr] | None:
+    """Where the literal of an argument stands; None where the call does not have the argument at all.
+
+    Refused where a mapping may or may not set it, where several literals or a computation decide it, where the
+    command line does, or where a variable serves other purposes, too.
+    """
+    found = behind(context, module, call, name, position)
+    if found is None:
+        return None
+    frame = Frame(module, module.scope(call))
+    route = Route(KnobKind.CALL_ARGUMENT, name)
+    if not isinstance(found, ast.Name | ast.Attribute | ast.Subscript):
+        return module, found
+    origins = {
+        (origin.module.path, origin.node.lineno, origin.node.col_offset): origin
+        for origin in context.resolver.literals(found, frame, route)
+    }
+    literals = [origin for origin in origins.values() if origin.literal is not None]
+    if len(literals) != 1 or literals[0].route.computed:
+        message = f"{name} is `{text_of(found)}`, which does not lead to one value in the source"
+        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Change it by hand.")
+    origin = literals[0]
+    option = origin.route.option
+    resolver = context.resolver
+    if option is not None:
+        forced = argument_in_force(resolver.program, resolver.options, option, context.profile.arguments)
+        if forced is not None:
+            entry = context.profile.arguments[forced.index]
+            message = f"The command line sets {option.name} (`{entry}`): change it there"
+            raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno)
+    for holder in origin.route.holders:
+        lines = sorted({use.lineno for _, use in reads(resolver.program, holder)})
+        if len(lines) > 1:
+            message = (
+                f"`{holder.name}` may set more than {name}: it is read on lines {', '.join(map(str, lines))}"
+            )
+            raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno)
+    return origin.module, origin.node
+
+
+def behind(
+    context: RewriteContext, module: Module, call: ast.Call, name: str, position: int | None = None
+) -> ast.expr | None:
+    """The expression that an argument is given, in the call or in a mapping that is spread into it; None without it."""
+    given = passed(call, name, position)
+    if given.value is not None:
+        return given.value
+    frame, route = Frame(module, module.scope(call)), Route(KnobKind.CALL_ARGUMENT, name)
+    for mapping in given.mappings:
+        held = holds(context.resolver, mapping, frame, name, route)
+        if held is None:
+            message = f"`**{text_of(mapping)}` may already set {name}"
+            hint = "Set it where that is made."
+            raise RewriteRefused(message, file=module.path, line=call.lineno, hint=hint)
+        if held:
+            return ast.copy_location(ast.Subscript(mapping, ast.Constant(name), ast.Load()), mapping)
+    return None

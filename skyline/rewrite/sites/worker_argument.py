@@ -1,0 +1,120 @@
+"""Arguments of a DataLoader that it takes only where it has workers: written beside ``num_workers``."""
+
+from __future__ import annotations
+
+import ast
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.blocks import insert_after, statement_of
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.keyword import add_keyword
+from skyline.rewrite.argument import set_literal
+from skyline.rewrite.sites.given import behind, decided_by
+from skyline.rewrite.sites.loader import training_loader
+from skyline.source.arguments import passed
+from skyline.source.edit import TextEdit
+from skyline.source.program import Module
+from skyline.source.syntax import offsets_of, text_of
+
+_WORKERS, _POSITION = "num_workers", 5
+
+
+def beside_workers(
+    context: RewriteContext, name: str, text: str, where_workers: str, snippet: str
+) -> tuple[TextEdit, ...]:
+    """``name=text`` for the training's loader, whose literal is changed where it has the argument already.
+
+    Where a name or an option decides the number of workers, which may be 0 in another run, ``where_workers`` is
+    written instead, with that name for ``{}``.
+    """
+    module, call = training_loader(context)
+    try:
+        present = decided_by(context, module, call, name)
+        if present is not None:
+            return set_literal(*present, name, text)
+        workers = behind(context, module, call, _WORKERS, _POSITION)
+        if workers is None:
+            message = f"`{name}` needs workers, and the DataLoader has none"
+            raise RewriteRefused(
+                message, file=module.path, line=call.lineno, hint="Ask for num_workers=N together with it."
+            )
+        if passed(call, _WORKERS, _POSITION).value is not None:
+            written = _text(module, workers, name, text, where_workers)
+            return add_keyword(module.source, call, f"{name}={written}") if written else ()
+        return _in_mapping(module, call, name, text, where_workers)
+    except RewriteRefused as refused:
+        raise RewriteRefused(
+            refused.message, hint=refused.hint, file=refused.file, line=refused.line, snippet=snippet
+        ) from refused
+
+
+def _text(module: Module, workers: ast.expr, name: str, text: str, where_workers: str) -> str:
+    match workers:
+        case ast.Constant(value=int(number)) if number > 0:
+            return text
+        case ast.Constant():
+            message = f"`{name}` needs workers, and `num_workers` is {workers.value!r}"
+            hint = "Ask for num_workers=N together with it."
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            return where_workers.format(text_of(workers))
+        case _:
+            message = f"`num_workers` is `{text_of(workers)}`, which may be 0"
+            hint = "Write the argument by hand."
+    raise RewriteRefused(message, file=module.path, line=workers.lineno, hint=hint)
+
+
+def _in_mapping(
+    module: Module, call: ast.Call, name: str, text: str, where_workers: str
+) -> tuple[TextEdit, ...]:
+    """Beside the only item of that name that a dictionary of this file has."""
+    items = [*_items(module)]
+    if len(items) != 1:
+        message = f"`num_workers` is in {len(items) or 'no'} dictionaries of this file"
+        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Write it by hand.")
+    holder, key, value = items[0]
+    written = _text(module, value, name, text, where_workers)
+    if isinstance(holder, ast.Call):
+        return add_keyword(module.source, holder, f"{name}={written}")
+    assert key is not None
+    named = _source_of(module, key).replace(_WORKERS, name)
+    if isinstance(holder, ast.Dict):
+        _, end = offsets_of(module.source, value)
+        end += (
+            len(module.source.text[end:]) - len(module.source.text[end:].lstrip(" )"))
+            if _bracketed(module, value)
+            else 0
+        )
+        return (module.source.edit(module.source.span(end, end), f", {named}: {written}"),)
+    base = text_of(holder.value)
+    return insert_after(module, statement_of(module, holder), f"{base}[{named}] = {written}")
+
+
+def _items(module: Module):
+    """Dictionary displays, ``dict(…)`` calls and assignments to an item that set ``num_workers``."""
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Dict():
+                for key, value in zip(node.keys, node.values, strict=True):
+                    if isinstance(key, ast.Constant) and key.value == _WORKERS:
+                        yield node, key, value
+            case ast.Call(func=ast.Name(id="dict")):
+                for keyword in node.keywords:
+                    if keyword.arg == _WORKERS:
+                        yield node, None, keyword.value
+            case ast.Assign(targets=[ast.Subscript(slice=ast.Constant(value="num_workers")) as target]):
+                yield target, target.slice, node.value
+            case _:
+                continue
+
+
+def _source_of(module: Module, node: ast.expr) -> str:
+    start, end = offsets_of(module.source, node)
+    return module.source.text[start:end]
+
+
+def _bracketed(module: Module, node: ast.expr) -> bool:
+    """Whether the value stands in brackets of its own, which its offsets leave out."""
+    start, end = offsets_of(module.source, node)
+    return module.source.text[:start].rstrip().endswith("(") and module.source.text[end:].lstrip().startswith(
+        ")"
+    )

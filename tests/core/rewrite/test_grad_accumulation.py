@@ -1,0 +1,199 @@
+"""A batch in parts is written where forward pass, loss and backward pass are plain; all else is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+HEAD = (
+    "import torch\nfrom torch import nn\nmodel = make()\n"
+    "optimizer = torch.optim.Adam(model.parameters())\nf = nn.MSELoss()\n"
+)
+
+REWRITTEN = {
+    "plain": (
+        (
+            "for x, y in loader:\n    optimizer.zero_grad()\n    loss = f(model(x), y)\n"
+            "    loss.backward()\n    optimizer.step()\n"
+        ),
+        (
+            "for x, y in loader:\n    optimizer.zero_grad()\n"
+            "    for x_part, y_part in zip(x.chunk(4), y.chunk(4)):\n"
+            "        loss = f(model(x_part), y_part)\n        part_loss = loss * (len(x_part) / len(x))\n"
+            "        part_loss.backward()\n    optimizer.step()\n"
+        ),
+    ),
+    "cleared in between": (
+        (
+            "for x, y in loader:\n    out = model(x)\n    loss = f(out, y)\n"
+            "    optimizer.zero_grad()  # now\n    loss.backward()\n"
+            "    optimizer.step()\n"
+        ),
+        (
+            "for x, y in loader:\n    optimizer.zero_grad()\n"
+            "    for x_part, y_part in zip(x.chunk(4), y.chunk(4)):\n"
+            "        out = model(x_part)\n        loss = f(out, y_part)\n"
+            "        part_loss = loss * (len(x_part) / len(x))\n"
+            "        part_loss.backward()\n    optimizer.step()\n"
+        ),
+    ),
+    "the loss is shown": (
+        (
+            "for i, (x, y) in enumerate(loader):\n    optimizer.zero_grad()\n"
+            "    loss = f(model(x), y)\n    loss.backward()\n"
+            "    optimizer.step()\n    print(loss.item())\n"
+        ),
+        (
+            "for i, (x, y) in enumerate(loader):\n    optimizer.zero_grad()\n    whole_loss = 0.0\n"
+            "    for x_part, y_part in zip(x.chunk(4), y.chunk(4)):\n        loss = f(model(x_part), y_part)\n"
+            "        part_loss = loss * (len(x_part) / len(x))\n        part_loss.backward()\n"
+            "        whole_loss += loss.detach() * (len(x_part) / len(x))\n    loss = whole_loss\n"
+            "    optimizer.step()\n"
+            "    print(loss.item())\n"
+        ),
+    ),
+    "moved to a device, tabs": (
+        (
+            "for x, y in loader:\n\tx, y = x.to(device), y.to(device)\n"
+            "\tloss = nn.functional.cross_entropy(model(x), y)  # é\n"
+            "\tloss.backward()\n\toptimizer.step()\n"
+        ),
+        (
+            "for x, y in loader:\n\tx, y = x.to(device), y.to(device)\n"
+            "\tfor x_part, y_part in zip(x.chunk(4), y.chunk(4)):\n"
+            "\t\tloss = nn.functional.cross_entropy(model(x_part), y_part)  # é\n"
+            "\t\tpart_loss = loss * (len(x_part) / len(x))\n\t\tpart_loss.backward()\n\toptimizer.step()\n"
+        ),
+    ),
+    "one tensor": (
+        (
+            "for batch in loader:\n    x = batch['x']\n    loss = model(x).mean()\n    loss.backward()\n"
+            "    optimizer.step()\n"
+        ),
+        (
+            "for batch in loader:\n    x = batch['x']\n    for x_part in x.chunk(4):\n"
+            "        loss = model(x_part).mean()\n"
+            "        part_loss = loss * (len(x_part) / len(x))\n        part_loss.backward()\n"
+            "    optimizer.step()\n"
+        ),
+    ),
+    "names that are taken": (
+        (
+            "x_part = 1\nfor x, y in loader:\n    loss = f(model(x), y)\n    loss.backward()\n"
+            "    optimizer.step()\n"
+        ),
+        (
+            "x_part = 1\nfor x, y in loader:\n    for micro_x_part, y_part in zip(x.chunk(4), y.chunk(4)):\n"
+            "        loss = f(model(micro_x_part), y_part)\n"
+            "        part_loss = loss * (len(micro_x_part) / len(x))\n"
+            "        part_loss.backward()\n    optimizer.step()\n"
+        ),
+    ),
+    "clipped behind": (
+        (
+            "for x, y in loader:\n    loss = f(\n        model(x),\n        y,\n    )\n    loss.backward()\n"
+            "    nn.utils.clip_grad_norm_(model.parameters(), 1)\n    optimizer.step()\n"
+        ),
+        (
+            "for x, y in loader:\n    for x_part, y_part in zip(x.chunk(4), y.chunk(4)):\n        loss = f(\n"
+            "            model(x_part),\n            y_part,\n        )\n"
+            "        part_loss = loss * (len(x_part) / len(x))\n"
+            "        part_loss.backward()\n    nn.utils.clip_grad_norm_(model.parameters(), 1)\n"
+            "    optimizer.step()\n"
+        ),
+    ),
+    "in an epoch loop": (
+        (
+            "for epoch in range(2):\n  for x, y in tqdm(loader):\n    loss = f(model(x), y)\n"
+            "    loss.backward()\n    optimizer.step()\n"
+        ),
+        (
+            "for epoch in range(2):\n  for x, y in tqdm(loader):\n"
+            "    for x_part, y_part in zip(x.chunk(4), y.chunk(4)):\n"
+            "      loss = f(model(x_part), y_part)\n      part_loss = loss * (len(x_part) / len(x))\n"
+            "      part_loss.backward()\n    optimizer.step()\n"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("name", REWRITTEN)
+def test_in_parts(workshop, name: str, newline: str) -> None:
+    before, after = (HEAD + text for text in REWRITTEN[name])
+    before, after = before.replace("\n", newline), after.replace("\n", newline)
+    shop = workshop(before, optimizers=(("Adam", 4),))
+    assert shop.edited("grad_accumulation=4") == after
+    compile(after, "train.py", "exec", dont_inherit=True)
+    again = replace(shop, files={**shop.files, "/project/train.py": after})
+    assert again.plan("grad_accumulation=4").edits == ()
+
+
+def test_autocast_goes_into_the_loop(workshop) -> None:
+    shop = workshop(HEAD + REWRITTEN["plain"][0], optimizers=(("Adam", 4),))
+    for asked in (("grad_accumulation=2", "amp=bf16"), ("amp=bf16", "grad_accumulation=2")):
+        edited = shop.edited(*asked)
+        compile(edited, "train.py", "exec", dont_inherit=True)
+        assert edited.index("for x_part") < edited.index("autocast") < edited.index("model(x_part)")
+        assert edited.index("\n        part_loss.backward()") > 0
+
+
+LOOP = "for x, y in loader:\n    {}\n    optimizer.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("loss = f(model(x), y); loss.backward()", "shares its line"),
+        ("loss = nn.MSELoss(reduction='sum')(model(x), y)\n    loss.backward()", "plain mean"),
+        ("loss = g(model(x), y)\n    loss.backward()", "not known to be a mean"),
+        ("out = model(x)\n    loss = f(out, y)\n    loss.backward()\n    acc(out, y)", "`out` is used after"),
+        ("loss = f(model(x), y)\n    total += loss.item()\n    loss.backward()", "stands between"),
+        ("loss = f(model(x), y)\n    scaler.scale(loss).backward()", "gradient scaler"),
+        ("loss = f(model(x), y)\n    accelerator.backward(loss)", "goes through `accelerator`"),
+        ("loss = f(model(x), y)\n    loss.backward(retain_graph=True)", "arguments of its own"),
+        ("a = f(model(x), y)\n    a.backward()\n    b = f(model(x), y)\n    b.backward()", "more than one"),
+        ("loss = f(model(**x), y)\n    loss.backward()\n    optimizer.step()", "2 calls"),
+        ("loss = f(model(x), y)\n    if bad(loss): continue\n    loss.backward()", "stands between"),
+    ],
+)
+def test_refused_with_the_reason_and_what_to_write(workshop, body: str, said: str) -> None:
+    shop = workshop(HEAD + LOOP.format(body), optimizers=(("Adam", 4),))
+    assert said in shop.reason("grad_accumulation=4")
+    assert ".chunk(4)" in shop.plan("grad_accumulation=4").refused[0].snippet
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "for batch in l:\n    loss = model(batch).mean()\n    loss.backward()\n    optimizer.step()\n",
+            "cannot be parted",
+        ),
+        (
+            "while True:\n    loss = model(get()).mean()\n    loss.backward()\n    optimizer.step()\n",
+            "loop over a loader",
+        ),
+        (
+            (
+                "for i, (x, y) in enumerate(l):\n    loss = f(model(x), y)\n    loss.backward()\n"
+                "    if i % 4 == 0:\n"
+                "        optimizer.step()\n"
+            ),
+            "accumulates gradients",
+        ),
+        (
+            "for x, y in l:\n    loss = f(model(x), y)\n    loss.backward()\n    optimizer.step(go)\n",
+            "closure",
+        ),
+    ],
+)
+def test_loops_that_are_not_plain(workshop, source: str, said: str) -> None:
+    assert said in workshop(HEAD + source, optimizers=(("Adam", 4),)).reason("grad_accumulation=2")
+
+
+def test_parts_that_are_not_equal(workshop) -> None:
+    shop = workshop(HEAD + REWRITTEN["plain"][0], optimizers=(("Adam", 4),))
+    assert "no 3 equal parts" in shop.reason("grad_accumulation=3")
+    assert "not a value" in shop.reason("grad_accumulation=half")

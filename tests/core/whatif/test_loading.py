@@ -1,0 +1,223 @@
+"""num_workers, persistent_workers, prefetch_factor and cpu_threads, by themselves and together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skyline.errors import UsageError
+from skyline.simulate.engine import simulate
+from skyline.trace.facts import LoaderFact
+from skyline.whatif.baseline import baseline
+from skyline.whatif.catalogue.cpu_threads import WHATIF as THREADS
+from skyline.whatif.catalogue.num_workers import WHATIF as WORKERS
+from skyline.whatif.catalogue.persistent_workers import WHATIF as PERSISTENT
+from skyline.whatif.catalogue.prefetch_factor import WHATIF as PREFETCH
+from skyline.whatif.composition import compose
+from skyline.whatif.cost.starting import start_ms
+from skyline.whatif.loader_setting import iterations_per_epoch
+from skyline.whatif.question import Choice
+from skyline.whatif.scenario import Scenario
+
+ENDLESS = LoaderFact(16, 0, None, 1.0)
+"""A loader whose epochs have no known end: starting workers is not spread over iterations."""
+
+
+def start_of(profile, *, batch_bytes=4000, loader=ENDLESS, **machine):
+    environment = replace(profile.environment, **machine)
+    made = replace(profile, environment=environment, loaders=(loader,))
+    return replace(baseline(made), batch_bytes=batch_bytes)
+
+
+def with_data(profile, data_ms):
+    """The iteration with the loader taking so long, step by step, and the rest 8 ms."""
+    times = profile.times
+    count = len(times.steps_ms)
+    data = tuple(data_ms[index % len(data_ms)] for index in range(count))
+    return replace(profile, times=replace(times, data_ms=data, steps_ms=tuple(8.0 + one for one in data)))
+
+
+def asked(start, *texts):
+    made = compose(start, [Choice.parse(text) for text in texts])
+    return made, start.step_ms(made.scenario.graph)
+
+
+def test_a_worker_hides_loading_where_cores_are_free(profile):
+    start = start_of(profile, cpu_count=8, intraop_threads=1)
+    made, step_ms = asked(start, "num_workers=1")
+    # 8 ms of computing remain, taking a batch costs 0.85 ms, and a busy neighbour slows all of it by a percent or so.
+    assert step_ms == pytest.approx(8.85, rel=0.02)
+    assert made.scenario.below_ms > 0
+
+
+def test_workers_do_not_create_cores(profile):
+    start = start_of(profile, cpu_count=1, intraop_threads=1)
+    assert asked(start, "num_workers=4")[1] >= 10.0
+
+
+def test_one_worker_cannot_keep_up_with_a_slow_loader_and_three_can(profile):
+    start = start_of(with_data(profile, (24.0,)), cpu_count=16, intraop_threads=1)
+    assert asked(start, "num_workers=1")[1] == pytest.approx(24.0 * 1.03, rel=0.02)
+    assert asked(start, "num_workers=4")[1] == pytest.approx(8.85 * 1.08, rel=0.03)
+    assert WORKERS.detect(start).default == "3"
+
+
+def test_the_start_of_the_workers_is_borne_by_short_epochs(profile):
+    alone = asked(start_of(profile, cpu_count=8, intraop_threads=1), "num_workers=1")[1]
+    short = start_of(profile, cpu_count=8, intraop_threads=1, loader=LoaderFact(16, 0, 160, 1.0))
+    assert iterations_per_epoch(short, None) == 10
+    each = start_ms(short.profile.environment, 1).value + 2.0
+    assert asked(short, "num_workers=1")[1] == pytest.approx(alone + each / 10, rel=0.01)
+    made, step_ms = asked(short, "num_workers=1", "persistent_workers")
+    assert step_ms == pytest.approx(alone, rel=0.01)
+    assert made.scenario.one_off_s is not None
+    assert made.scenario.one_off_s.value == pytest.approx(each / 1e3)
+
+
+def test_scripts_with_workers_that_do_not_keep_up_can_be_asked(profile):
+    # Two workers take 20 ms each for a batch that computing of 8 ms waits for.
+    slow = with_data(profile, (12.0,))
+    start = start_of(slow, cpu_count=16, intraop_threads=1, loader=LoaderFact(16, 2, None, 1.0))
+    found = WORKERS.detect(start)
+    # Beside two busy workers there are cores enough: 2 x 20 ms for a batch.
+    assert found.applicable
+    assert found.default == "5"
+    assert set(found.values) == {"0", "1", "4", "8", "16"}
+    assert asked(start, "num_workers=4")[1] == pytest.approx(10.0, rel=0.1)
+    assert asked(start, "num_workers=1")[1] == pytest.approx(40.0, rel=0.1)
+    assert asked(start, "num_workers=0")[1] == pytest.approx(48.0, rel=0.05)
+    assert asked(start, "num_workers=2")[1] == pytest.approx(start.simulated_ms)
+
+
+def test_nothing_is_said_of_workers_that_keep_up(profile):
+    ready = with_data(profile, (0.3,))
+    found = WORKERS.detect(start_of(ready, loader=LoaderFact(16, 2, None, 1.0)))
+    assert not found.applicable
+    assert "ready when they are wanted" in found.reason
+    assert "no DataLoader" in WORKERS.detect(baseline(replace(profile, loaders=()))).reason
+
+
+def test_what_the_loader_needs_is_asked_together(profile):
+    start = start_of(profile, cpu_count=8, intraop_threads=1)
+    for whatif in (PERSISTENT, PREFETCH):
+        found = whatif.detect(start)
+        assert not found.applicable
+        assert "no workers" in found.reason
+    alone, _ = asked(start, "prefetch_factor=4")
+    assert "no workers" in alone.reason
+    made, _ = asked(start, "num_workers=2", "prefetch_factor=4", "persistent_workers")
+    assert made.reason == ""
+    assert {name for name, _ in made.made} == {"num_workers", "prefetch_factor", "persistent_workers"}
+    assert len([lane for lane in made.scenario.graph.structure.lanes if lane.startswith("worker")]) == 2
+
+
+def test_persistent_workers_save_their_start_in_each_epoch(profile):
+    loader = LoaderFact(16, 2, 320, 1.0)
+    start = start_of(profile, loader=loader)
+    assert PERSISTENT.detect(start).applicable
+    cost = start_ms(start.profile.environment, 2).value
+    assert asked(start, "persistent_workers")[1] == pytest.approx(10.0 - cost / 20)
+    persistent = start_of(profile, loader=replace(loader, persistent_workers=True))
+    assert "already" in PERSISTENT.detect(persistent).reason
+    assert (
+        "not known" in PERSISTENT.detect(start_of(profile, loader=replace(loader, dataset_size=None))).reason
+    )
+
+
+def test_fresh_interpreters_take_seconds_to_start(profile):
+    forked = start_ms(profile.environment, 2).value
+    for change in ({"platform": "macOS-14"}, {"python": "3.14.0"}):
+        assert start_ms(replace(profile.environment, **change), 2).value > 20 * forked
+    assert start_ms(profile.environment, 0).value == 0
+
+
+def test_a_longer_queue_bridges_single_slow_batches(profile):
+    # One batch of nine is waited for, 18 ms; two batches more for each of two workers last 40 ms.
+    now_and_then = with_data(profile, (0.2, 0.2, 0.2, 0.2, 18.2, 0.2, 0.2, 0.2, 0.2))
+    start = start_of(now_and_then, loader=LoaderFact(16, 2, None, 1.0, prefetch_factor=2))
+    found = PREFETCH.detect(start)
+    assert found.applicable
+    assert found.default == "4"
+    _, step_ms = asked(start, "prefetch_factor=4")
+    assert start.simulated_ms - step_ms == pytest.approx(2.0, rel=0.1)
+    assert asked(start, "prefetch_factor=1")[1] > start.simulated_ms
+    with pytest.raises(UsageError, match="prefetch_factor=0"):
+        asked(start, "prefetch_factor=0")
+
+
+def test_a_longer_queue_does_not_help_slow_workers(profile):
+    slow = start_of(with_data(profile, (12.0,)), cpu_count=16, loader=LoaderFact(16, 2, None, 1.0))
+    assert "too slow" in PREFETCH.detect(slow).reason
+    ready = start_of(with_data(profile, (0.1,)), loader=LoaderFact(16, 2, None, 1.0))
+    assert "no batch is waited for" in PREFETCH.detect(ready).reason
+
+
+def test_batches_that_differ_wait_less_with_a_longer_queue(profile):
+    uneven = start_of(with_data(profile, (1.0, 1.0, 1.0, 1.0, 1.0, 60.0)), cpu_count=8, intraop_threads=1)
+    short = asked(uneven, "num_workers=1", "prefetch_factor=1")[1]
+    long = asked(uneven, "num_workers=1", "prefetch_factor=16")[1]
+    assert long < 0.95 * short
+
+
+def test_threads_scale_what_is_split_and_nothing_else(profile):
+    start = start_of(profile, cpu_count=4, intraop_threads=2)
+    assert THREADS.detect(start).default == "4"
+    assert THREADS.detect(start).values == ("1", "4")
+    before = start.operators
+    for count, longer in (("1", True), ("4", False)):
+        changed = THREADS.transform(Scenario.of(start, THREADS.grain), count, start)
+        for index, task in enumerate(before.tasks):
+            factor = (
+                changed.graph.durations[index] / before.durations[index] if before.durations[index] else 1.0
+            )
+            if task.name in ("next", "aten::mul_", "python") or not before.durations[index]:
+                assert factor == 1.0
+            else:
+                assert (factor > 1) == longer
+        assert changed.below_ms > 0
+        assert changed.above_ms > 0
+
+
+def test_threads_are_of_no_use_where_the_gpu_computes_or_nothing_is_split(profile, gpu_profile):
+    assert "on the GPU" in THREADS.detect(baseline(gpu_profile)).reason
+    assert "one core" in THREADS.detect(start_of(profile, cpu_count=1, intraop_threads=1)).reason
+    short = replace(
+        profile.trace, records=tuple(replace(one, duration_us=20.0) for one in profile.trace.records)
+    )
+    assert "no operator" in THREADS.detect(baseline(replace(profile, trace=short))).reason
+
+
+def test_fewer_threads_leave_a_core_to_the_worker(profile):
+    # Ten of twelve ms of loading are hidden behind one thread; two threads and the worker hold each other up.
+    start = start_of(with_data(profile, (4.0,)), cpu_count=2, intraop_threads=2)
+    both = asked(start, "num_workers=1", "cpu_threads=1")[0].scenario
+    crowded = asked(start, "num_workers=1")[0].scenario
+    assert any("share 2 cores and hold each other up" in one for one in crowded.assumptions)
+    assert any("workers and computing share 2 cores" in one for one in both.assumptions)
+
+
+def test_threads_beside_workers_that_are_there(profile):
+    slow = with_data(profile, (12.0,))
+    start = start_of(slow, cpu_count=2, intraop_threads=2, loader=LoaderFact(16, 2, None, 1.0))
+    assert THREADS.detect(start).default == "1"
+    made, step_ms = asked(start, "cpu_threads=1")
+    assert any("1 threads and 2 loader workers share 2 cores" in one for one in made.scenario.assumptions)
+    assert 0 < step_ms < 2 * start.simulated_ms
+
+
+@pytest.mark.parametrize("value", ["-1", "x", "1.5"])
+def test_numbers_that_count_nothing(profile, value):
+    start = start_of(profile)
+    with pytest.raises(UsageError, match="num_workers="):
+        WORKERS.transform(Scenario.of(start), value, start)
+
+
+def test_all_of_it_together_with_another_batch_size(profile):
+    start = start_of(profile, cpu_count=4, intraop_threads=2, loader=LoaderFact(16, 0, 1600, 1.0))
+    made, step_ms = asked(start, "batch_size=32", "num_workers=2", "cpu_threads=2", "prefetch_factor=4")
+    assert made.reason == ""
+    assert made.scenario.batch_size == 32
+    # Of the 18 ms at this size 4 are loading, which the workers hide.
+    assert 14.0 < step_ms < 18.0
+    assert simulate(made.scenario.graph).makespan_us > 0

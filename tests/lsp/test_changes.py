@@ -1,0 +1,48 @@
+"""The lines where a change of the code is offered."""
+
+from __future__ import annotations
+
+import pytest
+from lsprotocol import types
+
+from skyline.source.edit import TextEdit
+from skyline.source.span import SourceSpan
+from skyline_lsp.changes import _touched
+from skyline_lsp.features.code_action import QUICK_FIX, REFACTORING, _wanted
+
+
+def edit(line: int, column: int, end_line: int, end_column: int, old: str, new: str) -> TextEdit:
+    return TextEdit(SourceSpan("train.py", line, column, end_line, end_column), old, new)
+
+
+@pytest.mark.parametrize(
+    ("edits", "lines"),
+    [
+        ([edit(7, 20, 7, 22, "32", "64")], {7}),
+        ([edit(7, 0, 9, 3, "…", "…")], {7, 8, 9}),
+        ([edit(7, 0, 9, 0, "two lines\n", "")], {7, 8}),
+        # A line put behind another one is offered at both.
+        ([edit(8, 0, 8, 0, "", "model.compile()\n")], {7, 8}),
+        ([edit(1, 0, 1, 0, "", "torch.set_num_threads(2)\n")], {1}),
+        # The import that a change needs is not where it happens, unless there is nothing else.
+        ([edit(2, 0, 2, 0, "", "import torch\n"), edit(9, 4, 9, 4, "", "with x:")], {9}),
+        ([edit(2, 0, 2, 0, "", "from torch import nn\n")], {1, 2}),
+    ],
+)
+def test_a_change_is_offered_where_it_happens(edits: list[TextEdit], lines: set[int]) -> None:
+    assert set(_touched(tuple(edits))) == {("train.py", line) for line in lines}
+
+
+@pytest.mark.parametrize(
+    ("only", "fix", "refactoring"),
+    [
+        (None, True, True),
+        ([types.CodeActionKind.QuickFix], True, False),
+        ([types.CodeActionKind.Refactor], False, True),
+        (["refactor.rewrite"], False, True),
+        ([types.CodeActionKind.RefactorExtract], False, False),
+        (["refactor.rewrite.inner", "quickfix"], True, False),
+    ],
+)
+def test_only_the_kinds_asked_for(only: list[object] | None, fix: bool, refactoring: bool) -> None:
+    assert (_wanted(QUICK_FIX, only), _wanted(REFACTORING, only)) == (fix, refactoring)
