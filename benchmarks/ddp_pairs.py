@@ -29,9 +29,12 @@ from skyline.capture.session import capture
 from skyline.whatif.question import Choice, Question
 
 RANKS = 2
-STEPS = 6
+STEPS = 5
+"""Of a variant in a round; the quickest counts, for other programs only ever add."""
 NULL_TOLERANCE = 0.1
 """Processes that share cores with other programs are this unsteady; a round beyond it says nothing."""
+FEWEST = 4
+"""With fewer steady rounds a job is left out."""
 CHANGES: dict[str, dict[str, object]] = {
     "ddp_bucket=1": {"bucket_cap_mb": 1},
     "ddp_bucket=10": {"bucket_cap_mb": 10},
@@ -79,14 +82,16 @@ variants = [made(given) for given in json.loads(sys.argv[1])]
 for round in range(int(sys.argv[2]) + 1):
     times = []
     for model, optimizer, batch in variants:
-        dist.barrier()
-        begin = time.perf_counter()
+        steps = []
         for step in range(int(sys.argv[3])):
+            dist.barrier()
+            begin = time.perf_counter()
             loss = model(batch()).square().mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        times.append((time.perf_counter() - begin) / int(sys.argv[3]) * 1e3)
+            steps.append((time.perf_counter() - begin) * 1e3)
+        times.append(min(steps))
     if round and dist.get_rank() == 0:
         print(json.dumps(times), flush=True)
 dist.destroy_process_group()
@@ -129,7 +134,10 @@ def job(name: str, folder: Path, always: str, *, rounds: int) -> list[Pair]:
     variants: list[dict[str, object]] = [{}, {}, *(CHANGES[change] for change in predicted)]
     times = measured(common + MEASURED, variants, rounds)
     nulls = [again / first for first, again, *_ in times]
-    kept = [row for row, null in zip(times, nulls, strict=True) if abs(null - 1) <= NULL_TOLERANCE] or times
+    kept = [row for row, null in zip(times, nulls, strict=True) if abs(null - 1) <= NULL_TOLERANCE]
+    if len(kept) < FEWEST:
+        print(f"{name}: {len(kept)} of {rounds} rounds were steady, which says nothing", file=sys.stderr)
+        return []
     now = analysis.baseline.iteration_ms.value
     found: list[Pair] = []
     for place, (change, one) in enumerate(predicted.items(), start=2):
@@ -168,14 +176,21 @@ def measured(source: str, variants: list[dict[str, object]], rounds: int) -> lis
         )
         for rank in range(RANKS)
     ]
-    said, _ = processes[0].communicate(timeout=3600)
-    failed = [process.wait(60) for process in processes]
+    try:
+        said, _ = processes[0].communicate(timeout=3600)
+        failed = [process.wait(60) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
     if any(failed):
         raise SystemExit("the job of the benchmark failed: is torch built with gloo?")
     return [json.loads(line) for line in said.splitlines()]
 
 
 def page(pairs: list[Pair]) -> str:
+    """The figures as Markdown."""
+    if not pairs:
+        return "The machine was too busy: too few rounds in which the same thing took the same time twice."
     rows = [
         [one.model, one.change, f"{one.predicted:.3f} [{one.low:.3f}, {one.high:.3f}]", str(one.measured),
          f"{one.error:+.1%}", f"{1 / one.measured.value - 1:+.1%}", str(one.null)]

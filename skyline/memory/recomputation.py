@@ -74,8 +74,10 @@ class RecordedLevels:
         highest = float(level[moment])
         held = float(np.cumsum(saved)[moment])
         for block in chosen:
+            # Right before its backward pass a block has nothing yet, nor has any that comes later there.
+            gone = scale * sum(one.kept_bytes for one in chosen if one.left <= block.back <= one.back)
             before = max(0, block.back - 1)
-            again = float(level[before]) + block.passing_bytes * scale
+            again = float(live[before]) - gone + block.passing_bytes * scale
             if again > highest:
                 highest, moment = again, before
                 held = float(live[before]) - again

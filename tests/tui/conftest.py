@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,9 +18,11 @@ from skyline.report.protocol import (
     ProfileChanged,
     QuestionParams,
     Refusal,
+    VerifyParams,
 )
 from skyline.report.schema import (
     PROFILE_SCHEMA,
+    VERIFY_SCHEMA,
     WHATIF_SCHEMA,
     BaselineReport,
     BatchSizeReport,
@@ -30,9 +33,12 @@ from skyline.report.schema import (
     KnobReport,
     LineReport,
     LoopReport,
+    MeasuredReport,
     MemoryBreakdown,
     MemoryReport,
     ProfileReport,
+    TrackRecordReport,
+    VerifyReport,
     WhatIfReport,
 )
 from skyline.trace.facts import Device
@@ -165,6 +171,9 @@ WHATIFS = (
     ("compile", "", 1.0, 1.0, "numerics", "needs a C++ compiler, and none was found on this machine"),
 )
 
+VALUES = {"checkpointing": ("", "all", "fit")}
+"""What-ifs with more than one value, beside the rows that are one value each."""
+
 
 @dataclass
 class FakeSession:
@@ -180,6 +189,14 @@ class FakeSession:
     refuse: str = ""
     alter: Callable[[ProfileReport], ProfileReport] = lambda profile: profile
     stopped: bool = False
+    verified: list[VerifyParams] = field(default_factory=list)
+    no_verdict: str = ""
+    """Why a measurement fails."""
+    endless: bool = False
+    """Whether a measurement goes on until it is cancelled."""
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    discarded: str = ""
+    """Why a measurement does not count."""
     slow: bool = False
     """Whether the measurement after an apply takes until the test asks for it."""
     measuring: bool = False
@@ -207,6 +224,7 @@ class FakeSession:
         self.post(messages.ProfileMoved(ProfileChanged(**{**fields, **changes})))
 
     async def cancel(self) -> None:
+        self.cancelled.set()
         self.post(messages.ProgressEnded("cancelled"))
 
     async def latest(self) -> ProfileReport | None:
@@ -245,6 +263,9 @@ class FakeSession:
             rewrite_reason=None,
             batch_size=size,
             extrapolated=size > 96,
+            one_off_s=Interval(38.0, 20.0, 60.0) if name == "checkpointing" else None,
+            break_even_iterations=2300 if name == "checkpointing" else None,
+            values=VALUES.get(name, ()) if reason is None else (),
         )
 
     async def whatifs(self) -> WhatIfReport | None:
@@ -258,6 +279,11 @@ class FakeSession:
                 for name, value, faster, smaller, semantics, reason in WHATIFS
             ),
             None,
+            tuple(
+                TrackRecordReport(asked.whatifs[0], 1, 1, 0.05, 0.05, 1, 1, 0)
+                for asked in self.verified[-1:]
+                if not self.discarded
+            ),
         )
 
     async def simulate(self, question: QuestionParams) -> EstimateReport:
@@ -277,6 +303,46 @@ class FakeSession:
         )
         names, limit = ("batch_size=48", "num_workers=4"), wish.maxMemoryBytes or 0
         return BestReport(names, self.estimate(fastest), parts, 17, limit, wish.semantics)
+
+    async def verify(self, asked: VerifyParams) -> VerifyReport:
+        self.verified.append(asked)
+        self.post(messages.Progressed("Verifying train.py", "measure: round 2 of 8", 0.25))
+        if self.endless:
+            await self.cancelled.wait()
+            raise UsageError("The verification was cancelled")
+        if self.no_verdict:
+            raise UsageError(self.no_verdict)
+        predicted = self.estimate(QuestionParams(asked.uri, asked.batchSize, asked.whatifs))
+        now, time = point(self.batch_size), predicted.iteration_ms
+        measured = MeasuredReport(
+            iteration_ms=around(time.value / 1.05, 0.01),
+            ratio=around(time.value / 1.05 / now.iteration_ms.value, 0.01),
+            speedup=around(1.0, 0.01),
+            throughput=around(190.0, 0.01),
+            null=Interval(1.004, 0.985, 1.02),
+            rounds=8,
+            baseline_ms=185.0,
+            others_cores=0.25,
+            baseline_peak_bytes=1_900_000_000,
+            peak_bytes=1_800_000_000,
+        )
+        baseline = BaselineReport(now.iteration_ms, now.throughput, now.peak_bytes, 0.004)
+        self.post(messages.ProgressEnded("measured 0.926 of the time"))
+        return VerifyReport(
+            schema=VERIFY_SCHEMA,
+            script=str(self.script),
+            whatifs=asked.whatifs,
+            baseline=baseline,
+            predicted=predicted,
+            measured=measured,
+            error=0.05,
+            held=False,
+            null_ratio=1.004,
+            valid=not self.discarded,
+            reason=self.discarded or None,
+            hint="Measure when it is quiet." if self.discarded else None,
+            entry="3f2a",
+        )
 
     async def preview(self, question: QuestionParams) -> PreviewResult:
         change = f"-batch_size={self.batch_size}\n+batch_size={question.batchSize}\n"

@@ -98,7 +98,10 @@ async def test_at_80_columns_the_footer_shows_every_key_it_names(desk) -> None:
     async with made.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         last = made.text.splitlines()[-1]
-        assert all(part in last for part in ("a Apply", "u Undo", "d Diff", "r Measure", "? Help", "q Quit"))
+        assert all(
+            part in last
+            for part in ("a Apply", "u Undo", "d Diff", "v Verify", "r Measure", "? Help", "q Quit")
+        )
         assert len(made.app.query(Footer)) == 1
 
 

@@ -24,6 +24,7 @@ from skyline_tui.screens.diff import Diff
 from skyline_tui.screens.help import Help
 from skyline_tui.screens.limits import Limits
 from skyline_tui.screens.type_batch_size import TypeBatchSize
+from skyline_tui.screens.verified import Verified
 from skyline_tui.session import Session
 from skyline_tui.theme import PHASE_COLOURS, SKYLINE
 from skyline_tui.widgets.controls import Controls
@@ -58,6 +59,7 @@ class SkylineApp(App[None]):
         self._connect = connect
         self._lost = False
         self._later: QuestionParams | None = None
+        self._verifying: QuestionParams | None = None
         self._talk = Conversation(connect(self.post_message), self.post_message)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -81,6 +83,10 @@ class SkylineApp(App[None]):
                     binding.tooltip or binding.description,
                     partial(self.run_action, binding.action),
                 )
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Where it is narrow the keys move together, so that all of them are named."""
+        self.query_one(Footer).compact = event.size.width < WIDTHS[1][0]
 
     def on_mount(self) -> None:
         """Connect, and measure."""
@@ -146,6 +152,7 @@ class SkylineApp(App[None]):
     def on_profile_arrived(self, message: messages.ProfileArrived) -> None:
         """Show it everywhere."""
         if message.profile == self.profile:
+            self.query_one(WhatIfs).learn(message.whatifs)
             return
         self.profile = message.profile
         self.query_one(Headline).show(message.profile, stale=self.stale)
@@ -176,6 +183,28 @@ class SkylineApp(App[None]):
         self._bench.propose(best)
         self.notify(f"Fastest of {best.tried} simulated: {' '.join(best.choices)}")
 
+    def on_what_ifs_wanted(self, message: WhatIfs.Wanted) -> None:
+        """Ask for one what-if at another value."""
+        self._do("value", self._talk.value(message.whatif))
+
+    def on_value_arrived(self, message: messages.ValueArrived) -> None:
+        """The answer to that."""
+        self._bench.show_value(message.estimate)
+
+    def on_verified(self, message: messages.Verified) -> None:
+        """Show the prediction beside its measurement, which the ledger knows from now on."""
+        self._verifying = None
+        self.push_screen(Verified(message.report))
+        self._do("fetch", self._talk.fetch())
+
+    def on_not_verified(self, message: messages.NotVerified) -> None:
+        """Say why; the person's own cancelling needs no reason."""
+        asked, self._verifying = self._verifying, None
+        if asked is None:
+            self.notify("Verifying was cancelled.")
+        else:
+            self.notify(message.reason, title="Not verified", severity="warning")
+
     def on_previewed(self, message: messages.Previewed) -> None:
         """Show the diff."""
         self.push_screen(Diff(message.preview))
@@ -203,7 +232,8 @@ class SkylineApp(App[None]):
             self._refused("Not undone", message.result)
 
     def _refused(self, title: str, result: ApplyResult) -> None:
-        self.notify(result.reason or "no reason was given", title=title, severity="warning")
+        more = "\nd shows the code to write by hand." if any(one.snippet for one in result.refused) else ""
+        self.notify(f"{result.reason or 'no reason was given'}{more}", title=title, severity="warning")
 
     def on_server_said(self, message: messages.ServerSaid) -> None:
         """What the trouble panel says already is not said twice."""
@@ -284,6 +314,14 @@ class SkylineApp(App[None]):
         if wish is not None:
             self._do("best", self._talk.best(wish))
 
+    def action_verify(self) -> None:
+        """Measure the question on the screen against its prediction."""
+        if self.query_one(Status).busy or self._verifying is not None:
+            self.notify("The script is being measured: verify when that is done.", severity="warning")
+        elif self._is_asked():
+            self._verifying = self._bench.question
+            self._do("verify", self._talk.verify(self._verifying))
+
     def action_mode(self) -> None:
         """Between live and staged."""
         self.live = not self.live
@@ -301,11 +339,14 @@ class SkylineApp(App[None]):
 
     def action_cancel(self) -> None:
         """Stop measuring."""
+        self._verifying = None
         self._do("cancel", self._talk.cancel())
 
     async def action_back(self) -> None:
-        """Drop the question, else stop measuring."""
-        if not self._bench.asks_nothing or self.query_one(Controls).held:
+        """Stop verifying, else drop the question, else stop measuring."""
+        if self._verifying is not None:
+            self.action_cancel()
+        elif not self._bench.asks_nothing or self.query_one(Controls).held:
             self._bench.drop()
         elif self.query_one(Status).busy:
             self.action_cancel()

@@ -43,7 +43,7 @@ KEYS = (
     Binding(
         "m",
         "mode",
-        "Live/staged",
+        "Mode",
         id="mode",
         tooltip="Live: a release rewrites the file. Staged: only apply does",
     ),
@@ -106,8 +106,8 @@ HELP = """\
   █ now   ▓ would be added   ░ would go   ┃ where you are
   ± half the range the value is believed to lie in
   exact            the same numbers come out of training
-  numerics         results differ by rounding
-  convergence      training may go another way: tune it anew
+  numerics, num.   results differ by rounding
+  convergence, conv.  training may go another way
   ● ○ ?            measured, between measured ones, beyond them
   !                extrapolated, or does not apply and why
 """

@@ -13,6 +13,7 @@ from skyline.rewrite.sites.loader import training_loader
 from skyline.rewrite.sites.transfer import TransferSite, transfers
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
+from skyline.source.syntax import text_of
 
 NAME = "pin_memory"
 ORDER = 60
@@ -27,7 +28,7 @@ for inputs, targets in loader:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """``pin_memory=True`` in the loader, ``non_blocking=True`` in every move of its batches, each where it is missing."""
+    """``pin_memory=True`` in the loader, ``non_blocking=True`` in every move of its batches, where missing."""
     try:
         module, call = training_loader(context)
         moves = transfers(context)
@@ -58,9 +59,10 @@ def _pinned(context: RewriteContext, module: Module, call: ast.Call) -> tuple[Te
 
 
 def _without_waiting(context: RewriteContext, move: TransferSite) -> tuple[TextEdit, ...]:
-    """``.cuda(device, non_blocking)`` takes it in the second place, ``.to`` by different places: by name only."""
+    """``.cuda`` takes ``non_blocking`` in the second place, ``.to`` in different ones: there by name only."""
     module, call = move.region.module, move.call
     cuda = isinstance(call.func, ast.Attribute) and call.func.attr == "cuda"
-    if keyword_of(call, "non_blocking") is None and len(call.args) > (1 if cuda else 2):
-        return ()
+    if not cuda and keyword_of(call, "non_blocking") is None and len(call.args) > 2:
+        message = f"`{text_of(call)}` may already be told whether to wait"
+        raise RewriteRefused(message, file=module.path, line=call.lineno)
     return set_argument(context, module, call, "non_blocking", "True", position=1 if cuda else None)

@@ -31,6 +31,10 @@ def decided_by(
     route = Route(KnobKind.CALL_ARGUMENT, name)
     if not isinstance(found, ast.Name | ast.Attribute | ast.Subscript):
         return module, found
+    if passed(call, name, position).value is None:
+        items = mapping_items(module, name)
+        if len(items) == 1 and isinstance(items[0][2], ast.Constant):
+            return module, items[0][2]
     origins = {
         (origin.module.path, origin.node.lineno, origin.node.col_offset): origin
         for origin in context.resolver.literals(found, frame, route)
@@ -67,6 +71,11 @@ def behind(
         return given.value
     frame, route = Frame(module, module.scope(call)), Route(KnobKind.CALL_ARGUMENT, name)
     for mapping in given.mappings:
+        if isinstance(mapping, ast.Dict) and None not in mapping.keys:
+            pairs = zip(mapping.keys, mapping.values, strict=True)
+            found = [item for key, item in pairs if isinstance(key, ast.Constant) and key.value == name]
+            if found:
+                return found[-1]
         held = holds(context.resolver, mapping, frame, name, route)
         if held is None:
             message = f"`**{text_of(mapping)}` may already set {name}"
@@ -75,3 +84,28 @@ def behind(
         if held:
             return ast.copy_location(ast.Subscript(mapping, ast.Constant(name), ast.Load()), mapping)
     return None
+
+
+def mapping_items(
+    module: Module, name: str
+) -> list[tuple[ast.Dict | ast.Call | ast.Subscript, ast.expr | None, ast.expr]]:
+    """What sets an item of this name in a file: dictionary displays, ``dict(...)``, and assignments to an item.
+
+    Each with the key as written, None in ``dict(...)``, and the value.
+    """
+    found: list[tuple[ast.Dict | ast.Call | ast.Subscript, ast.expr | None, ast.expr]] = []
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Dict():
+                for key, value in zip(node.keys, node.values, strict=True):
+                    if isinstance(key, ast.Constant) and key.value == name:
+                        found.append((node, key, value))
+            case ast.Call(func=ast.Name(id="dict")):
+                found += [(node, None, each.value) for each in node.keywords if each.arg == name]
+            case ast.Assign(targets=[ast.Subscript(slice=ast.Constant(value=str(key))) as target]) if (
+                key == name
+            ):
+                found.append((target, target.slice, node.value))
+            case _:
+                continue
+    return found

@@ -5,18 +5,20 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import set_literal
 from skyline.rewrite.blocks import insert_after, statement_of
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.keyword import add_keyword
-from skyline.rewrite.argument import set_literal
-from skyline.rewrite.sites.given import behind, decided_by
+from skyline.rewrite.sites.given import behind, decided_by, mapping_items
 from skyline.rewrite.sites.loader import training_loader
 from skyline.source.arguments import passed
+from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
 from skyline.source.syntax import offsets_of, text_of
 
 _WORKERS, _POSITION = "num_workers", 5
+_NEVER_NONE = ("os.cpu_count", "multiprocessing.cpu_count", "torch.multiprocessing.cpu_count")
 
 
 def beside_workers(
@@ -55,7 +57,12 @@ def _text(module: Module, workers: ast.expr, name: str, text: str, where_workers
         case ast.Constant():
             message = f"`{name}` needs workers, and `num_workers` is {workers.value!r}"
             hint = "Ask for num_workers=N together with it."
-        case ast.Name() | ast.Attribute() | ast.Subscript():
+        case ast.Call() if qualified_name(module, workers.func) in _NEVER_NONE:
+            return text
+        case (
+            ast.Name() | ast.Attribute() | ast.Subscript()
+            | ast.Call(func=ast.Name(id="int"), args=[ast.Name() | ast.Attribute()], keywords=[])
+        ):  # fmt: skip
             return where_workers.format(text_of(workers))
         case _:
             message = f"`num_workers` is `{text_of(workers)}`, which may be 0"
@@ -67,7 +74,7 @@ def _in_mapping(
     module: Module, call: ast.Call, name: str, text: str, where_workers: str
 ) -> tuple[TextEdit, ...]:
     """Beside the only item of that name that a dictionary of this file has."""
-    items = [*_items(module)]
+    items = mapping_items(module, _WORKERS)
     if len(items) != 1:
         message = f"`num_workers` is in {len(items) or 'no'} dictionaries of this file"
         raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Write it by hand.")
@@ -87,24 +94,6 @@ def _in_mapping(
         return (module.source.edit(module.source.span(end, end), f", {named}: {written}"),)
     base = text_of(holder.value)
     return insert_after(module, statement_of(module, holder), f"{base}[{named}] = {written}")
-
-
-def _items(module: Module):
-    """Dictionary displays, ``dict(…)`` calls and assignments to an item that set ``num_workers``."""
-    for node in ast.walk(module.tree):
-        match node:
-            case ast.Dict():
-                for key, value in zip(node.keys, node.values, strict=True):
-                    if isinstance(key, ast.Constant) and key.value == _WORKERS:
-                        yield node, key, value
-            case ast.Call(func=ast.Name(id="dict")):
-                for keyword in node.keywords:
-                    if keyword.arg == _WORKERS:
-                        yield node, None, keyword.value
-            case ast.Assign(targets=[ast.Subscript(slice=ast.Constant(value="num_workers")) as target]):
-                yield target, target.slice, node.value
-            case _:
-                continue
 
 
 def _source_of(module: Module, node: ast.expr) -> str:

@@ -80,14 +80,17 @@ class ChannelsLast:
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale each operator by what its kind gains; memory stays what it is."""
+        """Scale each operator by what its kind gains; memory may grow by one copy where something converts back."""
         graph = scenario.graph
         if subject.on_gpu:
             made, assumed = _on_gpu(subject, graph, scenario.product_format in NARROW)
         else:
             made = tuple(scale(graph, *_factors(subject, graph, end)) for end in ("value", "low", "high"))
             assumed = ("every operator between the convolutions has a form for this layout",)
-        return scenario.between(subject, *made, assumptions=assumed)
+        spare = Interval(0.0, 0.0, _largest_bytes(subject, graph))
+        return scenario.between(
+            subject, *made, assumptions=assumed, memory=lambda memory: memory.more("activations", spare)
+        )
 
 
 def _on_gpu(
@@ -151,6 +154,14 @@ def _depthwise(subject: Subject, graph: Graph, convolutions: Indices) -> Indices
             modules.add(int(tasks.module[index]))
     modules.discard(-1)
     return convolutions[np.isin(tasks.module[convolutions], list(modules))]
+
+
+def _largest_bytes(subject: Subject, graph: Graph) -> float:
+    """The largest tensor of four dimensions in the forward pass, in bytes."""
+    forward = select(graph, phase=Phase.FORWARD)
+    known = shapes(subject, graph, forward)
+    sizes = (size for shape in known if shape is not None for size in shape.inputs if len(size) == 4)
+    return 4.0 * max(map(prod, sizes), default=0)
 
 
 def _code(phase: Phase) -> int:

@@ -25,6 +25,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _UNSURE = (0.15, 0.25)
 """By which shares of the repeated work the time may be less and more: what is in the caches differs the second time."""
+_UNSURE_OF_PYTHON = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +81,11 @@ class Checkpointing:
         parts = parts_of(graph, subject.lane, chosen)
         repeated = np.concatenate([part.rows for part in parts]) if parts else np.zeros(0, np.int64)
         repeated_ms = float((graph.durations + graph.gaps)[repeated].sum()) / 1e3 / subject.steps
+        python_ms = sum(part.overhead_us for part in parts) / 1e3 / subject.steps
         changed = scenario.changed(
             recompute(graph, parts),
-            below_ms=_UNSURE[0] * repeated_ms,
-            above_ms=_UNSURE[1] * repeated_ms,
+            below_ms=_UNSURE[0] * repeated_ms + _UNSURE_OF_PYTHON * python_ms,
+            above_ms=_UNSURE[1] * repeated_ms + _UNSURE_OF_PYTHON * python_ms,
             assumptions=_assumptions(subject, chosen, len(paths), known=levels is not None),
             memory=None if levels is None else lambda memory: _memory(memory, levels, chosen),
         )

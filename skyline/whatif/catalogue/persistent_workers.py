@@ -59,8 +59,8 @@ class PersistentWorkers:
             below_ms=each.high - each.value,
             above_ms=each.value - each.low,
             assumptions=(
-                f"starting the workers takes about {cost.value:.0f} ms in each epoch of {many:.0f} iterations; the "
-                "iteration is the mean of all, the first of an epoch included",
+                f"starting the workers takes about {cost.value:.0f} ms in each epoch of {many:.0f} iterations",
+                "the iteration is the mean of all, the first of an epoch included",
             ),
         )
 

@@ -105,7 +105,7 @@ def _pageable(graph: Graph) -> Indices:
 def _calls(graph: Graph, copies: Indices) -> Indices:
     """The calls that started these copies."""
     found = launches(graph)
-    return found.source[np.isin(found.target, copies)]
+    return found.source[np.isin(found.target, copies)].astype(np.int64)
 
 
 def _never_waits(baseline: Baseline) -> bool:

@@ -80,8 +80,8 @@ class PrefetchFactor:
             below_ms=max(0.0, float(np.mean(waits_ms)) - saved_ms) if saved_ms > 0 else 0.0,
             above_ms=max(0.0, saved_ms - least_ms),
             assumptions=(
-                f"a batch was waited for in {np.count_nonzero(waits_ms)} of {len(waits_ms)} measured iterations, "
-                "and slow batches come one at a time",
+                f"a batch was waited for in {np.count_nonzero(waits_ms)} of {len(waits_ms)} measured iterations",
+                "slow batches come one at a time",
             ),
         )
 

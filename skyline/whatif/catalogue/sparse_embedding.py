@@ -60,17 +60,14 @@ class SparseEmbedding:
         trained = [module for module in profile.modules if is_table(module)]
         if not trained:
             return Applicability.no("the model trains no embedding")
-        candidates = tables(profile)
-        if not candidates:
-            sparse = all(module.options.get("sparse") for module in trained)
-            return Applicability.no(
-                "the gradients of its embeddings are sparse already"
-                if sparse
-                else "PyTorch has no sparse gradients for these embeddings"
-            )
+        if all(module.options.get("sparse") for module in trained):
+            return Applicability.no("the gradients of its embeddings are sparse already")
         reason = _why_not_sparse(subject)
         if reason:
             return Applicability.no(reason)
+        candidates = tables(profile)
+        if not candidates:
+            return Applicability.no("PyTorch has no sparse gradients for these embeddings")
         few = [table for table in candidates if table.pays]
         if not few:
             return Applicability.no(_touches_too_much(candidates))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import prod
 
@@ -20,6 +21,7 @@ from skyline.whatif.memory import MemoryChange
 
 _ZEROING = ("aten::zero_", "aten::_foreach_zero_")
 _ADDING = "AccumulateGrad"
+_ADD = re.compile(r"^aten::add_$")
 _OUTSIDE = tuple(phase for phase in Phase if phase not in (Phase.FORWARD, Phase.BACKWARD, Phase.DATA))
 _QUICK = 10
 """Percentile of the times of gradients that are put in their place which is that of one that need not be added."""
@@ -48,32 +50,35 @@ class ZeroGrad:
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where gradients are filled with zeros."""
+        graph = subject.graph_of(Grain.OPERATORS)
         told = (
             []
             if subject.profile is None
             else [call for call in subject.profile.calls if call.name == "zero_grad"]
         )
-        asked = any(call.options.get("set_to_none") is False for call in told)
-        if told and not asked and not len(_zeroing(subject.graph_of(Grain.OPERATORS))):
-            return Applicability.no("gradients are given up between steps already")
-        if not len(_zeroing(subject.graph_of(Grain.OPERATORS))):
-            return Applicability.no("no gradients are filled with zeros")
+        if not len(_zeroing(graph)):
+            given_up = any(call.options.get("set_to_none") for call in told)
+            return Applicability.no(
+                "gradients are given up between steps already"
+                if given_up
+                else "no gradients are filled with zeros"
+            )
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Remove the zeroing; of each step the first gradient that comes costs no more than a call."""
         graph = scenario.graph
         zeroing = _zeroing(graph)
-        work = launched_by(graph, zeroing)
-        adding = _first_adding(graph, subject)
+        adding, kernels = _first_adding(graph, subject), _first_adding_kernels(graph, subject, zeroing)
         durations = graph.durations.copy()
         bare = float(np.percentile(durations[adding], _QUICK)) if len(adding) else 0.0
         durations[adding] = np.minimum(durations[adding], bare)
-        spared_us = float((graph.durations - durations).sum())
-        zeroed_us = float(graph.durations[zeroing].sum() + graph.durations[work].sum())
-        gone = np.concatenate((zeroing, work, launches_of(graph, work)))
-        # Where the kernels that add are not told apart, they are no more than a bound.
-        further_us = 0.0 if spared_us > 0 else _PASSES * float(graph.durations[work].sum() or zeroed_us)
+        work: Indices = np.concatenate((zeroing, kernels))
+        gone: Indices = np.concatenate((work, launches_of(graph, work)))
+        spared_us = float((graph.durations - durations).sum()) + float(graph.durations[kernels].sum())
+        zeroed_us = float(graph.durations[zeroing].sum())
+        # Where the work that adds is not told apart, it is no more than a bound.
+        further_us = 0.0 if len(adding) or len(kernels) else _PASSES * zeroed_us
         changed = remove(graph.with_times(durations=durations), np.unique(gone))
         return scenario.changed(
             changed,
@@ -85,8 +90,18 @@ class ZeroGrad:
 
 
 def _zeroing(graph: Graph) -> Indices:
-    """The operators that fill gradients with zeros, outside forward and backward work."""
-    return select(graph, name=_ZEROING, phase=_OUTSIDE, on_gpu=False)
+    """What fills gradients with zeros, outside forward and backward work: operators, and kernels on a GPU."""
+    named = select(graph, name=_ZEROING, phase=_OUTSIDE)
+    return np.union1d(named, launched_by(graph, named)).astype(np.int64)
+
+
+def _first_adding_kernels(graph: Graph, subject: Subject, zeroing: Indices) -> Indices:
+    """In a predicted graph, whose kernels are named as operators: those that add the first gradients to zeros."""
+    named = select(graph, name=_ADD, phase=Phase.BACKWARD, on_gpu=True)
+    rounds = 1 if subject.profile is None else max(1, subject.profile.batch.micro_batches)
+    many = len(select(graph, name=_ZEROING, phase=_OUTSIDE, on_gpu=True))
+    # Any other number says that not only gradients of parameters are added so.
+    return named if many and rounds == 1 and len(named) == many else np.zeros(0, np.int64)
 
 
 def _first_adding(graph: Graph, subject: Subject) -> Indices:

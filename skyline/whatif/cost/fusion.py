@@ -10,8 +10,8 @@ import numpy as np
 
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, ON_GPU, PHASE
+from skyline.graph.task import TaskKind, WorkClass
+from skyline.graph.tasks import KIND, ON_GPU, PHASE, WORK
 from skyline.trace.phase import Phase
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.cost.operator_class import OperatorClass, kernel_class, operator_class
@@ -28,20 +28,25 @@ _HOST = (KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH])
 class Case:
     """Factors of one end of the range: of memory traffic, and of the arithmetic that is more than traffic.
 
-    ``composite`` is that of operators which are one pass in PyTorch's own code already (norms, softmax, GELU);
-    generated code for them may well be slower. ``at_least`` and ``at_most`` bound a group by its present time.
+    ``composite`` is that of operators which are one pass in PyTorch's own code already (norms, softmax, GELU,
+    dropout); generated code for them is often slower. ``views`` is the share that stays of views, which copy where
+    what follows needs another order. ``at_least`` and ``at_most`` bound a group by its present time. ``products`` and
+    ``convolutions`` are factors on CPUs, where the compiler chooses other layouts for what it leaves to libraries.
     """
 
     traffic: float
     arithmetic: float
     composite: float
+    views: float
     at_least: float
     at_most: float
+    products: float
+    convolutions: float
 
 
-LIKELY = Case(1.0, 0.75, 1.1, 0.15, 1.1)
-BEST = Case(0.7, 0.25, 0.5, 0.05, 1.0)
-WORST = Case(1.3, 1.2, 1.8, 0.6, 1.8)
+LIKELY = Case(1.0, 0.75, 1.4, 0.5, 0.15, 1.4, 1.0, 0.92)
+BEST = Case(0.7, 0.25, 0.6, 0.0, 0.05, 1.0, 0.95, 0.65)
+WORST = Case(1.3, 1.2, 2.5, 1.0, 0.6, 2.5, 1.12, 1.1)
 _COMPOSITE = (
     *(
         "layer_norm",
@@ -54,7 +59,7 @@ _COMPOSITE = (
         "gelu",
         "rms_norm",
     ),
-    *("instance_norm", "pool", "embedding"),
+    *("instance_norm", "pool", "embedding", "dropout", "masked_fill", "maskedfill"),
 )
 
 
@@ -78,7 +83,8 @@ class Regions:
 
     ``host`` are tasks of the script's threads, ``entries`` the first one of each stretch that would be one compiled
     graph, ``heads`` those of forward passes among these. ``groups`` are what becomes one kernel, ``fused`` the
-    tasks in them, ``views`` tasks of which nothing is left. ``operators`` counts the operators of an iteration.
+    tasks in them, ``views`` those that give another view of the same memory. ``operators`` counts those of an
+    iteration.
     """
 
     host: Indices
@@ -129,7 +135,7 @@ def regions(subject: Subject, graph: Graph) -> Regions:
 
 
 def fused(graph: Graph, found: Regions, case: Case) -> tuple[Times, Times]:
-    """Durations and gaps with each group as one task, the first of it; the others, and views, take no time."""
+    """Durations and gaps with each group as one task, the first of it; the others take no time."""
     durations, gaps = graph.durations.copy(), graph.gaps.copy()
     for group in found.groups:
         then = _group_us(graph.durations[group.tasks], group, found.bytes_per_us, case)
@@ -137,7 +143,11 @@ def fused(graph: Graph, found: Regions, case: Case) -> tuple[Times, Times]:
         durations[group.tasks[0]] = then
         rest = group.tasks[1:]
         gaps[rest[ON_GPU[graph.tasks.kind[rest]]]] = 0.0
-    durations[found.views] = 0.0
+    durations[found.views] *= case.views
+    if not ON_GPU[graph.tasks.kind].any():
+        work = graph.tasks.work[found.host]
+        durations[found.host[work == WORK[WorkClass.MATMUL]]] *= case.products
+        durations[found.host[work == WORK[WorkClass.CONVOLUTION]]] *= case.convolutions
     return durations, gaps
 
 

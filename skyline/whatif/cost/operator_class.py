@@ -64,6 +64,21 @@ _VIEWS = {
     ),
     *("unsafeview", "asstrided", "splitwithsizes", "viewas", "_reshape_alias", "unsafesplit"),
 }
+_COPIED_BACK = {
+    *(
+        "slice",
+        "select",
+        "unbind",
+        "narrow",
+        "split",
+        "splitwithsizes",
+        "asstrided",
+        "expand",
+        "unsafesplit",
+        "chunk",
+    ),
+}
+"""Views whose gradient is no view: parts are put into a whole, or added up."""
 _KEPT = {
     *(
         "sort",
@@ -122,7 +137,7 @@ def operator_class(name: str) -> OperatorClass:
         bare = node[1].lower()
         if work_class(bare) is not WorkClass.OTHER or bare in ("mm", "bmm", "addmm", "convolution"):
             return OperatorClass.HEAVY
-        if bare in _VIEWS:
+        if bare in _VIEWS and bare not in _COPIED_BACK:
             return OperatorClass.VIEW
         if bare in _KEPT or "::" in name or bare.startswith("compiledfunction"):
             return OperatorClass.KEPT

@@ -6,6 +6,7 @@ import numpy as np
 
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
+from skyline.graph.launching import launches
 from skyline.graph.recomputation import Recomputed
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU, PHASE
@@ -18,6 +19,8 @@ _CALLS_PER_TENSOR = 12.0
 From blocks that compute next to nothing: 1 operator cost 81 calls, 4 operators 171 (PyTorch 2.13, without reentrance).
 """
 _TENSORS_PER_OPERATOR = 2
+_WITH_PYTHON = 1.5
+"""A call from Python over the operator that it calls, where that does next to nothing."""
 _QUICK = 10
 """Percentile of the operators' times that is the cost of a bare call."""
 _KEEP_NOTHING = frozenset(
@@ -94,7 +97,7 @@ def parts_of(graph: Graph, lane: str, paths: tuple[str, ...]) -> tuple[Recompute
         on_host & (block >= 0) & (tasks.phase == PHASE[Phase.FORWARD]) & (tasks.lane == tasks.lane_code(lane))
     )
     backward = np.flatnonzero(on_host & (block >= 0) & (tasks.phase == PHASE[Phase.BACKWARD]))
-    call_us = _call_us(graph, forward)
+    call_us, names = _call_us(graph, np.concatenate((forward, backward))), _operators(graph, forward)
     found: list[Recomputed] = []
     for iteration in graph.iterations:
         for number in range(len(paths)):
@@ -103,17 +106,17 @@ def parts_of(graph: Graph, lane: str, paths: tuple[str, ...]) -> tuple[Recompute
             # With micro-batches forward and backward passes alternate; passes without a backward one are no training.
             turn = np.searchsorted(second, first)
             for each in np.unique(turn[turn < len(second)]):
-                rows = _needed(graph, first[turn == each])
+                rows = _needed(first[turn == each], names)
                 if len(rows):
-                    found.append(Recomputed(rows, int(second[each]), call_us * _calls(graph, rows)))
+                    found.append(Recomputed(rows, int(second[each]), call_us * _calls(rows, names)))
     return tuple(found)
 
 
-def _needed(graph: Graph, rows: Indices) -> Indices:
+def _needed(rows: Indices, names: dict[int, str]) -> Indices:
     """Without the operators at the end that give nothing the backward pass needs."""
     end = len(rows)
     while end:
-        name = _operator(graph, int(rows[end - 1]))
+        name = names.get(int(rows[end - 1]), "")
         if name in _KEEP_INPUTS:
             return rows[: end - 1]
         if name and name not in _KEEP_NOTHING:
@@ -122,20 +125,29 @@ def _needed(graph: Graph, rows: Indices) -> Indices:
     return rows[:end]
 
 
-def _operator(graph: Graph, row: int) -> str:
-    """The bare name of a task that is an operator, empty for Python's time and calls of the device's runtime."""
-    code: int = graph.tasks.name[row].item()
-    name = graph.tasks.names[code]
-    return name.removeprefix("aten::") if name.startswith("aten::") else ""
+def _operators(graph: Graph, rows: Indices) -> dict[int, str]:
+    """The bare names of tasks that are operators or launch the kernel of one that is named like it."""
+    tasks = graph.tasks
+    bare = [name.removeprefix("aten::") if name.startswith("aten::") else "" for name in tasks.names]
+    codes: list[int] = tasks.name[rows].tolist()
+    found = {row: bare[code] for row, code in zip(rows.tolist(), codes, strict=True) if bare[code]}
+    launched = launches(graph)
+    wanted = np.isin(launched.source, rows)
+    sources: list[int] = launched.source[wanted].tolist()
+    kernels: list[int] = tasks.name[launched.target[wanted]].tolist()
+    found.update({row: bare[code] for row, code in zip(sources, kernels, strict=True) if bare[code]})
+    return found
 
 
-def _calls(graph: Graph, rows: Indices) -> float:
-    names = [_operator(graph, int(row)) for row in rows]
-    keeping = sum(1 for name in names if name and name not in _KEEP_NOTHING)
+def _calls(rows: Indices, names: dict[int, str]) -> float:
+    keeping = sum(1 for row in rows.tolist() if names.get(row, "") not in ("", *_KEEP_NOTHING))
     return _CALLS_PER_BLOCK + _CALLS_PER_TENSOR * _TENSORS_PER_OPERATOR * keeping
 
 
 def _call_us(graph: Graph, rows: Indices) -> float:
-    times: Times = graph.durations[rows]
+    """A call from Python of an operator that computes next to nothing."""
+    tasks = graph.tasks
+    operators = np.array([name.startswith("aten::") or "Backward" in name for name in tasks.names])
+    times: Times = graph.durations[rows[operators[tasks.name[rows]]]]
     times = times[times > 0]
-    return float(np.percentile(times, _QUICK)) if len(times) else 0.0
+    return _WITH_PYTHON * float(np.percentile(times, _QUICK)) if len(times) else 0.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from skyline.interval import Interval
 from skyline.trace.facts import Environment
 
-_FORKING_MS, _EACH_MS = 30.0, 9.5
-"""From asking for an epoch's first batch until it is there, beyond making it: 40, 46 and 69 ms with 1, 2 and 4
-workers that are forked (``benchmarks/worker_contention.py``)."""
+_FORKING_MS, _EACH_MS = 22.0, 9.5
+"""From asking for an epoch's first batch until it is there, beyond making it: 27 to 40, 38 to 46 and 56 to 69 ms
+with 1, 2 and 4 workers that are forked (``benchmarks/worker_contention.py``)."""
 _AFRESH_MS, _EACH_AFRESH_MS = 2500.0, 300.0
 """Where each worker is a fresh interpreter that imports the script and PyTorch again: seconds; not measured here."""
 

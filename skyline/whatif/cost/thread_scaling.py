@@ -36,7 +36,9 @@ def split_tasks(baseline: Baseline, graph: Graph) -> tuple[Indices, tuple[Interv
     chosen = select(graph, kind=TaskKind.CPU, lane=baseline.lane)
     kept: list[int] = []
     parts: list[Interval] = []
-    for task, row in zip(chosen.tolist(), graph.tasks.origin[chosen].tolist(), strict=True):
+    indices: list[int] = chosen.tolist()
+    rows: list[int] = graph.tasks.origin[chosen].tolist()
+    for task, row in zip(indices, rows, strict=True):
         if row >= 0 and is_split(trace.records[row], trace):
             kept.append(task)
             parts.append(_part(trace.records[row], trace))

@@ -63,7 +63,7 @@ def with_queue(
     """
     varied = tuple(varied[:_MOST_VARIED]) or (1.0,)
     graph = stitch(graph, max(2 * prefetch * workers + 4, 2 * len(varied)))
-    fetches = select(graph, kind=TaskKind.DATA, lane=lane).tolist()
+    fetches: list[int] = select(graph, kind=TaskKind.DATA, lane=lane).tolist()
     loads: list[Insertion] = []
     waits: list[Dependency] = []
     for number, fetch in enumerate(fetches):

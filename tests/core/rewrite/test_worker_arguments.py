@@ -12,15 +12,22 @@ WRITTEN = [
      "k = {'num_workers': 1, '{name}': {value}, 'pin_memory': True}\nl = DataLoader(d, **k)\n"),
     ('k = {}\nif cuda:\n    k.update({"num_workers": 1})\nl = DataLoader(d, **k)\n',
      'k = {}\nif cuda:\n    k.update({"num_workers": 1, "{name}": {value}})\nl = DataLoader(d, **k)\n'),
+    ("import os\nl = DataLoader(d, num_workers=os.cpu_count())\n",
+     "import os\nl = DataLoader(d, num_workers=os.cpu_count(), {})\n"),
+    ("k = {}\nk['num_workers'] = 1\nl = DataLoader(d, **k)\n",
+     "k = {}\nk['num_workers'] = 1\nk['{name}'] = {value}\nl = DataLoader(d, **k)\n"),
     ("k = dict(num_workers=3)\nl = DataLoader(d, **k)\n", "k = dict(num_workers=3, {})\nl = DataLoader(d, **k)\n"),
-    ("k = {'num_workers': (1)}\nl = DataLoader(d, **k)\n", "k = {'num_workers': (1), '{name}': {value}}\nl = DataLoader(d, **k)\n"),
+    ("k = {'num_workers': (1)}\nl = DataLoader(d, **k)\n",
+     "k = {'num_workers': (1), '{name}': {value}}\nl = DataLoader(d, **k)\n"),
 ]  # fmt: skip
 ON_A_NAME = [
     ("W = 2\nl = DataLoader(d, num_workers=W)\n", "W = 2\nl = DataLoader(d, num_workers=W, {name}={of_w})\n", "W"),
     ("p.add_argument('--workers', default=2)\na = p.parse_args()\nl = DataLoader(d, num_workers=a.workers)\n",
-     "p.add_argument('--workers', default=2)\na = p.parse_args()\nl = DataLoader(d, num_workers=a.workers, {name}={of_w})\n",
+     ("p.add_argument('--workers', default=2)\na = p.parse_args()\n"
+      "l = DataLoader(d, num_workers=a.workers, {name}={of_w})\n"),
      "a.workers"),
-    ("W = 2\nk = {'num_workers': W}\nl = DataLoader(d, **k)\n", "W = 2\nk = {'num_workers': W, '{name}': {of_w}}\nl = DataLoader(d, **k)\n", "W"),
+    ("W = 2\nk = {'num_workers': W}\nl = DataLoader(d, **k)\n",
+     "W = 2\nk = {'num_workers': W, '{name}': {of_w}}\nl = DataLoader(d, **k)\n", "W"),
 ]  # fmt: skip
 ASKED = [
     ("persistent_workers", "", "True", "{} > 0"),
@@ -34,6 +41,13 @@ def filled(text, **parts):
     return text
 
 
+def test_a_switch_in_a_mapping_is_changed_or_left(workshop) -> None:
+    there = "k = {'num_workers': 1, 'persistent_workers': True}\nl = DataLoader(d, **k)\n"
+    assert workshop(there, loader_line=2).edited("persistent_workers") == there
+    off = workshop(there.replace("True", "False"), loader_line=2)
+    assert off.edited("persistent_workers") == there
+
+
 def choice(name, value):
     return f"{name}={value}" if value else name
 
@@ -42,11 +56,10 @@ def choice(name, value):
 @pytest.mark.parametrize(("before", "after"), WRITTEN)
 def test_beside_a_number(workshop, before, after, name, value, literal, _) -> None:
     shop = workshop(before, loader_line=before[: before.index("DataLoader")].count("\n") + 1)
-    wanted = (
-        filled(after, name=name, value=literal).replace("{}", f"{name}={literal}")
-        if "{}" in after.replace("k = {}", "")
-        else filled(after, name=name, value=literal)
-    )
+    wanted = filled(after, name=name, value=literal)
+    head, braces, tail = wanted.rpartition("{}")
+    if braces and not head.endswith("k = "):
+        wanted = f"{head}{name}={literal}{tail}"
     assert shop.edited(choice(name, value)) == wanted
     compile(wanted, "train.py", "exec", dont_inherit=True)
 

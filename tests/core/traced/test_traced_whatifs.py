@@ -118,6 +118,14 @@ def test_workers_take_the_loading_away(gpu, cpu, changed) -> None:
         answer(gpu, "num_workers=none")
 
 
+def test_a_longer_queue_is_asked_with_the_workers(gpu) -> None:
+    alone = answer(gpu, "prefetch_factor=4")
+    assert not alone.applicable
+    both = answer(gpu, "num_workers=2", "prefetch_factor=4")
+    assert both.applicable
+    assert both.iteration_ms.value == pytest.approx(answer(gpu, "num_workers=2").iteration_ms.value, rel=0.01)
+
+
 def test_workers_that_are_there_already(changed) -> None:
     one = changed(lambda event: {**event, "name": event["name"].replace("_Single", "_Multi")})
     one = changed(

@@ -8,11 +8,15 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.simulate.engine import simulate
-from skyline.trace.facts import LoaderFact
+from skyline.trace.facts import CallFact, LoaderFact
+from skyline.trace.phase import Phase
+from skyline.trace.profile import BareTimes
+from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.cpu_threads import WHATIF as THREADS
 from skyline.whatif.catalogue.num_workers import WHATIF as WORKERS
 from skyline.whatif.catalogue.persistent_workers import WHATIF as PERSISTENT
+from skyline.whatif.catalogue.pin_memory import WHATIF as PIN
 from skyline.whatif.catalogue.prefetch_factor import WHATIF as PREFETCH
 from skyline.whatif.composition import compose
 from skyline.whatif.cost.starting import start_ms
@@ -221,3 +225,57 @@ def test_all_of_it_together_with_another_batch_size(profile):
     # Of the 18 ms at this size 4 are loading, which the workers hide.
     assert 14.0 < step_ms < 18.0
     assert simulate(made.scenario.graph).makespan_us > 0
+
+
+def copying(profile, *, name="Memcpy HtoD"):
+    """A GPU script whose iteration copies its batch, 0.3 ms, for which it waits, before 1 ms of work on the GPU."""
+    records, marks = [], []
+    free_us = 0.0
+    for index in range(4):
+        begin = 2000.0 * index
+
+        def write(name, kind, phase, start_us, duration_us, lane="main", key=0, index=index):
+            records.append(Record(name, kind, phase, lane, index, start_us, duration_us, 1, correlation=key))
+
+        write("next", RecordKind.DATA, Phase.DATA, begin, 100.0)
+        copied = max(begin + 105, free_us)
+        write(
+            "cudaMemcpyAsync",
+            RecordKind.RUNTIME,
+            Phase.FORWARD,
+            begin + 100,
+            copied + 200 - begin,
+            key=2 * index + 1,
+        )
+        write(name, RecordKind.COPY, Phase.FORWARD, copied, 300.0, "stream 7", 2 * index + 1)
+        launch = copied + 300
+        write("cudaLaunchKernel", RecordKind.RUNTIME, Phase.FORWARD, launch, 10.0, key=2 * index + 2)
+        write("sgemm", RecordKind.KERNEL, Phase.FORWARD, launch + 5, 1000.0, "stream 7", 2 * index + 2)
+        free_us = launch + 1005
+        write("python", RecordKind.PYTHON, Phase.OTHER, launch + 10, begin + 2000 - launch - 10)
+        marks.append(IterationMark(index, begin, begin + 2000))
+    trace = Trace(tuple(marks), profile.trace.lines, ("Linear",), tuple(records))
+    times = BareTimes((2.0,) * 5, (0.1,) * 5, (0.0,) * 5, (0.0,) * 5)
+    return replace(profile, trace=trace, loaders=(ENDLESS,), times=times)
+
+
+def test_pinned_batches_are_copied_while_the_script_goes_on(gpu_profile):
+    start = baseline(copying(gpu_profile))
+    assert PIN.detect(start).applicable
+    made, step_ms = asked(start, "pin_memory")
+    # The script does not wait for 0.3 ms any more, and calls for 10 µs; the GPU has 1.3 ms of work anyhow.
+    assert step_ms == pytest.approx(start.simulated_ms - 0.3, abs=0.05)
+    assert step_ms > 1.3
+    assert "all that is copied" in made.scenario.assumptions[-1]
+
+
+def test_what_is_pinned_already_or_never_copied(profile, gpu_profile):
+    assert "nothing ran on a GPU" in PIN.detect(baseline(profile)).reason
+    assert "no DataLoader" in PIN.detect(baseline(gpu_profile)).reason
+    no_copy = replace(gpu_profile, loaders=(ENDLESS,))
+    assert "no copy" in PIN.detect(baseline(no_copy)).reason
+    pinned = copying(gpu_profile, name="Memcpy HtoD (Pinned -> Device)")
+    assert not PIN.detect(baseline(pinned)).applicable
+    moves = (CallFact("to", 1.0, options={"non_blocking": True}),)
+    done = replace(copying(gpu_profile), loaders=(replace(ENDLESS, pin_memory=True),), calls=moves)
+    assert "already" in PIN.detect(baseline(done)).reason

@@ -17,6 +17,7 @@ from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named, whatifs
 from skyline.whatif.scenario import Scenario
 
+
 def scenario_of(start):
     return Scenario.of(start)
 

@@ -6,7 +6,8 @@ from textual.content import Content
 
 from skyline import units
 from skyline.report.one_off import one_off_words
-from skyline.report.schema import BaselineReport, EstimateReport
+from skyline.report.schema import BaselineReport, EstimateReport, TrackRecordReport
+from skyline.report.track_record import correction_words, record_words
 from skyline_tui.figures import (
     MUTED,
     memory_change,
@@ -33,11 +34,15 @@ SEMANTICS = {
 class Explain(Sheet):
     """Numbers, what they rest on, what they assume, and whether the code can be rewritten."""
 
-    def __init__(self, estimate: EstimateReport, baseline: BaselineReport) -> None:
-        super().__init__(spec(estimate), Content("\n").join(_lines(estimate, baseline)))
+    def __init__(
+        self, estimate: EstimateReport, baseline: BaselineReport, record: TrackRecordReport | None = None
+    ) -> None:
+        super().__init__(spec(estimate), Content("\n").join(_lines(estimate, baseline, record)))
 
 
-def _lines(estimate: EstimateReport, baseline: BaselineReport) -> list[Content]:
+def _lines(
+    estimate: EstimateReport, baseline: BaselineReport, record: TrackRecordReport | None
+) -> list[Content]:
     lines = [Content.styled(estimate.title, "bold"), Content("")]
     if estimate.applicable:
         change = saved_memory(estimate, baseline)
@@ -52,6 +57,8 @@ def _lines(estimate: EstimateReport, baseline: BaselineReport) -> list[Content]:
         ]
     else:
         lines.append(_row("! not here", estimate.reason or "no reason was given"))
+    if estimate.values:
+        lines.append(_row("values", _values(estimate)))
     lines += [_row("semantics", f"{estimate.semantics}: {SEMANTICS[estimate.semantics]}")]
     lines += [_row("basis", f"{estimate.basis}: {BASIS[estimate.basis]}")]
     lines += [
@@ -60,6 +67,10 @@ def _lines(estimate: EstimateReport, baseline: BaselineReport) -> list[Content]:
             f"{units.format_share(baseline.replay_error)} when the script as it is was simulated",
         )
     ]
+    if record is not None:
+        lines.append(_row("your ledger", record_words(record)))
+        if estimate.applicable and (corrected := correction_words(record, estimate.iteration_ms)):
+            lines.append(_row("", corrected))
     if once := one_off_words(estimate.one_off_s, estimate.break_even_iterations):
         lines.append(_row("once", once))
     if estimate.extrapolated:
@@ -75,6 +86,16 @@ def _lines(estimate: EstimateReport, baseline: BaselineReport) -> list[Content]:
         lines += [Content(""), Content.styled("It assumes", "bold")]
         lines += [Content(f"· {assumption}") for assumption in estimate.assumptions]
     return lines
+
+
+def _values(estimate: EstimateReport) -> str:
+    """``1  [2]  4   (← → on its row)``."""
+    names = [value or "default" for value in estimate.values]
+    shown = [
+        f"[{name}]" if value == estimate.value else name
+        for name, value in zip(names, estimate.values, strict=True)
+    ]
+    return f"{'  '.join(shown)}   (← → on its row)"
 
 
 def _row(name: str, value: str) -> Content:

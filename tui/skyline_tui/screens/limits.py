@@ -35,7 +35,7 @@ class Limits(ModalScreen[BestParams | None]):
         """The two questions."""
         with Vertical(classes="prompt") as frame:
             frame.border_title = "Fastest combination"
-            yield Label("peak memory of at most this many GB; Enter searches, Esc leaves it")
+            yield Label("GB of peak memory at most (Enter searches, Esc leaves)")
             yield Input(f"{self._usable / 1e9:.3g}", type="number", validators=[Number(minimum=0.001)])
             with RadioSet():
                 for name, text in _ALLOWED:

@@ -49,7 +49,9 @@ def _verdict(report: VerifyReport) -> list[Content]:
     if report.error is None:
         return [Content.styled("measured", "bold")]
     inside, style = ("inside", "bold $text-success") if report.held else ("! outside", "bold $text-error")
-    off = f"   predicted {units.format_share(abs(report.error))} too {'long' if report.error >= 0 else 'short'}"
+    off = (
+        f"   predicted {units.format_share(abs(report.error))} too {'long' if report.error >= 0 else 'short'}"
+    )
     return [Content.assemble((f"{inside} the predicted interval", style), off)]
 
 

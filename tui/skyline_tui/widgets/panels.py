@@ -20,7 +20,7 @@ TITLES = {
 }
 
 # The classes by which the style sheet tells sizes of the terminal apart.
-WIDTHS: list[tuple[int, str]] | None = [(0, "-narrow"), (110, "-wide"), (150, "-roomy")]
+WIDTHS: list[tuple[int, str]] = [(0, "-narrow"), (110, "-wide"), (150, "-roomy")]
 HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (32, "-tall")]
 
 

@@ -12,10 +12,10 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
 
-from skyline.report.place import middle
-from skyline.report.schema import BaselineReport, EstimateReport, WhatIfReport
-from skyline_tui.figures import MUTED, saved_memory, saved_time, spec, tail, time_scale_of
+from skyline.report.schema import BaselineReport, EstimateReport, TrackRecordReport, WhatIfReport
+from skyline_tui.figures import MUTED, spec
 from skyline_tui.widgets.row_list import RowList
+from skyline_tui.widgets.whatif_rows import REST, whatif_rows
 
 BATCH_SIZE = "batch_size"
 """Has the bars for itself and no row here."""
@@ -33,7 +33,11 @@ class WhatIfs(RowList):
             id="whatif.toggle",
             tooltip="Ask with this what-if, or without",
         ),
+        Binding("right,plus", "vary(1)", "Next value", show=False, id="whatif.next"),
+        Binding("left,minus", "vary(-1)", "Previous value", show=False, id="whatif.previous"),
     ]
+
+    unreachable = frozenset({"empty", REST})
 
     @dataclass
     class Toggled(Message):
@@ -47,13 +51,23 @@ class WhatIfs(RowList):
 
         estimate: EstimateReport
         baseline: BaselineReport
+        record: TrackRecordReport | None
+
+    @dataclass
+    class Wanted(Message):
+        """The person wants another value of a what-if, which has not been asked yet: ``NAME=VALUE``."""
+
+        whatif: str
 
     def __init__(self) -> None:
         super().__init__(id="whatifs", classes="panel")
-        self.border_title = "What-ifs (space toggles, Enter explains)"
+        self.border_title = "What-ifs (space toggles, Enter explains, ← → value)"
         self.checked: tuple[str, ...] = ()
         self._baseline: BaselineReport | None = None
         self._estimates: dict[str, EstimateReport] = {}
+        self._other_values: dict[str, EstimateReport] = {}
+        self._at: dict[str, str] = {}
+        self._records: tuple[TrackRecordReport, ...] = ()
         self._empty = "waiting for the first profile"
 
     def show(self, report: WhatIfReport | None) -> None:
@@ -61,11 +75,42 @@ class WhatIfs(RowList):
         self._empty = "no what-if could be asked of this profile"
         self._baseline = report.baseline if report else None
         estimates = report.estimates if report else ()
-        self._estimates = {spec(estimate): estimate for estimate in estimates if estimate.name != BATCH_SIZE}
+        known = [estimate for estimate in estimates if estimate.name != BATCH_SIZE]
+        known.sort(key=lambda estimate: not estimate.applicable)
+        self._estimates = {spec(estimate): estimate for estimate in known}
+        self._other_values, self._at = dict(self._estimates), {}
+        self.learn(report)
         self.checked = tuple(
             name for name in self.checked if name in self._estimates and self._estimates[name].applicable
         )
         self.redraw()
+
+    def learn(self, report: WhatIfReport | None) -> None:
+        """How earlier predictions did, as far as that is known now."""
+        self._records = report.ledger if report else ()
+
+    def show_value(self, estimate: EstimateReport) -> None:
+        """One what-if at another value, unless a third one is wanted by now."""
+        name = spec(estimate)
+        self._other_values[name] = estimate
+        if self._at.get(estimate.name) != estimate.value:
+            return
+        row = next((row for row, shown in self._estimates.items() if shown.name == estimate.name), None)
+        if row is None or row == name:
+            return
+        at = self.highlighted
+        self._estimates = {
+            (name if key == row else key): (estimate if key == row else shown)
+            for key, shown in self._estimates.items()
+        }
+        asked = row in self.checked
+        applies = (name,) if estimate.applicable else ()
+        if asked:
+            self.checked = (*(other for other in self.checked if other != row), *applies)
+        self.redraw()
+        self.highlighted = at
+        if asked:
+            self.post_message(self.Toggled(self.checked))
 
     def propose(self, parts: Iterable[EstimateReport]) -> None:
         """Check these and no others; a part with another value than its row takes the row's place."""
@@ -83,51 +128,37 @@ class WhatIfs(RowList):
         self.redraw()
 
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:
-        """Name, change of time, semantics, change of memory, in columns."""
+        """Those that apply, best first, then the others with their reasons."""
         baseline = self._baseline
         if baseline is None or not self._estimates:
             yield "empty", Content.styled(self._empty, MUTED)
             return
-        possible = {name: item for name, item in self._estimates.items() if item.applicable}
-        memories = {name: saved_memory(item, baseline) for name, item in possible.items()}
-        longest = max(len(name) for name in self._estimates)
-        memory_width = max(map(len, memories.values()), default=0)
-        kind_width = max((len(item.semantics) for item in possible.values()), default=0)
-        scale = time_scale_of(possible.values())
-        # Columns move closer together before a name is cut.
-        for gap in ("  ", " "):
-            room = width - 4 - kind_width - memory_width - 3 * len(gap)
-            time_room = room - min(longest, 15)
-            times = {name: saved_time(item, scale, time_room) for name, item in possible.items()}
-            time_width = max(map(len, times.values()), default=0)
-            if longest + time_width <= room:
-                break
-        name_width = max(min(longest, room - time_width), 8)
-        for name, estimate in self._estimates.items():
-            label = middle(name, name_width).ljust(name_width)
-            if not estimate.applicable:
-                reason = tail(estimate.reason or "does not apply here", width - name_width - 4 - len(gap))
-                yield name, Content.assemble(("[!] ", "$text-warning"), (f"{label}{gap}{reason}", MUTED))
-                continue
-            mark = ("[x] ", "bold $text-success") if name in self.checked else ("[ ] ", "")
-            faster = estimate.change_ms.value < 0
-            time = (times[name].rjust(time_width), "$text-success" if faster else "")
-            semantics = (
-                estimate.semantics.ljust(kind_width),
-                "" if estimate.semantics == "exact" else "$text-warning",
-            )
-            yield (
-                name,
-                Content.assemble(
-                    mark, label, gap, time, gap, semantics, gap, memories[name].rjust(memory_width)
-                ),
-            )
+        yield from whatif_rows(self._estimates, self.checked, baseline, width)
 
     def action_check(self) -> None:
         """Check or uncheck the row the cursor is on."""
         option = self.highlighted_option
         if option is not None and option.id:
             self._toggle(option.id)
+
+    def action_vary(self, change: int) -> None:
+        """Go to another value of the row the cursor is on, around at the ends."""
+        option = self.highlighted_option
+        estimate = self._estimates.get(option.id or "") if option is not None else None
+        if estimate is None:
+            return
+        if not estimate.values:
+            self.notify(f"{estimate.name} has one value only.")
+            return
+        now = self._at.get(estimate.name, estimate.value)
+        at = estimate.values.index(now) if now in estimate.values else 0
+        value = self._at[estimate.name] = estimate.values[(at + change) % len(estimate.values)]
+        name = f"{estimate.name}={value}" if value else estimate.name
+        known = self._other_values.get(name)
+        if known is not None:
+            self.show_value(known)
+        else:
+            self.post_message(self.Wanted(name))
 
     def clicked(self, event: events.Click) -> None:
         """The first click of a pair toggles, the second toggles back and explains."""
@@ -139,7 +170,8 @@ class WhatIfs(RowList):
         message.stop()
         estimate = self._estimates.get(message.option.id or "")
         if estimate is not None and self._baseline is not None:
-            self.post_message(self.Asked(estimate, self._baseline))
+            record = next((record for record in self._records if record.whatif == estimate.name), None)
+            self.post_message(self.Asked(estimate, self._baseline, record))
 
     def _toggle(self, name: str) -> None:
         estimate = self._estimates.get(name)

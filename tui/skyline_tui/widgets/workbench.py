@@ -82,6 +82,10 @@ class Workbench(Vertical):
             self.query_one(Controls).show_estimate(question, estimate)
             self.query_one(Status).sum_up(together(estimate, question))
 
+    def show_value(self, estimate: EstimateReport) -> None:
+        """A what-if at another value."""
+        self.query_one(WhatIfs).show_value(estimate)
+
     def applied(self, question: QuestionParams, expected: EstimateReport | None) -> None:
         """The question is written into the code: the next profile answers it."""
         self._expected = expected
@@ -130,7 +134,7 @@ class Workbench(Vertical):
 
     def on_what_ifs_asked(self, message: WhatIfs.Asked) -> None:
         """Show what a what-if rests on."""
-        self.app.push_screen(Explain(message.estimate, message.baseline))
+        self.app.push_screen(Explain(message.estimate, message.baseline, message.record))
 
     def on_curve_chosen(self, message: Curve.Chosen) -> None:
         """A row of the curve was taken."""

@@ -1,0 +1,72 @@
+"""The rows of the what-ifs: those that apply in columns, below them the others with their reasons."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Iterator, Mapping
+
+from textual.content import Content
+
+from skyline.report.place import middle
+from skyline.report.schema import BaselineReport, EstimateReport
+from skyline_tui.figures import MUTED, saved_memory, saved_time, time_scale_of
+
+REST = "rest"
+"""The row between what applies and what does not."""
+CHOICE = " ‹›"
+"""Behind the name of one that has other values."""
+SHORT = {"exact": "exact", "numerics": "num.", "convergence": "conv."}
+_MARK = 4
+
+
+def whatif_rows(
+    estimates: Mapping[str, EstimateReport], checked: Collection[str], baseline: BaselineReport, width: int
+) -> Iterator[tuple[str, Content]]:
+    """Identity and content of every row, in the order given."""
+    possible = {name: item for name, item in estimates.items() if item.applicable}
+    others = {name: item for name, item in estimates.items() if not item.applicable}
+    yield from _applicable(possible, checked, baseline, width)
+    if possible and others:
+        yield REST, Content.styled(f"do not apply here ({len(others)}):", MUTED)
+    names = min(max(map(len, others), default=0), max(width // 3, 8))
+    for name, estimate in others.items():
+        label = middle(name, names).ljust(names)
+        reason = textwrap.wrap(estimate.reason or "does not apply here", max(width - names - _MARK - 2, 20))
+        margin = "\n" + " " * (_MARK + names + 2)
+        yield name, Content.styled(f"[!] {label}  {margin.join(reason)}", MUTED)
+
+
+def _applicable(
+    estimates: Mapping[str, EstimateReport], checked: Collection[str], baseline: BaselineReport, width: int
+) -> Iterator[tuple[str, Content]]:
+    """Name, change of time, semantics, change of memory."""
+    labels = {name: name + CHOICE * bool(item.values) for name, item in estimates.items()}
+    memories = {name: saved_memory(item, baseline) for name, item in estimates.items()}
+    longest = max(map(len, labels.values()), default=0)
+    memory_width = max(map(len, memories.values()), default=0)
+    scale = time_scale_of(estimates.values())
+    gap, time_width, kind_width, room = "  ", 0, 0, width
+    kinds, times = dict[str, str](), dict[str, str]()
+    # Columns move closer together and words become shorter before a name is cut.
+    for gap, short in (("  ", False), (" ", False), (" ", True)):
+        kinds = {name: SHORT[item.semantics] if short else item.semantics for name, item in estimates.items()}
+        kind_width = max(map(len, kinds.values()), default=0)
+        room = width - _MARK - kind_width - memory_width - 3 * len(gap)
+        time_room = room - min(longest, 15)
+        times = {name: saved_time(item, scale, time_room) for name, item in estimates.items()}
+        time_width = max(map(len, times.values()), default=0)
+        if longest + time_width <= room:
+            break
+    name_width = max(min(longest, room - time_width), 8)
+    for name, estimate in estimates.items():
+        mark = ("[x] ", "bold $text-success") if name in checked else ("[ ] ", "")
+        more = CHOICE if estimate.values else ""
+        label = middle(name, name_width - len(more))
+        blank = " " * (name_width - len(label) - len(more))
+        time = (times[name].rjust(time_width), "$text-success" if estimate.change_ms.value < 0 else "")
+        kind = (
+            kinds[name].ljust(kind_width),
+            "" if estimate.semantics == "exact" else "$text-warning",
+        )
+        memory = memories[name].rjust(memory_width)
+        yield name, Content.assemble(mark, label, (more, MUTED), blank, gap, time, gap, kind, gap, memory)
