@@ -26,7 +26,7 @@ _CPU_SOFTMAX = 0.5
 """Time of its softmax over that of the plain one, which goes through memory."""
 _CPU_HEAD_US = 4.0
 """What starting the work on one head costs."""
-_CPU_RANGE, _GPU_RANGE = Interval(1.0, 0.75, 1.35), Interval(1.0, 0.5, 2.2)
+_CPU_RANGE, _GPU_RANGE = Interval(1.0, 0.75, 1.35), Interval(1.0, 0.5, 3.0)
 _GPU_SHARE = 0.8
 """Of the speed of the plain products, since softmax runs between the fused ones."""
 _LEAST_US = 2.0
