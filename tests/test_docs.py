@@ -70,13 +70,22 @@ def test_every_rule_has_a_page_and_every_page_a_rule() -> None:
     assert pages == {rule.code for rule in rules()}
 
 
-WHATIF_HEADINGS = ["What it changes", "When it applies", "How it is predicted", "What it takes for granted", "Rewrite", "How well it has done"]  # fmt: skip
+WHATIF_HEADINGS = [
+    "What it changes",
+    "When it applies",
+    "How it is predicted",
+    "What it takes for granted",
+    "Rewrite",
+    "How well it has done",
+]
 
 
 def test_every_what_if_has_a_page_and_every_page_a_what_if() -> None:
     folder = REPOSITORY / "docs" / "whatifs"
     pages = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
-    assert set(pages) == {name for name, whatif in whatifs().items() if type(whatif).__module__.startswith("skyline.")}
+    assert set(pages) == {
+        name for name, whatif in whatifs().items() if type(whatif).__module__.startswith("skyline.")
+    }
     for name, page in pages.items():
         assert page.startswith(f"# `{name}"), name
         assert re.findall(r"^## (.+)$", page, flags=re.MULTILINE) == WHATIF_HEADINGS, name

@@ -52,6 +52,7 @@ class TracedEstimate:
     extrapolated: bool = False
     one_off_s: Interval | None = None
     break_even_iterations: int | None = None
+    values: tuple[str, ...] = ()
 
 
 def rank_traced(recording: Recording) -> tuple[TracedEstimate, ...]:
@@ -128,4 +129,5 @@ def _answer(recording: Recording, composed: Composition, reason: str | None) -> 
         assumptions=changed.assumptions,
         one_off_s=changed.one_off_s,
         break_even_iterations=break_even(changed.one_off_s, change),
+        values=composed.values,
     )

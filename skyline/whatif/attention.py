@@ -66,23 +66,43 @@ class Call:
 
 @dataclass(slots=True)
 class Site:
-    """The calls of one place in the model in one iteration, with the backward pass of all of them together."""
+    """The calls of one place in the model in one iteration, with the backward pass of all of them together.
+
+    ``repeated`` are calls that another change makes once more in the backward pass, as checkpointing does.
+    """
 
     calls: list[Call] = field(default_factory=list[Call])
+    repeated: list[Call] = field(default_factory=list[Call])
     backward_products: list[int] = field(default_factory=list[int])
     backward_others: list[int] = field(default_factory=list[int])
 
 
 _Place = tuple[int, int, int]
 """Iteration, module and line."""
+_Key = tuple[int, tuple[tuple[int, int], ...]]
+"""An iteration, and the modules and lines of all tasks of a call."""
 
 
 def written_out(subject: Subject, graph: Graph) -> tuple[Site, ...]:
     """Every place where attention is computed step by step; none where the shapes of operators are not known."""
     kind = TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU
     forward = select(graph, kind=kind, phase=Phase.FORWARD)
+    backward = select(graph, kind=kind, phase=Phase.BACKWARD)
+    # What another change repeats in the backward pass is made of the same rows of the recording.
+    again = np.isin(graph.tasks.origin[backward], graph.tasks.origin[forward])
+    sites: dict[_Key, Site] = {}
+    for key, found in _calls(subject, graph, forward):
+        sites.setdefault(key, Site()).calls.append(found)
+    for key, found in _calls(subject, graph, backward[again]):
+        if key in sites:
+            sites[key].repeated.append(found)
+    _with_backward(subject, graph, sites, backward[~again])
+    return tuple(sites.values())
+
+
+def _calls(subject: Subject, graph: Graph, forward: Indices) -> Iterator[tuple[_Key, Call]]:
+    """Each computation of attention among some tasks, with what tells its place in the program."""
     known = shapes(subject, graph, forward)
-    sites: dict[tuple[int, tuple[tuple[int, int], ...]], Site] = {}
     for place, index in enumerate(forward.tolist()):
         name = graph.tasks.names[graph.tasks.name[index]]
         shape = known[place]
@@ -92,13 +112,13 @@ def written_out(subject: Subject, graph: Graph) -> tuple[Site, ...]:
         if found is not None:
             members = (*found.products, found.softmax, *found.others)
             iteration = int(graph.tasks.iteration[index])
-            key = (
-                iteration,
-                tuple(sorted({(int(graph.tasks.module[m]), int(graph.tasks.line[m])) for m in members})),
+            yield (
+                (
+                    iteration,
+                    tuple(sorted({(int(graph.tasks.module[m]), int(graph.tasks.line[m])) for m in members})),
+                ),
+                found,
             )
-            sites.setdefault(key, Site()).calls.append(found)
-    _with_backward(subject, graph, sites, kind)
-    return tuple(sites.values())
 
 
 def _is_softmax(name: str, shape: OperatorShape) -> bool:
@@ -207,15 +227,14 @@ def _takes_time(graph: Graph, index: int, beside: int) -> bool:
 def _with_backward(
     subject: Subject,
     graph: Graph,
-    sites: dict[tuple[int, tuple[tuple[int, int], ...]], Site],
-    kind: TaskKind,
+    sites: dict[_Key, Site],
+    backward: Indices,
 ) -> None:
     """Tell each site its backward tasks: those of the same modules and lines that work on matrices of its size."""
     tasks = graph.tasks
     of_place: dict[_Place, Site] = {}
     for (iteration, places), site in sites.items():
         of_place.update({(iteration, module, line): site for module, line in places})
-    backward = select(graph, kind=kind, phase=Phase.BACKWARD)
     keys = zip(
         tasks.iteration[backward].tolist(),
         tasks.module[backward].tolist(),

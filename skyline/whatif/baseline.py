@@ -112,6 +112,11 @@ class Baseline:
         return simulate(graph).iteration_ms(self.lane, skip=run_in)
 
 
+def ran_on_cpu(subject: object) -> bool:
+    """Whether a script ran, and computed on a CPU: what predictions have been held against, where they have."""
+    return isinstance(subject, Baseline) and not subject.on_gpu and subject.profile.prediction is None
+
+
 def baseline(profile: Profile) -> Baseline:
     """Build, calibrate and simulate the graph of a profile, once."""
     lane = main_lane(profile.trace)

@@ -16,5 +16,7 @@ def whole_number(name: str, value: str, least: int = 1) -> int:
     except ValueError:
         number = least - 1
     if number < least:
-        raise UsageError(f"{name}={value} is not possible", hint=f"Give a whole number from {least}: {name}=2.")
+        raise UsageError(
+            f"{name}={value} is not possible", hint=f"Give a whole number from {least}: {name}=2."
+        )
     return number

@@ -15,6 +15,7 @@ from skyline.analysis.traced_costs import TracedCost
 from skyline.report.one_off import one_off_words
 from skyline.report.text.page import GUTTER, PHASE_STYLES, Column, Page, column_width
 from skyline.report.text.phases import apportion
+from skyline.report.text.whatifs import REASONS_SHOWN
 from skyline.report.traced import TracedWhatIfReport, TraceReport, trace_name
 from skyline.trace.phase import Phase
 
@@ -241,8 +242,13 @@ def _render_estimates(report: TracedWhatIfReport, page: Page, *, detail: bool) -
         for one in (*applicable, *together):
             _render_detail(one, "together" if one is report.combined else _choice(one), page)
         page.blank()
-    for one in refused:
-        page.paragraph(f"{_choice(one)}: {one.reason or 'does not apply'}", bullet="!", style="dim")
+    if detail or len(refused) <= REASONS_SHOWN:
+        for one in refused:
+            page.paragraph(f"{_choice(one)}: {one.reason or 'does not apply'}", bullet="!", style="dim")
+    else:
+        names = ", ".join(one.name for one in refused)
+        page.paragraph(f"do not apply here: {names}", bullet="!", style="dim")
+        page.paragraph("why not: skyline whatif TRACE NAME", indent=3, style="dim")
     if report.combined is not None and not together and applicable:
         page.paragraph("together: not answered, since not all of them apply", bullet="!", style="dim")
     if present := {one.semantics for one in shown}:

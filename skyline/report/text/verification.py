@@ -117,6 +117,4 @@ def _now(report: VerifyReport) -> str:
     if report.baseline is None:
         return f"the script as it stands: {now}"
     then = units.format_ms(report.baseline.iteration_ms.value)
-    return (
-        f"the script as it stands: {then} in its profile, {now} this time; times above are scaled to the former"
-    )
+    return f"the script as it stands: {then} in its profile, {now} this time; times above are scaled to the former"

@@ -17,7 +17,7 @@ _SEMANTICS = {
 }
 _SAME = 1e-4
 """Share of the peak below which a change of memory is none."""
-_REASONS_SHOWN = 4
+REASONS_SHOWN = 4
 """Of what-ifs that do not apply; of more only the names are told."""
 _STYLES = {"exact": "green", "numerics": "yellow", "convergence": "yellow"}
 
@@ -52,7 +52,7 @@ def render_estimates(
                 report.combined, tuple(choice_name(estimate) for estimate in applicable), script, page
             )
         page.blank()
-    if detail or len(refused) <= _REASONS_SHOWN:
+    if detail or len(refused) <= REASONS_SHOWN:
         for estimate in refused:
             page.paragraph(
                 f"{choice_name(estimate)}: {estimate.reason or 'does not apply'}", bullet="!", style="dim"

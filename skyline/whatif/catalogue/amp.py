@@ -16,6 +16,7 @@ from skyline.graph.task import Task, TaskKind, WorkClass, work_class
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.baseline import ran_on_cpu
 from skyline.whatif.cost.narrowing import EMULATED_CPU, emulated, heavy_tasks, kept_factor, narrowed
 from skyline.whatif.memory import Memory
 from skyline.whatif.number_formats import (
@@ -54,7 +55,7 @@ class Amp:
 
     def basis(self, subject: Subject) -> Basis:
         """Held against pairs of runs on a CPU only."""
-        return Basis.MODEL_ONLY if subject.on_gpu else Basis.CPU_MEASURED
+        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where products run in more than 16 bits; where bfloat16 is emulated as well, as a slowdown."""

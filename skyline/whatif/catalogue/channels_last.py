@@ -18,6 +18,7 @@ from skyline.interval import Interval
 from skyline.trace.facts import ModuleFact
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.baseline import ran_on_cpu
 from skyline.whatif.number_formats import FLOAT32, NARROW, formats
 from skyline.whatif.origins import shapes
 from skyline.whatif.recording import Recording
@@ -56,7 +57,7 @@ class ChannelsLast:
 
     def basis(self, subject: Subject) -> Basis:
         """Held against pairs of runs on a CPU only."""
-        return Basis.MODEL_ONLY if subject.on_gpu else Basis.CPU_MEASURED
+        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable to convolutions over images that do not lie so already."""

@@ -14,7 +14,7 @@ from skyline.memory.capacity import usable_bytes
 from skyline.memory.recomputation import RecordedLevels
 from skyline.trace.facts import ModuleFact
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
+from skyline.whatif.baseline import Baseline, ran_on_cpu
 from skyline.whatif.blocks import open_blocks, repeated_blocks
 from skyline.whatif.cost.recomputing import parts_of
 from skyline.whatif.memory import Memory
@@ -50,8 +50,7 @@ class Checkpointing:
 
     def basis(self, subject: Subject) -> Basis:
         """Pairs of runs were compared on CPUs; on a GPU the method has not been held against one."""
-        measured = isinstance(subject, Baseline) and not subject.on_gpu and subject.profile.prediction is None
-        return Basis.CPU_MEASURED if measured else Basis.MODEL_ONLY
+        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable to a model with repeated blocks that are not checkpointed; by default as many as are needed."""

@@ -15,6 +15,7 @@ from skyline.graph.tasks import KIND, ON_GPU
 from skyline.interval import Interval
 from skyline.trace.profile import Profile
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.baseline import ran_on_cpu
 from skyline.whatif.cost.compiling import (
     BACKWARD_CALL_US,
     FORWARD_CALL_US,
@@ -54,7 +55,7 @@ class Compile:
 
     def basis(self, subject: Subject) -> Basis:
         """Compared with paired runs on CPUs; nothing was measured on a GPU."""
-        return Basis.MODEL_ONLY if subject.on_gpu else Basis.CPU_MEASURED
+        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Only where PyTorch can compile, has not compiled yet, and there is something to compile."""

@@ -12,7 +12,7 @@ from skyline.graph.task import TaskKind
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
+from skyline.whatif.baseline import Baseline, ran_on_cpu
 from skyline.whatif.cost.foreach_step import HAS_FOREACH, foreach_ms, step_memory, temporary_bytes
 from skyline.whatif.cost.optimizer_step import Update, fused_ms, update_of
 from skyline.whatif.cost.traced_step import fused, traced_form, why_not_fusible
@@ -45,8 +45,7 @@ class FusedOptimizer:
 
     def basis(self, subject: Subject) -> Basis:
         """The model was held against profiles of CPU runs only."""
-        measured = isinstance(subject, Baseline) and not subject.on_gpu
-        return Basis.CPU_MEASURED if measured else Basis.MODEL_ONLY
+        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable to an optimizer of PyTorch's own that has a fused form and does not use it."""

@@ -18,7 +18,7 @@ from skyline.interval import Interval
 from skyline.predict.batch_curve import BatchCurve
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
+from skyline.whatif.baseline import Baseline, ran_on_cpu
 from skyline.whatif.cost.optimizer_traffic import bytes_per_us
 from skyline.whatif.memory import Memory
 from skyline.whatif.subject import NEEDS_PROFILE
@@ -47,8 +47,7 @@ class GradAccumulation:
 
     def basis(self, subject: Subject) -> Basis:
         """Pairs of runs were compared on CPUs only."""
-        measured = isinstance(subject, Baseline) and not subject.on_gpu and subject.profile.prediction is None
-        return Basis.CPU_MEASURED if measured else Basis.MODEL_ONLY
+        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where other batch sizes were measured; into two parts by default."""

@@ -12,6 +12,7 @@ from skyline.graph.scaling import scale
 from skyline.interval import Interval
 from skyline.whatif.attention import Call, Site, written_out
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.baseline import ran_on_cpu
 from skyline.whatif.memory import Memory
 from skyline.whatif.number_formats import gpu
 from skyline.whatif.recording import Recording
@@ -48,7 +49,7 @@ class Sdpa:
 
     def basis(self, subject: Subject) -> Basis:
         """Held against pairs of runs on a CPU only."""
-        return Basis.MODEL_ONLY if subject.on_gpu else Basis.CPU_MEASURED
+        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where product, softmax and product follow one another on matrices of all pairs."""
@@ -90,6 +91,9 @@ def fused(subject: Subject, graph: Graph, sites: tuple[Site, ...], factor: float
             one_us = factor * _forward_us(subject, graph, call)
             forward_us += one_us
             _give(graph, factors, (*call.products, call.softmax, *call.others), one_us, call.products[0])
+        for call in site.repeated:
+            again_us = factor * _forward_us(subject, graph, call)
+            _give(graph, factors, (*call.products, call.softmax, *call.others), again_us, call.products[0])
         if site.backward_products:
             members = (*site.backward_products, *site.backward_others)
             _give(graph, factors, members, _BACKWARD * forward_us, site.backward_products[0])

@@ -16,7 +16,7 @@ from skyline.graph.selection import select
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
+from skyline.whatif.baseline import Baseline, ran_on_cpu
 from skyline.whatif.memory import MemoryChange
 
 _ZEROING = ("aten::zero_", "aten::_foreach_zero_")
@@ -45,8 +45,7 @@ class ZeroGrad:
 
     def basis(self, subject: Subject) -> Basis:
         """Pairs of runs were compared on CPUs only."""
-        measured = isinstance(subject, Baseline) and not subject.on_gpu and subject.profile.prediction is None
-        return Basis.CPU_MEASURED if measured else Basis.MODEL_ONLY
+        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where gradients are filled with zeros."""

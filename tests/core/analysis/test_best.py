@@ -11,6 +11,7 @@ from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.best import Wish, best
 from skyline.analysis.estimate import applicability, estimate
 from skyline.whatif.base import Semantics
+from skyline.whatif.catalogue.fused_optimizer import WHATIF as FUSED
 from skyline.whatif.question import Choice, Question
 
 
@@ -69,9 +70,9 @@ def test_a_limit_below_everything_is_said(analysis) -> None:
     assert "memory" in found.reason
 
 
-def test_a_script_that_cannot_be_made_faster_stays(profile) -> None:
-    bare = replace(profile, points=(), optimizers=(), loaders=())
-    found = best(analyse(bare), Wish(semantics=Semantics.EXACT))
+def test_a_script_that_cannot_be_made_faster_stays(profile, monkeypatch) -> None:
+    monkeypatch.setattr("skyline.analysis.best.whatifs", lambda: {"fused_optimizer": FUSED})
+    found = best(analyse(replace(profile, optimizers=())))
     assert found.question.choices == ()
     assert found.estimate is not None
     assert found.estimate.speedup == pytest.approx(1.0)

@@ -137,9 +137,9 @@ def test_apply_to_a_read_only_script(skyline: Run, saved: Path, script: Path) ->
 
 def test_apply_refuses_as_a_whole_and_says_why(skyline: Run, saved: Path, script: Path) -> None:
     before = script.read_bytes()
-    ran = skyline("apply", "train.py", "batch_size=32", "amp=bf16")
+    ran = skyline("apply", "train.py", "batch_size=32", "sdpa")
     assert ran.code == 2
-    assert "amp was not applied" in ran.err
+    assert "sdpa was not applied" in ran.err
     assert script.read_bytes() == before
 
 

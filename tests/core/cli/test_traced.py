@@ -25,7 +25,7 @@ def test_the_whole_page(skyline, source) -> None:
 def test_asked_by_name(skyline) -> None:
     ran = skyline("whatif", GPU, "amp=bf16", "remove_sync")
     assert ran.code == 0
-    assert "assumes: casting the weights is not counted" in ran.out
+    assert "assumes: softmax, norms and losses stay in float32" in ran.out
     assert "together" in ran.out
     assert "Costliest" not in ran.out
 

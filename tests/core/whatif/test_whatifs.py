@@ -13,6 +13,7 @@ from skyline.whatif.catalogue.amp import WHATIF as AMP
 from skyline.whatif.catalogue.batch_size import WHATIF as BATCH_SIZE
 from skyline.whatif.catalogue.batch_size import shown_sizes
 from skyline.whatif.catalogue.fused_optimizer import WHATIF as FUSED
+from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named, whatifs
 from skyline.whatif.scenario import Scenario
@@ -62,8 +63,7 @@ def test_a_measured_batch_size_is_what_was_measured(profile):
 
 def test_a_batch_size_beyond_the_memory_is_refused(profile):
     start = baseline(with_machine(profile, memory_capacity_bytes=80_000_000))
-    changed = BATCH_SIZE.transform(scenario_of(start), "128", start)
-    assert "does not fit" in changed.reason
+    assert "does not fit" in compose(start, (Choice("batch_size", "128"),)).reason
     assert shown_sizes(start) == (4, 8, 16)
 
 
@@ -94,7 +94,10 @@ def test_fusing_touches_the_optimizer_alone(profile):
     [
         ({"options": {"fused": True}}, "fused already"),
         ({"name": "SparseAdam"}, "SparseAdam has no fused form"),
-        ({"name": "SGD", "state_bytes": 0, "options": {"foreach": True}}, "SGD has no fused form that moves fewer"),
+        (
+            {"name": "SGD", "state_bytes": 0, "options": {"foreach": True}},
+            "SGD has no fused form that moves fewer",
+        ),
     ],
 )
 def test_optimizers_that_gain_nothing_are_told(profile, change, reason):
