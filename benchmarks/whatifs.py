@@ -5,6 +5,9 @@ own rewrite, in memory, and the changed scripts and the script as it stands are 
 null). Beside the prediction stand two that need no tool: "no change", and Amdahl's law with one rule of thumb for each
 what-if (which phases it works on, and how much faster those are said to get).
 
+All processes run with glibc told to keep the memory that it has (``MALLOC_*``): otherwise two processes of one script may
+differ by a quarter for as long as they live, as ``fresh_processes.py`` shows.
+
 Scripts are given as ``"PATH [ARGUMENTS]"``, each in quotes; without any, the examples are measured. ``--corpus`` adds
 public scripts of ``corpus.toml`` by name.
 """
@@ -51,6 +54,7 @@ LONGER = {
     '"--epochs", type=int, default=2': '"--epochs", type=int, default=200',
     "epochs: int = 3": "epochs: int = 300",
 }
+KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(4 << 30), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 MOST_VALUES = 2
 """Values of one what-if that are measured on one script."""
 MOST_TRIPLES = 3
@@ -422,6 +426,7 @@ def main() -> int:
     stack = ExitStack()
     copies = Path(stack.enter_context(tempfile.TemporaryDirectory()), "examples")
     named = options.scripts or long_examples(copies)
+    os.environ.update(KEEPS_MEMORY)
     machine = Machine.here()
     warn_when_busy(machine)
     rows: list[Row] = []
