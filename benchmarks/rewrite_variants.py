@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
 from random import Random
 
@@ -57,12 +58,18 @@ def main() -> int:
     command.add_argument("--variants", type=int, default=10_000)
     command.add_argument("--processes", type=int, default=2)
     command.add_argument("--seed", type=int, default=1)
+    command.add_argument("--minutes", type=float, default=60.0, help="begin nothing more after so long")
     options = command.parse_args()
     shares = [min(_SHARE, options.variants - start) for start in range(0, options.variants, _SHARE)]
     outcomes = Outcomes()
+    deadline = time.monotonic() + 60 * options.minutes
     with ProcessPoolExecutor(options.processes) as pool:
-        for done in pool.map(tried, range(options.seed, options.seed + len(shares)), shares):
-            outcomes.add(done)
+        jobs = [pool.submit(tried, options.seed + number, share) for number, share in enumerate(shares)]
+        for job in jobs:
+            if time.monotonic() > deadline:
+                pool.shutdown(wait=False, cancel_futures=True)
+                break
+            outcomes.add(job.result())
             print(
                 f"{outcomes.variants} scripts, {len(outcomes.corrupted)} corrupted",
                 file=sys.stderr,

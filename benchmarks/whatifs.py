@@ -5,7 +5,7 @@ own rewrite, in memory, and the changed scripts and the script as it stands are 
 null). Beside the prediction stand two that need no tool: "no change", and Amdahl's law with one rule of thumb for each
 what-if (which phases it works on, and how much faster those are said to get).
 
-All processes run with glibc told to keep the memory that it has (``MALLOC_*``): otherwise two processes of one script may
+All processes run with glibc told to keep its memory (``MALLOC_*``): otherwise two processes of one script may
 differ by a quarter for as long as they live, as ``fresh_processes.py`` shows.
 
 Scripts are given as ``"PATH [ARGUMENTS]"``, each in quotes; without any, the examples are measured. ``--corpus`` adds

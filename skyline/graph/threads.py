@@ -62,8 +62,11 @@ def thread_use(trace: Trace) -> ThreadUse:
     return ThreadUse(split / total, watched / total, alone / total) if total else ThreadUse(0.0, 0.0, 0.0)
 
 
-def is_split(record: Record, trace: Trace) -> bool:
-    """Whether an operator's work is large enough, and of a kind, to be divided among threads."""
+def is_split(record: Record, trace: Trace, larger: float = 1.0) -> bool:
+    """Whether an operator's work is large enough, and of a kind, to be divided among threads.
+
+    ``larger`` is how many times as large the work would be as it was recorded, in a batch of another size.
+    """
     if record.kind is not RecordKind.OPERATOR or any(name in record.name for name in _ONE_BY_ONE):
         return False
     flops = record.flops
@@ -71,13 +74,13 @@ def is_split(record: Record, trace: Trace) -> bool:
         shape = trace.shapes[record.shape]
         flops = max(flops, shape.flops)
         if not flops:
-            return _in_large_tensors(shape) >= 0.5
-    return flops >= _PRODUCT_FLOPS if flops else record.duration_us >= _SPLIT_FROM_US
+            return _in_large_tensors(shape, _GRAIN / larger) >= 0.5
+    return flops * larger >= _PRODUCT_FLOPS if flops else record.duration_us * larger >= _SPLIT_FROM_US
 
 
-def _in_large_tensors(shape: OperatorShape) -> float:
+def _in_large_tensors(shape: OperatorShape, grain: float) -> float:
     """The share of all elements that are in tensors worth splitting: an operator over many tensors splits each."""
     sizes = [prod(one) for one in shape.outputs or shape.inputs]
     if len(sizes) <= 1:
         sizes = [max((prod(one) for one in (*shape.inputs, *shape.outputs)), default=0)]
-    return sum(size for size in sizes if size >= _GRAIN) / max(1, sum(sizes))
+    return sum(size for size in sizes if size >= grain) / max(1, sum(sizes))

@@ -10,6 +10,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.graph.threads import is_split
 from skyline.interval import Interval
+from skyline.trace.phase import Phase
 from skyline.trace.record import Record, Trace
 from skyline.whatif.baseline import Baseline
 
@@ -30,8 +31,15 @@ _JOINING_US = 5.0
 """What waking threads for one operator and waiting for the last of them costs: 4 to 8 µs."""
 
 
-def split_tasks(baseline: Baseline, graph: Graph) -> tuple[Indices, tuple[Interval, ...]]:
-    """The tasks on the script's thread that are divided among threads, and which part of each."""
+def split_tasks(
+    baseline: Baseline, graph: Graph, batch_size: int | None = None
+) -> tuple[Indices, tuple[Interval, ...]]:
+    """The tasks on the script's thread that are divided among threads, and which part of each.
+
+    In a larger batch more of them are: all but the optimizer's work grows with it.
+    """
+    recorded = baseline.profile.batch_size
+    larger = batch_size / recorded if batch_size and recorded else 1.0
     trace = baseline.profile.trace
     chosen = select(graph, kind=TaskKind.CPU, lane=baseline.lane)
     kept: list[int] = []
@@ -39,9 +47,11 @@ def split_tasks(baseline: Baseline, graph: Graph) -> tuple[Indices, tuple[Interv
     indices: list[int] = chosen.tolist()
     rows: list[int] = graph.tasks.origin[chosen].tolist()
     for task, row in zip(indices, rows, strict=True):
-        if row >= 0 and is_split(trace.records[row], trace):
+        record = trace.records[row]
+        growth = 1.0 if record.phase is Phase.OPTIMIZER else larger
+        if row >= 0 and is_split(record, trace, growth):
             kept.append(task)
-            parts.append(_part(trace.records[row], trace))
+            parts.append(_part(record, trace))
     return np.array(kept, np.int64), tuple(parts)
 
 
