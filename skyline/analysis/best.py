@@ -16,10 +16,12 @@ from skyline.whatif.registry import whatifs
 
 _WORTH = 1.005
 """A part that does not bring half a per cent is not worth a change of the code."""
-_MOST_TRIED = 400
+_MOST_TRIED = 200
 """Simulations in all; the search is over long before where few what-ifs apply."""
 _MOST_VALUES = 6
 """Values of one what-if that are tried."""
+_VALUES_TOGETHER = 2
+"""Values of one what-if that are tried beside others: those that are best by themselves."""
 _SLOWER = 0.995
 
 
@@ -85,10 +87,13 @@ class _Search:
             for part, found in singles.items()
             if part in savers or (found.applicable and found.speedup > _SLOWER)
         ]
-        # What does not fit by itself may fit beside a part that saves memory.
-        hungry = [part for part, found in singles.items() if found.speedup > _SLOWER]
+        useful = _few_of_each(useful, singles)
+        savers = _few_of_each(savers, singles)
+        promising = [part for part, found in singles.items() if found.speedup > _SLOWER]
         now: frozenset[Choice] = frozenset()
         while True:
+            # What does not fit may fit beside a part that saves memory.
+            hungry = [part for part in promising if not self._fits(now | {part})]
             moves = [now | {part} for part in useful]
             moves += [now | {saver, part} for saver in savers for part in hungry]
             better = self._best(one for one in moves if _one_value_each(one))
@@ -138,6 +143,10 @@ class _Search:
         by_hand = bool(chosen) and self._wish.rewritable and found.rewrite != "available"
         return found.applicable and found.peak_bytes.value <= self._limit and not by_hand
 
+    def _fits(self, chosen: frozenset[Choice]) -> bool:
+        found = self._ask(chosen)
+        return found.applicable and found.peak_bytes.value <= self._limit
+
     def _speed(self, chosen: frozenset[Choice]) -> float:
         return self._ask(chosen).speedup
 
@@ -152,6 +161,17 @@ class _Search:
     def _question(chosen: frozenset[Choice]) -> Question:
         order = list(whatifs())
         return Question(None, tuple(sorted(chosen, key=lambda one: order.index(one.name))))
+
+
+def _few_of_each(parts: list[Choice], singles: dict[Choice, Estimate]) -> list[Choice]:
+    """The best values of each what-if by themselves: of many, a few are worth trying beside others."""
+    kept: dict[str, int] = {}
+    found: list[Choice] = []
+    for part in sorted(parts, key=lambda one: -singles[one].speedup):
+        kept[part.name] = kept.get(part.name, 0) + 1
+        if kept[part.name] <= _VALUES_TOGETHER:
+            found.append(part)
+    return found
 
 
 def _one_value_each(chosen: frozenset[Choice]) -> bool:
