@@ -19,6 +19,7 @@ from skyline.trace.facts import ModuleFact
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import ran_on_cpu
+from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.number_formats import FLOAT32, NARROW, formats
 from skyline.whatif.origins import shapes
 from skyline.whatif.recording import Recording
@@ -88,6 +89,8 @@ class ChannelsLast:
         else:
             made = tuple(scale(graph, *_factors(subject, graph, end)) for end in ("value", "low", "high"))
             assumed = ("every operator between the convolutions has a form for this layout",)
+        if draws(graph):
+            assumed = (*assumed, OTHER_DRAWS)
         spare = Interval(0.0, 0.0, _largest_bytes(subject, graph))
         return scenario.between(
             subject, *made, assumptions=assumed, memory=lambda memory: memory.more("activations", spare)

@@ -23,6 +23,7 @@ from skyline.whatif.cost.compiling import (
     compiling_s,
 )
 from skyline.whatif.cost.fusion import BEST, LIKELY, WORST, Case, Regions, fused, regions
+from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.memory import Memory
 from skyline.whatif.recording import Recording
 
@@ -183,6 +184,8 @@ def _assumptions(found: Regions, subject: Subject, mode: str) -> tuple[str, ...]
         lines.append("nothing in the passes depends on values on the GPU, and inputs are copied in")
     if not subject.on_gpu:
         lines.append("a C++ compiler is there: PyTorch calls g++ or clang++ for the code that it generates")
+    if draws(subject.graph_of(Grain.OPERATORS)):
+        lines.append(OTHER_DRAWS)
     if isinstance(subject, Recording):
         lines.append("shapes are not known from the trace: a fused kernel takes as long as its longest part")
     return tuple(lines)

@@ -62,7 +62,7 @@ class Tf32:
         if FLOAT32 not in present:
             already = "in TF32 already" if TF32 in present else "in other formats than float32"
             return Applicability.no(f"{_EARLIER}: they are {already}")
-        return Applicability(True, values=("high",), default="high")
+        return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the products that are in float32; they launch as before."""

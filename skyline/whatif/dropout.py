@@ -1,0 +1,13 @@
+"""Whether a script draws random numbers in its forward pass."""
+
+from __future__ import annotations
+
+from skyline.graph.graph import Graph
+
+OTHER_DRAWS = "dropout draws other random numbers: training is as random as it was, and not the same run"
+"""What is taken for granted by changes under which the numbers are drawn in another order or by another generator."""
+
+
+def draws(graph: Graph) -> bool:
+    """Whether dropout was recorded."""
+    return any("dropout" in name for name in graph.tasks.names)
