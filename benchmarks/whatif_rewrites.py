@@ -102,9 +102,11 @@ def examine(task: dict[str, object]) -> list[Row]:
             try:
                 made = change(analysis, Question(choices=(Choice(name, answer.value),)), profile.arguments)
             except SkylineError as refused:
-                row["refused"] = refused.message
+                row["refused"] = refused.message.rpartition("its change cannot be made: ")[2]
                 continue
-            row["diff"] = made.diff
+            row["lines"] = sum(
+                line[:1] in "+-" for line in made.diff.splitlines() if line[:3] not in ("+++", "---")
+            )
             if plain is None:
                 plain = losses(task, script, profile.arguments, folder)
             row |= compared(task, made.texts, made.arguments, answer.semantics, plain)
@@ -183,7 +185,7 @@ def page(found: dict[str, list[Row]]) -> str:
     lines: list[list[str]] = []
     for name in names:
         mine = [(script, row) for script, rows in found.items() for row in rows if row["name"] == name]
-        written = [(script, row) for script, row in mine if "diff" in row]
+        written = [(script, row) for script, row in mine if "lines" in row]
         trains = [script for script, row in written if row.get("trains")]
         broken = [script for script, row in written if not row.get("trains")]
         reasons = Counter(str(row["refused"]) for _, row in mine if "refused" in row)
@@ -203,7 +205,8 @@ def page(found: dict[str, list[Row]]) -> str:
         f"{table(head, lines)}\n\n{len(found)} scripts: {', '.join(found)}. A what-if is counted once a script, as it "
         f"was found on this machine or else for an {GPU} by shape tracing. `trains the same`: the first {BACKWARDS} "
         "losses of the rewritten script, run on this machine with the same seeds, are those of the script as it stands "
-        "within 0.1 % (exact) or 5 % (numerics), or are finite (convergence)."
+        "within 0.1 % (exact) or 5 % (numerics), or are finite (convergence). Dropout is off in both: some changes draw "
+        "its random numbers otherwise."
     )
 
 
@@ -261,9 +264,7 @@ def main() -> int:
             continue
         kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
         for row in found[script.name]:
-            print(
-                f"{script.name}: {json.dumps({k: v for k, v in row.items() if k != 'diff'})}", file=sys.stderr
-            )
+            print(f"{script.name}: {json.dumps(row)}", file=sys.stderr)
     print(
         write(
             "whatif_rewrites",
