@@ -205,7 +205,7 @@ def page(found: dict[str, list[Row]]) -> str:
         f"{table(head, lines)}\n\n{len(found)} scripts: {', '.join(found)}. A what-if is counted once a script, as it "
         f"was found on this machine or else for an {GPU} by shape tracing. `trains the same`: the first {BACKWARDS} "
         "losses of the rewritten script, run on this machine with the same seeds, are those of the script unchanged "
-        "within 0.1 % (exact) or 5 % (numerics), or are finite (convergence). Dropout is off in both: some changes draw "
+        "within 0.1 % (exact) or 5 % (numerics), or finite (convergence). Dropout is off in both: some changes draw "
         "its random numbers otherwise."
     )
 
