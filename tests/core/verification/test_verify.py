@@ -78,12 +78,18 @@ def ledger(tmp_path: Path) -> Ledger:
 
 @pytest.fixture
 def nothing_left_running() -> Iterator[None]:
-    """Only processes with PyTorch imported may wait for the next run."""
+    """Of the processes that a test starts only those with PyTorch imported may wait for the next run.
+
+    What other tests of this worker have left, such as the resource tracker of ``multiprocessing``, was there before.
+    """
+    before = set(psutil.Process().children(recursive=True))
     yield
     # On a busy machine a process takes its time to be gone; one that stays is there for good.
     deadline = time.monotonic() + 60
-    while left := [p for p in psutil.Process().children(recursive=True) if "--warm" not in _words(p)]:
-        assert time.monotonic() < deadline, [one.cmdline() for one in left]
+    while left := [
+        p for p in set(psutil.Process().children(recursive=True)) - before if "--warm" not in _words(p)
+    ]:
+        assert time.monotonic() < deadline, [_words(one) for one in left]
         time.sleep(0.05)
 
 
