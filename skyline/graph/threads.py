@@ -39,11 +39,6 @@ class ThreadUse:
     alone: float
 
 
-def parallel_share(trace: Trace) -> float:
-    """The share of the main lane's time, data loading apart, in operators long enough to be split."""
-    return thread_use(trace).split
-
-
 def thread_use(trace: Trace) -> ThreadUse:
     """What the recorded iterations did on how many threads."""
     lane = main_lane(trace)

@@ -14,7 +14,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.part import Part, part_shares
 from skyline.graph.phases import phase_times
 from skyline.graph.step_cost import StepCost, step_cost
-from skyline.graph.threads import ThreadUse, parallel_share, thread_use
+from skyline.graph.threads import ThreadUse, thread_use
 from skyline.interval import Interval
 from skyline.memory.activations import batch_bytes
 from skyline.memory.peak import MemoryBreakdown, peak_breakdown
@@ -55,7 +55,6 @@ class Baseline:
     peak: MemoryBreakdown
     curve: BatchCurve
     batch_bytes: int
-    parallel_share: float
     step: StepCost
     timeline: Timeline
     replay_error: float
@@ -145,7 +144,6 @@ def baseline(profile: Profile) -> Baseline:
         peak_breakdown(profile),
         batch_curve(profile),
         batch_bytes(profile.trace),
-        parallel_share(profile.trace),
         step_cost(profile.trace),
         timeline,
         replay_error(recorded, profile.trace),

@@ -47,9 +47,11 @@ def split_tasks(
     indices: list[int] = chosen.tolist()
     rows: list[int] = graph.tasks.origin[chosen].tolist()
     for task, row in zip(indices, rows, strict=True):
+        if row < 0:
+            continue
         record = trace.records[row]
         growth = 1.0 if record.phase is Phase.OPTIMIZER else larger
-        if row >= 0 and is_split(record, trace, growth):
+        if is_split(record, trace, growth):
             kept.append(task)
             parts.append(_part(record, trace))
     return np.array(kept, np.int64), tuple(parts)

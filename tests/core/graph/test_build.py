@@ -10,7 +10,7 @@ from skyline.graph.graph import Cause
 from skyline.graph.part import Part, part_shares
 from skyline.graph.phases import phase_times
 from skyline.graph.task import TaskKind
-from skyline.graph.threads import parallel_share
+from skyline.graph.threads import thread_use
 from skyline.simulate.engine import simulate
 from skyline.trace.phase import Phase
 from skyline.trace.profile import BareTimes
@@ -83,7 +83,7 @@ def test_part_shares_sum_to_one_even_when_parts_overlap():
 
 
 def test_short_operators_do_not_count_as_parallel(profile):
-    assert parallel_share(profile.trace) == pytest.approx((2000 + 600 + 3000 + 1520) / 10_000)
+    assert thread_use(profile.trace).split == pytest.approx((2000 + 600 + 3000 + 1520) / 10_000)
 
 
 def test_kernels_wait_for_the_start_of_their_launch(recorded_gpu):
