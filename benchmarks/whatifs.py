@@ -57,7 +57,7 @@ LONGER = {
 KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(4 << 30), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 MOST_VALUES = 2
 """Values of one what-if that are measured on one script."""
-MOST_TRIPLES = 3
+MOST_TRIPLES = 4
 NULL_TOLERANCE = 0.05
 BARS = {"median error": 0.06, "90th percentile": 0.15, "interval holds": 0.80, "triples": 0.10}
 
@@ -159,11 +159,24 @@ def questions(analysis: Analysis) -> list[tuple[Choice, ...]]:
             continue
         values = list(dict.fromkeys((found.default, *found.values)))[:MOST_VALUES]
         singles += [Choice(name, value) for value in values if writable(analysis, (Choice(name, value),))]
-    firsts = list({choice.name: choice for choice in reversed(singles)}.values())[::-1]
-    triples = [three for three in combinations(firsts, 3) if writable(analysis, three)]
-    # Those of the largest predicted effects: of small ones nothing could be told apart.
-    triples.sort(key=lambda three: -sum(abs(math.log(speed(analysis, (part,)))) for part in three))
-    return [*((choice,) for choice in singles), *triples[:MOST_TRIPLES]]
+    return [*((choice,) for choice in singles), *triples(analysis, singles)]
+
+
+def triples(analysis: Analysis, singles: Sequence[Choice]) -> list[tuple[Choice, ...]]:
+    """Some three together: each brings as many what-ifs as it can that those before it had not, then large effects."""
+    effects = {choice: abs(math.log(speed(analysis, (choice,)))) for choice in singles}
+    strongest: dict[str, Choice] = {}
+    for choice in sorted(singles, key=lambda one: -effects[one]):
+        strongest.setdefault(choice.name, choice)
+    left = list(combinations(strongest.values(), 3))
+    chosen: list[tuple[Choice, ...]] = []
+    while left and len(chosen) < MOST_TRIPLES:
+        had = {part for three in chosen for part in three}
+        left.sort(key=lambda three: (len(had & {*three}), -sum(effects[part] for part in three)))
+        three = left.pop(0)
+        if writable(analysis, three):
+            chosen.append(three)
+    return chosen
 
 
 def speed(analysis: Analysis, choices: Sequence[Choice]) -> float:
@@ -245,7 +258,9 @@ def measured(
         ]
 
 
-def validate(subject: Subject, rounds: int, only: Iterable[str], working: Path | None) -> list[Row]:
+def validate(
+    subject: Subject, rounds: int, only: Iterable[str], working: Path | None, together: bool
+) -> list[Row]:
     """The rows of one script, run in a folder, by default a new one."""
     with tempfile.TemporaryDirectory() as folder:
         working = working or Path(folder)
@@ -253,7 +268,9 @@ def validate(subject: Subject, rounds: int, only: Iterable[str], working: Path |
         analysis = analyse(profile)
         wanted = set(only)
         asked = [
-            choices for choices in questions(analysis) if not wanted or wanted & {one.name for one in choices}
+            choices
+            for choices in questions(analysis)
+            if (not wanted or wanted & {one.name for one in choices}) and (len(choices) > 1 or not together)
         ]
         changes = [
             (said(analysis, choices), change(analysis, Question(choices=choices), profile.arguments))
@@ -367,7 +384,7 @@ def long_examples(folder: Path) -> list[str]:
 def own(subject: Subject, options: argparse.Namespace) -> list[Row]:
     """The rows of a script that runs as it is."""
     try:
-        rows = validate(subject, options.rounds, options.only, options.folder)
+        rows = validate(subject, options.rounds, options.only, options.folder, options.together)
     except SkylineError as failed:
         print(f"{subject.name}: {failed.message}", file=sys.stderr)
         return []
@@ -401,6 +418,7 @@ def public(name: str, options: argparse.Namespace) -> list[Row]:
         command += ["--interpreter", interpreter, "--folder", str(script.working_directory(folder))]
         command += ["--rounds", str(options.rounds), "--rows", str(rows)]
         command += ["--only", *options.only] if options.only else []
+        command += ["--together"] if options.together else []
         subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, check=False)
         return msgspec.json.decode(rows.read_bytes(), type=list[Row]) if rows.exists() else []
 
@@ -415,6 +433,7 @@ def main() -> int:
     parser.add_argument(
         "--only", nargs="*", default=[], metavar="WHATIF", help="only changes that contain one of these"
     )
+    parser.add_argument("--together", action="store_true", help="only changes of three together")
     parser.add_argument("--corpus", nargs="*", default=[], metavar="NAME")
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")

@@ -137,7 +137,12 @@ def networks() -> Iterator[tuple[str, Callable[[], object]]]:
         ),
     }
     for name, (network, batch) in layers.items():
-        yield name, lambda network=network, batch=batch: network(batch).square().mean().backward()
+        for samples in (len(batch) // 8, len(batch), 4 * len(batch)):
+            some = batch.repeat(4, *([1] * (batch.dim() - 1)))[:samples]
+            yield (
+                f"{name}, {samples}",
+                lambda network=network, some=some: network(some).square().mean().backward(),
+            )
 
 
 def on_threads(work: Callable[[], object], rounds: int) -> tuple[float, float]:

@@ -31,7 +31,8 @@ class Pairs:
     """The size of one attention: ``heads`` matrices (batch by heads) of ``rows`` by ``columns`` pairs.
 
     ``width`` is that of a head; ``causal`` whether a mask that all samples share hides a part of a square.
-    ``kept_bytes`` is what of the matrices is kept for the backward pass, and ``matrix_bytes`` what one takes.
+    ``kept_bytes`` is what of the matrices is kept for the backward pass, and ``matrix_bytes`` what one takes;
+    ``dropped`` whether some of the weights are dropped at random.
     """
 
     heads: int
@@ -41,6 +42,7 @@ class Pairs:
     causal: bool
     kept_bytes: int
     matrix_bytes: int
+    dropped: bool = False
 
     @property
     def flops(self) -> int:
@@ -183,7 +185,7 @@ def _call(
     element = _ELEMENT_BYTES.get(softmax.dtypes[0] if softmax.dtypes else "float32", 4)
     matrix = heads * rows * columns * element
     kept = matrix + (matrix + heads * rows * columns if dropped else 0)
-    pairs = Pairs(heads, rows, columns, width(first), causal, kept, matrix)
+    pairs = Pairs(heads, rows, columns, width(first), causal, kept, matrix, dropped)
     return Call(pairs, (int(forward[first]), int(forward[second])), int(forward[place]), tuple(others))
 
 

@@ -76,7 +76,7 @@ class Amp:
                 f"amp={value} is not possible here", hint=f"Possible: amp={', amp='.join(possible)}."
             )
         graph = _unscaled(subject, scenario.graph) if value == "fp16" else scenario.graph
-        likely, least, most = narrowed(subject, graph, _FORMATS[value])
+        likely, least, most = narrowed(subject, graph, _FORMATS[value], scenario.batch_factor(subject))
         kept = kept_factor(subject, scenario.graph)
         changed = replace(scenario, product_format=_FORMATS[value])
         return changed.between(

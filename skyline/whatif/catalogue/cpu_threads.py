@@ -63,7 +63,7 @@ class CpuThreads:
         assert isinstance(subject, Baseline)
         now, cores = threads_in(Scenario.of(subject), subject), cores_of(subject)
         graph = scenario.graph
-        chosen, parts = split_tasks(subject, graph, scenario.batch_size)
+        chosen, parts = split_tasks(subject, graph, scenario.batch_factor(subject))
         if not len(chosen) or asked == now:
             return scenario
         likely, least, most = factors(parts, graph.durations[chosen], min(now, cores), min(asked, cores))

@@ -9,10 +9,13 @@ import numpy as np
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches_of
 from skyline.graph.scaling import scale
+from skyline.graph.task import WorkClass
+from skyline.graph.tasks import WORK
 from skyline.interval import Interval
 from skyline.whatif.attention import Call, Site, written_out
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import ran_on_cpu
+from skyline.whatif.cost.thread_scaling import PLAIN_PART, attention_part, gained, threads_of
 from skyline.whatif.memory import Memory
 from skyline.whatif.number_formats import gpu
 from skyline.whatif.recording import Recording
@@ -56,21 +59,29 @@ class Sdpa:
         if isinstance(subject, Recording):
             return Applicability.no(NEEDS_PROFILE)
         graph = subject.graph_of(self.grain)
-        if written_out(subject, graph):
+        sites = written_out(subject, graph)
+        if any(_has_kernel(subject, site) for site in sites):
             return Applicability(True)
+        if sites:
+            return Applicability.no(
+                "its attention drops weights at random: for that PyTorch has no fused operator on a CPU and would go "
+                "through the same steps"
+            )
         if any("scaled_dot_product" in name or "ScaledDotProduct" in name for name in graph.tasks.names):
             return Applicability.no("its attention is a fused operator already")
         return Applicability.no("no attention that is written out was recorded")
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the products to the fused time, and all else between them to nothing."""
-        sites = written_out(subject, scenario.graph)
+        every = written_out(subject, scenario.graph)
+        sites = tuple(site for site in every if _has_kernel(subject, site))
         if not sites:
             return scenario
         spread = _GPU_RANGE if subject.on_gpu else _CPU_RANGE
+        larger = scenario.batch_factor(subject)
+        graph = scenario.graph if subject.on_gpu else _told(scenario.graph, sites)
         likely, least, most = (
-            fused(subject, scenario.graph, sites, factor)
-            for factor in (spread.value, spread.low, spread.high)
+            fused(subject, graph, sites, factor, larger) for factor in (spread.value, spread.low, spread.high)
         )
         return scenario.between(
             subject,
@@ -82,17 +93,22 @@ class Sdpa:
         )
 
 
-def fused(subject: Subject, graph: Graph, sites: tuple[Site, ...], factor: float) -> Graph:
-    """The graph with fused attention, whose time is that of the model times a factor."""
+def _has_kernel(subject: Subject, site: Site) -> bool:
+    """Whether the fused operator is one: on a CPU it goes through the same steps where there is dropout."""
+    return subject.on_gpu or not any(call.pairs.dropped for call in site.calls)
+
+
+def fused(subject: Subject, graph: Graph, sites: tuple[Site, ...], factor: float, larger: float) -> Graph:
+    """The graph with fused attention, whose time is that of the model times a factor; of a batch so much larger."""
     factors = np.ones(len(graph))
     for site in sites:
         forward_us = 0.0
         for call in site.calls:
-            one_us = factor * _forward_us(subject, graph, call)
+            one_us = factor * _forward_us(subject, graph, call, larger)
             forward_us += one_us
             _give(graph, factors, (*call.products, call.softmax, *call.others), one_us, call.products[0])
         for call in site.repeated:
-            again_us = factor * _forward_us(subject, graph, call)
+            again_us = factor * _forward_us(subject, graph, call, larger)
             _give(graph, factors, (*call.products, call.softmax, *call.others), again_us, call.products[0])
         if site.backward_products:
             members = (*site.backward_products, *site.backward_others)
@@ -116,13 +132,26 @@ def _give(
     factors[to] = us / graph.durations[to] if graph.durations[to] > 0 else 1.0
 
 
-def _forward_us(subject: Subject, graph: Graph, call: Call) -> float:
+def _told(graph: Graph, sites: tuple[Site, ...]) -> Graph:
+    """With what stays of each site marked as attention: number formats and threads do other things to it."""
+    work = graph.tasks.work.copy()
+    for site in sites:
+        work[[call.products[0] for call in (*site.calls, *site.repeated)]] = WORK[WorkClass.ATTENTION]
+        work[list(site.backward_products[:1])] = WORK[WorkClass.ATTENTION]
+    structure = graph.structure.with_parts(graph.tasks.changed(work=work))
+    return Graph(structure, graph.durations, graph.gaps, graph.priorities)
+
+
+def _forward_us(subject: Subject, graph: Graph, call: Call, larger: float) -> float:
     pairs = call.pairs
     products_us = float(graph.durations[list(call.products)].sum())
     if not subject.on_gpu:
         share = _CPU_CAUSAL_PRODUCTS if pairs.causal else _CPU_PRODUCTS
-        softmax_us = float(graph.durations[call.softmax])
-        return share * products_us + _CPU_SOFTMAX * softmax_us + _CPU_HEAD_US * pairs.heads
+        plain_us = share * products_us + _CPU_SOFTMAX * float(graph.durations[call.softmax])
+        threads = threads_of(subject)
+        # Plain and fused operators gain differently from the threads, so that one thread is where they compare.
+        alone_us = plain_us / gained(PLAIN_PART.value, threads) + _CPU_HEAD_US * pairs.heads * larger
+        return alone_us * gained(attention_part(pairs.rows * pairs.width), threads)
     spec = gpu(subject)
     element = pairs.matrix_bytes / pairs.elements
     moved = 2 * pairs.heads * (pairs.rows + pairs.columns) * pairs.width * element

@@ -18,6 +18,7 @@ from skyline.interval import Interval
 from skyline.trace.kineto.category import GPU_WORK
 from skyline.trace.phase import Phase
 from skyline.trace.shape import OperatorShape
+from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.number_formats import NARROW, factors, gpu
 from skyline.whatif.origins import shapes
 from skyline.whatif.recording import Recording
@@ -47,6 +48,14 @@ _CPU_BYTES_PER_US = 20e3
 NATIVE_CPU = Interval(0.45, 0.3, 0.75)
 """Time of a product in bfloat16 over that in float32 where the CPU multiplies in it, measured on an AVX512-BF16 CPU:
 linear layers 0.35 to 0.5, batches of small matrices 0.6 to 0.7, convolutions 0.2 to 0.9."""
+CPU_ATTENTION = Interval(1.1, 0.85, 1.4)
+"""Time of fused attention in bfloat16 over that in float32 on a CPU, with or without instructions for it."""
+_CPU_ATTENTION_ROW_US = Interval(1.7, 0.3, 2.2)
+"""What its backward pass takes longer for each position of each head, in calls of small products: 1.7 µs for up to 128
+positions, at widths of 16 to 96 alike."""
+_LONG_ROWS, _LONG_ROW_SHARE = 192, 0.35
+"""From this many positions blocks are larger (``sdp_flash`` on CPUs), and so many times as much is lost."""
+_CPU_ROWS_PART = 0.9
 EMULATED_CPU = Interval(2.3, 1.7, 3.0)
 """The same where oneDNN computes bfloat16 with AVX-512 for float32: 1.9 to 2.8 were measured."""
 
@@ -58,11 +67,13 @@ def heavy_tasks(subject: Subject, graph: Graph) -> Indices:
     return select(graph, work=_HEAVY, phase=_PASSES, kind=TaskKind.CPU)
 
 
-def narrowed(subject: Subject, graph: Graph, target: str) -> tuple[Graph, Graph, Graph]:
-    """The graph under autocast: the likely one, the best and the worst case."""
+def narrowed(subject: Subject, graph: Graph, target: str, larger: float = 1.0) -> tuple[Graph, Graph, Graph]:
+    """The graph under autocast, of a batch so much larger: the likely one, the best and the worst case."""
     heavy = heavy_tasks(subject, graph)
     if not subject.on_gpu:
-        likely, least, most = (_on_cpu(subject, graph, heavy, end) for end in ("value", "low", "high"))
+        likely, least, most = (
+            _on_cpu(subject, graph, heavy, end, larger) for end in ("value", "low", "high")
+        )
         return likely, least, most
     light = _light(subject, graph)
     products = factors(subject, graph, heavy, target)
@@ -132,16 +143,33 @@ def _on_gpu(
     return graph.with_times(durations=durations)
 
 
-def _on_cpu(subject: Subject, graph: Graph, heavy: Indices, end: str) -> Graph:
+def _on_cpu(subject: Subject, graph: Graph, heavy: Indices, end: str, larger: float) -> Graph:
     profile = subject.profile
     slow = profile is not None and emulated(profile.environment.cpu_features)
     factor: float = getattr(EMULATED_CPU if slow else NATIVE_CPU, end)
+    attention = heavy[graph.tasks.work[heavy] == WORK[WorkClass.ATTENTION]]
     durations = graph.durations.copy()
-    durations[heavy] *= factor
+    durations[np.setdiff1d(heavy, attention)] *= factor
+    durations[attention] *= getattr(CPU_ATTENTION, end)
+    backward = attention[graph.tasks.phase[attention] == PHASE[Phase.BACKWARD]]
+    backward_us: float = (
+        getattr(_CPU_ATTENTION_ROW_US, end) * larger * gained(_CPU_ROWS_PART, threads_of(subject))
+    )
+    durations[backward] += backward_us * _attention_rows(subject, graph, backward)
     weighted = heavy[_has_weight(graph, heavy)]
     sizes = _cast_elements(subject, graph, weighted)
     durations[weighted] += 2 * _CPU_CAST_US + _CAST_BYTES * sizes / _CPU_BYTES_PER_US
     return graph.with_times(durations=durations)
+
+
+def _attention_rows(subject: Subject, graph: Graph, tasks: Indices) -> npt.NDArray[np.float64]:
+    """By task, how many positions all heads have; those of long sequences count for less."""
+    rows = np.zeros(len(tasks))
+    for place, shape in enumerate(shapes(subject, graph, tasks)):
+        sizes = next((one for one in shape.inputs if len(one) > 2), None) if shape is not None else None
+        if sizes is not None:
+            rows[place] = prod(sizes[:-1]) * (_LONG_ROW_SHARE if sizes[-2] >= _LONG_ROWS else 1.0)
+    return rows
 
 
 def _light(subject: Subject, graph: Graph) -> Indices:

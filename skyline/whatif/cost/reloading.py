@@ -118,7 +118,7 @@ def _work(scenario: Scenario, baseline: Baseline, graph: Graph) -> _Work:
     now = present_setting(baseline).workers
     if now == 0:
         return _Work(in_loader_us, _computing(baseline, scenario, compute_us, 0.0, 0))
-    load_us = (told_load_us(baseline) or 0.0) * _size_factor(scenario, baseline)
+    load_us = (told_load_us(baseline) or 0.0) * scenario.batch_factor(baseline)
     return _Work(load_us, _computing(baseline, scenario, compute_us, load_us, now))
 
 
@@ -177,13 +177,8 @@ def _varied(baseline: Baseline) -> tuple[float, ...]:
     return tuple(share / typical for share in shares) if typical > 0 else ()
 
 
-def _size_factor(scenario: Scenario, baseline: Baseline) -> float:
-    size = baseline.profile.batch_size
-    return scenario.batch_size / size if scenario.batch_size and size else 1.0
-
-
 def _batch_bytes(scenario: Scenario, baseline: Baseline) -> float:
-    return baseline.batch_bytes * _size_factor(scenario, baseline)
+    return baseline.batch_bytes * scenario.batch_factor(baseline)
 
 
 def _beside_busy(load_us: float, iteration_ms: float, workers: int) -> float:

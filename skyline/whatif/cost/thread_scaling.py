@@ -2,44 +2,54 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
-from skyline.graph.task import TaskKind
+from skyline.graph.task import TaskKind, WorkClass
+from skyline.graph.tasks import WORK
 from skyline.graph.threads import is_split
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.trace.record import Record, Trace
+from skyline.trace.shape import OperatorShape
 from skyline.whatif.baseline import Baseline
+from skyline.whatif.subject import Subject
 
-_PART = Interval(0.75, 0.5, 0.95)
-"""The part of a split operator that goes faster with the threads. Repeated by itself on two threads a large operator
-takes 1/1.9 to 1/1.6 of its time on one, but within a training step, where each core reads what the other one wrote and
-results go to fresh memory, steps of networks take 1/1.7 to 1/1.35 (``benchmarks/worker_contention.py``)."""
-_BACKWARD_PART = Interval(0.55, 0.3, 0.85)
+_Share = TypeVar("_Share", float, Times)
+
+PLAIN_PART = Interval(0.8, 0.55, 0.97)
+"""The part of a split operator, its call apart, that goes faster with the threads. Repeated by itself on two threads a
+large operator takes 1/1.9 to 1/1.6 of its time on one, and so do steps of networks with large batches; with small
+ones calls and waking count, 1/1.7 to 1/1.1 (``benchmarks/worker_contention.py``)."""
+_BACKWARD_PART = Interval(0.75, 0.45, 0.95)
 """The same of the backward pass of an operator, which does several things, not all of them split."""
-_ATTENTION_PART = Interval(0.2, 0.0, 0.7)
-"""The same of fused attention: 1/1.2 to 1/0.8 over short sequences."""
+_ATTENTION_PART = Interval(0.4, 0.0, 0.9)
+"""The same of fused attention of unknown size."""
+_ATTENTION_MOST, _ATTENTION_HALF = 0.9, 2800.0
+"""The same where the size is known: on two threads 1/1.05 for heads of a thousand numbers (positions by width), 1/1.3
+for two thousand, 1/1.8 for ten thousand and more."""
 _TRAFFIC_PART = Interval(0.5, 0.25, 0.9)
 """The same of operators on tensors larger than the caches, since cores share the way to memory: 1/1.75 to 1/1.3."""
 _CACHES_BYTES = 32e6
 _COMPUTES_FROM = 8.0
 """Arithmetic per byte from which an operator is held up by arithmetic and not by memory."""
+_CALL_US = 12.0
+"""What an operator costs before it divides its work: dispatch, the result's memory."""
 _JOINING_US = 5.0
 """What waking threads for one operator and waiting for the last of them costs: 4 to 8 µs."""
 
 
 def split_tasks(
-    baseline: Baseline, graph: Graph, batch_size: int | None = None
+    baseline: Baseline, graph: Graph, larger: float = 1.0
 ) -> tuple[Indices, tuple[Interval, ...]]:
     """The tasks on the script's thread that are divided among threads, and which part of each.
 
-    In a larger batch more of them are: all but the optimizer's work grows with it.
+    In a batch that is so much larger more of them are: all but the optimizer's work grows with it.
     """
-    recorded = baseline.profile.batch_size
-    larger = batch_size / recorded if batch_size and recorded else 1.0
     trace = baseline.profile.trace
     chosen = select(graph, kind=TaskKind.CPU, lane=baseline.lane)
     kept: list[int] = []
@@ -53,8 +63,24 @@ def split_tasks(
         growth = 1.0 if record.phase is Phase.OPTIMIZER else larger
         if is_split(record, trace, growth):
             kept.append(task)
-            parts.append(_part(record, trace))
+            parts.append(_part(record, trace, attention=graph.tasks.work[task] == WORK[WorkClass.ATTENTION]))
     return np.array(kept, np.int64), tuple(parts)
+
+
+def attention_part(numbers: float) -> float:
+    """Which part of fused attention goes faster with the threads, where a head has so many positions by its width."""
+    return _ATTENTION_MOST * numbers**2 / (numbers**2 + _ATTENTION_HALF**2)
+
+
+def gained(part: _Share, threads: int) -> _Share:
+    """The time on so many threads over that on one, where this part of it is split (Amdahl, 1967)."""
+    return 1 - part + part / max(1, threads)
+
+
+def threads_of(subject: Subject) -> int:
+    """Over how many threads operators are split; one where nothing tells it."""
+    profile = subject.profile
+    return max(1, profile.environment.intraop_threads) if profile is not None else 1
 
 
 def factors(
@@ -67,18 +93,27 @@ def factors(
 
 
 def _factor(part: Times, times_us: Times, before: int, after: int) -> Times:
-    joined_us = np.minimum(_JOINING_US * (before > 1), 0.5 * times_us)
-    alone_us = (times_us - joined_us) / (1 - part + part / before)
-    then_us = alone_us * (1 - part + part / after) + _JOINING_US * (after > 1)
+    called_us = np.minimum(_CALL_US, 0.5 * times_us)
+    joined_us = np.minimum(_JOINING_US * (before > 1), 0.25 * times_us)
+    alone_us = (times_us - called_us - joined_us) / gained(part, before)
+    then_us = called_us + alone_us * gained(part, after) + _JOINING_US * (after > 1)
     return then_us / np.maximum(times_us, 1e-3)
 
 
-def _part(record: Record, trace: Trace) -> Interval:
+def _part(record: Record, trace: Trace, *, attention: bool) -> Interval:
     shape = trace.shapes[record.shape] if record.shape >= 0 else None
     flops = max(record.flops, shape.flops if shape is not None else 0)
     moved = shape.bytes_moved if shape is not None else 0
-    if "attention" in record.name.lower():
-        return _ATTENTION_PART
+    if attention or "attention" in record.name.lower():
+        return _attention(shape)
     if moved > _CACHES_BYTES and flops < _COMPUTES_FROM * moved:
         return _TRAFFIC_PART
-    return _BACKWARD_PART if "Backward" in record.name or "backward" in record.name else _PART
+    return _BACKWARD_PART if "Backward" in record.name or "backward" in record.name else PLAIN_PART
+
+
+def _attention(shape: OperatorShape | None) -> Interval:
+    sizes = next((one for one in shape.inputs if len(one) > 2), None) if shape is not None else None
+    if sizes is None:
+        return _ATTENTION_PART
+    part = attention_part(sizes[-2] * sizes[-1])
+    return Interval(part, 0.5 * part, min(0.97, part + 0.3))

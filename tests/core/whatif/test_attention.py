@@ -85,6 +85,10 @@ def of_steps(profile, made, iterations=2):
     return replace(profile, trace=trace)
 
 
+def on_threads(threads, profile):
+    return replace(profile, environment=replace(profile.environment, intraop_threads=threads))
+
+
 def test_the_chain_is_found_with_its_backward_pass(profile):
     start = baseline(of_steps(profile, steps()))
     sites = written_out(start, start.operators)
@@ -105,12 +109,20 @@ def test_what_is_kept_goes_to_the_byte(profile):
     assert gone == 4 * B * H * T * T
     # Dropout keeps its result and a mask of bytes beside it.
     dropping = baseline(of_steps(profile, steps(dropout_us=80)))
-    changed = SDPA.transform(Scenario.of(dropping, Grain.OPERATORS), "", dropping)
-    assert start.memory.activations.value - changed.memory.activations.value == 9 * B * H * T * T
+    (pairs,) = {call.pairs for site in written_out(dropping, dropping.operators) for call in site.calls}
+    assert pairs.dropped
+    assert pairs.kept_bytes == 9 * B * H * T * T
+
+
+def test_on_a_cpu_nothing_is_fused_with_dropout(profile):
+    start = baseline(of_steps(profile, steps(dropout_us=80)))
+    assert "drops weights at random" in SDPA.detect(start).reason
+    scenario = Scenario.of(start, Grain.OPERATORS)
+    assert SDPA.transform(scenario, "", start) is scenario
 
 
 def test_the_products_stay_and_the_rest_goes(profile):
-    start = baseline(of_steps(profile, steps(masked=False)))
+    start = baseline(on_threads(1, of_steps(profile, steps(masked=False))))
     graph = start.operators
     changed = SDPA.transform(Scenario.of(start, Grain.OPERATORS), "", start)
     call = written_out(start, graph)[0].calls[0]
@@ -127,6 +139,15 @@ def test_the_products_stay_and_the_rest_goes(profile):
     assert changed.graph.durations[backward].sum() == pytest.approx(2.5 * expected)
     linear = [index for index, task in enumerate(graph.tasks) if "linear" in task.name]
     assert np.array_equal(changed.graph.durations[linear], graph.durations[linear])
+
+
+def test_short_heads_gain_less_from_threads_than_the_plain_products(profile):
+    left = []
+    for threads in (1, 2):
+        start = baseline(on_threads(threads, of_steps(profile, steps())))
+        changed = SDPA.transform(Scenario.of(start, Grain.OPERATORS), "", start)
+        left.append(changed.graph.durations.sum())
+    assert left[0] < left[1]
 
 
 def test_a_hidden_half_is_cheaper(profile):
@@ -191,4 +212,6 @@ def test_together_with_bfloat16(profile):
     def ms(*names):
         return start.step_ms(compose(start, [Choice(name) for name in names]).scenario.graph)
 
-    assert ms("sdpa", "amp") < min(ms("sdpa"), ms("amp"))
+    # Fused attention is no faster in bfloat16 on a CPU, and its backward pass slower for each position of each head.
+    assert ms("amp") < ms()
+    assert ms("sdpa", "amp") > max(ms("amp"), ms("sdpa") - 0.4)
