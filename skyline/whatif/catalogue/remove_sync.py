@@ -14,6 +14,7 @@ from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU
+from skyline.predict.schedule import END_OF_ITERATION
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.reading import ReadingLine, reading_lines, total_ms
 from skyline.whatif.recording import Recording
@@ -24,6 +25,8 @@ _MAY_STAY = 0.5
 _EVERY = "10"
 _WORTH_ASKING = 0.002
 _LINES_NAMED = 3
+_FOR_TIMING = "DeviceSynchronize"
+"""With this call the end of an iteration is waited for while it is measured, and in predictions."""
 ALL = "all"
 
 
@@ -50,7 +53,7 @@ class RemoveSync:
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where the script's thread waits for the GPU in the counted steps, or spends time on reading."""
         graph = subject.graph_of(self.grain)
-        waiting = _within_steps(subject, waits(graph, subject.lane)) if subject.on_gpu else ()
+        waiting = own_waits(subject, graph) if subject.on_gpu else ()
         if subject.profile is None:
             if not subject.on_gpu:
                 return Applicability.no("nothing ran on a GPU")
@@ -71,7 +74,7 @@ class RemoveSync:
         every = _every(value)
         graph = scenario.graph
         lines = reading_lines(subject, graph)
-        waiting = waits(graph, subject.lane)
+        waiting = _avoidable(subject, graph)
         free = cut_dependencies(graph, cause=Cause.SYNC, target=waiting) if len(waiting) else graph
         chosen = np.unique(np.concatenate([one.tasks for one in lines])) if lines else np.empty(0, np.int64)
         free = scale(free, chosen, 0.0, gaps=True)
@@ -109,9 +112,9 @@ def _with_delay(graph: Graph, subject: Subject, delay_ms: float) -> Graph:
 
 
 def _assumptions(subject: Subject, lines: tuple[ReadingLine, ...], every: int) -> tuple[str, ...]:
-    recorded = waits(subject.graph_of(Grain.OPERATORS), subject.lane)
+    recorded = own_waits(subject, subject.graph_of(Grain.OPERATORS))
     counted = subject.count if isinstance(subject, Recording) else subject.steps
-    count = f"{len(_within_steps(subject, recorded)) / max(1, counted):.3g}"
+    count = f"{len(recorded) / max(1, counted):.3g}"
     said: list[str] = []
     if len(recorded):
         said.append(f"what the script waits for ({count} times a step) is needed later or never")
@@ -137,13 +140,25 @@ def waits(graph: Graph, lane: str) -> Indices:
     return np.unique(edges.target[waiting]).astype(np.int64)
 
 
-def _within_steps(subject: Subject, tasks: Indices) -> Indices:
-    """Those that lie in the counted steps; what stops the profiler lies outside."""
+def own_waits(subject: Subject, graph: Graph) -> Indices:
+    """The script's own, in the graph as it was recorded: in a trace not what stops the profiler."""
+    found = _avoidable(subject, graph)
     if not isinstance(subject, Recording):
-        return tasks
+        return found
     begin, end = subject.window_us
-    start = subject.timeline.starts[tasks]
-    return tasks[(start >= begin) & (start < end)]
+    start = subject.timeline.starts[found]
+    return found[(start >= begin) & (start < end)]
+
+
+def _avoidable(subject: Subject, graph: Graph) -> Indices:
+    """All but those which end the timed iterations of a run."""
+    found = waits(graph, subject.lane)
+    if isinstance(subject, Recording):
+        return found
+    tasks = graph.tasks
+    last = {iteration: place for place, iteration in enumerate(tasks.iteration[found].tolist())}
+    ending = [place for place in last.values() if _FOR_TIMING in tasks.names[int(tasks.name[found[place]])]]
+    return np.delete(found, ending)
 
 
 WHATIF = RemoveSync()

@@ -9,12 +9,13 @@ import pytest
 from skyline.errors import UsageError
 from skyline.trace.facts import CallFact
 from skyline.trace.phase import Phase
-from skyline.trace.record import RecordKind
+from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.cuda_graphs import WHATIF as GRAPHS
 from skyline.whatif.catalogue.inference_mode import KEPT_SHARE, PER_OPERATOR_US
 from skyline.whatif.catalogue.inference_mode import WHATIF as INFERENCE
 from skyline.whatif.catalogue.remove_sync import WHATIF as SYNC
+from skyline.whatif.catalogue.remove_sync import own_waits, waits
 from skyline.whatif.cost.reading import reading_lines
 from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain
@@ -129,3 +130,33 @@ def test_graphs_are_recorded_by_the_compiler_and_that_is_paid_once(gpu_profile):
     assert changed.one_off_s is not None
     paid = replace(Scenario.of(start), one_off_s=changed.one_off_s)
     assert GRAPHS.transform(paid, "", start).one_off_s == changed.one_off_s
+
+
+def iterations(*waits):
+    """Each a kernel of 2 ms, and calls of the script's thread that wait for it."""
+    records, marks, clock = [], [], 0.0
+    for iteration in range(3):
+        begin, at = clock, {"iteration": iteration, "correlation": iteration + 1}
+        launch, kernel = ("cudaLaunchKernel", RecordKind.RUNTIME), ("gemm", RecordKind.KERNEL)
+        records.append(Record(*launch, Phase.FORWARD, "main", start_us=clock, duration_us=5.0, **at))
+        records.append(
+            Record(*kernel, Phase.FORWARD, "stream 7", start_us=clock + 5, duration_us=2000.0, **at)
+        )
+        clock += 5
+        for name in waits:
+            records.append(
+                Record(name, RecordKind.RUNTIME, Phase.OTHER, "main", iteration, clock, begin + 2006 - clock)
+            )
+            clock = begin + 2006
+        marks.append(IterationMark(iteration, begin, clock))
+    return Trace(tuple(marks), (), (), tuple(records))
+
+
+def test_the_wait_that_ends_a_timed_iteration_is_not_the_scripts(gpu_profile):
+    ending = baseline(replace(gpu_profile, trace=iterations("cudaDeviceSynchronize")))
+    assert len(waits(ending.operators, ending.lane)) == 3
+    assert len(own_waits(ending, ending.operators)) == 0
+    assert "does not wait" in SYNC.detect(ending).reason
+    both = baseline(replace(gpu_profile, trace=iterations("cudaStreamSynchronize", "cudaDeviceSynchronize")))
+    names = [both.operators.tasks[index].name for index in own_waits(both, both.operators)]
+    assert names == ["cudaStreamSynchronize"] * 3
