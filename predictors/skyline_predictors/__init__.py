@@ -1,1 +1,21 @@
-"""How long an operator would take on hardware that is not here: a table of GPUs and a calibrated roofline."""
+"""How long an operator would take on hardware that is not here: a table of GPUs, and predictors from simple to learned.
+
+``predict_kernels`` and ``predict_graph`` answer for rows of measured data; they are loaded when first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skyline_predictors.predictions import predict_graph, predict_kernels
+
+__all__ = ["predict_graph", "predict_kernels"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from skyline_predictors import predictions
+
+    return getattr(predictions, name)

@@ -1,0 +1,142 @@
+"""The families of operators that were learned, each with its own physics: what belongs where, and its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from functools import lru_cache
+from math import prod
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from skyline.trace.shape import OperatorShape
+from skyline_predictors.learned import convolution, product, stream
+from skyline_predictors.learned.convolution import Convolutions
+from skyline_predictors.learned.machine import Machine
+from skyline_predictors.learned.product import ProductConstants, Products
+from skyline_predictors.learned.stream import StreamConstants, Streams
+from skyline_predictors.operator_class import OperatorClass, operator_class
+from skyline_predictors.roofline import convolution_shape, matrix_shape
+
+Floats = NDArray[np.float64]
+Sizes = Products | Convolutions | Streams
+_SERIES = ("pow", "tanh", "gelu", "erf", "exp", "sigmoid", "silu", "sin", "cos", "log")
+_DIVISIONS = ("div", "sqrt", "reciprocal", "rsqrt")
+
+
+_class = lru_cache(maxsize=4096)(operator_class)
+
+
+class Family(str, Enum):
+    """Operators whose measured times were learned from together."""
+
+    PRODUCT = "product"
+    CONVOLUTION = "convolution"
+    ELEMENTWISE = "elementwise"
+    SOFTMAX = "softmax"
+    NORMALIZATION = "normalization"
+
+
+class Physics(msgspec.Struct, frozen=True):
+    """The constants of each family's physics."""
+
+    product: ProductConstants
+    convolution: ProductConstants
+    elementwise: StreamConstants
+    softmax: StreamConstants
+    normalization: StreamConstants
+
+
+_OF_CLASS = {
+    OperatorClass.MATRIX: Family.PRODUCT,
+    OperatorClass.CONVOLUTION: Family.CONVOLUTION,
+    OperatorClass.ELEMENTWISE: Family.ELEMENTWISE,
+    OperatorClass.COPY: Family.ELEMENTWISE,
+    OperatorClass.SOFTMAX: Family.SOFTMAX,
+    OperatorClass.NORMALIZATION: Family.NORMALIZATION,
+}
+
+
+def family_of(shape: OperatorShape) -> Family | None:
+    """That of an operator, None where nothing of its kind was measured."""
+    family = _OF_CLASS.get(_class(shape.operator))
+    if family in (Family.PRODUCT, Family.CONVOLUTION):
+        backward = "backward" in shape.operator
+        return None if shape.flops <= 0 or (backward and family is Family.CONVOLUTION) else family
+    if family is Family.NORMALIZATION and "layer_norm" not in shape.operator and "rms" not in shape.operator:
+        return None
+    if family is Family.SOFTMAX and "softmax" not in shape.operator:
+        return None
+    return family
+
+
+def read(family: Family, shapes: Sequence[OperatorShape]) -> Sizes:
+    """The sizes of operators of one family."""
+    if family is Family.PRODUCT:
+        found = [matrix_shape(shape) for shape in shapes]
+        rows = np.array([(one.batch, one.rows, one.columns, one.inner) for one in found], dtype=float)
+        return Products(*np.maximum(1.0, rows).T)
+    if family is Family.CONVOLUTION:
+        return Convolutions(*np.maximum(1.0, np.array([_convolution(shape) for shape in shapes], float)).T)
+    return Streams(*np.array([_stream(shape) for shape in shapes], dtype=float).T)
+
+
+def part(sizes: Sizes, index: NDArray[np.intp] | NDArray[np.bool_]) -> Sizes:
+    """Some of them."""
+    return type(sizes)(*(getattr(sizes, name)[index] for name in sizes.__dataclass_fields__))
+
+
+def physics_us(family: Family, sizes: Sizes, gpu: Machine, constants: Physics) -> Floats:
+    """How long physics says each runs, in µs."""
+    if isinstance(sizes, Products):
+        return product.physics_us(sizes, gpu, constants.product)
+    if isinstance(sizes, Convolutions):
+        return convolution.physics_us(sizes, gpu, constants.convolution)
+    return stream.physics_us(sizes, gpu, getattr(constants, family.value))
+
+
+def least_us(sizes: Sizes, gpu: Machine) -> Floats:
+    """What the hardware cannot beat, in µs."""
+    if isinstance(sizes, Products):
+        return product.least_us(sizes, gpu)
+    if isinstance(sizes, Convolutions):
+        return convolution.least_us(sizes, gpu)
+    return stream.least_us(sizes, gpu)
+
+
+def features(sizes: Sizes, gpu: Machine, physics: Floats) -> Floats:
+    """What the trees look at: one row for each operator."""
+    if isinstance(sizes, Products):
+        return product.features(sizes, gpu, physics)
+    if isinstance(sizes, Convolutions):
+        return convolution.features(sizes, gpu, physics)
+    return stream.features(sizes, gpu, physics)
+
+
+def _convolution(shape: OperatorShape) -> tuple[float, ...]:
+    image, weight = [size for size in shape.inputs if len(size) >= 3][:2]
+    groups = convolution_shape(shape).batch
+    return (
+        image[0],
+        image[1],
+        shape.outputs[0][1],
+        groups,
+        prod(weight[2:]),
+        prod(image[2:]),
+        prod(shape.outputs[0][2:]),
+    )
+
+
+def _stream(shape: OperatorShape) -> tuple[float, ...]:
+    sizes = shape.outputs or shape.inputs
+    main = max(sizes, key=prod) if sizes else ()
+    elements = max(1, prod(main))
+    name = shape.operator
+    effort = 0.0
+    if any(mark in name for mark in _SERIES):
+        effort = 2.0 + (len(shape.inputs) > 1 and "pow" in name)
+    elif any(mark in name for mark in _DIVISIONS):
+        effort = 1.0
+    return elements, max(1, main[-1] if main else 1), max(1, shape.bytes_moved or 8 * elements), effort

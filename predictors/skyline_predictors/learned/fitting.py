@@ -1,0 +1,140 @@
+"""Finds the constants of the physics: random steps from a fixed seed, each kept where it helps."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from skyline_predictors.learned import family as families
+from skyline_predictors.learned.family import Family, Physics
+from skyline_predictors.learned.machine import RateConstants, machine
+from skyline_predictors.learned.measurements import Measured
+from skyline_predictors.learned.product import ProductConstants
+from skyline_predictors.learned.stream import StreamConstants
+
+Floats = NDArray[np.float64]
+_ROWS = 500
+"""Kernels of each GPU that the search looks at."""
+_LEAST_US = 60.0
+_OFFSET_COUNTS = 0.5
+"""How much a whole GPU being off counts beside the scatter of its kernels."""
+_Constants = TypeVar("_Constants", ProductConstants, StreamConstants)
+
+_PRODUCT = ProductConstants(
+    rates=RateConstants(0.95, 0.8, 62.0, 72.0, 500.0),
+    tile_share={1024: 0.35, 4096: 0.75, 8192: 0.95, 16384: 1.0, 32768: 1.0},
+    fill=16.0,
+    resident=16384.0,
+    saturating=8192.0,
+    lone=0.5,
+    bandwidth_share=0.85,
+    overlap=3.0,
+    split_us=3.0,
+    turn_us=3.0,
+    exposed=0.2,
+)
+_STREAM = StreamConstants(
+    stacked_share=0.88, plain_share=0.76, usable=0.7, l2_share=0.5, least_us=2.0, again=0.2
+)
+START = Physics(_PRODUCT, _PRODUCT, _STREAM, _STREAM, _STREAM)
+_CEILINGS = {
+    # Of what the inner loops issue, a sixth and more is no arithmetic where one scheduler feeds 32 lanes.
+    "tile_share": 1.05,
+    "narrow": 0.97,
+    "wide": 0.82,
+    "bandwidth_share": 0.97,
+    "stacked_share": 0.97,
+    "plain_share": 0.97,
+    "l2_share": 1.0,
+    "lone": 1.0,
+    "usable": 1.0,
+    "exposed": 1.0,
+    "again": 2.0,
+}
+_FLOORS = {"overlap": 1.5, "least_us": 1.0}
+
+
+def fitted(
+    family: Family, measured: Sequence[Measured], start: Physics, steps: int, seed: int
+) -> tuple[Physics, float]:
+    """The constants of one family, and the mean absolute logarithm of measured over predicted at the end."""
+    chooser = random.Random(seed)
+    few = [_sample(one, chooser) for one in measured]
+    few = [one for one in few if len(one.time_us)]
+
+    def loss(physics: Physics) -> float:
+        return float(np.mean([_off(family, physics, one) for one in few]))
+
+    best, lowest = start, loss(start)
+    for step in range(steps):
+        constants = getattr(best, family.value)
+        size = 0.25 if step < steps / 2 else 0.07
+        tried = msgspec.structs.replace(best, **{family.value: _stepped(constants, chooser, size)})
+        found = loss(tried)
+        if found < lowest:
+            best, lowest = tried, found
+    return best, lowest
+
+
+def _sample(one: Measured, chooser: random.Random) -> Measured:
+    kept = np.flatnonzero(one.reliable & (one.time_us > _LEAST_US))
+    chosen = sorted(chooser.sample(range(len(kept)), min(_ROWS, len(kept))))
+    return one.part(kept[chosen])
+
+
+def _off(family: Family, physics: Physics, one: Measured) -> float:
+    constants = physics.convolution if family is Family.CONVOLUTION else physics.product
+    times = families.physics_us(family, one.sizes, machine(one.gpu, constants.rates), physics)
+    logs = np.log(one.time_us / (times + one.time_us - one.kernel_us))
+    offset = float(np.median(logs))
+    scatter = float(np.average(np.abs(logs - offset), weights=one.weight))
+    return scatter + _OFFSET_COUNTS * abs(offset)
+
+
+def _stepped(constants: _Constants, chooser: random.Random, size: float) -> _Constants:
+    """One constant multiplied by a random factor, within what it can be."""
+    knobs = _knobs(constants)
+    change = chooser.choice(list(knobs.values()))
+    factor = math.exp(chooser.gauss(0, size))
+    return change(factor)
+
+
+def _knobs(constants: _Constants) -> Mapping[str, Callable[[float], _Constants]]:
+    knobs: dict[str, Callable[[float], _Constants]] = {}
+
+    def bounded(name: str, value: float) -> float:
+        return max(_FLOORS.get(name, 0.0), min(_CEILINGS.get(name, math.inf), value))
+
+    for name in constants.__struct_fields__:
+        held = getattr(constants, name)
+        if isinstance(held, dict):
+            for key in held:
+
+                def of_key(
+                    factor: float, name: str = name, held: dict[int, float] = held, key: int = key
+                ) -> _Constants:
+                    changed = {**held, key: bounded(name, held[key] * factor)}
+                    return msgspec.structs.replace(constants, **{name: changed})
+
+                knobs[f"{name}.{key}"] = of_key
+        elif isinstance(held, RateConstants):
+            for rate in held.__struct_fields__:
+
+                def of_rate(factor: float, held: RateConstants = held, rate: str = rate) -> _Constants:
+                    changed = {rate: bounded(rate, getattr(held, rate) * factor)}
+                    return msgspec.structs.replace(constants, rates=msgspec.structs.replace(held, **changed))
+
+                knobs[rate] = of_rate
+        else:
+
+            def of_field(factor: float, name: str = name, held: float = held) -> _Constants:
+                return msgspec.structs.replace(constants, **{name: bounded(name, held * factor)})
+
+            knobs[name] = of_field
+    return knobs

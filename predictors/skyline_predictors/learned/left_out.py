@@ -1,0 +1,187 @@
+"""What is learned without one GPU, and how far it is off on that one: decides how much a correction is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyline_predictors.constants import Spread
+from skyline_predictors.gpu_generation import generation
+from skyline_predictors.learned import boosting
+from skyline_predictors.learned import family as families
+from skyline_predictors.learned.family import Family, Physics
+from skyline_predictors.learned.fitting import fitted
+from skyline_predictors.learned.forest import Forest
+from skyline_predictors.learned.machine import Machine, machine
+from skyline_predictors.learned.measurements import Measured
+from skyline_predictors.learned.model import LONGER_US, with_generation
+
+Floats = NDArray[np.float64]
+_TRUSTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_TAIL = 0.05
+ROWS, ROWS_LEFT_OUT = 8000, 3000
+"""Kernels of each GPU that trees are grown from: more make them no better."""
+_TESTED = 0.1
+_ENOUGH = 200
+"""Kernels that quantiles are taken of."""
+_TWO_SIDED = 1.645
+"""Standard deviations that nine in ten lie within."""
+_FURTHEST = 2.5
+"""Logarithms of corrections beyond that are outliers of the measurement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One GPU that was left out: what physics and the shared trees of the others say of it."""
+
+    measured: Measured
+    physics_us: Floats
+    correction: Floats
+    least_us: Floats
+
+    def kernel_us(self, trust: float) -> Floats:
+        """What is predicted of each kernel when the correction is trusted so far."""
+        return np.maximum(self.least_us, self.physics_us * np.exp(trust * self.correction))
+
+    def logs(self, trust: float) -> Floats:
+        """Logarithm of measured over predicted time of each kernel, with what is beside it on both sides."""
+        kernel = self.kernel_us(trust)
+        beside = self.measured.time_us - self.measured.kernel_us
+        return np.log(self.measured.time_us / (kernel + beside))
+
+
+def seen_by(family: Family, one: Measured, physics: Physics) -> tuple[Machine, Floats, Floats]:
+    """The GPU, the times of physics, and the features of the kernels."""
+    constants = physics.convolution if family is Family.CONVOLUTION else physics.product
+    gpu = machine(one.gpu, constants.rates)
+    times = families.physics_us(family, one.sizes, gpu, physics)
+    return gpu, times, families.features(one.sizes, gpu, times)
+
+
+def grown(
+    family: Family,
+    measured: Sequence[Measured],
+    physics: Physics,
+    *,
+    own: bool,
+    trees: int = boosting.TREES,
+    rows: int = ROWS,
+) -> Forest:
+    """Trees for the departure from physics; ``own`` ones may tell the GPUs apart. ``rows`` of each GPU are enough."""
+    chooser = np.random.default_rng(0)
+    known = generations(measured)
+    features: list[Floats] = []
+    targets: list[Floats] = []
+    weights: list[Floats] = []
+    for whole in measured:
+        kept = np.flatnonzero(whole.reliable) if not own else np.arange(len(whole.time_us))
+        one = whole.part(np.sort(chooser.permutation(kept)[:rows]))
+        gpu, times, seen = seen_by(family, one, physics)
+        features.append(with_generation(seen, gpu.generation, known) if own else seen)
+        targets.append(np.clip(np.log(one.kernel_us / times), -_FURTHEST, _FURTHEST))
+        weights.append(one.weight / one.weight.sum())
+    return boosting.boosted(
+        np.concatenate(features), np.concatenate(targets), np.concatenate(weights), trees=trees
+    )
+
+
+def generations(measured: Sequence[Measured]) -> list[str]:
+    """Those of the GPUs, in the order in which the trees number them."""
+    return sorted({generation(one.gpu) for one in measured})
+
+
+def left_out(
+    family: Family, measured: Sequence[Measured], start: Physics, steps: int, trees: int
+) -> list[Held]:
+    """Each GPU in turn, with constants and trees from the others."""
+    found: list[Held] = []
+    for out in measured:
+        others = [one for one in measured if one is not out]
+        physics, _ = fitted(family, others, start, steps, seed=2)
+        forest = grown(family, others, physics, own=False, trees=trees, rows=ROWS_LEFT_OUT)
+        tested = out.part(out.reliable)
+        gpu, times, seen = seen_by(family, tested, physics)
+        found.append(Held(tested, times, forest.predict(seen), families.least_us(tested.sizes, gpu)))
+    return found
+
+
+def trust(held: Sequence[Held]) -> float:
+    """The share of the correction with which GPUs that were left out come out best."""
+    return min(_TRUSTS, key=lambda share: np.mean([_off(one, share) for one in held]))
+
+
+def _off(one: Held, share: float) -> float:
+    return float(np.average(np.abs(one.logs(share)), weights=one.measured.weight))
+
+
+def spreads(held: Sequence[Held], share: float) -> list[Spread]:
+    """What holds nine in ten kernels of the GPUs together, by length; each GPU counts alike."""
+    return by_length(
+        np.concatenate([one.logs(share) for one in held]),
+        np.concatenate([one.measured.weight / one.measured.weight.sum() for one in held]),
+        np.concatenate([one.kernel_us(share) for one in held]),
+    )
+
+
+def known_spreads(
+    family: Family, measured: Sequence[Measured], physics: Physics, held: Sequence[Held], share: float
+) -> list[Spread]:
+    """The same for GPUs of generations that were measured.
+
+    A tenth of the kernels is left out of the trees to see how they scatter. That says nothing of another board or
+    another day: how far whole GPUs were off when they were left out is added to it, in squares.
+    """
+    chooser = np.random.default_rng(1)
+    tests: list[Measured] = []
+    rest: list[Measured] = []
+    for one in measured:
+        out = chooser.random(len(one.time_us)) < _TESTED
+        tests.append(one.part(out))
+        rest.append(one.part(~out))
+    forest = grown(family, rest, physics, own=True, trees=150, rows=ROWS_LEFT_OUT)
+    known = generations(measured)
+    logs: list[Floats] = []
+    weights: list[Floats] = []
+    kernels: list[Floats] = []
+    for one in tests:
+        gpu, times, seen = seen_by(family, one, physics)
+        kernel = times * np.exp(forest.predict(with_generation(seen, gpu.generation, known)))
+        logs.append(np.log(one.time_us / (kernel + one.time_us - one.kernel_us)))
+        weights.append(one.weight / one.weight.sum())
+        kernels.append(kernel)
+    offset = _TWO_SIDED * float(np.std([np.median(one.logs(share)) for one in held]))
+    within = by_length(np.concatenate(logs), np.concatenate(weights), np.concatenate(kernels))
+    return [
+        Spread(
+            float(np.exp(-np.hypot(np.log(one.low), offset))),
+            float(np.exp(np.hypot(np.log(one.high), offset))),
+        )
+        for one in within
+    ]
+
+
+def by_length(logs: Floats, weights: Floats, kernel_us: Floats) -> list[Spread]:
+    """Of short, longer and long kernels; where there are too few, those of all."""
+    which = np.searchsorted(LONGER_US, kernel_us)
+    found: list[Spread] = []
+    for place in range(len(LONGER_US) + 1):
+        chosen = which == place
+        enough = int(chosen.sum()) >= _ENOUGH
+        found.append(quantiles(logs[chosen], weights[chosen]) if enough else quantiles(logs, weights))
+    return found
+
+
+def quantiles(logs: Floats, weights: Floats) -> Spread:
+    """The factors between which all but a twentieth on each side lie."""
+    order = np.argsort(logs)
+    reached = np.cumsum(weights[order]) / weights.sum()
+    low, high = (float(logs[order][np.searchsorted(reached, tail)]) for tail in (_TAIL, 1 - _TAIL))
+    return Spread(float(np.exp(min(low, 0.0))), float(np.exp(max(high, 0.0))))
+
+
+def mean_error(logs: Floats) -> float:
+    """Mean |predicted / measured - 1|."""
+    return float(np.mean(np.abs(np.exp(-logs) - 1)))

@@ -1,0 +1,124 @@
+"""Measured kernels as training sees them: sizes and times by family and GPU, without what lies beside the kernel."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.trace.shape import OperatorShape
+from skyline_predictors.data_gpu import gpu_of
+from skyline_predictors.kernel_row import FLOAT, shape_of
+from skyline_predictors.learned import family as families
+from skyline_predictors.learned.family import Family, Sizes
+from skyline_predictors.operator_graph import read_rows
+
+Floats = NDArray[np.float64]
+FILE = "kernels_train.csv.gz"
+_SHORTEST_US = 2.0
+"""What the smallest kernel takes by itself."""
+_LEAST_SHARE = 0.15
+"""Of a measured time that is taken to be the kernel's, however little it does."""
+
+
+_LONGER_COUNTS = 0.25
+"""Long kernels make up the time of a program: they count more, as this power of their time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Kernels of one family on one GPU.
+
+    What they were asked for, how long they ran with and without what is beside them, and how much each counts.
+    """
+
+    gpu: GpuSpec
+    sizes: Sizes
+    time_us: Floats
+    kernel_us: Floats
+    weight: Floats
+    reliable: NDArray[np.bool_]
+    """False for measurements that say something of their GPU only: see ``_RELIABLE``."""
+
+    def part(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> Measured:
+        """Some of them."""
+        return Measured(
+            self.gpu,
+            families.part(self.sizes, index),
+            self.time_us[index],
+            self.kernel_us[index],
+            self.weight[index],
+            self.reliable[index],
+        )
+
+
+Sets = dict[Family, list[Measured]]
+Beside = dict[str, dict[str, float]]
+
+
+def _reliable(op: str, gpu: str) -> bool:
+    """Whether a measurement tells what such GPUs do, not only what this one did.
+
+    The P4's linear layers ran with kernels made for the generation before it, at a fifth of its peak (the data's own
+    note on defects).
+    """
+    return (op, gpu) != ("linear", "P4")
+
+
+def measured(folders: Sequence[Path]) -> tuple[Sets, Beside, dict[str, int]]:
+    """All float32 kernels of the training files: sets by family, times beside kernels, and rows by GPU."""
+    shapes: dict[tuple[Family, str], list[OperatorShape]] = defaultdict(list)
+    times: dict[tuple[Family, str], list[float]] = defaultdict(list)
+    trusted: dict[tuple[Family, str], list[bool]] = defaultdict(list)
+    gpus: dict[str, GpuSpec] = {}
+    shortest: dict[tuple[str, str], float] = {}
+    for folder in folders:
+        for row in read_rows(folder / FILE):
+            shape = shape_of(row)
+            family = families.family_of(shape)
+            if family is None or shape.dtypes[0] != FLOAT:
+                continue
+            gpu = gpu_of(row["gpu"], folder)
+            gpus[gpu.name] = gpu
+            time_us = float(row["latency_ms"]) * 1e3
+            shapes[family, gpu.name].append(shape)
+            times[family, gpu.name].append(time_us)
+            trusted[family, gpu.name].append(_reliable(row["op"], gpu.name))
+            key = shape.operator, gpu.name
+            shortest[key] = min(shortest.get(key, np.inf), time_us)
+    sets: Sets = defaultdict(list)
+    for (family, name), asked in shapes.items():
+        beside = np.array([max(0.0, shortest[shape.operator, name] - _SHORTEST_US) for shape in asked])
+        time_us = np.array(times[family, name])
+        kernel_us = np.maximum(time_us - beside, _LEAST_SHARE * time_us)
+        weight = kernel_us / time_us * kernel_us**_LONGER_COUNTS
+        reliable = np.array(trusted[family, name])
+        sizes = families.read(family, asked)
+        sets[family].append(Measured(gpus[name], sizes, time_us, kernel_us, weight / weight.sum(), reliable))
+    rows = {name: sum(len(own) for (_, gpu), own in times.items() if gpu == name) for name in gpus}
+    return dict(sets), _beside(shortest, gpus), rows
+
+
+def data_hash(folders: Iterable[Path]) -> dict[str, str]:
+    """SHA-256 of each training file, under the name of its folder."""
+    return {
+        f"{folder.name}/{FILE}": hashlib.sha256((folder / FILE).read_bytes()).hexdigest()
+        for folder in folders
+    }
+
+
+def _beside(shortest: dict[tuple[str, str], float], gpus: dict[str, GpuSpec]) -> Beside:
+    from skyline_predictors.gpu_generation import generation
+
+    found: Beside = defaultdict(dict)
+    for (operator, name), least in sorted(shortest.items()):
+        found[operator][generation(gpus[name])] = round(max(0.0, least - _SHORTEST_US), 1)
+    for of_operator in found.values():
+        of_operator[""] = round(float(np.median(list(of_operator.values()))), 1)
+    return dict(found)

@@ -1,0 +1,155 @@
+"""What was learned, and how a time is answered from it: physics, a correction by trees, and how sure that is."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from skyline.predict.gpu_spec import GpuSpec
+from skyline_predictors.constants import Spread
+from skyline_predictors.learned import family as families
+from skyline_predictors.learned.family import Family, Physics, Sizes
+from skyline_predictors.learned.forest import Forest
+from skyline_predictors.learned.machine import Machine, machine
+
+Floats = NDArray[np.float64]
+RECORD_FILE, WEIGHTS_FILE = "learned.json", "learned.npz"
+FORMAT = 1
+LONGER_US = (50.0, 500.0)
+"""Where kernels are taken to be longer: long ones are surer."""
+_SHARED, _OWN = "shared", "own"
+
+
+class Trained(msgspec.Struct, frozen=True):
+    """Where the weights come from: files with their hashes, rows by GPU, the day, settings, and how it went.
+
+    ``left_out_error`` is by family and generation the mean absolute error on it when the others alone were learned
+    from: of physics alone, and corrected.
+    """
+
+    version: int
+    date: str
+    files: dict[str, str]
+    rows: dict[str, int]
+    settings: dict[str, float]
+    seconds: float
+    left_out_error: dict[str, dict[str, tuple[float, float]]]
+
+
+class Learned(msgspec.Struct, frozen=True):
+    """All figures that are no trees.
+
+    ``generations`` are those measured, by family. ``trust`` is the share of the shared correction that is taken on
+    a generation that was not. ``known`` and ``unknown`` are the intervals for the two, of short, longer and long
+    kernels, as ``LONGER_US`` divides them. ``beside_us`` is by operator
+    and generation what a measurement holds beside the kernel; under an empty generation, that of any other.
+    """
+
+    physics: Physics
+    generations: dict[Family, list[str]]
+    trust: dict[Family, float]
+    known: dict[Family, list[Spread]]
+    unknown: dict[Family, list[Spread]]
+    beside_us: dict[str, dict[str, float]]
+    trained: Trained
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The figures and the trees of each family: ``shared`` see no GPU, ``own`` see which one."""
+
+    learned: Learned
+    shared: dict[Family, Forest]
+    own: dict[Family, Forest]
+
+    def machine(self, family: Family, gpu: GpuSpec) -> Machine:
+        """The GPU as the physics of the family sees it."""
+        figures = self.learned.physics
+        constants = figures.convolution if family is Family.CONVOLUTION else figures.product
+        return machine(gpu, constants.rates)
+
+    def is_known(self, family: Family, gpu: Machine) -> bool:
+        """Whether operators of the family were measured on the GPU's generation."""
+        return gpu.generation in self.learned.generations.get(family, [])
+
+    def kernel_us(self, family: Family, sizes: Sizes, gpu: Machine) -> Floats:
+        """The times of the kernels in µs, never below what the hardware can do."""
+        physics = families.physics_us(family, sizes, gpu, self.learned.physics)
+        seen = families.features(sizes, gpu, physics)
+        if self.is_known(family, gpu):
+            generations = self.learned.generations[family]
+            told = with_generation(seen, gpu.generation, generations)
+            correction = self.own[family].predict(told)
+        else:
+            trust = self.learned.trust[family]
+            correction = trust * self.shared[family].predict(seen) if trust else np.zeros(len(seen))
+        return np.maximum(families.least_us(sizes, gpu), physics * np.exp(correction))
+
+    def spreads(self, family: Family, gpu: Machine) -> list[Spread]:
+        """Nine in ten times lie between these multiples of the answer, by how long the kernel is."""
+        figures = self.learned
+        return (figures.known if self.is_known(family, gpu) else figures.unknown)[family]
+
+    def beside_us(self, operator: str, gpu: Machine | None) -> float:
+        """What timing one call from outside holds beside its kernel: mostly the work of the host."""
+        table = self.learned.beside_us
+        of_operator = table.get(operator) or table["aten::add"]
+        return of_operator.get(gpu.generation if gpu else "", of_operator[""])
+
+
+def with_generation(seen: Floats, generation: str, known: Sequence[str]) -> Floats:
+    """Features with the generation beside them, for the trees that may tell GPUs apart.
+
+    A GPU is told by its generation and nothing else, so that another one of the same is taken for its like, not for
+    what its figures happen to resemble.
+    """
+    place = float(known.index(generation))
+    return np.concatenate([seen, np.full((len(seen), 1), place)], axis=1)
+
+
+@cache
+def shipped() -> Model:
+    """The model that is in the package."""
+    folder = files("skyline_predictors.learned")
+    return read(folder.joinpath(RECORD_FILE).read_bytes(), folder.joinpath(WEIGHTS_FILE).read_bytes())
+
+
+def read(record: bytes, weights: bytes) -> Model:
+    """A model from the contents of its two files."""
+    learned = msgspec.json.decode(record, type=Learned)
+    with np.load(io.BytesIO(weights), allow_pickle=False) as arrays:
+        made: dict[str, dict[Family, Forest]] = {_SHARED: {}, _OWN: {}}
+        for kind, forests in made.items():
+            for family in learned.generations:
+                key = f"{family.value}.{kind}"
+                forests[family] = Forest(
+                    float(arrays[f"{key}.base"]),
+                    arrays[f"{key}.feature"],
+                    arrays[f"{key}.threshold"].astype(np.float32),
+                    arrays[f"{key}.value"].astype(np.float32),
+                )
+    return Model(learned, made[_SHARED], made[_OWN])
+
+
+def written(model: Model) -> tuple[bytes, bytes]:
+    """The contents of the two files."""
+    arrays: dict[str, Any] = {}
+    for kind, forests in ((_SHARED, model.shared), (_OWN, model.own)):
+        for family, forest in forests.items():
+            key = f"{family.value}.{kind}"
+            arrays[f"{key}.base"] = np.array(forest.base)
+            arrays[f"{key}.feature"] = forest.feature
+            arrays[f"{key}.threshold"] = forest.threshold
+            arrays[f"{key}.value"] = forest.value.astype(np.float16)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    record = msgspec.json.format(msgspec.json.encode(model.learned), indent=2) + b"\n"
+    return record, buffer.getvalue()

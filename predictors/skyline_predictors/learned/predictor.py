@@ -1,0 +1,111 @@
+"""The predictor that was trained on measured kernels; what nobody measured goes to the analytical model."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyline.interval import Interval
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.operator_time import OperatorPredictor, OperatorTime
+from skyline.trace.shape import OperatorShape
+from skyline_predictors.constants import Spread
+from skyline_predictors.kernel_row import FLOAT
+from skyline_predictors.learned import family as families
+from skyline_predictors.learned.family import Family
+from skyline_predictors.learned.model import LONGER_US, Model, shipped
+from skyline_predictors.roofline import Roofline
+
+_LEAST_US = 2.0
+"""No kernel is done sooner than this, however little it does."""
+_TF32_SINCE = (8, 0)
+
+
+class Learned:
+    """The predictor. ``model`` replaces the one that ships, for tests and training; the rest goes to ``otherwise``."""
+
+    name = "learned"
+
+    def __init__(self, model: Model | None = None, otherwise: OperatorPredictor | None = None) -> None:
+        self._given = model
+        self._otherwise = otherwise or Roofline()
+
+    @property
+    def _model(self) -> Model:
+        # Read when first asked: the name of a predictor should cost nothing.
+        return self._given or shipped()
+
+    def basis(self, device: GpuSpec) -> str:
+        """What the times rest on."""
+        known = sorted(self._model.learned.trained.rows)
+        machine = self._model.machine(Family.PRODUCT, device)
+        own = (
+            ""
+            if self._model.is_known(Family.PRODUCT, machine)
+            else f"the {device.name}'s generation unmeasured; "
+        )
+        return (
+            f"data-sheet figures of the {device.name} and float32 kernels measured on {', '.join(known)} "
+            f"({own}16-bit and 8-bit formats, TF32 and fused attention unmeasured: an analytical model)"
+        )
+
+    def predict(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
+        """The time of each shape as PyTorch runs it by default: float32 convolutions with TF32 where there is any."""
+        tf32 = device.tflops_tf32 is not None and device.compute_capability >= _TF32_SINCE
+        return self._answers(shapes, device, plain_convolutions=not tf32 or device.vendor != "NVIDIA")
+
+    def measured_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> list[float]:
+        """What timing each by itself from outside would show in µs, without TF32, as the data were measured."""
+        answers = self._answers(shapes, device, plain_convolutions=True)
+        return [
+            answer.time_us.value + self.beside_us(shape, device)
+            for shape, answer in zip(shapes, answers, strict=True)
+        ]
+
+    def beside_us(self, shape: OperatorShape, device: GpuSpec | None = None) -> float:
+        """What such a measurement holds beside the kernel."""
+        machine = None if device is None else self._model.machine(Family.PRODUCT, device)
+        return self._model.beside_us(shape.operator, machine)
+
+    def _answers(
+        self, shapes: Sequence[OperatorShape], gpu: GpuSpec, *, plain_convolutions: bool
+    ) -> list[OperatorTime]:
+        places: dict[Family | None, list[int]] = {}
+        for place, shape in enumerate(shapes):
+            family = families.family_of(shape) if _in_float32(shape) else None
+            if family is Family.CONVOLUTION and not plain_convolutions:
+                family = None
+            places.setdefault(family, []).append(place)
+        answers: list[OperatorTime | None] = [None] * len(shapes)
+        for family, own in places.items():
+            asked = [shapes[place] for place in own]
+            told = (
+                self._otherwise.predict(asked, gpu) if family is None else self._learned(family, asked, gpu)
+            )
+            for place, answer in zip(own, told, strict=True):
+                answers[place] = answer
+        return [answer for answer in answers if answer is not None]
+
+    def _learned(self, family: Family, shapes: Sequence[OperatorShape], gpu: GpuSpec) -> list[OperatorTime]:
+        model = self._model
+        machine = model.machine(family, gpu)
+        times = np.maximum(_LEAST_US, model.kernel_us(family, families.read(family, shapes), machine))
+        return _with_spread(times, model.spreads(family, machine), family.value)
+
+
+def _with_spread(times: NDArray[np.float64], spreads: list[Spread], group: str) -> list[OperatorTime]:
+    found: list[OperatorTime] = []
+    for value in times.tolist():
+        spread = spreads[bisect_left(LONGER_US, value)]
+        found.append(OperatorTime(Interval(value, value * spread.low, value * spread.high), True, group))
+    return found
+
+
+def _in_float32(shape: OperatorShape) -> bool:
+    for name in (*shape.dtypes, *shape.output_dtypes):
+        if "float" in name or "complex" in name:
+            return name == FLOAT
+    return True

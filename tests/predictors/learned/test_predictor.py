@@ -1,0 +1,129 @@
+"""What the trained predictor says, and how far from measured times that is."""
+
+import numpy as np
+import pytest
+
+from skyline.predict.gpus import gpu_named, gpus
+from skyline.trace.shape import OperatorShape
+from skyline_predictors.kernel_row import product, rowwise, shape_of
+from skyline_predictors.learned import family as families
+from skyline_predictors.learned.family import Family
+from skyline_predictors.learned.model import RECORD_FILE, WEIGHTS_FILE, read, shipped, written
+from skyline_predictors.learned.predictor import Learned
+from skyline_predictors.roofline import Roofline
+
+CONVOLUTION = {"op": "conv", "b": 32, "cin": 64, "cout": 128, "ksize": 3, "isize": 56, "stride": 1, "pad": 1}
+SHAPES = [
+    product("linear", 1, 4096, 4096, 1024),
+    product("linear", 1, 512, 50257, 1280),
+    product("bmm", 256, 512, 512, 64),
+    product("bmm", 1, 1, 1, 1),
+    rowwise("add", 8192, 4096),
+    rowwise("gelu", 1, 1),
+    rowwise("softmax", 131072, 512),
+    rowwise("ln", 8192, 1024),
+    shape_of(CONVOLUTION),
+]
+
+
+def half(shape: OperatorShape) -> OperatorShape:
+    formats = ("bfloat16",) * len(shape.inputs)
+    return OperatorShape(
+        shape.operator,
+        shape.inputs,
+        formats,
+        shape.outputs,
+        ("bfloat16",),
+        shape.flops,
+        shape.bytes_moved // 2,
+    )
+
+
+def test_every_gpu_gets_a_positive_time_inside_its_interval():
+    for gpu in gpus():
+        for answer in Learned().predict(SHAPES, gpu):
+            assert 0 < answer.time_us.low <= answer.time_us.value <= answer.time_us.high
+
+
+@pytest.mark.parametrize("gpu", ["P4", "A100-80GB", "H100", "L4", "B200", "MI300X"])
+def test_no_answer_beats_the_hardware(gpu):
+    spec = gpu_named(gpu)
+    chooser = np.random.default_rng(3)
+    sizes = (2 ** chooser.uniform(0, [8, 13, 13, 13], size=(200, 4))).astype(int).tolist()
+    shapes = [product("bmm", *size) for size in sizes]
+    for shape, answer in zip(shapes, Learned().predict(shapes, spec), strict=True):
+        beyond_cache = max(0, shape.bytes_moved - spec.l2_bytes) / (spec.bandwidth_gb_s * 1e3)
+        assert answer.time_us.value >= 0.999 * max(shape.flops / (spec.tflops_fp32 * 1e6), beyond_cache)
+
+
+def test_many_at_once_are_answered_like_each_by_itself():
+    spec = gpu_named("H100")
+    together = [answer.time_us.value for answer in Learned().predict(SHAPES, spec)]
+    alone = [Learned().predict([shape], spec)[0].time_us.value for shape in SHAPES]
+    assert together == pytest.approx(alone)
+
+
+def test_what_was_not_measured_is_left_to_the_analytical_model():
+    spec = gpu_named("A100-80GB")
+    shapes = [half(SHAPES[0]), half(SHAPES[4]), SHAPES[8]]
+    assert Learned().predict(shapes, spec) == Roofline().predict(shapes, spec)
+    assert not any(answer.measured for answer in Learned().predict(shapes, spec))
+    # On GPUs without TF32 a convolution in float32 is what was measured.
+    assert Learned().predict(shapes[2:], gpu_named("V100"))[0].measured
+
+
+def test_a_generation_that_was_not_measured_is_less_sure():
+    learned = shipped().learned
+    for family in Family:
+        for known, unknown in zip(learned.known[family], learned.unknown[family], strict=True):
+            assert known.low < 1 < known.high
+            assert unknown.low < 1 < unknown.high
+            assert known.high / known.low < unknown.high / unknown.low
+    assert "generation unmeasured" in Learned().basis(gpu_named("H100"))
+    assert "generation unmeasured" not in Learned().basis(gpu_named("A100-80GB"))
+
+
+def test_a_board_held_by_its_power_is_slower_than_its_peak_says():
+    """The L4 has half the H100's peak and a tenth of its power."""
+    large = product("linear", 1, 16384, 4096, 4096)
+    (slow,), (fast,) = (Learned().predict([large], gpu_named(name)) for name in ("L4", "H100"))
+    peaks = gpu_named("H100").tflops_fp32 / gpu_named("L4").tflops_fp32
+    assert slow.time_us.value > 2 * peaks * fast.time_us.value
+
+
+def test_the_weights_are_small_and_say_where_they_come_from(request):
+    folder = request.config.rootpath / "predictors" / "skyline_predictors" / "learned"
+    assert (folder / WEIGHTS_FILE).stat().st_size <= 3_000_000
+    trained = shipped().learned.trained
+    assert trained.version == 1
+    assert sum(trained.rows.values()) > 200_000
+    assert all(len(digest) == 64 for digest in trained.files.values())
+    assert trained.seconds <= 600
+    assert (folder / RECORD_FILE).stat().st_size < 100_000
+
+
+def test_weights_that_are_written_and_read_again_answer_the_same():
+    again = read(*written(shipped()))
+    spec = gpu_named("T4")
+    for one, other in zip(Learned().predict(SHAPES, spec), Learned(again).predict(SHAPES, spec), strict=True):
+        assert one.time_us.value == pytest.approx(other.time_us.value, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("operator", "family"),
+    [
+        ("aten::addmm", Family.PRODUCT),
+        ("aten::bmm", Family.PRODUCT),
+        ("aten::gelu", Family.ELEMENTWISE),
+        ("aten::copy_", Family.ELEMENTWISE),
+        ("aten::_softmax_backward_data", Family.SOFTMAX),
+        ("aten::native_layer_norm", Family.NORMALIZATION),
+        ("aten::native_batch_norm", None),
+        ("aten::nll_loss_forward", None),
+        ("aten::_scaled_dot_product_flash_attention", None),
+        ("aten::embedding", None),
+    ],
+)
+def test_family_of_an_operator(operator, family):
+    shape = OperatorShape(operator, ((8, 8), (8, 8)), ("float32",) * 2, ((8, 8),), ("float32",), 1024, 768)
+    assert families.family_of(shape) is family

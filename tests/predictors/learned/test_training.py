@@ -1,0 +1,88 @@
+"""Training on a few kernels, made by a rule that can be learned."""
+
+import csv
+import gzip
+import sys
+
+import numpy as np
+import pytest
+
+from skyline.errors import UsageError
+from skyline_predictors.constants import Spread
+from skyline_predictors.learned import boosting
+from skyline_predictors.learned.family import Family
+from skyline_predictors.learned.fitting import START, fitted
+from skyline_predictors.learned.left_out import by_length, quantiles
+from skyline_predictors.learned.measurements import FILE, data_hash, measured
+
+GPUS = {"V100": 900e3 * 0.9, "P100": 732e3 * 0.7}
+BESIDE_US = 25.0
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Additions at a share of the bandwidth, with a fixed time beside each, and a row in another format."""
+    head = ["op", "gpu", "dtype", "rows", "cols", "latency_ms"]
+    with gzip.open(tmp_path / FILE, "wt", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(head)
+        for gpu, bytes_per_us in GPUS.items():
+            writer.writerow(["add", gpu, "fp32", 1, 1, (BESIDE_US + 2) / 1e3])
+            for rows in range(2000, 40000, 500):
+                time_us = BESIDE_US + 2 + 12 * rows * 1024 / bytes_per_us
+                writer.writerow(["add", gpu, "fp32", rows, 1024, time_us / 1e3])
+        writer.writerow(["add", "V100", "fp16", 100, 100, 1.0])
+    return tmp_path
+
+
+def test_what_lies_beside_kernels_is_told_from_the_shortest(folder):
+    sets, beside, rows = measured([folder])
+    assert set(sets) == {Family.ELEMENTWISE}
+    assert beside["aten::add"] == {"6.0": BESIDE_US, "7.0": BESIDE_US, "": BESIDE_US}
+    assert rows == {"V100": 77, "P100": 77}
+    (one, _) = sets[Family.ELEMENTWISE]
+    # Of the very shortest, a share is taken to be the kernel's all the same.
+    assert one.kernel_us[1:] == pytest.approx(one.time_us[1:] - BESIDE_US)
+    assert list(data_hash([folder])) == [f"{folder.name}/{FILE}"]
+
+
+def test_the_constants_of_the_physics_are_found(folder):
+    sets, _, _ = measured([folder])
+    both = sets[Family.ELEMENTWISE]
+    physics, off = fitted(Family.ELEMENTWISE, both, START, 200, seed=1)
+    _, before = fitted(Family.ELEMENTWISE, both, START, 0, seed=1)
+    assert off < before
+    # One share for both has to lie between theirs.
+    assert 0.7 <= physics.elementwise.stacked_share <= 0.9
+
+
+def test_trees_learn_a_step():
+    pytest.importorskip("sklearn")
+    features = np.random.default_rng(0).normal(size=(400, 3))
+    target = np.where(features[:, 1] > 0, 1.0, -1.0)
+    forest = boosting.boosted(features, target, np.ones(400), trees=20)
+    assert np.mean(np.abs(forest.predict(features) - target)) < 0.4
+
+
+def test_without_the_library_the_hint_names_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
+    with pytest.raises(UsageError, match="scikit-learn") as raised:
+        boosting.boosted(np.zeros((10, 1)), np.zeros(10), np.ones(10))
+    assert "train" in raised.value.hint
+
+
+def test_nine_in_ten_lie_between_the_quantiles():
+    logs = np.linspace(-1, 1, 2001)
+    found = quantiles(logs, np.ones_like(logs))
+    assert np.log([found.low, found.high]) == pytest.approx([-0.9, 0.9], abs=0.01)
+    # Weights decide: half of the rows count for next to nothing.
+    found = quantiles(logs, np.where(logs > 0, 1.0, 1e-9))
+    assert np.log([found.low, found.high]) == pytest.approx([0.0, 0.95], abs=0.06)
+
+
+def test_long_kernels_have_quantiles_of_their_own():
+    logs = np.concatenate([np.linspace(-1, 1, 500), np.linspace(-0.1, 0.1, 500)])
+    kernels = np.concatenate([np.full(500, 10.0), np.full(500, 5000.0)])
+    short, middle, long = by_length(logs, np.ones(1000), kernels)
+    assert long.high < middle.high < short.high
+    assert isinstance(short, Spread)
