@@ -23,16 +23,20 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True):
     bandwidth_gb_s: float
     multiprocessors: int
     clock_mhz: int
-    l2_mib: int
+    l2_mib: float
     compute_capability: tuple[int, int]
     board_power_watts: int
+    tflops_fp64: float | None
     tflops_fp32: float
     tflops_tf32: float | None
     tflops_fp16: float | None
     tflops_bf16: float | None
     tflops_fp8: float | None
+    link_gb_s: float | None
+    pcie_gb_s: float
     aliases: tuple[str, ...]
     fp16_on_tensor_cores: bool
+    source: str
 
 
 @cache
@@ -43,7 +47,7 @@ def gpus() -> tuple[GpuSpec, ...]:
     return tuple(
         GpuSpec(
             memory_bytes=row.memory_mib * _MIB,
-            l2_bytes=row.l2_mib * _MIB,
+            l2_bytes=round(row.l2_mib * _MIB),
             **{
                 name: getattr(row, name)
                 for name in row.__struct_fields__

@@ -22,8 +22,8 @@ ELEMENT_BYTES = {
 }
 MEASURED = "float32"
 """The only format in which times were measured."""
-_FULL_FP64 = frozenset({"P100", "V100", "V100-SXM", "A100-40GB", "A100-80GB", "A100-80GB-SXM"})
-_FULL_FP64_ARCHITECTURES = frozenset({"Hopper", "CDNA", "CDNA2", "CDNA3"})
+_FP32_PER_FP64 = 32
+"""How much slower 64-bit arithmetic is where the maker does not state it."""
 
 
 def peak_tflops(gpu: GpuSpec, number_format: str) -> float:
@@ -37,6 +37,5 @@ def peak_tflops(gpu: GpuSpec, number_format: str) -> float:
     if number_format == "tfloat32":
         return gpu.tflops_tf32 or gpu.tflops_fp32
     if number_format in ("float64", "complex64", "complex128"):
-        full = gpu.name in _FULL_FP64 or gpu.architecture in _FULL_FP64_ARCHITECTURES
-        return gpu.tflops_fp32 / (2 if full else 32)
+        return gpu.tflops_fp64 or gpu.tflops_fp32 / _FP32_PER_FP64
     return gpu.tflops_fp32

@@ -23,10 +23,13 @@ def usable_bytes(profile: Profile) -> int | None:
     if profile.device_memory is not None:
         return usable_on_device(profile.device_memory)
     if profile.prediction is not None:
-        # A GPU that is not here cannot be asked.
-        capacity_bytes = profile.environment.memory_capacity_bytes - ASSUMED_CONTEXT_BYTES
-        return max(0, round(capacity_bytes * (1.0 - ASSUMED_FRAGMENTS)))
+        return usable_elsewhere(profile.environment.memory_capacity_bytes)
     return profile.environment.memory_capacity_bytes or None
+
+
+def usable_elsewhere(capacity_bytes: int) -> int:
+    """Of a GPU that is not here and cannot be asked: all but what the two constants above assume."""
+    return max(0, round((capacity_bytes - ASSUMED_CONTEXT_BYTES) * (1.0 - ASSUMED_FRAGMENTS)))
 
 
 def usable_on_device(memory: DeviceMemoryFact) -> int:

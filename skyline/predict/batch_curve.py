@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 from skyline.graph.part import Part, part_shares
 from skyline.interval import Interval
+from skyline.memory.growth import Growth, growth
 from skyline.predict.reading import read
 from skyline.spread import central_range, interval_of
 from skyline.trace.profile import BatchPoint, Profile
 
 _UNSTEADY = 1.5
 """A point whose central samples differ by more than this was disturbed, not measured."""
+_AGREES = 0.01
+"""The recorded allocations tell of other sizes where they reproduce all measured peaks this closely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +31,15 @@ class MeasuredPoint:
 class BatchCurve:
     """What is known about other batch sizes. ``base`` is the script's own, None if it could not be found.
 
-    ``reason`` says why nothing is known beyond the base, empty where something is.
+    ``reason`` says why nothing is known beyond the base, empty where something is. ``growth`` is how the recorded
+    allocations go along with the batch, None where they do not explain the measured peaks.
     """
 
     base: int | None
     points: tuple[MeasuredPoint, ...]
     reason: str
     notes: tuple[str, ...] = ()
+    growth: Growth | None = None
 
     def knows(self, batch_size: int) -> bool:
         """Whether anything can be said about this size."""
@@ -79,9 +84,11 @@ class BatchCurve:
         return {part: factors.get(part, total) for part in Part}
 
     def peak_bytes(self, batch_size: int) -> Interval:
-        """Peak of live tensor memory at this size: exact where measured, on straight lines elsewhere.
+        """Peak of live tensor memory at this size: exact where measured.
 
-        Beyond the measured sizes the line is that of the two nearest ones.
+        Elsewhere by the recorded allocations, if they explain what was measured: the peak may move from the
+        optimizer's step to the forward pass as the batch grows, which no line through measured peaks can show. Else on
+        straight lines; beyond the measured sizes on that of the two nearest ones.
 
         Raises:
             ValueError: nothing is known about this size.
@@ -93,7 +100,11 @@ class BatchCurve:
             samples = samples[-2:]
         elif batch_size < samples[0][0]:
             samples = samples[:2]
-        return read(samples, batch_size)
+        by_lines = read(samples, batch_size)
+        if self.growth is None or self.measured(batch_size):
+            return by_lines
+        value = self.growth.peak_bytes(batch_size / (self.base or batch_size))
+        return Interval(value, min(value, by_lines.low), max(value, by_lines.high))
 
     def _part_time(self, part: Part, batch_size: int) -> float:
         samples = [
@@ -119,7 +130,21 @@ def batch_curve(profile: Profile) -> BatchCurve:
         if profile.prediction is None and len(point.ratios) > 1 and central_range(point.ratios) > _UNSTEADY
     )
     reason = "" if len(points) > 1 else "no other batch size was measured"
-    return BatchCurve(base, points, reason, notes)
+    return BatchCurve(base, points, reason, notes, _explaining(profile, base, points))
+
+
+def _explaining(profile: Profile, base: int, points: tuple[MeasuredPoint, ...]) -> Growth | None:
+    """How the recorded allocations grow, if that gives the measured peak of every size."""
+    if len(points) < 2:
+        return None
+    found = growth(profile.memory, profile.trace.allocations, profile.peak_bytes)
+    if found is None:
+        return None
+    explained = all(
+        abs(found.peak_bytes(point.batch_size / base) - point.peak_bytes) <= _AGREES * point.peak_bytes
+        for point in points
+    )
+    return found if explained else None
 
 
 def _at_base(profile: Profile) -> Interval:

@@ -33,8 +33,8 @@ def time_us(shape: OperatorShape, gpu: str) -> float:
     return Roofline().predict([shape], gpu_named(gpu))[0].time_us.value
 
 
-def test_it_is_the_installed_default():
-    assert isinstance(predictor_named(), Roofline)
+def test_it_is_installed():
+    assert isinstance(predictor_named("roofline"), Roofline)
 
 
 def test_every_gpu_gets_a_positive_time_inside_its_interval():

@@ -1,0 +1,241 @@
+"""Batch-size curves against the real thing: from three measured sizes, what two others take in time and memory.
+
+Each script is profiled once, with two batch sizes beside its own. From these three everything is predicted before
+anything else runs: a size inside, in the widest gap between measured ones, and one beyond, twice the largest. Then the
+edits that Skyline itself would make are measured in turns with the script as it stands, which runs twice (the null).
+Beside the prediction stand "no change" and "in proportion": the iteration takes as much longer as the batch is larger,
+and so does the memory.
+
+``--rows FILE`` keeps what is done, script by script, and goes on from there when it is started again. Scripts are
+given as ``"PATH [ARGUMENTS]"``; without any, the examples are measured. ``--corpus`` adds public scripts of
+``corpus.toml`` by name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+from machine import Machine, warn_when_busy
+from result_file import RESULTS, table, write
+from whatifs import KEEPS_MEMORY, Row, Subject, long_examples, measured, public, said
+
+from skyline.analysis.analyse import analyse
+from skyline.capture.session import capture
+from skyline.errors import SkylineError
+from skyline.verification.change import change
+from skyline.whatif.question import Choice, Question
+
+BATCH_POINTS = 2
+"""Sizes that the profile measures beside the script's own."""
+BEYOND = 2
+BARS = {"time": 0.05, "peak memory": 0.03}
+
+
+@dataclass(slots=True)
+class HeldOut:
+    """One batch size that the profile did not measure."""
+
+    row: Row
+    sizes: tuple[int, ...]
+    size: int
+    base: int
+    base_peak_bytes: int
+
+    @property
+    def beyond(self) -> bool:
+        """Whether it lies outside the measured sizes."""
+        return self.size > max(self.sizes)
+
+    @property
+    def peak_error(self) -> float | None:
+        """Predicted over measured peak, less one."""
+        return self.row.said.peak_bytes / self.row.peak_bytes - 1 if self.row.peak_bytes else None
+
+
+def held_out(sizes: Sequence[int], most: int | None) -> list[int]:
+    """In the middle of the widest gap, and twice the largest, as far as the data set goes."""
+    left, right = max(pairwise(sorted(sizes)), key=lambda pair: pair[1] / pair[0])
+    inside = round(math.sqrt(left * right))
+    chosen = [inside] if left < inside < right else []
+    beyond = max(sizes) * BEYOND
+    return chosen + ([beyond] if most is None or beyond <= most else [])
+
+
+def validate(subject: Subject, options: argparse.Namespace) -> list[HeldOut]:
+    """The rows of one script, run in a folder, by default a new one."""
+    with tempfile.TemporaryDirectory() as folder:
+        working = options.folder or Path(folder)
+        request = replace(subject.request(working), batch_points=BATCH_POINTS)
+        profile = capture(request, progress=lambda _: None)
+        analysis = analyse(profile)
+        curve = analysis.baseline.curve
+        sizes = tuple(point.batch_size for point in curve.points)
+        if curve.base is None or len(sizes) < BATCH_POINTS + 1:
+            print(f"{subject.name}: {curve.reason or f'measured at {sizes} only'}", file=sys.stderr)
+            return []
+        most = min((one.dataset_size for one in profile.loaders if one.dataset_size), default=None)
+        asked = held_out(sizes, most)
+        questions = [(Choice("batch_size", str(size)),) for size in asked]
+        changes = [
+            (said(analysis, choices), change(analysis, Question(choices=choices), profile.arguments))
+            for choices in questions
+        ]
+        print(f"{subject.name}: measured at {sizes}, held out {asked}", file=sys.stderr, flush=True)
+        rows = measured(subject, working, changes, options.rounds)
+        return [HeldOut(row, sizes, _size(row), curve.base, profile.peak_bytes) for row in rows]
+
+
+def _size(row: Row) -> int:
+    return int(row.said.names[0].partition("=")[2])
+
+
+def own(subject: Subject, options: argparse.Namespace) -> list[HeldOut]:
+    """The rows of a script that runs as it is."""
+    try:
+        rows = validate(subject, options)
+    except SkylineError as failed:
+        print(f"{subject.name}: {failed.message}", file=sys.stderr)
+        return []
+    for one in rows:
+        print("  ", *_line(one), file=sys.stderr, flush=True)
+    return rows
+
+
+def of_corpus(name: str, options: argparse.Namespace) -> list[HeldOut]:
+    """The rows of a public script, measured in a process with its environment."""
+    return public(name, options, program=__file__, kind=HeldOut)
+
+
+def _line(one: HeldOut) -> list[str]:
+    row, proportion = one.row, one.size / one.base
+    measured_ = row.measured
+    return [
+        row.script,
+        " ".join(map(str, one.sizes)),
+        f"{one.size}" + (" beyond" if one.beyond else " inside"),
+        f"{measured_.value:.3f} [{measured_.low:.3f}, {measured_.high:.3f}]",
+        f"{row.said.ratio:.3f} [{row.said.low:.3f}, {row.said.high:.3f}]",
+        f"{row.error:+.1%}",
+        f"{proportion / measured_.value - 1:+.1%}",
+        f"{1 / measured_.value - 1:+.1%}",
+        "yes" if row.holds else "no",
+        "" if one.peak_error is None else f"{one.peak_error:+.1%}",
+        "" if not row.peak_bytes else f"{one.base_peak_bytes * proportion / row.peak_bytes - 1:+.1%}",
+        f"{row.null.value:.3f}" + ("" if row.valid else " off"),
+    ]
+
+
+HEAD = (
+    "script", "measured at", "held out", "measured ratio", "predicted", "error", "in proportion", "no change",
+    "holds", "peak", "peak in proportion", "null",
+)  # fmt: skip
+
+
+def page(rows: Sequence[HeldOut]) -> str:
+    """The table and what it comes to."""
+    valid = [one for one in rows if one.row.valid]
+    parts = [table(list(HEAD), [_line(one) for one in rows])]
+    lines: list[list[str]] = []
+    for title, chosen in (
+        ("inside", [one for one in valid if not one.beyond]),
+        ("beyond by twice", [one for one in valid if one.beyond]),
+        ("all", valid),
+    ):
+        if chosen:
+            lines.append([title, *_figures(chosen)])
+    head = ["held out", "sizes", "time: median error", "worst", "in proportion", "no change", "range holds"]
+    parts.append(table([*head, "peak: median error", "worst"], lines))
+    parts.append(
+        f"Meant: time within {BARS['time']:.0%} in the middle, peak memory within {BARS['peak memory']:.0%}. "
+        f"{len(rows) - len(valid)} of {len(rows)} rows have a null off by more than it may be and are left out of the "
+        "sums. Ratios are iteration times over those of the script as it stands; measured intervals are 95 % bootstrap "
+        "intervals of the median over rounds; `holds` says whether the predicted and the measured range have a value "
+        "in common; `peak` is the predicted peak of live tensors against that of the changed script."
+    )
+    return "\n\n".join(parts)
+
+
+def _figures(chosen: Sequence[HeldOut]) -> list[str]:
+    errors = [abs(one.row.error) for one in chosen]
+    ratios = [(one.size / one.base, one.row.measured.value) for one in chosen]
+    peaks = [abs(error) for one in chosen if (error := one.peak_error) is not None]
+    return [
+        str(len(chosen)),
+        f"{statistics.median(errors):.1%}",
+        f"{max(errors):.1%}",
+        f"{statistics.median(abs(said_ / real - 1) for said_, real in ratios):.1%}",
+        f"{statistics.median(abs(1 / real - 1) for _, real in ratios):.1%}",
+        f"{sum(one.row.holds for one in chosen)} of {len(chosen)}",
+        f"{statistics.median(peaks):.1%}" if peaks else "",
+        f"{max(peaks):.1%}" if peaks else "",
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("scripts", nargs="*", metavar='"SCRIPT [ARGUMENTS]"')
+    parser.add_argument("--interpreter", help="Python that runs the scripts (default: this one)")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--corpus", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
+    parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
+    parser.add_argument("--folder", type=Path, help="where the scripts run (default: a new folder)")
+    parser.add_argument("--rows", type=Path, help="keep what is done here, and go on from it")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    options.only, options.together = [], False
+    os.environ.update(KEEPS_MEMORY)
+    machine = Machine.here()
+    warn_when_busy(machine)
+    if options.folder is not None and options.rows is not None and len(options.scripts) == 1:
+        # One script by itself, as it is called for scripts of the corpus.
+        options.rows.write_bytes(
+            msgspec.json.encode(own(Subject.parse(options.scripts[0], options.interpreter), options))
+        )
+        return 0
+    kept: dict[str, list[HeldOut]] = {}
+    if options.rows is not None and options.rows.exists():
+        kept = msgspec.json.decode(options.rows.read_bytes(), type=dict[str, list[HeldOut]])
+    with ExitStack() as stack:
+        copies = Path(stack.enter_context(tempfile.TemporaryDirectory()), "examples")
+        named = options.scripts or long_examples(copies)
+        jobs = {
+            one if options.scripts else Path(one).name: partial(
+                own, Subject.parse(one, options.interpreter), options
+            )
+            for one in named
+        }
+        jobs |= {name: partial(of_corpus, name, options) for name in options.corpus}
+        for name, job in jobs.items():
+            if name not in kept:
+                kept[name] = job()
+                if options.rows is not None:
+                    options.rows.write_bytes(msgspec.json.encode(kept))
+    rows = [one for found in kept.values() for one in found]
+    if not rows:
+        return 1
+    figures = [
+        asdict(one) | {"valid": one.row.valid, "error": one.row.error, "peak_error": one.peak_error}
+        for one in rows
+    ]
+    title = "Batch-size curves from three measured sizes"
+    print(write("batch_curves", title, machine, page(rows), figures, results=options.results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

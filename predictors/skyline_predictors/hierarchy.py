@@ -1,0 +1,266 @@
+"""Operator times from shapes alone: what every level of a GPU's memory has to deliver for them, tile by tile."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from math import exp, hypot, log
+
+import numpy as np
+
+from skyline.interval import Interval
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.operator_time import OperatorTime
+from skyline.trace.shape import OperatorShape
+from skyline_predictors.attended import attention_us
+from skyline_predictors.constants import Spread
+from skyline_predictors.convolved import convolution_us
+from skyline_predictors.gpu_generation import generation
+from skyline_predictors.hierarchy_constants import HierarchyConstants, hierarchy_constants
+from skyline_predictors.memory_levels import Floats, Levels
+from skyline_predictors.number_format import MEASURED
+from skyline_predictors.operator_class import OperatorClass, operator_class
+from skyline_predictors.shape_reading import (
+    bytes_moved,
+    deciding_format,
+    is_backward,
+    products,
+    read_convolutions,
+    row_sizes,
+    weight_gradients,
+)
+from skyline_predictors.streamed import SHORT_ROW, by_row_us, streamed_us
+from skyline_predictors.sustained import reached_tflops, sustained_tflops
+from skyline_predictors.tiled_product import product_us
+
+LEAST_US = 2.0
+"""No kernel is done sooner than this, however little it does."""
+_BUS_GB_S = 12.0
+"""Copies between host and GPU over PCI Express, pinned memory; pageable memory reaches half of it."""
+_L2_WIDER = {"8.0": 1.85, "9.0": 3.0, "10.0": 3.0}
+"""By how much more a multiprocessor draws from the second-level cache than one of a V100, which has 2048 bytes per
+clock for 80 of them: an A100 has 5120 for 108 and an H100 as many for 132, where neighbouring blocks also share what
+one of them draws (NVIDIA's white papers on the two architectures)."""
+_RECURRENT_STEP_US = 10.0
+"""One step of a recurrent layer has to wait for the one before, however little it computes."""
+MEASURED_CLASSES = frozenset(
+    {
+        OperatorClass.MATRIX,
+        OperatorClass.CONVOLUTION,
+        OperatorClass.ELEMENTWISE,
+        OperatorClass.SOFTMAX,
+        OperatorClass.NORMALIZATION,
+    }
+)
+_COMPUTING = frozenset(
+    {OperatorClass.MATRIX, OperatorClass.CONVOLUTION, OperatorClass.ATTENTION, OperatorClass.RECURRENT}
+)
+_UNMEASURED = Spread(0.5, 2.0)
+"""Of a class or number format without any measurement: a factor of two, independent of the measured spread."""
+_UNMEASURED_TRAFFIC = Spread(0.7, 1.5)
+"""The same for work that only moves bytes: its speed depends little on what the bytes mean."""
+_Key = tuple[OperatorClass, str]
+
+
+class Hierarchy:
+    """The predictor. ``figures`` replaces the calibrated constants, for calibration itself."""
+
+    name = "hierarchy"
+
+    def __init__(self, figures: HierarchyConstants | None = None) -> None:
+        self._figures = figures
+
+    @property
+    def figures(self) -> HierarchyConstants:
+        """The constants, read when they are first needed."""
+        if self._figures is None:
+            self._figures = hierarchy_constants()
+        return self._figures
+
+    def basis(self, device: GpuSpec) -> str:
+        """What the times rest on."""
+        own = "" if self._known(device) else f"the {device.name}'s own generation unmeasured; "
+        return (
+            f"a model of the traffic through the caches and the memory of the {device.name}, calibrated on float32 "
+            f"kernels of P4, P100, V100, T4 and A100 ({own}16-bit and 8-bit formats, TF32 and fused attention "
+            "unmeasured)"
+        )
+
+    def predict(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
+        """The time of each shape."""
+        keys = [key_of(shape, device) for shape in shapes]
+        times = self.kernels_us(shapes, device, [number_format for _, number_format in keys])
+        found: list[OperatorTime] = []
+        for (kind, number_format), time in zip(keys, times.tolist(), strict=True):
+            value = max(LEAST_US, time)
+            measured = kind in MEASURED_CLASSES and number_format == MEASURED
+            spread = self.spread(kind, device, measured=measured)
+            interval = Interval(value, value * spread.low, value * spread.high)
+            found.append(OperatorTime(interval, measured, kind.value))
+        return found
+
+    def measured_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> list[float]:
+        """What timing one call by events would give, without TF32: the kernel and what is measured beside it."""
+        times = self.fastest_us(shapes, device)
+        return [time + self.beside_us(shape) for shape, time in zip(shapes, times.tolist(), strict=True)]
+
+    def fastest_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Floats:
+        """The kernels by themselves, the fastest of some calls: short ones are over before the power limit tells."""
+        formats = [deciding_format(shape) for shape in shapes]
+        lasting = self.kernels_us(shapes, device, formats)
+        if not any(operator_class(shape.operator) in _COMPUTING for shape in shapes):
+            return lasting
+        at_first = self.kernels_us(shapes, device, formats, lasting=False)
+        settled = lasting / (lasting + self.figures.power.settles_us)
+        return at_first + (lasting - at_first) * settled
+
+    def beside_us(self, shape: OperatorShape) -> float:
+        """What a measurement of one call holds beside the kernel."""
+        return self.figures.beside_us.get(operator_class(shape.operator), 10.0)
+
+    def kernels_us(
+        self, shapes: Sequence[OperatorShape], gpu: GpuSpec, formats: Sequence[str], *, lasting: bool = True
+    ) -> Floats:
+        """The times on the GPU in these number formats, without launch and without the least time of a kernel.
+
+        ``lasting`` work meets the limit of the board's power.
+        """
+        groups: dict[_Key, list[int]] = defaultdict(list)
+        for index, (shape, number_format) in enumerate(zip(shapes, formats, strict=True)):
+            groups[operator_class(shape.operator), number_format].append(index)
+        times = np.zeros(len(shapes))
+        for (kind, number_format), indices in groups.items():
+            chosen = [shapes[index] for index in indices]
+            times[indices] = self._group_us(
+                kind, chosen, self.levels(kind, number_format, gpu, lasting=lasting), number_format
+            )
+        return times
+
+    def _group_us(
+        self, kind: OperatorClass, shapes: list[OperatorShape], levels: Levels, number_format: str
+    ) -> Floats:
+        if kind is OperatorClass.HOST_COPY:
+            return bytes_moved(shapes) / (_BUS_GB_S * 1e3)
+        flops = np.array([float(shape.flops) for shape in shapes])
+        if kind is OperatorClass.RECURRENT:
+            steps = [shape.inputs[0][0] if shape.inputs and shape.inputs[0] else 1 for shape in shapes]
+            return np.maximum(np.array(steps) * _RECURRENT_STEP_US, flops / levels.flop_per_us)
+        ways: dict[OperatorClass, Callable[[list[OperatorShape], str, Levels], Floats]] = {
+            OperatorClass.MATRIX: self._products_us,
+            OperatorClass.CONVOLUTION: self._convolutions_us,
+            OperatorClass.ATTENTION: self._attention_us,
+            OperatorClass.SOFTMAX: self._by_row_us,
+            OperatorClass.NORMALIZATION: self._by_row_us,
+        }
+        traffic = streamed_us(bytes_moved(shapes), levels, self.figures.cache, self.figures.stream_overlap)
+        if kind in ways and kind not in _COMPUTING:
+            return np.maximum(ways[kind](shapes, number_format, levels), flops / levels.flop_per_us)
+        if kind in ways and np.any(flops > 0):
+            counted = [shape for shape in shapes if shape.flops > 0]
+            traffic[flops > 0] = ways[kind](counted, number_format, levels)
+            return traffic
+        return np.maximum(traffic, flops / levels.flop_per_us)
+
+    def _products_us(self, shapes: list[OperatorShape], number_format: str, levels: Levels) -> Floats:
+        figures = self.figures
+        return product_us(products(shapes, number_format), levels, figures.matrix, figures.cache)
+
+    def _convolutions_us(self, shapes: list[OperatorShape], number_format: str, levels: Levels) -> Floats:
+        figures = self.figures
+        chosen = figures.convolution
+        times = np.zeros(len(shapes))
+        forward = [index for index, shape in enumerate(shapes) if not is_backward(shape)]
+        if forward:
+            read = read_convolutions([shapes[index] for index in forward], number_format)
+            times[forward] = convolution_us(read, levels, chosen, figures.cache)
+        backward = [index for index, shape in enumerate(shapes) if is_backward(shape)]
+        if backward:
+            own = [shapes[index] for index in backward]
+            read = read_convolutions(own, number_format)
+            weights = product_us(weight_gradients(read), levels, chosen.tile, figures.cache)
+            images = convolution_us(read.towards_images(), levels, chosen, figures.cache)
+            # The first layer's images have no gradient: half of the arithmetic.
+            both = np.array([float(shape.flops) for shape in own]) > 1.5 * read.flops
+            times[backward] = weights + np.where(both, images, 0.0)
+        return times
+
+    def _attention_us(self, shapes: list[OperatorShape], number_format: str, levels: Levels) -> Floats:
+        return attention_us(shapes, number_format, levels)
+
+    def _by_row_us(self, shapes: list[OperatorShape], number_format: str, levels: Levels) -> Floats:
+        figures = self.figures
+        kind = operator_class(shapes[0].operator)
+        rows, row_bytes = row_sizes(shapes, number_format)
+        if kind is OperatorClass.NORMALIZATION:
+            # Backward, the rows of the input and those of the gradient are both read again.
+            row_bytes = row_bytes * np.where([is_backward(shape) for shape in shapes], 2.0, 1.0)
+        moved = bytes_moved(shapes)
+        plain = streamed_us(moved, levels, figures.cache, figures.stream_overlap)
+        chosen = figures.softmax if kind is OperatorClass.SOFTMAX else figures.normalization
+        found = by_row_us(rows, row_bytes, moved, levels, figures.cache, figures.stream_overlap, chosen)
+        if kind is not OperatorClass.SOFTMAX:
+            return found
+        lengths = np.array([float(_row_length(shape)) for shape in shapes])
+        return np.where(lengths <= SHORT_ROW, plain, found)
+
+    def levels(
+        self, kind: OperatorClass, number_format: str, gpu: GpuSpec, *, lasting: bool = True
+    ) -> Levels:
+        """What the GPU sustains at work of this kind."""
+        figures = self.figures
+        share = self._share(figures.compute_share, gpu)
+        if kind is OperatorClass.CONVOLUTION and number_format == MEASURED:
+            share = min(1.0, share * figures.convolution_factor)
+        computed = number_format if kind in _COMPUTING else MEASURED
+        tflops = (
+            sustained_tflops(gpu, computed, share, figures.power)
+            if lasting
+            else reached_tflops(gpu, computed, share)
+        )
+        per_clock = figures.l2_bytes_per_clock * _L2_WIDER.get(generation(gpu), 1.0)
+        l2 = per_clock * gpu.multiprocessors * gpu.clock_mhz
+        memory = gpu.bandwidth_gb_s * 1e3 * self._share(figures.bandwidth_share, gpu)
+        return Levels(
+            np.array(float(gpu.multiprocessors)),
+            np.array(tflops * 1e6),
+            np.array(float(max(l2, memory))),
+            np.array(memory),
+            np.array(float(gpu.l2_bytes)),
+        )
+
+    def _share(self, shares: dict[str, float], gpu: GpuSpec) -> float:
+        own = shares.get(generation(gpu))
+        return own if own is not None else shares[self.figures.newest]
+
+    def _known(self, gpu: GpuSpec) -> bool:
+        return generation(gpu) in self.figures.compute_share
+
+    def spread(self, kind: OperatorClass, gpu: GpuSpec, *, measured: bool) -> Spread:
+        """How far measured times may lie from the predicted one, as factors."""
+        figures = self.figures
+        table = figures.known if self._known(gpu) else figures.left_out
+        if measured:
+            return table[kind]
+        traffic = kind not in _COMPUTING and kind is not OperatorClass.HOST_COPY
+        near = OperatorClass.ELEMENTWISE if traffic else OperatorClass.MATRIX
+        calibrated, wider = table.get(kind if traffic else near, table[near]), _UNMEASURED
+        if traffic:
+            wider = _UNMEASURED_TRAFFIC
+        return Spread(
+            exp(-hypot(log(calibrated.low), log(wider.low))),
+            exp(hypot(log(calibrated.high), log(wider.high))),
+        )
+
+
+def key_of(shape: OperatorShape, gpu: GpuSpec) -> _Key:
+    """The class of an operator, and the number format in which PyTorch's defaults have it computed."""
+    kind, number_format = operator_class(shape.operator), deciding_format(shape)
+    if kind is OperatorClass.CONVOLUTION and number_format == MEASURED and gpu.compute_capability >= (8, 0):
+        # cuDNN's default, unlike that of matrix products.
+        number_format = "tfloat32" if gpu.tflops_tf32 and gpu.vendor == "NVIDIA" else number_format
+    return kind, number_format
+
+
+def _row_length(shape: OperatorShape) -> int:
+    sizes = shape.inputs or shape.outputs
+    return sizes[0][-1] if sizes and sizes[0] else 1
