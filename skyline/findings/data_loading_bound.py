@@ -2,40 +2,106 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from skyline.findings.base import Finding
+import numpy as np
+
+from skyline.findings.base import Evidence, Finding
+from skyline.findings.bounds import bounds
+from skyline.findings.gain import step_ms
+from skyline.findings.lines import dearest_lines
 from skyline.graph.part import Part
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import PHASE
+from skyline.trace.phase import Phase
+from skyline.trace.record import CodeLine
+from skyline.units import format_ms
 from skyline.whatif.baseline import Baseline
+from skyline.whatif.recording import Recording
+from skyline.whatif.subject import Subject
+from skyline.whatif.trace_facts import has_loader_workers
 
 _SHARE = 0.10
+"""The plug-in for TensorBoard spoke up at 5 % (``torch_tb_profiler``, ``data.py``); of that workers win little."""
+_LINES = 3
+_WORTH_NAMING = 0.1
+"""Share of the loading that a line must take."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataLoadingBound:
-    """More than a tenth of the iteration goes into loaders that have no worker processes."""
+    """More than a tenth of the iteration is spent waiting for loaders that have no worker processes."""
 
     code: str = "SKY101"
 
-    def check(self, baseline: Baseline) -> Finding | None:
-        """Points at the DataLoader's construction; costs the whole time spent inside it."""
-        if baseline.profile.prediction is not None:
-            # What the data set does on the host is not predicted well enough to point at it.
+    def check(self, subject: Subject) -> Finding | None:
+        """Points at the DataLoader's construction; costs the time for which the iteration waits for it."""
+        place, cost_ms, evidence = _found(subject)
+        total_ms = step_ms(subject)
+        if cost_ms <= _SHARE * total_ms:
             return None
-        cost_ms = baseline.parts_ms[Part.LOADER]
-        total_ms = baseline.iteration_ms.value
-        idle = [loader for loader in baseline.profile.loaders if loader.num_workers == 0]
-        if not idle or cost_ms <= _SHARE * total_ms:
-            return None
-        place = next((loader.created_line for loader in idle if loader.created_line), None)
-        return Finding(
+        unit = "a step" if isinstance(subject, Recording) else "the iteration"
+        return Finding.at(
             self.code,
-            f"{cost_ms / total_ms:.0%} of the iteration is data loading, in the script's own process",
-            place.file if place else "",
-            place.line if place else 0,
+            f"{cost_ms / total_ms:.0%} of {unit} is data loading, in the script's own process",
+            place,
             cost_ms,
             "num_workers",
+            evidence,
         )
+
+
+def _found(subject: Subject) -> tuple[CodeLine | None, float, tuple[Evidence, ...]]:
+    if isinstance(subject, Recording):
+        return (None, 0.0, ()) if has_loader_workers(subject) else _of_trace(subject)
+    # What the data set does on the host is not predicted well enough to point at it.
+    if not isinstance(subject, Baseline) or subject.profile.prediction is not None:
+        return None, 0.0, ()
+    idle = [loader for loader in subject.profile.loaders if loader.num_workers == 0]
+    if not idle:
+        return None, 0.0, ()
+    place = next((loader.created_line for loader in idle if loader.created_line), None)
+    others = tuple(
+        Evidence.at("this loader has no workers", loader.created_line)
+        for loader in idle
+        if loader.created_line and loader.created_line != place
+    )
+    cost_ms = _waited_for(subject, subject.parts_ms[Part.LOADER])
+    return place, cost_ms, (*_lines(subject), *others)
+
+
+def _lines(baseline: Baseline) -> Iterator[Evidence]:
+    """The lines of the data set's own that take most of the loading."""
+    graph = baseline.graph
+    tasks = graph.tasks
+    loading = (tasks.phase == PHASE[Phase.DATA]) & (tasks.lane == tasks.lane_code(baseline.lane))
+    chosen = np.flatnonzero(loading).astype(np.int64)
+    took = (graph.durations + graph.gaps)[chosen]
+    loop = baseline.profile.loop_line
+    for line, cost_us in dearest_lines(graph, chosen, took)[:_LINES]:
+        own = loop is None or (line.file, line.line) != (loop.file, loop.line)
+        if own and cost_us >= _WORTH_NAMING * took.sum():
+            yield Evidence.at(f"{format_ms(cost_us / 1e3 / baseline.steps)} of an iteration", line)
+
+
+def _of_trace(recording: Recording) -> tuple[CodeLine | None, float, tuple[Evidence, ...]]:
+    graph = recording.graph
+    loading = select(graph, kind=TaskKind.DATA, lane=recording.lane)
+    if not len(loading):
+        return None, 0.0, ()
+    lines = dearest_lines(graph, loading, graph.durations[loading])
+    loading_ms = float(graph.durations[loading].sum()) / recording.steps / 1e3
+    return (lines[0][0] if lines else None), _waited_for(recording, loading_ms), ()
+
+
+def _waited_for(subject: Subject, loading_ms: float) -> float:
+    """Of the time that a loader takes what the iteration waits for: a GPU may be busy meanwhile."""
+    if not subject.on_gpu:
+        return loading_ms
+    path = bounds(subject)
+    return 0.0 if path is None else min(loading_ms, path.data * step_ms(subject))
 
 
 RULE = DataLoadingBound()

@@ -1,28 +1,53 @@
-"""Finds the rules: every module of this package that binds ``RULE``."""
+"""Finds the rules: every module of this package that binds ``RULE``, or ``JOB_RULE``."""
 
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from typing import Any
 
 import skyline.findings
-from skyline.findings.base import Finding, Rule
-from skyline.whatif.baseline import Baseline
+from skyline.findings.base import Finding, JobRule, Rule
+from skyline.job.job import Job
+from skyline.whatif.subject import Subject
 
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """All rules, in the order of their codes."""
-    found: list[Rule] = []
-    for module in pkgutil.iter_modules(skyline.findings.__path__, "skyline.findings."):
-        rule: Rule | None = getattr(import_module(module.name), "RULE", None)
-        if rule is not None:
-            found.append(rule)
-    return tuple(sorted(found, key=lambda rule: rule.code))
+    """All rules about one process, in the order of their codes."""
+    return tuple(_bound("RULE"))
 
 
-def find(baseline: Baseline) -> tuple[Finding, ...]:
-    """What the rules find, dearest first."""
-    found = [finding for rule in rules() if (finding := rule.check(baseline)) is not None]
-    return tuple(sorted(found, key=lambda finding: (-finding.cost_ms, finding.code)))
+@cache
+def job_rules() -> tuple[JobRule, ...]:
+    """All rules about processes that train together, in the order of their codes."""
+    return tuple(_bound("JOB_RULE"))
+
+
+def find(subject: Subject) -> tuple[Finding, ...]:
+    """What the rules find in a profile or a trace, dearest first; what has no line of its own is at the loop's."""
+    profile = subject.profile
+    loop = None if profile is None else profile.loop_line
+    found = _dearest_first(rule.check(subject) for rule in rules())
+    if loop is None:
+        return found
+    return tuple(one if one.file else replace(one, file=loop.file, line=loop.line) for one in found)
+
+
+def find_in_job(job: Job) -> tuple[Finding, ...]:
+    """What the rules find in the traces of all ranks of a job, dearest first."""
+    return _dearest_first(rule.check_job(job) for rule in job_rules())
+
+
+def _dearest_first(found: Iterable[Finding | None]) -> tuple[Finding, ...]:
+    present = [finding for finding in found if finding is not None]
+    return tuple(sorted(present, key=lambda finding: (-finding.cost_ms, finding.code)))
+
+
+def _bound(name: str) -> list[Any]:
+    modules = pkgutil.iter_modules(skyline.findings.__path__, "skyline.findings.")
+    found = [getattr(import_module(module.name), name, None) for module in modules]
+    return sorted((rule for rule in found if rule is not None), key=lambda rule: rule.code)

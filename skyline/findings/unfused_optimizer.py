@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skyline.findings.base import Finding
+from skyline.findings.base import Evidence, Finding
+from skyline.findings.gain import saved_ms, step_ms
 from skyline.graph.part import Part
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.catalogue.fused_optimizer import WHATIF, unfused
+from skyline.whatif.catalogue.fused_optimizer import WHATIF, one_by_one, unfused
 from skyline.whatif.cost.optimizer_step import fused_ms
+from skyline.whatif.recording import Recording
+from skyline.whatif.subject import Subject
+from skyline.whatif.trace_facts import optimizer_names
 
 _SHARE = 0.05
+_SAVED = 0.01
+"""Of the iteration: beside a GPU that has other work the step may cost nothing that is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,28 +25,49 @@ class UnfusedOptimizer:
 
     code: str = "SKY301"
 
-    def check(self, baseline: Baseline) -> Finding | None:
+    def check(self, subject: Subject) -> Finding | None:
         """Points at the optimizer's construction; costs what the fused form would save."""
-        if not WHATIF.detect(baseline).applicable:
+        if isinstance(subject, Recording):
+            return self._of_trace(subject)
+        if not isinstance(subject, Baseline) or not WHATIF.detect(subject).applicable:
             return None
-        now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
-        total_ms = baseline.iteration_ms.value
-        if now_ms <= _SHARE * total_ms:
+        now_ms = subject.parts_ms[Part.OPTIMIZER] or subject.phases.optimizer
+        total_ms = subject.iteration_ms.value
+        candidates = unfused(subject)
+        if now_ms <= _SHARE * total_ms or not candidates:
             return None
-        candidates = unfused(baseline)
-        saved_ms = now_ms - fused_ms(baseline, candidates).value
-        if saved_ms <= 0:
-            return None
-        place = next((fact.created_line or fact.step_line for fact, _ in candidates), None)
-        names = ", ".join(sorted({fact.name for fact, _ in candidates}))
-        return Finding(
-            self.code,
-            f"{now_ms / total_ms:.0%} of the iteration is {names} updating tensor by tensor; it has a fused form",
-            place.file if place else "",
-            place.line if place else 0,
-            saved_ms,
-            WHATIF.name,
+        # Beside a GPU the step's own time is the host's, which may be no part of what is waited for.
+        saved = (
+            saved_ms(subject, WHATIF.name) if subject.on_gpu else now_ms - fused_ms(subject, candidates).value
         )
+        if saved <= _SAVED * total_ms:
+            return None
+        facts = [fact for fact, _ in candidates]
+        place = next((fact.created_line or fact.step_line for fact in facts), None)
+        names = ", ".join(sorted({fact.name for fact in facts}))
+        way = "tensor by tensor" if one_by_one(subject) else "operator by operator"
+        return Finding.at(
+            self.code,
+            f"{now_ms / total_ms:.0%} of the iteration is {names} updating {way}; it has a fused form",
+            place,
+            saved,
+            WHATIF.name,
+            tuple(
+                Evidence.at(
+                    f"{fact.name} updates {fact.tensor_count:,} tensors, {fact.parameter_count:,} parameters",
+                    fact.step_line,
+                )
+                for fact in facts
+            ),
+        )
+
+    def _of_trace(self, recording: Recording) -> Finding | None:
+        cost_ms = saved_ms(recording, WHATIF.name)
+        if cost_ms <= _SHARE * step_ms(recording):
+            return None
+        names = ", ".join(optimizer_names(recording))
+        title = f"{names} updates tensor by tensor; its fused form would take {cost_ms / step_ms(recording):.0%} less"
+        return Finding.at(self.code, f"{title} of a step", None, cost_ms, WHATIF.name)
 
 
 RULE = UnfusedOptimizer()

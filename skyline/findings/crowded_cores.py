@@ -1,0 +1,64 @@
+"""SKY205: more threads and processes compute than there are cores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.findings.base import Evidence, Finding
+from skyline.findings.counts import plural
+from skyline.findings.gain import saved_ms, step_ms
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.reloading import cores_of, told_load_us
+from skyline.whatif.loader_setting import training_loader
+from skyline.whatif.subject import Subject
+
+_SHARE = 0.02
+_WORKERS_PER_CORE = 2.0
+"""Of SageMaker Debugger's Dataloader: at most 200 % workers over cores (``smdebug_rulesconfig``, ``rules.py``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrowdedCores:
+    """Threads of one operator, with the loader's workers, outnumber the cores and hold each other up."""
+
+    code: str = "SKY205"
+
+    def check(self, subject: Subject) -> Finding | None:
+        """Points at the DataLoader's construction, if it has workers; costs what fewer threads would save."""
+        if not isinstance(subject, Baseline) or subject.profile.mode == "predicted":
+            return None
+        loader = training_loader(subject)
+        workers = loader.num_workers if loader is not None else 0
+        cores, threads = cores_of(subject), subject.profile.environment.intraop_threads
+        # Idle workers take nothing from anybody: those count that the script waits for.
+        busy = workers if workers and told_load_us(subject) is not None else 0
+        split_too_far, too_many = threads > cores, workers > _WORKERS_PER_CORE * cores
+        if not (split_too_far or too_many or (busy and threads + busy > cores and not subject.on_gpu)):
+            return None
+        cost_ms = 0.0 if subject.on_gpu else saved_ms(subject, "cpu_threads")
+        there = plural(cores, "core")
+        if split_too_far:
+            title = f"operators are split over {threads} threads, and there are {there}"
+        elif too_many:
+            title = f"{workers} loader workers share {there} with the training"
+        elif cost_ms > _SHARE * step_ms(subject):
+            title = f"{plural(threads, 'thread')} and {plural(busy, 'busy loader worker')} share {there}"
+        else:
+            return None
+        place = loader.created_line if loader is not None and not split_too_far else None
+        return Finding.at(
+            self.code,
+            title,
+            place,
+            cost_ms,
+            "cpu_threads" if cost_ms > 0 else None,
+            (
+                Evidence(
+                    f"torch.get_num_threads() is {threads}; the DataLoader has {plural(workers, 'worker')}; "
+                    f"the process may use {there}"
+                ),
+            ),
+        )
+
+
+RULE = CrowdedCores()

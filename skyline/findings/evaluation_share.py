@@ -1,0 +1,102 @@
+"""SKY603: within the iteration the model is evaluated, and that is much of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.findings.base import Evidence, Finding
+from skyline.findings.counts import how_often
+from skyline.findings.gain import saved_ms, step_ms
+from skyline.graph.graph import Graph
+from skyline.graph.tasks import ON_GPU, PHASE
+from skyline.trace.facts import CallFact
+from skyline.trace.phase import Phase
+from skyline.whatif.base import Grain
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.subject import Subject
+
+_SHARE = 0.20
+_CALL = "eval forward"
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationShare:
+    """Forward passes of a model that trains, switched to evaluation, take more than a fifth of the iteration."""
+
+    code: str = "SKY603"
+
+    def check(self, subject: Subject) -> Finding | None:
+        """Points at the line that evaluates; costs the forward passes, which is less than the evaluation as a whole."""
+        if not isinstance(subject, Baseline):
+            return None
+        calls = _evaluations(subject)
+        if not calls:
+            return None
+        graph = subject.graph_of(Grain.OPERATORS)
+        chosen = _work(subject, graph, tuple(str(call.options["module"]) for call in calls))
+        seen = len(np.unique(graph.tasks.iteration[chosen]))
+        # What happens once in many iterations and was recorded by chance would be made too much of.
+        if seen < subject.steps:
+            return None
+        cost_ms = float((graph.durations + graph.gaps)[chosen].sum()) / 1e3 / subject.steps
+        total_ms = step_ms(subject)
+        if cost_ms <= _SHARE * total_ms or _by_chance(subject, cost_ms):
+            return None
+        cure = "inference_mode" if saved_ms(subject, "inference_mode") > 0 else None
+        return Finding.at(
+            self.code,
+            f"{cost_ms / total_ms:.0%} of the iteration evaluates the model",
+            calls[0].line,
+            cost_ms,
+            cure,
+            tuple(
+                Evidence.at(
+                    f"{call.options['module']} is evaluated {how_often(call.per_iteration)} in an iteration",
+                    call.line,
+                )
+                for call in calls
+            ),
+        )
+
+
+def _by_chance(baseline: Baseline, cost_ms: float) -> bool:
+    """Whether the one iteration that was recorded is longer than others by what the evaluation takes."""
+    recorded_ms = baseline.profile.recorded_ms
+    if baseline.steps > 1 or not recorded_ms:
+        return False
+    return recorded_ms[0] - baseline.iteration_ms.value > 0.5 * cost_ms
+
+
+def _evaluations(baseline: Baseline) -> list[CallFact]:
+    """Passes that no gradient followed, in evaluation mode, of models that train; the most frequent first."""
+    roots = {module.path for module in baseline.profile.modules if module.trainable or "." not in module.path}
+    found = [
+        call
+        for call in baseline.profile.calls
+        if call.name == _CALL
+        and call.options.get("training") is False
+        and call.options.get("module") in roots
+        and call.line is not None
+    ]
+    return sorted(found, key=lambda call: -call.per_iteration)
+
+
+def _work(
+    baseline: Baseline, graph: Graph, modules: tuple[str, ...]
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The work in these modules outside of training passes: the GPU's where there is one, else the host's."""
+    tasks = graph.tasks
+    inside = [
+        any(name == module or name.startswith(f"{module}.") for module in modules)
+        for name in graph.structure.modules
+    ]
+    known = np.array([*inside, False])
+    place = np.where((tasks.module >= 0) & (tasks.module < len(inside)), tasks.module, len(inside))
+    where = ON_GPU[tasks.kind] if baseline.on_gpu else tasks.lane == tasks.lane_code(baseline.lane)
+    chosen = known[place] & (tasks.phase == PHASE[Phase.OTHER]) & where
+    return np.flatnonzero(chosen).astype(np.int64)
+
+
+RULE = EvaluationShare()

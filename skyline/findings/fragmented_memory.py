@@ -1,0 +1,46 @@
+"""SKY402: the allocator holds much of the GPU's memory that no tensor uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.findings.base import Evidence, Finding
+from skyline.memory.capacity import fragmentation
+from skyline.units import format_bytes
+from skyline.whatif.subject import Subject
+
+_SHARE = 0.20
+_OF_ALL = 0.05
+"""Of the device's memory: less is not missed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentedMemory:
+    """A fifth or more of what the caching allocator reserved was in no tensor even at the peak."""
+
+    code: str = "SKY402"
+
+    def check(self, subject: Subject) -> Finding | None:
+        """Points at the training loop; costs no time, but room for larger batches."""
+        held = None if subject.profile is None else subject.profile.device_memory
+        if subject.profile is None or held is None:
+            return None
+        lost = held.reserved_bytes - held.allocated_peak_bytes
+        if fragmentation(held) < _SHARE or lost < _OF_ALL * held.total_bytes:
+            return None
+        return Finding.at(
+            self.code,
+            f"PyTorch's allocator holds {format_bytes(lost)} that no tensor uses, {fragmentation(held):.0%} of its own",
+            subject.profile.loop_line,
+            0.0,
+            None,
+            (
+                Evidence(
+                    f"reserved {format_bytes(held.reserved_bytes)}, in tensors at most "
+                    f"{format_bytes(held.allocated_peak_bytes)}, of {format_bytes(held.total_bytes)} in all"
+                ),
+            ),
+        )
+
+
+RULE = FragmentedMemory()

@@ -1,0 +1,44 @@
+"""SKY204: what is compiled falls apart, and Python runs between the pieces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.findings.base import Evidence, Finding
+from skyline.findings.counts import plural
+from skyline.trace.facts import CallFact
+from skyline.whatif.subject import Subject
+
+_LINES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class GraphBreaks:
+    """``torch.compile`` told of places at which it had to give up a graph."""
+
+    code: str = "SKY204"
+
+    def check(self, subject: Subject) -> Finding | None:
+        """Points at the first place; what each costs is not known."""
+        if subject.profile is None:
+            return None
+        breaks = [call for call in subject.profile.calls if call.name == "graph break"]
+        if not breaks:
+            return None
+        placed = [call for call in breaks if call.line is not None]
+        many = plural(len(breaks), "place")
+        return Finding.at(
+            self.code,
+            f"torch.compile breaks the graph at {many}: {_reason(breaks[0])}",
+            placed[0].line if placed else None,
+            0.0,
+            None,
+            tuple(Evidence.at(_reason(call), call.line) for call in breaks[:_LINES]),
+        )
+
+
+def _reason(call: CallFact) -> str:
+    return str(call.options.get("reason") or "it does not say why")
+
+
+RULE = GraphBreaks()

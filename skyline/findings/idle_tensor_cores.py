@@ -1,0 +1,78 @@
+"""SKY302: matrix products run in plain float32 on a GPU whose tensor cores would do them faster."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.findings.base import Evidence, Finding
+from skyline.findings.gain import best_cure, step_ms
+from skyline.findings.lines import dearest_lines
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.whatif.base import Grain
+from skyline.whatif.cost.narrowing import heavy_tasks
+from skyline.whatif.number_formats import FLOAT32, formats
+from skyline.whatif.recording import Recording
+from skyline.whatif.subject import Subject
+
+_SHARE = 0.10
+_LINES = 4
+_SURELY_PLAIN = re.compile(r"sgemm|scudnn|simt|ffma", re.IGNORECASE)
+"""In names of kernels that compute in float32 without tensor cores: other names do not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleTensorCores:
+    """More than a tenth of the iteration is products in float32 that tensor cores take no part in.
+
+    The plug-in for TensorBoard had this rule for GPUs of compute capability 7.0 up, and spoke where no kernel at all
+    used the tensor cores (``torch_tb_profiler``, ``data.py``).
+    """
+
+    code: str = "SKY302"
+
+    def check(self, subject: Subject) -> Finding | None:
+        """Points at the costliest such line; costs what the better of TF32 and mixed precision would save."""
+        if not subject.on_gpu:
+            return None
+        graph = subject.graph_of(Grain.OPERATORS)
+        plain = _plain(subject, graph)
+        plain_ms = float(graph.durations[plain].sum()) / 1e3 / max(1, subject.steps)
+        total_ms = step_ms(subject)
+        if plain_ms <= _SHARE * total_ms:
+            return None
+        # TF32 is one line, and nothing else changes: mixed precision only where there is no TF32.
+        cure, cost_ms = best_cure(subject, ("tf32",))
+        if cure is None:
+            cure, cost_ms = best_cure(subject, ("amp",))
+        if cure is None:
+            return None
+        lines = dearest_lines(graph, plain, graph.durations[plain])
+        return Finding.at(
+            self.code,
+            f"products in plain float32 keep the GPU busy for {plain_ms / total_ms:.0%} of the iteration: its tensor "
+            "cores idle",
+            lines[0][0] if lines else None,
+            cost_ms,
+            cure,
+            tuple(
+                Evidence.at(f"{cost_us / 1e3 / max(1, subject.steps):.2g} ms of products in float32", line)
+                for line, cost_us in lines[:_LINES]
+            ),
+        )
+
+
+def _plain(subject: Subject, graph: Graph) -> Indices:
+    """Products in plain float32; of a trace those whose kernels are surely such."""
+    heavy = heavy_tasks(subject, graph)
+    plain = np.array([one == FLOAT32 for one in formats(subject, graph, heavy)], np.bool_)
+    if isinstance(subject, Recording):
+        sure = [_SURELY_PLAIN.search(name) is not None for name in graph.tasks.names]
+        plain &= np.array([sure[name] for name in graph.tasks.name[heavy].tolist()], np.bool_)
+    return heavy[plain]
+
+
+RULE = IdleTensorCores()

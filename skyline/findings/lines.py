@@ -1,0 +1,31 @@
+"""Which lines of the person's some work is billed to."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from skyline.graph.column import Indices, Times
+from skyline.graph.graph import Graph
+from skyline.trace.record import CodeLine
+
+
+def dearest_lines(graph: Graph, chosen: Indices, cost_us: Times) -> tuple[tuple[CodeLine, float], ...]:
+    """The lines of some tasks with their cost in µs, dearest first; tasks without a line are in none.
+
+    ``cost_us`` has one number for each chosen task. Where a task has no line of its own, the line of the training loop
+    that was executing counts.
+    """
+    tasks = graph.tasks
+    lines: tuple[CodeLine, ...] = graph.structure.lines
+    sums: Counter[tuple[str, int]] = Counter()
+    first: dict[tuple[str, int], CodeLine] = {}
+    own: list[int] = tasks.line[chosen].tolist()
+    calling: list[int] = tasks.call_line[chosen].tolist()
+    costs: list[float] = cost_us.tolist()
+    for line, call_line, cost in zip(own, calling, costs, strict=True):
+        index = line if 0 <= line < len(lines) else call_line
+        if 0 <= index < len(lines):
+            key = lines[index].file, lines[index].line
+            first.setdefault(key, lines[index])
+            sums[key] += cost  # type: ignore[assignment]
+    return tuple((first[key], cost) for key, cost in sums.most_common())

@@ -1,0 +1,77 @@
+"""SKY401: the peak comes close to the memory that there is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.findings.base import Evidence, Finding
+from skyline.memory.at_peak import bytes_at_peak
+from skyline.memory.capacity import usable_bytes
+from skyline.memory.peak import MemoryBreakdown
+from skyline.trace.record import CodeLine
+from skyline.units import format_bytes, format_share
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.subject import Subject
+
+_SHARE = 0.90
+"""Of the plug-in for TensorBoard: a peak above 90 % of the memory (``torch_tb_profiler``, ``data.py``)."""
+_LINES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class NearCapacity:
+    """More than nine tenths of what tensors can have are in use at the peak."""
+
+    code: str = "SKY401"
+
+    def check(self, subject: Subject) -> Finding | None:
+        """Points at the line that holds most at the peak; costs no time, until it does not fit."""
+        if not isinstance(subject, Baseline):
+            return None
+        usable, peak = usable_bytes(subject.profile), subject.peak
+        if not usable or peak.total <= _SHARE * usable:
+            return None
+        used, there = format_bytes(peak.total), f"{format_bytes(usable)} that tensors can have"
+        said = (
+            f"of the {there}, {used} are in use at the peak"
+            if peak.total <= usable
+            else f"the peak of {used} does not fit into the {there}"
+        )
+        lines = _holders(subject)
+        return Finding.at(
+            self.code,
+            f"{said} ({format_share(peak.total / usable)})",
+            lines[0][0] if lines else subject.profile.loop_line,
+            0.0,
+            "checkpointing" if peak.activations >= 0.25 * peak.total else None,
+            (
+                Evidence(_owners(peak)),
+                *(
+                    Evidence.at(f"{format_bytes(size)} at the peak were taken here", line)
+                    for line, size in lines[:_LINES]
+                ),
+            ),
+        )
+
+
+def _holders(baseline: Baseline) -> list[tuple[CodeLine, int]]:
+    """The lines that had taken what is live at the peak, the greatest first."""
+    profile = baseline.profile
+    by_line = bytes_at_peak(profile.memory, profile.trace.allocations)
+    known = [(profile.trace.lines[index], size) for index, size in by_line.items() if index >= 0]
+    return sorted(known, key=lambda pair: -pair[1])
+
+
+def _owners(peak: MemoryBreakdown) -> str:
+    parts = {
+        "activations": peak.activations,
+        "parameters": peak.parameters,
+        "gradients": peak.gradients,
+        "optimizer state": peak.optimizer,
+        "other": peak.other,
+    }
+    ordered = sorted(parts.items(), key=lambda part: -part[1])
+    return ", ".join(f"{name} {format_bytes(size)}" for name, size in ordered if size)
+
+
+RULE = NearCapacity()

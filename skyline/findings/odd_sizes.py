@@ -1,0 +1,52 @@
+"""SKY303: layers have sizes that the GPU's matrix units are slow with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.findings.base import Evidence, Finding
+from skyline.findings.gain import saved_ms, step_ms
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.alignment import Odd, odd_layers
+from skyline.whatif.subject import Subject
+
+_SHARE = 0.02
+_MULTIPLE = 8
+"""NVIDIA, Matrix Multiplication Background User's Guide: sizes that 16 bytes divide, 8 numbers of 16 bits."""
+_LAYERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class OddSizes:
+    """Padding the sizes of layers to multiples of eight would save more than a fiftieth of the iteration."""
+
+    code: str = "SKY303"
+
+    def check(self, subject: Subject) -> Finding | None:
+        """Points at the largest such layer; costs what padding is predicted to save."""
+        if not subject.on_gpu or not isinstance(subject, Baseline):
+            return None
+        layers = sorted(odd_layers(subject.profile, _MULTIPLE), key=lambda odd: -odd.outputs * odd.inputs)
+        if not layers:
+            return None
+        cure = f"pad_to_multiple={_MULTIPLE}"
+        cost_ms = saved_ms(subject, cure)
+        if cost_ms <= _SHARE * step_ms(subject):
+            return None
+        first = layers[0]
+        others = f", and {len(layers) - 1} more" if len(layers) > 1 else ""
+        return Finding.at(
+            self.code,
+            f"{_sizes(first)}, which multiples of {_MULTIPLE} would suit better{others}",
+            first.module.created_line,
+            cost_ms,
+            cure,
+            tuple(Evidence.at(_sizes(odd), odd.module.created_line) for odd in layers[:_LAYERS]),
+        )
+
+
+def _sizes(odd: Odd) -> str:
+    return f"{odd.module.class_name} {odd.module.path} is {odd.inputs} by {odd.outputs}"
+
+
+RULE = OddSizes()

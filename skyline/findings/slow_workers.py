@@ -1,0 +1,78 @@
+"""SKY102: the script waits for loader workers that do not keep up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.findings.base import Evidence, Finding
+from skyline.findings.bounds import bounds
+from skyline.findings.counts import plural
+from skyline.findings.gain import best_cure, step_ms
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.reloading import COSTS, cores_of
+from skyline.whatif.cost.worker_queue import loader_and_compute_us
+from skyline.whatif.loader_setting import PREFETCH, training_loader
+from skyline.whatif.recording import Recording
+from skyline.whatif.subject import Subject
+from skyline.whatif.trace_facts import has_loader_workers
+
+_SHARE = 0.05
+"""Of the plug-in for TensorBoard: more than 5 % of a step (``torch_tb_profiler``, ``data.py``)."""
+_WAITED = 1.5
+"""A fetch that takes so many times what taking a ready batch does was waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowWorkers:
+    """More than a twentieth of the iteration is waiting for batches that workers make."""
+
+    code: str = "SKY102"
+
+    def check(self, subject: Subject) -> Finding | None:
+        """Points at the DataLoader's construction; costs the waiting beyond taking a batch that is ready."""
+        if isinstance(subject, Recording):
+            return self._of_trace(subject)
+        if not isinstance(subject, Baseline) or subject.profile.mode == "predicted":
+            return None
+        loader = training_loader(subject)
+        if loader is None or loader.num_workers == 0:
+            return None
+        waited_us, _ = loader_and_compute_us(subject.outline, subject.lane)
+        taking_us = COSTS.taken_us(float(subject.batch_bytes)) * max(1.0, loader.fetches_per_iteration)
+        total_ms = step_ms(subject)
+        cost_ms = (waited_us - taking_us) / 1e3
+        path = bounds(subject) if subject.on_gpu else None
+        if path is not None:
+            cost_ms = min(cost_ms, path.data * total_ms)
+        if cost_ms <= _SHARE * total_ms:
+            return None
+        workers = plural(loader.num_workers, "worker")
+        cure, _ = best_cure(subject, ("num_workers", "prefetch_factor"))
+        slow = sum(waited > _WAITED * taking_us / 1e3 for waited in subject.profile.times.data_ms)
+        many = len(subject.profile.times.data_ms)
+        return Finding.at(
+            self.code,
+            f"{cost_ms / total_ms:.0%} of the iteration is waiting for the DataLoader's {workers}",
+            loader.created_line,
+            cost_ms,
+            cure,
+            (
+                Evidence(f"the batch had to be waited for in {slow} of {many} measured iterations"),
+                Evidence(
+                    f"{loader.prefetch_factor or PREFETCH} batches ahead per worker; "
+                    f"the machine has {cores_of(subject)} cores"
+                ),
+            ),
+        )
+
+    def _of_trace(self, recording: Recording) -> Finding | None:
+        if not has_loader_workers(recording):
+            return None
+        path, total_ms = bounds(recording), step_ms(recording)
+        if path is None or path.data <= _SHARE:
+            return None
+        title = f"{path.data:.0%} of a step is waiting for the DataLoader's worker processes"
+        return Finding.at(self.code, title, None, path.data * total_ms)
+
+
+RULE = SlowWorkers()

@@ -1,0 +1,48 @@
+"""SKY502: one rank keeps all others waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.findings.base import Evidence, Finding
+from skyline.job.job import Job
+from skyline.units import format_ms
+
+_SHARE = 0.05
+"""Of a step. SageMaker Debugger's LoadBalancing compares how the utilisation of workers is distributed (a distance of
+0.5); here what an even job would take is simulated."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnevenRanks:
+    """Were the rank that comes last as fast as a typical one, a step of the job would be a twentieth shorter."""
+
+    code: str = "SKY502"
+
+    def check_job(self, job: Job) -> Finding | None:
+        """Points at no line, for traces tell none; costs what a step of the even job is shorter by."""
+        if job.evened is None or job.simulated is None:
+            return None
+        step_ms = job.simulated.step_us / 1e3
+        cost_ms = step_ms - job.evened.times.step_us / 1e3
+        if step_ms <= 0 or cost_ms <= _SHARE * step_ms:
+            return None
+        slow, late = job.alignment.ranks[job.evened.straggler], job.late[job.evened.straggler]
+        model = job.alignment.ranks[job.evened.model]
+        return Finding.at(
+            self.code,
+            f"rank {slow.rank} keeps the others waiting: as fast as rank {model.rank}, a step would be "
+            f"{cost_ms / step_ms:.0%} shorter",
+            None,
+            cost_ms,
+            None,
+            (
+                Evidence(
+                    f"it arrives last at {late.last} of {late.of} collectives, "
+                    f"{format_ms(late.behind_us / 1e3 / max(1, len(slow.step_number)))} per step behind"
+                ),
+            ),
+        )
+
+
+JOB_RULE = UnevenRanks()

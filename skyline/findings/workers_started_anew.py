@@ -1,0 +1,57 @@
+"""SKY103: every epoch begins with starting the loader's workers again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.findings.base import Evidence, Finding
+from skyline.findings.counts import plural
+from skyline.findings.gain import step_ms
+from skyline.units import format_ms
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.starting import start_ms, starts_afresh
+from skyline.whatif.loader_setting import iterations_per_epoch, training_loader
+from skyline.whatif.subject import Subject
+
+_SHARE = 0.05
+"""Of an epoch, as for other waiting for data."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersStartedAnew:
+    """Starting the workers takes more than a twentieth of an epoch, and they end with it."""
+
+    code: str = "SKY103"
+
+    def check(self, subject: Subject) -> Finding | None:
+        """Points at the DataLoader's construction; costs an iteration's share of a start."""
+        if not isinstance(subject, Baseline) or subject.profile.mode == "predicted":
+            return None
+        loader, many = training_loader(subject), iterations_per_epoch(subject, None)
+        if loader is None or not loader.num_workers or loader.persistent_workers or many is None:
+            return None
+        environment = subject.profile.environment
+        each_ms = start_ms(environment, loader.num_workers)
+        cost_ms = each_ms.value / many
+        if cost_ms <= _SHARE * (step_ms(subject) + cost_ms):
+            return None
+        workers = plural(loader.num_workers, "loader worker")
+        how = (
+            "as fresh interpreters that import everything again" if starts_afresh(environment) else "by fork"
+        )
+        return Finding.at(
+            self.code,
+            f"{workers} start anew in each epoch of {many:.0f} iterations: about {format_ms(each_ms.value)} each time",
+            loader.created_line,
+            cost_ms,
+            "persistent_workers",
+            (
+                Evidence(
+                    f"workers start {how}: {format_ms(each_ms.low)} to {format_ms(each_ms.high)}, by what was measured "
+                    "elsewhere"
+                ),
+            ),
+        )
+
+
+RULE = WorkersStartedAnew()
