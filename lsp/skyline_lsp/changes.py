@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from skyline.analysis.analyse import Analysis
+from skyline.analysis.estimate import estimate
 from skyline.errors import SkylineError
-from skyline.report.schema import EstimateReport, WhatIfReport
+from skyline.report.schema import EstimateReport, FindingReport, WhatIfReport
 from skyline.source.edit import TextEdit
+from skyline.whatif.question import Choice, Question
 
 _IMPORTS = ("import ", "from ")
 
@@ -26,25 +28,30 @@ class Change:
     refused: str = ""
 
 
-def changes(analysis: Analysis, whatifs: WhatIfReport) -> tuple[Change, ...]:
-    """Every what-if that applies and has a rewrite, in the order of the answers."""
-    return tuple(_changes(analysis, whatifs))
+def changes(
+    analysis: Analysis, whatifs: WhatIfReport, findings: Iterable[FindingReport] = ()
+) -> tuple[Change, ...]:
+    """Every what-if that applies and has a rewrite, in the order of the answers; then the cures with other values."""
+    known = {str(Choice(one.name, one.value)) for one in whatifs.estimates}
+    cures = [one.whatif for one in findings if one.whatif and "=" in one.whatif and one.whatif not in known]
+    further = [estimate(analysis, Question(choices=(Choice.parse(cure),))) for cure in dict.fromkeys(cures)]
+    return tuple(_changes(analysis, (*whatifs.estimates, *further)))
 
 
-def _changes(analysis: Analysis, whatifs: WhatIfReport) -> Iterator[Change]:
+def _changes(analysis: Analysis, estimates: Iterable[EstimateReport]) -> Iterator[Change]:
     loop = analysis.profile.loop_line
-    for estimate in whatifs.estimates:
-        if not estimate.applicable or estimate.rewrite == "none":
+    for answer in estimates:
+        if not answer.applicable or answer.rewrite == "none":
             continue
-        tried = analysis.rewrites.tried(estimate.name, estimate.value)
+        tried = analysis.rewrites.tried(answer.name, answer.value)
         if tried.edits:
-            yield Change(estimate, tried.edits, frozenset(_touched(tried.edits)))
+            yield Change(answer, tried.edits, frozenset(_touched(tried.edits)))
         elif tried.refused is not None:
             error = tried.refused
             known = (error.file, error.line) if error.file and error.line else None
             place = known or ((loop.file, loop.line) if loop else None)
             if place is not None:
-                yield Change(estimate, (), frozenset({place}), _reason(error))
+                yield Change(answer, (), frozenset({place}), _reason(error))
 
 
 def _touched(edits: tuple[TextEdit, ...]) -> Iterator[tuple[str, int]]:

@@ -15,6 +15,7 @@ from skyline_lsp.features import (
     code_lens,
     commands,
     configuration,
+    devices,
     documents,
     hover,
     inlay_hint,
@@ -35,6 +36,7 @@ FEATURES = (
     simulate,
     rewrite,
     verify,
+    devices,
 )
 
 

@@ -15,6 +15,7 @@ from skyline.report.headline import headline_so_far
 from skyline.version import __version__
 from skyline_lsp import convert, wire
 from skyline_lsp.applied import AppliedStack
+from skyline_lsp.comparing import Comparer
 from skyline_lsp.features import diagnostics
 from skyline_lsp.profiling import Profiler
 from skyline_lsp.saves import Saves
@@ -47,6 +48,7 @@ class SkylineServer(LanguageServer):
         self.applied = AppliedStack()
         self.saves = Saves(self)
         self.verifier = Verifier(self)
+        self.comparer = Comparer(self)
         self.watch = FileWatch(self.saves.from_disk)
         self.initialization_options: object = None
         self.shutdown_requested = False
@@ -149,6 +151,7 @@ class SkylineServer(LanguageServer):
     def stop_work(self) -> None:
         """End all runs and watches; safe to call more than once."""
         self.verifier.close()
+        self.comparer.close()
         if "profiler" in self.__dict__:
             self.profiler.close()
         self.watch.close()

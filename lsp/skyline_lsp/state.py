@@ -74,7 +74,7 @@ def prepare(profile: Profile) -> Prepared:
         lines=lines,
         functions=functions,
         sources=sources,
-        changes=changes(analysis, whatifs),
+        changes=changes(analysis, whatifs, report.findings),
     )
 
 

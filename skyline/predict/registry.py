@@ -9,7 +9,9 @@ from skyline.errors import UsageError
 from skyline.predict.operator_time import OperatorPredictor
 
 ENTRY_POINT_GROUP = "skyline.predictors"
-DEFAULT = "roofline"
+PREFERRED = ("learned", "roofline")
+"""Of those that are installed, the first is asked where nobody names one."""
+_ONE_MODEL = "roofline"
 
 
 @cache
@@ -19,13 +21,15 @@ def predictors() -> dict[str, OperatorPredictor]:
     return {predictor.name: predictor for predictor in sorted(made, key=lambda predictor: predictor.name)}
 
 
-def predictor_named(name: str = DEFAULT) -> OperatorPredictor:
-    """The predictor of that name.
+def predictor_named(name: str | None = None) -> OperatorPredictor:
+    """The predictor of that name; without a name the preferred one.
 
     Raises:
-        UsageError: none of that name is installed.
+        UsageError: none of that name is installed, or none at all.
     """
     known = predictors()
+    if name is None:
+        name = next((one for one in PREFERRED if one in known), next(iter(known), ""))
     if name in known:
         return known[name]
     if not known:
@@ -33,3 +37,12 @@ def predictor_named(name: str = DEFAULT) -> OperatorPredictor:
             "no predictor of operator times is installed", hint="Reinstall skyline-profiler: it brings one."
         )
     raise UsageError(f"there is no predictor {name!r}", hint=f"Installed: {', '.join(known)}.")
+
+
+def across_formats() -> OperatorPredictor | None:
+    """The predictor whose times in different number formats come from one model, so that they can be compared.
+
+    One that was learned in some formats only answers others in another way. None where nothing is installed.
+    """
+    known = predictors()
+    return known.get(_ONE_MODEL) or next(iter(known.values()), None)

@@ -46,7 +46,7 @@ def timed(
     cost = cost or HostCost()
     first = min((mark.index for mark in traced.trace.iterations), default=0)
     schedule = Schedule.of([record for record in traced.trace.records if record.iteration == first])
-    times = _times(schedule.records, traced.trace.shapes, gpu, predictor, cost)
+    times = _times(schedule.records, traced, gpu, predictor, cost)
     values = [one.time_us.value for one in times]
     trace = schedule.trace(traced.trace, values, cost, _ITERATIONS)
     iteration_ms = _iteration(schedule, times, values, cost)
@@ -71,12 +71,13 @@ def timed(
 
 def _times(
     records: Sequence[Record],
-    shapes: Sequence[OperatorShape],
+    traced: Profile,
     gpu: GpuSpec,
     predictor: OperatorPredictor,
     cost: HostCost,
 ) -> list[_Timed]:
     """One per record; each distinct shape is asked about once."""
+    shapes = traced.trace.shapes
     asked: dict[tuple[int, bool], OperatorShape] = {}
     for record in records:
         if record.kind in (RecordKind.KERNEL, RecordKind.COPY) and record.shape >= 0:
@@ -91,7 +92,14 @@ def _times(
     for record in records:
         shape = shapes[record.shape] if 0 <= record.shape < len(shapes) else None
         answer = answers.get((record.shape, record.kind is RecordKind.COPY))
-        if record.kind not in (RecordKind.KERNEL, RecordKind.COPY):
+        if record.kind is RecordKind.DATA:
+            # Samples that were repeated instead of read would have taken their time, too.
+            stands_for = next(
+                (one.times for one in traced.repeated_reads if one.start_us <= record.start_us < one.end_us),
+                1.0,
+            )
+            found.append(_Timed(cost.of(record, shape).scaled(stands_for), _HOST, True))
+        elif record.kind not in (RecordKind.KERNEL, RecordKind.COPY):
             found.append(_Timed(cost.of(record, shape), _HOST, True))
         elif answer is not None:
             found.append(_Timed(answer.time_us, answer.group, answer.measured))

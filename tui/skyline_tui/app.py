@@ -13,14 +13,16 @@ from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import Footer
 
-from skyline.report.protocol import ApplyResult, BestParams, QuestionParams
+from skyline.report.protocol import ApplyResult, BestParams, DevicesParams, QuestionParams
 from skyline.report.schema import ProfileReport
 from skyline_tui import messages
 from skyline_tui.conversation import Conversation
 from skyline_tui.editor import edit
 from skyline_tui.keys import IN_PALETTE, KEYS
 from skyline_tui.messages import Post
+from skyline_tui.screens.devices import Devices
 from skyline_tui.screens.diff import Diff
+from skyline_tui.screens.findings import Findings
 from skyline_tui.screens.help import Help
 from skyline_tui.screens.limits import Limits
 from skyline_tui.screens.type_batch_size import TypeBatchSize
@@ -205,6 +207,10 @@ class SkylineApp(App[None]):
         else:
             self.notify(message.reason, title="Not verified", severity="warning")
 
+    def on_devices_compared(self, message: messages.DevicesCompared) -> None:
+        """Show the script on other GPUs."""
+        self.push_screen(Devices(message.report, self.size.width))
+
     def on_previewed(self, message: messages.Previewed) -> None:
         """Show the diff."""
         self.push_screen(Diff(message.preview))
@@ -321,6 +327,20 @@ class SkylineApp(App[None]):
         elif self._is_asked():
             self._verifying = self._bench.question
             self._do("verify", self._talk.verify(self._verifying))
+
+    def action_devices(self) -> None:
+        """Predict the script on GPUs that need not be here."""
+        if self.query_one(Status).busy or self._verifying is not None:
+            self.notify("The script is being measured: ask when that is done.", severity="warning")
+        else:
+            self._do("devices", self._talk.devices(DevicesParams(self._talk.uri)))
+
+    def action_findings(self) -> None:
+        """Show the performance problems that the profile tells of."""
+        if self.profile is None:
+            self.notify("There is no profile yet.", severity="warning")
+        else:
+            self.push_screen(Findings(self.profile))
 
     def action_mode(self) -> None:
         """Between live and staged."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from skyline.errors import SkylineError
-from skyline.report.protocol import BestParams, QuestionParams, VerifyParams
+from skyline.report.protocol import BestParams, DevicesParams, QuestionParams, VerifyParams
 from skyline.report.schema import EstimateReport
 from skyline_tui import messages
 from skyline_tui.latest_wins import LatestWins
@@ -89,6 +89,12 @@ class Conversation:
             self._post(messages.Verified(await self._session.verify(asked)))
         except SkylineError as error:
             self._post(messages.NotVerified(str(error)))
+
+    async def devices(self, asked: DevicesParams) -> None:
+        """The script on GPUs that need not be here."""
+        found = await self._answer(self._session.devices(asked))
+        if found is not None:
+            self._post(messages.DevicesCompared(found))
 
     async def apply(self, question: QuestionParams) -> None:
         """Make the change, and remember what was expected of it."""

@@ -41,6 +41,22 @@ KEYS = (
         tooltip="Measure what is asked against its prediction, without touching the file",
     ),
     Binding(
+        "e",
+        "devices",
+        "Other GPUs",
+        show=False,
+        id="devices",
+        tooltip="Predict the script on other GPUs: time, what fits, cost, energy. Nothing is run",
+    ),
+    Binding(
+        "i",
+        "findings",
+        "Findings",
+        show=False,
+        id="findings",
+        tooltip="Performance problems: the evidence, the line, the cost and the cure of each",
+    ),
+    Binding(
         "m",
         "mode",
         "Mode",
@@ -64,6 +80,8 @@ IN_PALETTE = (
     "batch.type",
     "fastest",
     "verify",
+    "devices",
+    "findings",
     "apply",
     "undo",
     "diff",
@@ -90,10 +108,12 @@ HELP = """\
   d                show what apply would write
   f                find the fastest combination under limits
   v                verify: measure it in memory, for minutes
+  e                elsewhere: predict the script on other GPUs
   o                open the line in $EDITOR; saving measures again
 
 [b]Look[/b]
   w l g p          what-ifs, lines, batch sizes, source
+  i                findings: problems, with evidence and cure
   Space            check a what-if; all checked go together
   ← →, + -         another value of a what-if with ‹›
   Enter            explain a what-if, open a line, choose a size

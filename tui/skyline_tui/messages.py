@@ -9,6 +9,7 @@ from pathlib import Path
 
 from textual.message import Message
 
+from skyline.report.devices import DevicesReport
 from skyline.report.protocol import ApplyResult, Measuring, PreviewResult, ProfileChanged, QuestionParams
 from skyline.report.schema import BestReport, EstimateReport, ProfileReport, VerifyReport, WhatIfReport
 
@@ -112,6 +113,13 @@ class BestFound(Message):
     """The fastest combination that keeps to the limits given, or why there is none."""
 
     best: BestReport
+
+
+@dataclass
+class DevicesCompared(Message):
+    """The script on GPUs that need not be here."""
+
+    report: DevicesReport
 
 
 @dataclass

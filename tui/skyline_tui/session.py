@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Protocol
 
 from skyline.report import protocol
+from skyline.report.devices import DevicesReport
 from skyline.report.protocol import (
     ApplyResult,
     BestParams,
+    DevicesParams,
     PreviewResult,
     QuestionParams,
     UriParams,
@@ -58,6 +60,10 @@ class Session(Protocol):
 
     async def verify(self, question: VerifyParams) -> VerifyReport:
         """A prediction against its measurement, which takes minutes; ``cancel`` ends it."""
+        ...
+
+    async def devices(self, asked: DevicesParams) -> DevicesReport:
+        """The script on GPUs that need not be here, which takes a minute; ``cancel`` ends it."""
         ...
 
     async def preview(self, question: QuestionParams) -> PreviewResult:
@@ -116,6 +122,10 @@ class ServerSession:
     async def verify(self, question: VerifyParams) -> VerifyReport:
         """A prediction against its measurement, as the server makes it."""
         return await self._server.request(protocol.VERIFY, question, VerifyReport)
+
+    async def devices(self, asked: DevicesParams) -> DevicesReport:
+        """The script on GPUs that need not be here, as the server predicts it."""
+        return await self._server.request(protocol.DEVICES, asked, DevicesReport)
 
     async def preview(self, question: QuestionParams) -> PreviewResult:
         """The edits and their diff."""

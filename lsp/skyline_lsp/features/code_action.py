@@ -71,7 +71,9 @@ def fixes(server: SkylineServer, uri: str, place: types.Range) -> Iterator[types
         action = change and _action(server, placed.state, change, QUICK_FIX)
         if action:
             assert change is not None
-            action.diagnostics = [diagnostics.of_finding(placed, server.workspace.position_codec)]
+            action.diagnostics = [
+                diagnostics.of_finding(placed, server.workspace.position_codec, server.texts)
+            ]
             action.is_preferred = change.estimate.semantics == "exact"
             yield action
 
@@ -106,9 +108,21 @@ def _covers(place: types.Range, line: int | None) -> bool:
 
 def _cure(prepared: Prepared, placed: PlacedFinding) -> Change | None:
     whatif = placed.finding.whatif
-    name = Choice.parse(whatif).name if whatif is not None else None
-    known = next((change for change in prepared.changes if change.estimate.name == name), None)
-    return known if known is not None and known.edits and known.estimate.speedup > 1 else None
+    choice = Choice.parse(whatif) if whatif is not None else None
+    known = next(
+        (
+            change
+            for change in prepared.changes
+            if choice is not None
+            and change.estimate.name == choice.name
+            and choice.value in ("", change.estimate.value)
+        ),
+        None,
+    )
+    if known is None or not known.edits:
+        return None
+    # The cure of a finding that costs no time is one that saves memory.
+    return known if known.estimate.speedup > 1 or placed.finding.cost_ms == 0 else None
 
 
 def _action(

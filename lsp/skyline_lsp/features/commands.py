@@ -37,7 +37,11 @@ def register(server: SkylineServer) -> None:
     @server.command(protocol.COMMAND_CANCEL)
     def cancel(*arguments) -> Any:
         state = server.state_of(_uri(arguments))
-        stopped = state is not None and (server.profiler.cancel(state) | server.verifier.cancel(state.path))
+        stopped = state is not None and (
+            server.profiler.cancel(state)
+            | server.verifier.cancel(state.path)
+            | server.comparer.cancel(state.path)
+        )
         return wire.send(CommandResult("cancelled" if stopped else "idle"))
 
     @server.command(protocol.COMMAND_SHOW_REPORT)

@@ -18,6 +18,8 @@ from skyline_lsp.texts import Texts
 
 SOURCE = "skyline"
 RUN_FAILED = "run-failed"
+PAGES = "https://github.com/skyline-profiler/skyline/tree/main/docs/rules"
+"""Where the page of each rule is read, as of the package's documentation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ def by_file(scripts: Scripts, texts: Texts, codec: PositionCodec) -> dict[str, l
     """All diagnostics as of now; what was said about a line goes when the line is edited."""
     found: dict[str, list[types.Diagnostic]] = {}
     for placed in placed_findings(scripts, texts):
-        found.setdefault(placed.finding.file, []).append(of_finding(placed, codec))
+        found.setdefault(placed.finding.file, []).append(of_finding(placed, codec, texts))
     for state in scripts:
         for path, diagnostic in _error(state, texts, codec):
             found.setdefault(path, []).append(diagnostic)
@@ -55,8 +57,8 @@ def placed_findings(scripts: Scripts, texts: Texts) -> Iterator[PlacedFinding]:
                 yield PlacedFinding(state, finding, text, line)
 
 
-def of_finding(placed: PlacedFinding, codec: PositionCodec) -> types.Diagnostic:
-    """The diagnostic that a finding is published as."""
+def of_finding(placed: PlacedFinding, codec: PositionCodec, texts: Texts) -> types.Diagnostic:
+    """The diagnostic that a finding is published as; its evidence elsewhere is related information."""
     finding = placed.finding
     cost = f" ({units.format_ms(finding.cost_ms)} per iteration)" if finding.cost_ms > 0 else ""
     return types.Diagnostic(
@@ -64,9 +66,31 @@ def of_finding(placed: PlacedFinding, codec: PositionCodec) -> types.Diagnostic:
         message=f"{finding.title}{cost}",
         severity=types.DiagnosticSeverity.Information,
         code=finding.code,
+        code_description=types.CodeDescription(f"{PAGES}/{finding.code}.md"),
         source=SOURCE,
+        related_information=_related(placed, codec, texts) or None,
         data={"whatif": finding.whatif} if finding.whatif else None,
     )
+
+
+def _related(
+    placed: PlacedFinding, codec: PositionCodec, texts: Texts
+) -> list[types.DiagnosticRelatedInformation]:
+    """The evidence, each at its line where that still reads as it did; what has no line of its own at the finding's."""
+    finding, prepared = placed.finding, placed.state.prepared
+    related: list[types.DiagnosticRelatedInformation] = []
+    for evidence in finding.evidence:
+        file, text, line = finding.file, placed.text, placed.line
+        if evidence.file:
+            before = prepared.sources.get(evidence.file) if prepared else None
+            shown = texts.shown(evidence.file) if before else None
+            moved = line_map(before.text, shown.text)(evidence.line) if before and shown else None
+            if shown is None or moved is None:
+                continue
+            file, text, line = evidence.file, shown, moved
+        place = types.Location(convert.uri_of(file), convert.line_range(codec, text, line))
+        related.append(types.DiagnosticRelatedInformation(place, evidence.text))
+    return related
 
 
 def _error(state: ScriptState, texts: Texts, codec: PositionCodec) -> Iterator[tuple[str, types.Diagnostic]]:

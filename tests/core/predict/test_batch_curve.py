@@ -33,13 +33,25 @@ def test_parts_scale_by_their_own_factors_and_sum_to_the_whole(profile):
         assert factors[Part.LOADER] == pytest.approx(size / 16)
 
 
-def test_memory_is_exact_where_measured_and_linear_elsewhere(profile):
+def test_memory_is_exact_where_measured_and_goes_along_with_the_allocations_elsewhere(profile):
+    """At four times the batch a tensor of the forward pass that is soon given back is part of the peak."""
     curve = batch_curve(profile)
     assert curve.peak_bytes(32) == Interval.exact(109e6)
     assert curve.peak_bytes(24).value == pytest.approx(92e6)
     beyond = curve.peak_bytes(64)
-    assert beyond.value == pytest.approx(177e6)
+    assert beyond.value == pytest.approx(187e6)
     assert beyond.low < 177e6 < beyond.high
+
+
+def test_memory_lies_on_lines_where_the_allocations_do_not_explain_what_was_measured(profile):
+    points = [
+        replace(point, peak_bytes=120 * 10**6) if point.batch_size == 32 else point
+        for point in profile.points
+    ]
+    curve = batch_curve(replace(profile, points=tuple(points)))
+    assert curve.growth is None
+    assert curve.peak_bytes(24).value == pytest.approx((75e6 + 120e6) / 2)
+    assert curve.peak_bytes(64).value == pytest.approx(120e6 + 2 * 45e6)
 
 
 def test_without_other_points_nothing_else_is_known(profile):

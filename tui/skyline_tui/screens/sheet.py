@@ -21,6 +21,9 @@ class Sheet(ModalScreen[None]):
         Binding("k", "scroll(-1)", "Up", show=False, id="sheet.up"),
     ]
 
+    FRAME: ClassVar[str] = "sheet"
+    """The classes of the frame, as in the style sheet."""
+
     def __init__(self, title: str, content: Content) -> None:
         super().__init__()
         self._title = title
@@ -28,7 +31,7 @@ class Sheet(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """A frame with the text in it."""
-        with VerticalScroll(classes="sheet") as frame:
+        with VerticalScroll(classes=self.FRAME) as frame:
             frame.border_title = self._title
             frame.border_subtitle = "Esc closes"
             yield Static(self._content)

@@ -1,0 +1,121 @@
+"""Measures the energy of iterations where the hardware counts it: NVIDIA's GPUs, processors through powercap.
+
+Nothing is estimated: without a counter that can be read there is no figure. NVIDIA's library is reached through
+nvidia-ml-py, which the extra ``power`` brings.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from math import ceil
+from pathlib import Path
+from typing import Any, Literal
+
+from skyline.trace.power import PowerFact
+
+_WINDOW_S = 1.5
+"""Counters move on every 20 to 100 ms: over this long that is a few per cent."""
+_POWERCAP = Path("/sys/class/powercap")
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A counter of energy; ``joules_between`` knows how to subtract two of its readings."""
+
+    source: Literal["NVML", "RAPL"]
+    of: str
+    read: Callable[[], tuple[float, ...]]
+    joules_between: Callable[[tuple[float, ...], tuple[float, ...]], float]
+
+
+def measured(counter: Counter, iteration_ms: float, longest_s: float, run: Callable[[int], int]) -> PowerFact:
+    """Have ``run`` do iterations for a second and a half, ``longest_s`` at most, and read the counter around them.
+
+    ``run`` takes how many and tells how many it did.
+    """
+    wanted = max(1, ceil(min(_WINDOW_S, longest_s) * 1e3 / max(iteration_ms, 0.01)))
+    before, began = counter.read(), time.perf_counter()
+    done = run(wanted)
+    after, ended = counter.read(), time.perf_counter()
+    joules, window_s = counter.joules_between(before, after), ended - began
+    return PowerFact(counter.source, counter.of, joules / done, joules / window_s, done, window_s)
+
+
+def counter_of(kind: str, name: str) -> Counter | None:
+    """The counter of the device that the script computes on (``cuda`` or ``cpu``); None where there is none to read."""
+    return gpu_counter(name) if kind == "cuda" else processor_counter()
+
+
+def processor_counter(root: Path = _POWERCAP) -> Counter | None:
+    """Of all processor packages together; the kernel lets only some people read it."""
+    zones = [zone for zone in sorted(root.glob("*-rapl:*")) if zone.name.count(":") == 1]
+    zones = [zone for zone in zones if _text(zone / "name").startswith("package")]
+    ranges = [_text(zone / "max_energy_range_uj") for zone in zones]
+
+    def read() -> tuple[float, ...]:
+        return tuple(float((zone / "energy_uj").read_text()) for zone in zones)
+
+    def joules_between(before: tuple[float, ...], after: tuple[float, ...]) -> float:
+        # Each counter starts again at 0 when its range is spent.
+        spent = (
+            (last - first) % (float(most) + 1) if last < first else last - first
+            for first, last, most in zip(before, after, ranges, strict=True)
+        )
+        return sum(spent) / 1e6
+
+    try:
+        if not zones or not all(text.isdigit() for text in ranges):
+            return None
+        read()
+    except (OSError, ValueError):
+        return None
+    count = len(zones)
+    return Counter("RAPL", "the processor" if count == 1 else f"{count} processors", read, joules_between)
+
+
+def gpu_counter(name: str) -> Counter | None:
+    """Of the board of an NVIDIA GPU called ``name``, from Volta on."""
+    try:
+        nvml: Any = import_module("pynvml")
+    except ImportError:
+        return None
+    try:
+        nvml.nvmlInit()
+        handle = _handle(nvml, name)
+        nvml.nvmlDeviceGetTotalEnergyConsumption(handle)
+    except nvml.NVMLError:
+        return None
+
+    def read() -> tuple[float, ...]:
+        return (nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3,)
+
+    return Counter("NVML", f"the board of the {name}", read, lambda before, after: after[0] - before[0])
+
+
+def _handle(nvml: Any, name: str) -> Any:
+    """The GPU that a script sees first: the first of ``CUDA_VISIBLE_DEVICES``, counted among those of the name."""
+    count = nvml.nvmlDeviceGetCount()
+    handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+    named = [handle for handle in handles if _decoded(nvml.nvmlDeviceGetName(handle)) == name] or handles
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+    if visible.isdigit() and int(visible) < len(named):
+        return named[int(visible)]
+    if visible.startswith(("GPU-", "MIG-")):
+        return nvml.nvmlDeviceGetHandleByUUID(visible)
+    return named[0]
+
+
+def _decoded(name: str | bytes) -> str:
+    """Older versions of the library give bytes."""
+    return name.decode() if isinstance(name, bytes) else name
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

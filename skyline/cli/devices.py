@@ -1,0 +1,128 @@
+"""``skyline devices``: what a script would do, and cost, on each of several GPUs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyline.cli.command_line import parser, split_at_script
+from skyline.cli.launch import Launch, launch_of
+from skyline.cli.misplaced import misplaced, remarks
+from skyline.cli.profiling import Display, add_options, module_script, request_of, terminable
+from skyline.cli.streams import data_console, say, write_data
+from skyline.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from skyline.predict.gpu_spec import GpuSpec
+    from skyline.predict.outlook import Outlook
+
+_EXAMPLES = """\
+  skyline devices train.py
+  skyline devices --gpu t4,l4,a100,h100,h200,mi250 train.py --batch-size 64
+  skyline devices --gpu h100,h200 --provider aws --grid 56 train.py
+  skyline devices --json - train.py > devices.json"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "devices",
+        "[options] (SCRIPT | -m MODULE) [ARGS...]",
+        "Predict a script on several GPUs, of which none need be here: time of\n"
+        "an iteration, throughput, whether it fits, the largest batch that does, and cost\n"
+        "and energy of an epoch. The script is traced by shape, and nothing is executed.\n"
+        "GPUs, prices and the electricity of your own go into a file: docs/devices.md.",
+        _EXAMPLES,
+    )
+    own = [
+        *add_options(
+            command, ("NAMES", "which GPUs, with commas between them (default: usual ones and your own)")
+        ),
+        command.add_argument(
+            "--provider", metavar="NAME", default="", help="prices of this cloud only (default: the cheapest)"
+        ),
+        command.add_argument(
+            "--grid", type=_grams, metavar="G", help="carbon dioxide of your electricity, in g per kWh"
+        ),
+        command.add_argument(
+            "--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, alone)"
+        ),
+        command.add_argument(
+            "--format", choices=("text", "json"), default="text", help="what is printed (default: text)"
+        ),
+    ]
+    command.add_argument("script", metavar="SCRIPT", help="or -m MODULE, as for python")
+    ours, rest = split_at_script(arguments, own)
+    options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])
+    launch = launch_of(rest)
+    script = Path(launch.script) if launch.script else module_script(launch.module, options)
+    if "--" not in arguments[: len(arguments) - len(rest)]:
+        for remark in remarks(misplaced(launch.arguments, own, script)):
+            say(f"skyline: {remark}", quiet=options.quiet)
+    chosen = _chosen(options.gpu)
+    from skyline.predict.energy import own_grid_g_per_kwh
+    from skyline.predict.prices import check_provider
+
+    if options.provider:
+        check_provider(options.provider)
+    grid = options.grid if options.grid is not None else own_grid_g_per_kwh()
+    found = _traced(script, launch, options, chosen)
+    from skyline.report.build import encode
+    from skyline.report.devices import devices_report
+
+    report = devices_report(found, provider=options.provider, grid_g_per_kwh=grid)
+    targets = dict.fromkeys([options.json or "-"] if options.format == "json" else [options.json])
+    for target in targets:
+        if target is not None:
+            write_data(target, encode(report) + b"\n")
+    if "-" not in targets:
+        from skyline.report.text.devices import render_devices
+
+        render_devices(report, data_console())
+    return int(ExitCode.OK)
+
+
+def _chosen(names: str | None) -> tuple[GpuSpec, ...]:
+    """The GPUs of ``--gpu``, or those that are usual."""
+    from skyline.predict.gpus import gpus_named
+
+    wanted = [name.strip() for name in (names or "").split(",") if name.strip()]
+    if names is not None and not wanted:
+        raise UsageError("--gpu names no GPU", hint="As in --gpu t4,h100. The whole list: skyline gpus")
+    return gpus_named(wanted)
+
+
+def _traced(
+    script: Path, launch: Launch, options: argparse.Namespace, chosen: Sequence[GpuSpec]
+) -> tuple[Outlook, ...]:
+    options.gpu = chosen[0].name
+    if launch.ranks is not None:
+        options.ranks = launch.ranks
+    request = request_of(script, launch.arguments, options, module=launch.module)
+    from skyline.capture.nursery import Nursery
+    from skyline.predict.outlook import outlooks
+
+    with ExitStack() as stack:
+        stack.enter_context(terminable())
+        display = stack.enter_context(Display(quiet=options.quiet))
+        # The script is traced at several batch sizes: torch is imported once for all of them.
+        nursery = Nursery()
+        stack.callback(nursery.close)
+        return outlooks(
+            replace(request, device="auto"),
+            chosen,
+            progress=display.progress,
+            output=display.output,
+            starter=nursery.start,
+        )
+
+
+def _grams(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 2000:
+        raise argparse.ArgumentTypeError("grams of carbon dioxide per kWh lie between 0 and 2000")
+    return value

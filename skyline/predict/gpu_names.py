@@ -1,0 +1,46 @@
+"""Finds a GPU by whatever a person calls it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from skyline.errors import UsageError
+from skyline.predict.gpu_spec import GpuSpec
+
+_NOISE = re.compile(r"nvidia|geforce|tesla|amd|instinct|graphics|gpu|[^a-z0-9]+")
+
+
+def find(specs: Sequence[GpuSpec], name: str) -> GpuSpec:
+    """The one of ``specs`` that ``name`` stands for; case, spaces, hyphens and the maker's name do not matter.
+
+    A name goes before an alias, and what comes first before what comes later.
+
+    Raises:
+        UsageError: none is; the hint names those that are nearest.
+    """
+    known: dict[str, GpuSpec] = {}
+    for spec in specs:
+        known.setdefault(_plain(spec.name), spec)
+    for spec in specs:
+        for alias in (*spec.aliases, spec.full_name):
+            known.setdefault(_plain(alias), spec)
+    wanted = _plain(name)
+    if wanted in known:
+        return known[wanted]
+    near = [known[match] for match in get_close_matches(wanted, known, n=5, cutoff=0.4)] if wanted else []
+    if wanted:
+        holding = [plain for plain in known if wanted in plain or plain in wanted]
+        # Of many names that hold the word, those first that say little more.
+        holding.sort(key=lambda plain: abs(len(plain) - len(wanted)))
+        near = [known[plain] for plain in holding] + near
+    names = list(dict.fromkeys(spec.name for spec in near))[:4] or [spec.name for spec in specs[:12]]
+    raise UsageError(
+        f"no GPU called {name!r} is known",
+        hint=f"Did you mean {', '.join(names)}? The whole list: skyline gpus",
+    )
+
+
+def _plain(name: str) -> str:
+    return _NOISE.sub("", name.lower())

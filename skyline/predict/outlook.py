@@ -1,0 +1,90 @@
+"""What a script would do on each of several GPUs, none of which need be here, from as few tracings as that takes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from skyline.capture.process import Starter, start_fresh
+from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
+from skyline.interval import Interval
+from skyline.memory.capacity import usable_elsewhere
+from skyline.memory.fit import Fit, fit
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.largest_batch import LargestBatch, largest_batch
+from skyline.predict.operator_time import OperatorPredictor
+from skyline.predict.registry import predictor_named
+from skyline.predict.timed import timed
+from skyline.predict.tracer import TracedSizes, Tracer
+from skyline.trace.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """A script on one GPU. ``profile`` is of the script as it stands, whether it fits or not.
+
+    ``fullest`` is of the largest batch size that fits and was traced, the script's own where no other was; None
+    where nothing that was traced fits.
+    """
+
+    gpu: GpuSpec
+    profile: Profile
+    usable_bytes: int
+    fits: Fit
+    largest: LargestBatch
+    fullest: Profile | None
+
+
+def outlooks(
+    request: CaptureRequest,
+    gpus: Sequence[GpuSpec],
+    *,
+    progress: ProgressCallback,
+    output: OutputCallback | None = None,
+    cancel: threading.Event | None = None,
+    starter: Starter = start_fresh,
+    predictor: OperatorPredictor | None = None,
+) -> tuple[Outlook, ...]:
+    """Trace the script once, and at the batch sizes that tell what fits; then predict its times on each GPU.
+
+    Only a script that asks its GPU something which GPUs answer differently is traced for each of them anew.
+    Raises what ``capture`` raises.
+    """
+    predictor = predictor or predictor_named()
+    searched: list[tuple[GpuSpec, TracedSizes, LargestBatch]] = []
+    sizes: TracedSizes | None = None
+    for number, gpu in enumerate(gpus):
+
+        def report(one: Progress, number: int = number) -> None:
+            progress(replace(one, fraction=(number + one.fraction) / len(gpus)))
+
+        if sizes is None or sizes.base.asked_of_gpu:
+            tracer = Tracer(request, gpu, report, output if sizes is None else None, cancel, starter)
+            sizes = TracedSizes(tracer, tracer.trace())
+        searched.append((gpu, sizes, largest_batch(sizes, usable_elsewhere(gpu.memory_bytes))))
+    progress(Progress("predict", "times on each GPU", 0.95))
+    # A size that was traced for one GPU may be the largest traced one that fits another.
+    return tuple(_outlook(sizes, gpu, largest, predictor) for gpu, sizes, largest in searched)
+
+
+def _outlook(
+    sizes: TracedSizes, gpu: GpuSpec, largest: LargestBatch, predictor: OperatorPredictor
+) -> Outlook:
+    usable_bytes = usable_elsewhere(gpu.memory_bytes)
+    profile = timed(sizes.base, gpu, predictor)
+    fits = fit(Interval.exact(float(profile.peak_bytes)), usable_bytes)
+    return Outlook(
+        gpu, profile, usable_bytes, fits, largest, _fullest(sizes, profile, gpu, predictor, usable_bytes)
+    )
+
+
+def _fullest(
+    sizes: TracedSizes, profile: Profile, gpu: GpuSpec, predictor: OperatorPredictor, usable_bytes: int
+) -> Profile | None:
+    fitting = [size for size, peak in sizes.peaks.items() if peak <= usable_bytes]
+    if not fitting:
+        # Without a known batch size there is the script as it stands.
+        return profile if not sizes.peaks and profile.peak_bytes <= usable_bytes else None
+    size = fitting[-1]
+    return profile if size == profile.batch_size else timed(sizes.traced[size], gpu, predictor)

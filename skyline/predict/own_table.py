@@ -1,0 +1,151 @@
+"""The file in which a person adds GPUs and prices of their own: where it lies, and its entries with their checks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from skyline.errors import UsageError
+
+FILE_VARIABLE = "SKYLINE_DEVICES"
+_NAME = "devices.toml"
+_TABLES = {"gpu", "price", "energy"}
+
+
+def own_table_path() -> Path:
+    """The file that ``SKYLINE_DEVICES`` names, else ``devices.toml`` where programs of this system are configured."""
+    named = os.environ.get(FILE_VARIABLE)
+    if named:
+        return Path(named).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "skyline" / _NAME
+    # The XDG base directory specification has relative paths ignored.
+    given = os.environ.get("XDG_CONFIG_HOME", "")
+    config = Path(given) if os.path.isabs(given) else Path.home() / ".config"
+    return config / "skyline" / _NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One table of the file. ``label`` names it in errors, as in ``gpu "X1"``."""
+
+    path: Path
+    label: str
+    values: Mapping[str, object]
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A text that is not empty; without ``default`` it has to be there."""
+        value = self.values.get(key, default)
+        if value is None:
+            raise self.wrong(f"{key} is missing")
+        if not isinstance(value, str) or (not value.strip() and value != default):
+            raise self.wrong(f"{key} has to be a text, not {value!r}")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of texts; empty where it is not there."""
+        value = self.values.get(key, [])
+        if not isinstance(value, list) or not all(
+            isinstance(one, str) for one in cast("list[object]", value)
+        ):
+            raise self.wrong(f"{key} has to be a list of texts, not {value!r}")
+        return tuple(cast("list[str]", value))
+
+    def number(self, key: str, low: float, high: float, unit: str, default: float | None = None) -> float:
+        """A number between ``low`` and ``high``, which are wide enough for what there is and tell a wrong unit."""
+        value = self.values.get(key, default)
+        if value is None:
+            raise self.wrong(f"{key} is missing")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.wrong(f"{key} has to be a number, not {value!r}")
+        if not low <= value <= high:
+            raise self.wrong(f"{key} = {value:g} is not between {low:g} and {high:g}: it is in {unit}")
+        return float(value)
+
+    def optional(self, key: str, low: float, high: float, unit: str, default: float | None) -> float | None:
+        """The same for a figure that some GPUs do not have: ``false`` says so, else ``default`` holds."""
+        if key not in self.values:
+            return default
+        if self.values[key] is False:
+            return None
+        return self.number(key, low, high, unit)
+
+    def known(self, keys: Iterable[str]) -> None:
+        """Raise UsageError for a key that means nothing here, with the nearest that does."""
+        from difflib import get_close_matches
+
+        allowed = list(keys)
+        for key in self.values:
+            if key not in allowed:
+                near = get_close_matches(key, allowed, n=1)
+                hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(allowed)}."
+                raise self.wrong(f"{key} is not known here", hint)
+
+    def wrong(self, what: str, hint: str = "") -> UsageError:
+        """The error that says what is wrong with this entry."""
+        return UsageError(
+            f"{self.path}: {self.label}: {what}", hint=hint or "docs/devices.md shows an example."
+        )
+
+
+def own_entries(kind: str) -> tuple[Entry, ...]:
+    """The entries of one kind (``gpu``, ``price``, ``energy``), in order; none where there is no file.
+
+    Raises:
+        UsageError: the file cannot be read, or is not what it should be.
+    """
+    path = own_table_path()
+    content = _content(path)
+    unknown = sorted(set(content) - _TABLES)
+    if unknown:
+        raise UsageError(
+            f"{path}: {unknown[0]} is not known",
+            hint="The tables are [[gpu]], [[price]] and [energy].",
+        )
+    found = content.get(kind, [])
+    if kind == "energy" and isinstance(found, dict):
+        found = [cast("dict[str, object]", found)]
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in cast("list[object]", found)):
+        raise UsageError(
+            f"{path}: write [[{kind}]] above each {kind}", hint="docs/devices.md shows an example."
+        )
+    tables = cast("list[dict[str, object]]", found)
+    return tuple(Entry(path, _label(kind, number, table), table) for number, table in enumerate(tables, 1))
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        if os.environ.get(FILE_VARIABLE):
+            raise UsageError(
+                f"{path} does not exist", hint=f"{FILE_VARIABLE} names it: correct or unset it."
+            ) from None
+        return {}
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    tomllib = _toml()
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from error
+
+
+def _toml() -> Any:
+    """The reader of TOML: Python's own from 3.11 on, the library that it came from before."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+
+        return tomllib
+    import tomli
+
+    return tomli
+
+
+def _label(kind: str, number: int, table: Mapping[str, object]) -> str:
+    name = table.get("name") or table.get("gpu")
+    return f'{kind} "{name}"' if isinstance(name, str) else kind if kind == "energy" else f"{kind} {number}"

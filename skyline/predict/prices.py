@@ -1,0 +1,104 @@
+"""What an hour of a GPU costs: cloud instances at the list price of a day, and prices of the person's own."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from skyline.errors import UsageError
+from skyline.predict.gpu_names import find
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.gpus import gpus
+from skyline.predict.own_table import Entry, own_entries
+
+_KEYS = ("gpu", "usd_per_hour", "gpus", "provider", "instance", "region", "date", "source")
+
+
+class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One instance that can be rented by the hour, with ``gpus`` GPUs of the name ``gpu`` in it.
+
+    ``usd_per_hour`` is for the whole instance, host included; storage, traffic and taxes are not. ``date`` is when
+    that was the price (``2025-06``), ``source`` who said so. ``own``: the person's own figure.
+    """
+
+    gpu: str
+    provider: str
+    instance: str
+    region: str
+    gpus: int
+    usd_per_hour: float
+    date: str
+    source: str
+    own: bool = False
+
+    @property
+    def usd_per_gpu_hour(self) -> float:
+        """The share of one GPU in the price, which has to be paid in full where the others stand idle."""
+        return self.usd_per_hour / self.gpus
+
+
+def prices_of(gpu: GpuSpec, provider: str = "") -> tuple[Price, ...]:
+    """Prices of a GPU, cheapest share of one GPU first; where the person has one, theirs alone.
+
+    ``provider`` leaves only those of that name, however it is spelled. Empty where none is known.
+
+    Raises:
+        UsageError: the person's file cannot be used.
+    """
+    own = [price for price in own_prices() if price.gpu == gpu.name]
+    found = own or [price for price in listed_prices() if price.gpu == gpu.name]
+    if provider:
+        found = [price for price in found if price.provider.casefold() == provider.casefold()]
+    return tuple(sorted(found, key=lambda price: (price.usd_per_gpu_hour, price.gpus)))
+
+
+def check_provider(provider: str) -> None:
+    """Raise UsageError for a provider of whom no price is known, with those that are."""
+    known = dict.fromkeys(price.provider for price in (*listed_prices(), *own_prices()))
+    if provider.casefold() not in {name.casefold() for name in known}:
+        raise UsageError(f"no price of {provider} is known", hint=f"There are: {', '.join(known)}.")
+
+
+@cache
+def listed_prices() -> tuple[Price, ...]:
+    """The table that ships with Skyline."""
+    return tuple(
+        msgspec.json.decode(files("skyline.predict").joinpath("prices.json").read_bytes(), type=list[Price])
+    )
+
+
+def own_prices() -> tuple[Price, ...]:
+    """Those of the person's file.
+
+    Raises:
+        UsageError: an entry cannot be used; the message names it.
+    """
+    known = gpus()
+    return tuple(_price(entry, known) for entry in own_entries("price"))
+
+
+def _price(entry: Entry, known: tuple[GpuSpec, ...]) -> Price:
+    entry.known(_KEYS)
+    try:
+        gpu = find(known, entry.text("gpu"))
+    except UsageError as error:
+        raise entry.wrong(f"gpu: {error.message}", error.hint) from None
+    return Price(
+        gpu=gpu.name,
+        provider=entry.text("provider", "yours"),
+        instance=entry.text("instance", gpu.name),
+        region=entry.text("region", ""),
+        gpus=round(entry.number("gpus", 1, 1024, "pieces", 1)),
+        usd_per_hour=entry.number("usd_per_hour", 0, 10_000, "US dollars"),
+        date=_date(entry),
+        source=entry.text("source", str(entry.path)),
+        own=True,
+    )
+
+
+def _date(entry: Entry) -> str:
+    """As a text or as TOML's own date."""
+    value = entry.values.get("date", "")
+    return value if isinstance(value, str) else str(value)

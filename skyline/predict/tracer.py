@@ -1,0 +1,119 @@
+"""Traces a script by shape for one GPU, at its own batch size and at others, each size once."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+
+from skyline.capture.batch_sizes import followed, run_with
+from skyline.capture.gpu_target import GpuTarget
+from skyline.capture.process import Starter
+from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
+from skyline.capture.shape_session import trace_shapes
+from skyline.errors import BudgetExceeded, CaptureImpossible, ScriptFailed
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.source.knob import Knob
+from skyline.trace.profile import Profile
+from skyline.trace.record import RecordKind
+
+
+@dataclass(frozen=True, slots=True)
+class Tracer:
+    """Traces the script as it stands and at other batch sizes."""
+
+    request: CaptureRequest
+    gpu: GpuSpec
+    progress: ProgressCallback
+    output: OutputCallback | None
+    cancel: threading.Event | None
+    starter: Starter
+
+    def trace(self) -> Profile:
+        """The script as it stands, its times nominal.
+
+        Raises:
+            CaptureImpossible: it never moves its model to a GPU, beside what ``capture`` raises.
+        """
+        traced = self._trace(self.request, quiet=False)
+        if not any(record.kind is RecordKind.KERNEL for record in traced.trace.records):
+            raise CaptureImpossible(
+                f"This script never moves its model to a GPU, so there is nothing to predict for the {self.gpu.name}",
+                hint="Move model and batches with .to('cuda') or let the script choose: torch.cuda.is_available() "
+                "answers True while it is traced.",
+            )
+        return traced
+
+    def at(self, profile: Profile, knob: Knob, size: int, done: float) -> Profile | None:
+        """The script traced at another batch size; None where it does not follow the knob or cannot run so."""
+        sources = {source.path: source.text for source in profile.sources}
+        overrides, arguments = run_with(knob, size, self.request.arguments, sources)
+        given = (*self.request.source_overrides, *overrides.items())
+        self.progress(Progress("curve", f"tracing at batch size {size}", done))
+        try:
+            changed = replace(self.request, arguments=arguments, source_overrides=given)
+            traced = self._trace(changed, quiet=True)
+        except (ScriptFailed, CaptureImpossible, BudgetExceeded):
+            return None
+        return traced if followed(knob, size, _seen(profile), _seen(traced)) else None
+
+    def _trace(self, request: CaptureRequest, *, quiet: bool) -> Profile:
+        target = GpuTarget(
+            self.gpu.full_name,
+            self.gpu.memory_bytes,
+            self.gpu.compute_capability,
+            self.gpu.multiprocessors,
+        )
+
+        def report(progress: Progress) -> None:
+            if not quiet:
+                self.progress(replace(progress, fraction=0.5 * progress.fraction))
+
+        return trace_shapes(
+            request,
+            target,
+            progress=report,
+            output=None if quiet else self.output,
+            cancel=self.cancel,
+            starter=self.starter,
+        )
+
+
+class TracedSizes:
+    """A script traced at its own batch size and, as they are asked for, at others."""
+
+    def __init__(self, tracer: Tracer, base: Profile) -> None:
+        self._tracer = tracer
+        self.base = base
+        self.knob = next((one for one in base.knobs.candidates if one.value == base.batch_size), None)
+        """What sets the batch size; None where that was not found, and no other size can be traced."""
+        self._known: dict[int, Profile | None] = {}
+        if base.batch_size is not None:
+            self._known[base.batch_size] = base
+
+    @property
+    def most(self) -> int | None:
+        """The samples that the data sets have, beyond which no batch can grow; None where it is not known."""
+        return min((one.dataset_size for one in self.base.loaders if one.dataset_size), default=None)
+
+    @property
+    def peaks(self) -> dict[int, int]:
+        """Peak of live tensor memory in bytes by traced batch size, smallest first."""
+        return {size: profile.peak_bytes for size, profile in self.traced.items()}
+
+    @property
+    def traced(self) -> dict[int, Profile]:
+        """The sizes that could be traced, smallest first."""
+        return {size: one for size, one in sorted(self._known.items()) if one is not None}
+
+    def at(self, size: int, done: float = 0.6) -> Profile | None:
+        """The script at this batch size; None where it cannot be traced so. ``done`` is told as the progress."""
+        if size not in self._known:
+            self._known[size] = (
+                self._tracer.at(self.base, self.knob, size, done) if self.knob is not None else None
+            )
+        return self._known[size]
+
+
+def _seen(profile: Profile) -> tuple[int, ...]:
+    sizes = [loader.batch_size for loader in profile.loaders if loader.batch_size]
+    return (*sizes, *profile.batch.leading_dimensions)

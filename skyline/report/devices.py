@@ -1,0 +1,210 @@
+"""A script on several GPUs, as the JSON that other programs read: ``skyline.devices/1``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from skyline import units
+from skyline.analysis.gpu_costs import Run, Span, run_on, span_of
+from skyline.memory.capacity import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS
+from skyline.memory.fit import Fit
+from skyline.predict.energy import COMPUTING, WAITING, WORLD_G_PER_KWH
+from skyline.predict.outlook import Outlook
+from skyline.predict.prices import Price, prices_of
+from skyline.trace.profile import Profile
+
+DEVICES_SCHEMA = "skyline.devices/1"
+
+
+@dataclass(frozen=True, slots=True)
+class PriceReport:
+    """What an hour costs: ``usd_per_hour`` of the whole instance, of which one GPU's share is ``usd_per_gpu_hour``."""
+
+    provider: str
+    instance: str
+    region: str
+    gpus: int
+    usd_per_hour: float
+    usd_per_gpu_hour: float
+    date: str
+    source: str
+    own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LargestBatchReport:
+    """The largest batch size that fits: ``traced`` at that size, or reckoned from others; ``reason`` where unknown."""
+
+    size: int | None
+    traced: bool
+    larger_untried: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReport:
+    """One GPU; bytes, ms, and what ``Run`` says. ``as_is`` is the script unchanged, whether it fits or not.
+
+    ``fullest`` is at the largest batch size that fits and was traced, None where none does. ``prices`` are cheapest
+    first, and costs are at the first.
+    """
+
+    gpu: str
+    full_name: str
+    own: bool
+    memory_bytes: int
+    usable_bytes: int
+    fits: str
+    largest_batch: LargestBatchReport
+    as_is: Run
+    fullest: Run | None
+    prices: tuple[PriceReport, ...]
+    power_limit_watts: int
+    basis: str
+    unmeasured_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesReport:
+    """``skyline.devices/1``. All costs are for ``span``."""
+
+    schema: str
+    created: str
+    script: str
+    arguments: tuple[str, ...]
+    predictor: str
+    batch_size: int | None
+    span: Span
+    grid_g_per_kwh: float
+    traced_for_each: tuple[str, ...]
+    """What the script asks its GPU; where it asks something, it was traced for each GPU by itself."""
+    devices: tuple[DeviceReport, ...]
+    assumptions: tuple[str, ...]
+    notes: tuple[str, ...]
+    module: str = ""
+    """The dotted name under which the script is run, as by ``python -m``; empty where it is run as a file."""
+
+    @property
+    def command_line(self) -> str:
+        """The script's name and its arguments."""
+        name = f"-m {self.module}" if self.module else PurePath(self.script).name
+        return " ".join((name, *self.arguments))
+
+
+def devices_report(
+    found: Sequence[Outlook], *, provider: str = "", grid_g_per_kwh: float | None = None
+) -> DevicesReport:
+    """The report of one script on one GPU or more; ``provider`` bounds the prices, ``grid_g_per_kwh`` is theirs."""
+    first = found[0].profile
+    grid = WORLD_G_PER_KWH if grid_g_per_kwh is None else grid_g_per_kwh
+    span = span_of(first)
+    devices = tuple(_device(one, span, prices_of(one.gpu, provider), grid) for one in found)
+    return DevicesReport(
+        schema=DEVICES_SCHEMA,
+        created=first.created,
+        script=first.script,
+        arguments=first.arguments,
+        predictor=first.prediction.predictor if first.prediction is not None else "",
+        batch_size=first.batch_size,
+        span=span,
+        grid_g_per_kwh=grid,
+        traced_for_each=first.asked_of_gpu,
+        devices=devices,
+        assumptions=(
+            *_loading(first),
+            *_assumptions(devices, grid, default_grid=grid_g_per_kwh is None),
+        ),
+        notes=tuple(dict.fromkeys(note for one in found for note in one.profile.notes)),
+        module=first.module,
+    )
+
+
+def _device(one: Outlook, span: Span, prices: Sequence[Price], grid: float) -> DeviceReport:
+    price = prices[0] if prices else None
+    prediction = one.profile.prediction
+    as_is = run_on(one.profile, one.gpu, span, price, grid)
+    if one.fullest is None:
+        fullest = None
+    elif one.fullest is one.profile:
+        fullest = as_is
+    else:
+        fullest = run_on(one.fullest, one.gpu, span, price, grid)
+    return DeviceReport(
+        gpu=one.gpu.name,
+        full_name=one.gpu.full_name,
+        own=one.gpu.own,
+        memory_bytes=one.gpu.memory_bytes,
+        usable_bytes=one.usable_bytes,
+        fits=one.fits.value,
+        largest_batch=LargestBatchReport(
+            one.largest.size, one.largest.traced, one.largest.larger_untried, one.largest.reason
+        ),
+        as_is=as_is,
+        fullest=fullest,
+        prices=tuple(_price(price) for price in prices),
+        power_limit_watts=one.gpu.board_power_watts,
+        basis=prediction.basis if prediction is not None else "",
+        unmeasured_share=prediction.unmeasured_share if prediction is not None else 0.0,
+    )
+
+
+def _price(price: Price) -> PriceReport:
+    return PriceReport(
+        price.provider,
+        price.instance,
+        price.region,
+        price.gpus,
+        price.usd_per_hour,
+        price.usd_per_gpu_hour,
+        price.date,
+        price.source,
+        price.own,
+    )
+
+
+def _loading(profile: Profile) -> tuple[str, ...]:
+    """That workers are left out, where there are any."""
+    if not any(loader.num_workers for loader in profile.loaders):
+        return ()
+    return (
+        "Batches are read by the script's own process: what its loader workers would do meanwhile is not seen.",
+    )
+
+
+def _assumptions(devices: Sequence[DeviceReport], grid: float, *, default_grid: bool) -> tuple[str, ...]:
+    """What the figures rest on, in sentences."""
+    context, fragments = units.format_bytes(ASSUMED_CONTEXT_BYTES), f"{ASSUMED_FRAGMENTS * 100:.0f} %"
+    said = [
+        "Times of the host (Python, kernel launches, data loading) are typical costs, the same beside every GPU.",
+        (
+            f"It fits where every tensor of the traced iteration does beside {context} for the CUDA context and "
+            f"{fragments} for fragments, both assumed."
+        ),
+    ]
+    if any(one.prices for one in devices):
+        said.append(
+            "Prices are list prices of the day that stands beside them, for the share of one GPU; storage, traffic "
+            "and taxes are not in them."
+        )
+    busy, idle = COMPUTING, WAITING
+    said.append(
+        f"Energy is modelled, not measured: {_percent(busy.value)} of the board's limit while a kernel runs "
+        f"({_percent(busy.low)} to {_percent(busy.high)}), {_percent(idle.value)} while none does "
+        f"({_percent(idle.low)} to {_percent(idle.high)}); host and cooling are not in it."
+    )
+    source = (
+        ", the world's average of 2024 (Ember); --grid takes yours" if default_grid else ", as you gave it"
+    )
+    said.append(f"Carbon dioxide at {grid:g} g/kWh{source}.")
+    return tuple(said)
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+def does_not_fit(one: DeviceReport) -> bool:
+    """Whether the script as it stands is too large for this GPU."""
+    return one.fits == Fit.TOO_LARGE.value
