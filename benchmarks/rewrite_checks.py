@@ -1,22 +1,25 @@
-"""What must hold of a rewritten source, whatever the rewrite: the rest of the file is as it was."""
+"""What must hold of a rewritten source, whatever the rewrite: the rest of the file is as it was.
+
+Texts are read by ``source_reading``, that is by Python itself.
+"""
 
 from __future__ import annotations
 
-import ast
-import tokenize
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+
+from source_reading import Piece, Reading, Statement, read
 
 from skyline.source.edit import TextEdit
-from skyline.source.program import Module
-from skyline.source.syntax import offsets_of
 from skyline.source.text import SourceText
-from skyline.source.tokens import Tokens
 
-_LAYOUT = {tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 # What parts statements may give way to a line break.
 _PARTING = {";"}
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+_TRAILING = re.compile(r"[ \t]+(?=[\r\n]|\Z)")
 
 
 class Corrupted(Exception):
@@ -29,19 +32,27 @@ class Moves:
 
     spans: tuple[tuple[int, int, int], ...]
     """Of each edit: start and end before, and the length of what it wrote."""
+    moved_only: frozenset[tuple[int, int]] = frozenset()
+    """Where edits wrote nothing but blanks."""
 
     @classmethod
-    def of(cls, source: SourceText, edits: Sequence[TextEdit]) -> Moves:
-        """Those of edits of a text."""
-        spans = sorted(
-            (
-                source.offset(edit.span.line, edit.span.column),
-                source.offset(edit.span.end_line, edit.span.end_column),
-                len(edit.new_text),
-            )
-            for edit in edits
-        )
-        return cls(tuple(spans))
+    def of(cls, text: str, edits: Sequence[TextEdit]) -> Moves:
+        """Those of edits of a text; raises Corrupted where one does not fit it, or two overlap."""
+        starts = [0, *(match.end() for match in _NEWLINE.finditer(text))]
+        spans: list[tuple[int, int, int]] = []
+        blank: set[tuple[int, int]] = set()
+        for edit in edits:
+            start = starts[edit.span.line - 1] + edit.span.column
+            end = starts[edit.span.end_line - 1] + edit.span.end_column
+            if text[start:end] != edit.old_text:
+                raise Corrupted(f"an edit of {edit.old_text!r} does not stand there")
+            spans.append((start, end, len(edit.new_text)))
+            if not edit.new_text.strip():
+                blank.add((start, end))
+        spans.sort()
+        if any(before[1] > after[0] for before, after in pairwise(spans)):
+            raise Corrupted("edits overlap")
+        return cls(tuple(spans), frozenset(blank))
 
     def moved(self, offset: int) -> int | None:
         """The offset of what began here, None where it was replaced."""
@@ -63,66 +74,88 @@ class Moves:
         return ranges
 
 
-def check(before: SourceText, after: SourceText, edits: Sequence[TextEdit]) -> None:
-    """Raises Corrupted where more changed than the edits say, or the file is not what it was around them."""
-    if before.apply(edits).text != after.text:
+def check(before: SourceText, after: SourceText, edits: Sequence[TextEdit]) -> dict[int, int]:
+    """Raises Corrupted where more changed than the edits say, or the file is not what it was around them.
+
+    Gives where each statement that is still there begins now, by where it began.
+    """
+    moves = Moves.of(before.text, edits)
+    if applied(before.text, moves, edits) != after.text:
         raise Corrupted("the edits do not give the text")
+    _check_file(before, after)
+    _check_layout(before.text, after.text)
+    old, new = read(before.text), read(after.text)
+    if old.error:
+        raise Corrupted(f"it did not compile to begin with: {old.error}")
+    if new.error:
+        raise Corrupted(f"it does not compile: {new.error}")
+    _check_boundaries(old, moves)
+    _check_tokens(old, new, moves)
+    mapped = _check_structure(old, new, moves)
+    _check_meaning(old, new, mapped, moves)
+    _check_comments(old, new, moves)
+    _check_names(old, new)
+    return mapped
+
+
+def applied(text: str, moves: Moves, edits: Sequence[TextEdit]) -> str:
+    """The text with the edits made, put together here once more."""
+    ordered = sorted(edits, key=lambda edit: (edit.span.line, edit.span.column))
+    pieces, done = list[str](), 0
+    for (start, end, _), edit in zip(moves.spans, ordered, strict=True):
+        pieces += (text[done:start], edit.new_text)
+        done = end
+    return "".join((*pieces, text[done:]))
+
+
+def undone(before: SourceText, after: SourceText, edits: Sequence[TextEdit]) -> bool:
+    """Whether replacing what was written by what was there gives the very bytes back."""
+    text = after.text
+    ordered = sorted(edits, key=lambda edit: (edit.span.line, edit.span.column))
+    for (start, end), edit in reversed(
+        list(zip(Moves.of(before.text, edits).written(), ordered, strict=True))
+    ):
+        text = text[:start] + edit.old_text + text[end:]
+    return SourceText(before.path, text, after.encoding, after.byte_order_mark).encode() == before.encode()
+
+
+def _check_file(before: SourceText, after: SourceText) -> None:
+    if (before.encoding, before.byte_order_mark) != (after.encoding, after.byte_order_mark):
+        raise Corrupted("the encoding is another one")
     try:
         data = after.encode()
     except UnicodeEncodeError as error:
         raise Corrupted(f"it cannot be saved: {error}") from error
     if SourceText.decode(after.path, data).text != after.text:
         raise Corrupted("it reads back as another text")
-    moves = Moves.of(before, edits)
-    _check_newlines(before, after)
-    _check_tokens(before, after, moves)
-    _check_structure(before, after, moves)
 
 
-def undone(before: SourceText, after: SourceText, edits: Sequence[TextEdit]) -> bool:
-    """Whether replacing what was written by what was there gives the first text back."""
-    text = after.text
-    pairs = sorted(
-        zip(
-            Moves.of(before, edits).written(),
-            sorted(edits, key=lambda edit: (edit.span.line, edit.span.column)),
-            strict=True,
-        ),
-        key=lambda pair: pair[0],
-        reverse=True,
-    )
-    for (start, end), edit in pairs:
-        text = text[:start] + edit.old_text + text[end:]
-    return text == before.text
-
-
-def _check_newlines(before: SourceText, after: SourceText) -> None:
-    def kinds(text: str) -> Counter[str]:
-        crlf = text.count("\r\n")
-        return Counter({"\r\n": crlf, "\r": text.count("\r") - crlf, "\n": text.count("\n") - crlf})
-
-    had, has = kinds(before.text), kinds(after.text)
+def _check_layout(before: str, after: str) -> None:
+    had, has = Counter(_NEWLINE.findall(before)), Counter(_NEWLINE.findall(after))
     for kind in has:
-        if has[kind] > had[kind] and not had[kind] and sum(had.values()):
+        if not had[kind] and had:
             raise Corrupted(f"a line ends by {kind!r}, as none did before")
+    if _ends(before) != _ends(after):
+        raise Corrupted("the last line ends in another way")
+    if len(_TRAILING.findall(after)) > len(_TRAILING.findall(before)):
+        raise Corrupted("a line ends with blanks, as none did before")
 
 
-def _check_tokens(before: SourceText, after: SourceText, moves: Moves) -> None:
-    written = moves.written()
-    kept = [
-        token.text
-        for token in Tokens(before).all
-        if token.kind not in _LAYOUT
-        and token.text not in _PARTING
-        and not any(token.start < end and start < token.end for start, end, _ in moves.spans)
-    ]
-    now = [
-        token.text
-        for token in Tokens(after).all
-        if token.kind not in _LAYOUT
-        and token.text not in _PARTING
-        and not any(token.start < end and start < token.end for start, end in written)
-    ]
+def _ends(text: str) -> bool:
+    return text.endswith(("\n", "\r"))
+
+
+def _check_boundaries(old: Reading, moves: Moves) -> None:
+    """No edit begins or ends inside a token: what is replaced are whole ones."""
+    for start, end, _ in moves.spans:
+        for piece in old.pieces:
+            if piece.start < start < piece.end or piece.start < end < piece.end:
+                raise Corrupted(f"{piece.text!r} is cut in two")
+
+
+def _check_tokens(old: Reading, new: Reading, moves: Moves) -> None:
+    kept = [each.text for each in _outside(old.pieces, [span[:2] for span in moves.spans])]
+    now = [each.text for each in _outside(new.pieces, moves.written())]
     if kept != now:
         index = next(
             (i for i, (one, two) in enumerate(zip(kept, now, strict=False)) if one != two),
@@ -133,53 +166,119 @@ def _check_tokens(before: SourceText, after: SourceText, moves: Moves) -> None:
         )
 
 
-def _check_structure(before: SourceText, after: SourceText, moves: Moves) -> None:
-    """Every statement that was there is still inside the same headers; new blocks around it do not count."""
-    old, new = _statements(before), _statements(after)
-    mapped = {offset: _place(moves, offset, new) for offset in old}
+def _outside(pieces: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> list[Piece]:
+    return [
+        piece
+        for piece in pieces
+        if piece.text not in _PARTING
+        and not any(piece.start < end and start < piece.end for start, end in spans)
+    ]
+
+
+def _check_structure(old: Reading, new: Reading, moves: Moves) -> dict[int, int]:
+    """Every statement that was there is still inside the same headers; new blocks around it do not count.
+
+    Gives where each statement is now, without those that were replaced.
+    """
+    mapped = {offset: _place(moves, offset, new) for offset in old.statements}
     there = {place for place in mapped.values() if place is not None}
-    for offset, (kind, around) in old.items():
+    for offset, statement in old.statements.items():
         place = mapped[offset]
         if place is None:
             continue
-        if place not in new:
-            raise Corrupted(f"a statement is gone: line {before.position(offset)[0]}")
-        kind_now, around_now = new[place]
-        if kind_now is not kind:
-            raise Corrupted(f"line {before.position(offset)[0]} was {kind.__name__}, is {kind_now.__name__}")
-        expected = [(mapped[each], part) for each, part in around if mapped[each] is not None]
-        found = [(each, part) for each, part in around_now if each in there]
+        line = old.line(offset)
+        if place not in new.statements:
+            raise Corrupted(f"a statement is gone: line {line}")
+        now = new.statements[place]
+        if now.kind != statement.kind:
+            raise Corrupted(f"line {line} was {statement.kind}, is {now.kind}")
+        expected = [(mapped[each], part) for each, part in statement.around if mapped[each] is not None]
+        found = [(each, part) for each, part in now.around if each in there]
         if expected != found:
-            raise Corrupted(f"line {before.position(offset)[0]} is in another block")
+            raise Corrupted(f"line {line} is in another block")
+    written = moves.written()
+    for place in new.statements.keys() - there:
+        if not any(start <= place <= end for start, end in written):
+            raise Corrupted(f"a statement has come about where nothing was written: line {new.line(place)}")
+    return {offset: place for offset, place in mapped.items() if place is not None}
 
 
-def _place(
-    moves: Moves, offset: int, new: dict[int, tuple[type[ast.stmt], list[tuple[int, str]]]]
-) -> int | None:
+def _place(moves: Moves, offset: int, new: Reading) -> int | None:
     """Where a statement begins now: before its old beginning where something was put in front of its first name."""
     place = moves.moved(offset)
-    if place is None or place in new:
+    if place is None or place in new.statements:
         return place
     fronts = [start for start, end in moves.written() if end == place]
-    return max((start for start in new for front in fronts if front <= start < place), default=place)
+    return max(
+        (start for start in new.statements for front in fronts if front <= start < place), default=place
+    )
 
 
-def _statements(source: SourceText) -> dict[int, tuple[type[ast.stmt], list[tuple[int, str]]]]:
-    """Each statement by its offset: what it is, and the statements around it with the part that holds it."""
-    module = Module.of(source)
-    starts = {node: offsets_of(source, node)[0] for node in module.nodes if isinstance(node, ast.stmt)}
-    found: dict[int, tuple[type[ast.stmt], list[tuple[int, str]]]] = {}
-    for node, start in starts.items():
-        chain: list[tuple[int, str]] = []
-        inner: ast.AST = node
-        for around in module.around(node):
-            if isinstance(around, ast.stmt):
-                parts = (
-                    name
-                    for name in ("body", "orelse", "finalbody", "handlers")
-                    if inner in getattr(around, name, [])
-                )
-                chain.append((starts[around], next(parts, "")))
-            inner = around
-        found[start] = (type(node), chain)
-    return found
+def _check_meaning(old: Reading, new: Reading, mapped: dict[int, int], moves: Moves) -> None:
+    """What no edit touches says what it said: the syntax trees of such statements are the same."""
+    for offset, place in mapped.items():
+        was, now = old.statements[offset], new.statements[place]
+        if old.text[offset : was.end] == new.text[place : now.end] or _is_touched(old, was, moves):
+            continue
+        if was.says != now.says:
+            raise Corrupted(f"line {old.line(offset)} says something else: {was.says} / {now.says}")
+
+
+def _is_touched(old: Reading, statement: Statement, moves: Moves) -> bool:
+    """Whether an edit changes more than indentation within a statement; of blocks all below counts as well."""
+    return any(
+        start <= statement.end
+        and statement.start <= end
+        and not (start == end and (start, end) in moves.moved_only and _begins_line(old, start))
+        for start, end, _ in moves.spans
+    )
+
+
+def _begins_line(old: Reading, offset: int) -> bool:
+    """Whether nothing but blanks stands before a place on its line."""
+    return not old.text[old.starts[old.line(offset) - 1] : offset].strip()
+
+
+def _check_comments(old: Reading, new: Reading, moves: Moves) -> None:
+    """A comment stays beside the code that it stood beside; it goes only with what stands before it."""
+    trailing = {piece.start: piece.trails for piece in new.pieces if piece.is_comment}
+    for before, piece in zip((None, *old.pieces), old.pieces, strict=False):
+        if not piece.is_comment:
+            continue
+        place = moves.moved(piece.start)
+        beside = moves.moved(before.start) if before is not None and piece.trails else None
+        if place is None and beside is not None:
+            raise Corrupted(f"the comment {piece.text!r} is gone, and its code is not")
+        if place is None:
+            continue
+        if trailing.get(place) != piece.trails:
+            how = "behind code" if piece.trails else "on a line of its own"
+            raise Corrupted(f"the comment {piece.text!r} stood {how}, and does not any more")
+        if beside is not None and before is not None:
+            end = beside + before.end - before.start
+            if new.line(end) != new.line(place):
+                raise Corrupted(f"the comment {piece.text!r} is no longer behind {before.text!r}")
+
+
+def _check_names(old: Reading, new: Reading) -> None:
+    """Names are looked up where they were, nothing is read that is not there, nothing is bound behind its use."""
+    unbound = new.unbound - old.unbound
+    if unbound:
+        raise Corrupted(f"nothing binds {sorted(unbound)}")
+    for path, scope in old.scopes.items():
+        if path not in new.scopes:
+            raise Corrupted(f"the scope {path[1:]} is gone")
+        for name, where in scope.items():
+            now = new.scopes[path].get(name, where)
+            if now != where:
+                raise Corrupted(f"{name} in {path[1:] or 'the file'} was looked up in {where}, is in {now}")
+    for (path, name), first in new.bound.items():
+        was_there = (path, name) in old.bound
+        used = new.used.get((path, name))
+        if not was_there and used is not None and used < first:
+            raise Corrupted(f"{name} is read on line {new.line(used)}, bound on line {new.line(first)}")
+        if not was_there and not path and any(scope.get(name) == "file" for scope in old.scopes.values()):
+            raise Corrupted(f"{name} means something already, and is bound on line {new.line(first)}")
+    for path, name in new.claimed - old.claimed:
+        if (path, name) in old.bound:
+            raise Corrupted(f"{name} is bound in {path[1:] or 'the file'} already, and is bound once more")

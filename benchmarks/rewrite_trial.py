@@ -2,47 +2,44 @@
 
 from __future__ import annotations
 
-import ast
-import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from rewrite_blocks import check_blocks
 from rewrite_checks import Corrupted, Moves, check, undone
+from rewrite_targets import check_keywords, check_targets
+from source_reading import read
 from source_variants import SCRIPT, Variant
+from variant_run import profile_of
 
 from skyline.errors import SkylineError, UsageError
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import RewritePlan, carry_out
 from skyline.rewrite.registry import entries
-from skyline.source.batch_size import find
 from skyline.source.edit import TextEdit
 from skyline.source.text import SourceText
-from skyline.trace.facts import (
-    BatchFact,
-    CallFact,
-    Device,
-    Environment,
-    LoaderFact,
-    MemoryFact,
-    ModuleFact,
-    OptimizerFact,
-)
-from skyline.trace.profile import CAPTURE_SCHEMA, BareTimes, Profile, SourceFile
-from skyline.trace.record import CodeLine, Trace
 
-VALUES = ("", "2", "64", "fp16", "bf16")
-"""Tried in this order until one is a value that a rewrite takes."""
-_CALLS = ("item", "print", "zero_grad", "backward", "to", "cuda", "clip_grad_norm_")
-_TOLD: dict[str, dict[str, int | float | bool | str | None]] = {
-    "zero_grad": {"set_to_none": False},
-    "to": {"non_blocking": False, "copies": True},
-    "cuda": {"non_blocking": False, "copies": True},
+Asked = Sequence[tuple[str, str]]
+
+_VALUES = {
+    "amp": ("bf16", "fp16"),
+    "batch_size": ("64",),
+    "checkpointing": ("all", "1"),
+    "cpu_threads": ("2",),
+    "ddp_bucket": ("64",),
+    "ddp_compression": ("fp16",),
+    "fused_optimizer": ("", "foreach"),
+    "grad_accumulation": ("2",),
+    "num_workers": ("2",),
+    "pad_to_multiple": ("64",),
+    "prefetch_factor": ("4",),
+    "remove_sync": ("", "100"),
 }
-"""Calls that a run would tell of, and what it would tell."""
-FURTHER_VALUES = {"amp": ("bf16", "fp16")}
-_TAKEN_WRONG = ("is not a ", "whole number", "Give ")
+"""What each rewrite is asked for, where its name alone does not say it."""
+_UNSURE = ("would not be valid Python", "Two changes would touch the same text")
+"""Refusals that show a rewrite which did not see what it does; alone, none may come to that."""
 
 
 @dataclass
@@ -50,10 +47,10 @@ class Outcomes:
     """What came of all variants: by rewrite and outcome, and the reasons of refusals."""
 
     variants: int = 0
-    by_rewrite: dict[str, Counter[str]] = field(default_factory=dict)
-    reasons: dict[str, Counter[str]] = field(default_factory=dict)
-    together: Counter[str] = field(default_factory=Counter)
-    corrupted: list[str] = field(default_factory=list)
+    by_rewrite: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    reasons: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    together: Counter[str] = field(default_factory=Counter[str])
+    corrupted: list[str] = field(default_factory=list[str])
 
     def add(self, other: Outcomes) -> None:
         """Count those of other scripts as well."""
@@ -65,63 +62,26 @@ class Outcomes:
         self.corrupted += other.corrupted
 
 
-def profile_of(source: SourceText, optimizer: str, lines: dict[str, int]) -> Profile:
-    """What a run of a script on a GPU would tell, as far as rewrites ask."""
+@dataclass(frozen=True)
+class _State:
+    """A script at some point: its text, and the places whose lines a run would tell."""
 
-    def place(name: str) -> CodeLine | None:
-        return CodeLine(SCRIPT, lines[name]) if name in lines else None
+    source: SourceText
+    places: dict[str, int]
 
-    def read(path: object) -> SourceText | None:
-        return source if str(path) == SCRIPT else None
+    def after(self, edits: Sequence[TextEdit]) -> _State:
+        """What edits make of it."""
+        made, moves = self.source.apply(edits), Moves.of(self.source.text, edits)
+        return _State(made, {name: self._moved(place, moves) for name, place in self.places.items()})
 
-    times = BareTimes((10.0,), (1.0,), (3.0,), (1.0,))
-    return Profile(
-        schema=CAPTURE_SCHEMA,
-        id="variant",
-        created="2026-01-01T00:00:00+00:00",
-        script=SCRIPT,
-        arguments=(),
-        working_directory="/project",
-        interpreter="/usr/bin/python3",
-        environment=Environment(Device("GPU", "cuda"), "3.11.2", "2.6.0", "linux", 8, 4, 1 << 34),
-        sources=(SourceFile(SCRIPT, "", source.text),),
-        times=times,
-        warmup_iterations=3,
-        recorded_ms=(10.0,),
-        trace=Trace((), (), (), ()),
-        memory=MemoryFact(0, 0, 0, 0),
-        peak_bytes=0,
-        batch=BatchFact((16,), 16),
-        knobs=find(source, (), read),
-        batch_size=16,
-        optimizers=(OptimizerFact(optimizer, 1, 2, 100, 0, {}, place("step"), place("optimizer")),),
-        loaders=(LoaderFact(16, 0, 1000, 1.0, created_line=place("DataLoader")),),
-        loop_line=place("loop"),
-        modules=_modules(place),
-        calls=tuple(
-            CallFact(name, 1.0, place(name), _TOLD.get(name, {})) for name in _CALLS if name in lines
-        ),
-    )
-
-
-def _modules(place: Callable[[str], CodeLine | None]) -> tuple[ModuleFact, ...]:
-    """The model and, where it has them, its embedding and its first convolution."""
-    net = ModuleFact("Net", "Net", False, 0, True, {}, class_line=place("__init__"), call_line=place("model"))
-    words = {"num_embeddings": 50257, "embedding_dim": 64, "sparse": False, "padding_idx": None}
-    pixels = {"in_channels": 3, "out_channels": 8, "kernel_size": (3, 3)}
-    inner = (
-        ("words", "Embedding", 50257 * 64, words),
-        ("out", "Linear", 50257 * 64, {"in_features": 64, "out_features": 50257}),
-        ("body.0", "Conv2d", 224, pixels),
-    )
-    return (
-        net,
-        *(
-            ModuleFact(f"Net.{path}", name, True, count, True, dict(options), created_line=place(name))
-            for path, name, count, options in inner
-            if place(name) is not None
-        ),
-    )
+    def _moved(self, place: int, moves: Moves) -> int:
+        """Where what stood at a place is, or the next of its line that was not replaced."""
+        line, _ = self.source.position(place)
+        for offset in range(place, self.source.offset(line, 0) + len(self.source.line(line))):
+            now = None if self.source.text[offset].isspace() else moves.moved(offset)
+            if now is not None:
+                return now
+        return place
 
 
 class Trial:
@@ -130,8 +90,8 @@ class Trial:
     def __init__(self, variant: Variant, outcomes: Outcomes) -> None:
         self.variant = variant
         self.outcomes = outcomes
-        profile = profile_of(variant.source, variant.optimizer, variant.lines)
-        self.context = RewriteContext(profile, lambda path: _only(path, variant.source))
+        self.start = _State(variant.source, variant.places)
+        self.context = self._context(self.start, [("batch_size", "")])
 
     def run(self, chooser: Random) -> None:
         """Every rewrite by itself, and one choice of several."""
@@ -140,68 +100,72 @@ class Trial:
         names = list({name: None for name, _ in written})
         if len(names) > 1:
             chosen = chooser.sample(names, chooser.randint(2, min(4, len(names))))
-            asked = [
-                next(pair for pair in chooser.sample(written, len(written)) if pair[0] == name)
-                for name in chosen
-            ]
-            self._together(asked)
+            several = [chooser.choice([pair for pair in written if pair[0] == name]) for name in chosen]
+            self._together(several, chooser)
 
     def _alone(self, name: str) -> list[tuple[str, str]]:
-        """The values with which a rewrite changed the script."""
+        """The values with which a rewrite changed the script; it counts once, by the best that came of it."""
         done: list[tuple[str, str]] = []
-        counts = self.outcomes.by_rewrite.setdefault(name, Counter())
-        for value in FURTHER_VALUES.get(name, VALUES):
+        came: list[str] = []
+        for value in _VALUES.get(name, ("",)):
             planned = self._planned([(name, value)])
             if planned is None:
-                counts["corrupted"] += 1
-                break
-            if planned.refused:
-                reason = planned.refused[0].reason
-                if (
-                    name not in FURTHER_VALUES
-                    and value != VALUES[-1]
-                    and any(each in reason for each in (*_TAKEN_WRONG, f"{name}="))
-                ):
-                    continue
-                counts["refused"] += 1
-                self.outcomes.reasons.setdefault(name, Counter())[_general(reason)] += 1
-            elif not planned.edits:
-                counts["nothing to do"] += 1
-            else:
-                counts["rewritten"] += 1
+                came.append("corrupted")
+            elif planned.refused:
+                came.append("refused")
+                self.outcomes.reasons.setdefault(name, Counter())[_general(planned.refused[0].reason)] += 1
+            elif planned.edits:
+                came.append("rewritten")
                 done.append((name, value))
-            if name not in FURTHER_VALUES:
-                break
+            else:
+                came.append("nothing to do")
+        order = ("corrupted", "rewritten", "nothing to do", "refused")
+        self.outcomes.by_rewrite.setdefault(name, Counter())[min(came, key=order.index)] += 1
         return done
 
-    def _together(self, asked: Sequence[tuple[str, str]]) -> None:
-        orders = list(itertools.islice(itertools.permutations(asked), 6))
-        texts = {
-            self._text(self._carried_out(order).edits)
-            for order in (orders[0], orders[-1], orders[len(orders) // 2])
-        }
-        if len(texts) > 1:
-            self._corrupted(asked, "the order in which changes are asked for changes the text")
-            return
+    def _together(self, asked: Asked, chooser: Random) -> None:
         planned = self._planned(asked)
-        if planned is not None:
-            self.outcomes.together["refused in part" if planned.refused else "rewritten"] += 1
+        if planned is None:
+            return
+        self.outcomes.together["refused in part" if planned.refused else "rewritten"] += 1
+        try:
+            for order in (list(reversed(asked)), chooser.sample(list(asked), len(asked))):
+                if self._text(carry_out(self.context, order).edits) != self._text(planned.edits):
+                    raise Corrupted("the order in which changes are asked for changes the text")
+            if not planned.refused and self._one_by_one(asked) != self._text(planned.edits):
+                raise Corrupted("saved one after the other, the changes give another text")
+        except Corrupted as error:
+            self._corrupted(asked, str(error))
 
-    def _planned(self, asked: Sequence[tuple[str, str]]) -> RewritePlan | None:
+    def _one_by_one(self, asked: Asked) -> str:
+        """The text when each change is made to what the one before saved, in the order of the catalogue."""
+        order, state, done = list(entries()), self.start, list[tuple[str, str]]()
+        for pair in sorted(asked, key=lambda pair: order.index(pair[0])):
+            state = state.after(carry_out(self._context(state, [pair], done), [pair]).edits)
+            done.append(pair)
+        return state.source.text
+
+    def _planned(self, asked: Asked) -> RewritePlan | None:
         """The plan, checked; None where something was corrupted."""
         source = self.variant.source
         try:
-            planned = self._carried_out(asked)
+            planned = carry_out(self.context, asked)
+            self._check_refusals(planned, asked)
             if planned.edits:
-                after = source.apply(planned.edits)
-                check(source, after, planned.edits)
-                if not undone(source, after, planned.edits):
+                after = self.start.after(planned.edits)
+                mapped = check(source, after.source, planned.edits)
+                old, new, called = read(source.text), read(after.source.text), self.variant.names
+                check_blocks(old, new, mapped, called)
+                check_keywords(old, new, called)
+                carried_out = [pair for pair in asked if not _is_refused(planned, pair)]
+                check_targets(source.text, planned.edits, [name for name, _ in carried_out])
+                if not undone(source, after.source, planned.edits):
                     raise Corrupted("it cannot be undone")
-                again = self._again(
-                    after, planned.edits, [pair for pair in asked if not _is_refused(planned, pair)]
-                )
-                if again:
-                    raise Corrupted(f"a second time changes it again: {again[0]}")
+                again = carry_out(self._context(after, carried_out, carried_out), carried_out)
+                if again.edits:
+                    raise Corrupted(f"a second time changes it again: {again.edits[0]}")
+                if again.refused:
+                    raise Corrupted(f"a second time is refused: {again.refused[0].reason}")
         except (Corrupted, UsageError) as error:
             self._corrupted(asked, str(error))
             return None
@@ -212,30 +176,28 @@ class Trial:
             return None
         return planned
 
-    def _again(
-        self, after: SourceText, edits: Sequence[TextEdit], asked: Sequence[tuple[str, str]]
-    ) -> tuple[TextEdit, ...]:
-        source, moves = self.variant.source, Moves.of(self.variant.source, edits)
+    @staticmethod
+    def _check_refusals(planned: RewritePlan, asked: Asked) -> None:
+        for refused in planned.refused:
+            if not refused.reason.strip().endswith("."):
+                raise Corrupted(f"a refusal says no whole sentence: {refused.reason!r}")
+            if len(asked) == 1 and (planned.edits or any(each in refused.reason for each in _UNSURE)):
+                raise Corrupted(f"it was refused only when it had been made: {refused.reason}")
 
-        def line(number: int) -> int:
-            text = source.line(number)
-            place = moves.moved(source.offset(number, len(text) - len(text.lstrip())))
-            return number if place is None else after.position(place)[0]
-
-        lines = {name: line(number) for name, number in self.variant.lines.items()}
-        profile = profile_of(after, self.variant.optimizer, lines)
-        return carry_out(RewriteContext(profile, lambda path: _only(path, after)), asked).edits
-
-    def _carried_out(self, asked: Sequence[tuple[str, str]]) -> RewritePlan:
-        return carry_out(self.context, asked)
+    def _context(self, state: _State, asked: Asked, done: Asked = ()) -> RewriteContext:
+        """What rewrites that are asked for may look at, when others were carried out and the script was run again."""
+        workers = next((int(value) for name, value in done if name == "num_workers"), None)
+        knobs = any(name == "batch_size" for name, _ in asked)
+        profile = profile_of(self.variant, state.source, state.places, workers=workers, with_knobs=knobs)
+        return RewriteContext(profile, lambda path: _only(path, state.source))
 
     def _text(self, edits: Sequence[TextEdit]) -> str:
         return self.variant.source.apply(edits).text
 
-    def _corrupted(self, asked: Sequence[tuple[str, str]], reason: str) -> None:
+    def _corrupted(self, asked: Asked, reason: str) -> None:
         names = ", ".join(f"{name}={value}" for name, value in asked)
         self.outcomes.corrupted.append(
-            f"{names}: {reason}\n{ast.literal_eval(repr(self.variant.source.text))}"
+            f"{names}: {reason} (script {self.variant.number})\n{self.variant.source.text!r}"
         )
 
 

@@ -1,53 +1,54 @@
 """Whether a rewrite ever corrupts a source: thousands of made-up scripts under every rewrite there is.
 
-Each script (``source_variants.py``) goes through every registered rewrite alone and through several together. What
-comes out must parse, keep every token outside the edits, keep every statement in its block, keep line ends and
-encoding, come out the same in every order, be undone exactly, and not change when it is rewritten again; or the
-rewrite is refused. No script is run, and nothing is timed.
+Each script (``source_variants.py``) goes through every registered rewrite alone and through several together, and what
+comes out is checked (``rewrite_checks.py``, ``rewrite_targets.py``); or the rewrite is refused. Scripts have numbers:
+the script of a number is the same each time. No script is run, and nothing is timed.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
+import json
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from random import Random
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from machine import Machine
-from result_file import table, write
+from result_file import RESULTS, table, write
 from rewrite_trial import Outcomes, Trial
-from source_variants import Variant, variants
+from source_variants import variant
 
-_SHARE = 100
-"""Scripts that one task makes, from a seed of its own."""
+_SHARE = 50
+"""Scripts that one task makes."""
 _KINDS = ("rewritten", "nothing to do", "refused", "corrupted")
 _REASONS_SHOWN = 6
-_CHECKED = """Checked of each: the text parses; tokens and comments outside the edits are as they were; every statement
-is in the block it was in; line ends and encoding are the file's; all orders give the same text; undoing gives the bytes
-back; a second time changes nothing."""
+_NAME = "rewrite_variants"
+_CHECKED = """Checked of each, by Python's own tokenizer, parser, compiler and symbol tables, not by Skyline's
+reading of sources: the text compiles; tokens outside the edits are as they were, and no edit cuts one in two; what is
+written and what goes are targets of that rewrite, token by token (`rewrite_targets.py`); every statement is in the
+block it was in, and says what it said where no edit touches it; a new block begins and ends with what it is for
+(`rewrite_blocks.py`); comments stay beside the code that they stood beside; names are looked up where they were, none
+is read that nothing binds, none is bound behind its use or over another; line ends, the end of the file, encoding and
+byte order mark are the file's, and no line ends in blanks that did not; undoing gives the bytes back; a second time
+there is nothing to do; changes asked for together give the same text in every order, and the same as when each is
+saved before the next; a refusal writes nothing, and is none that came too late."""
 
 
-def tried(first_seed: int, count: int) -> Outcomes:
-    """The outcomes of so many scripts."""
+def tried(first: int, count: int) -> Outcomes:
+    """The outcomes of the scripts of so many numbers."""
     outcomes = Outcomes()
-    chooser = Random(first_seed)
-
-    @seed(first_seed)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(variants())
-    def try_all(variant: Variant) -> None:
-        if outcomes.variants < count:
-            Trial(variant, outcomes).run(chooser)
-
-    try_all()
+    # So many trees live at once that the collector would go over them again and again.
+    gc.disable()
+    gc.freeze()
+    try:
+        for number in range(first, first + count):
+            Trial(variant(number), outcomes).run(Random(number))
+            gc.collect()
+    finally:
+        gc.enable()
     return outcomes
 
 
@@ -57,46 +58,67 @@ def main() -> int:
     )
     command.add_argument("--variants", type=int, default=10_000)
     command.add_argument("--processes", type=int, default=2)
-    command.add_argument("--seed", type=int, default=1)
+    command.add_argument("--first", type=int, default=0, help="number of the first script")
     command.add_argument("--minutes", type=float, default=60.0, help="begin nothing more after so long")
+    command.add_argument(
+        "--resume", action="store_true", help="go on behind the scripts of the result that is there"
+    )
     options = command.parse_args()
-    shares = [min(_SHARE, options.variants - start) for start in range(0, options.variants, _SHARE)]
-    outcomes = Outcomes()
-    deadline = time.monotonic() + 60 * options.minutes
+    outcomes = _kept() if options.resume else Outcomes()
+    first = options.first + outcomes.variants
+    shares = [
+        (number, min(_SHARE, options.first + options.variants - number))
+        for number in range(first, options.first + options.variants, _SHARE)
+    ]
+    machine, deadline = Machine.here(), time.monotonic() + 60 * options.minutes
     with ProcessPoolExecutor(options.processes) as pool:
-        jobs = [pool.submit(tried, options.seed + number, share) for number, share in enumerate(shares)]
+        jobs = [pool.submit(tried, *share) for share in shares]
         for job in jobs:
             if time.monotonic() > deadline:
                 pool.shutdown(wait=False, cancel_futures=True)
                 break
             outcomes.add(job.result())
-            print(
-                f"{outcomes.variants} scripts, {len(outcomes.corrupted)} corrupted",
-                file=sys.stderr,
-                flush=True,
-            )
-    print(
-        write(
-            "rewrite_variants",
-            "Rewrites of made-up scripts",
-            Machine.here(),
-            _page(outcomes),
-            _figures(outcomes),
-        )
-    )
+            # What is done is kept, should this be stopped.
+            _write(machine, outcomes)
+            said = f"{outcomes.variants} scripts, {len(outcomes.corrupted)} corrupted"
+            print(said, file=sys.stderr, flush=True)
+    print(_write(machine, outcomes))
     for corrupted in outcomes.corrupted[:5]:
         print(corrupted, file=sys.stderr)
     return 1 if outcomes.corrupted else 0
 
 
+def _write(machine: Machine, outcomes: Outcomes) -> str:
+    return write(_NAME, "Rewrites of made-up scripts", machine, _page(outcomes), _figures(outcomes))
+
+
+def _kept() -> Outcomes:
+    """The outcomes in the result that is there; none where there is no result."""
+    path = RESULTS / f"{_NAME}.json"
+    if not path.exists():
+        return Outcomes()
+    figures = json.loads(path.read_text(encoding="utf-8"))["figures"]
+    return Outcomes(
+        figures["variants"],
+        {name: Counter(counts) for name, counts in figures["rewrites"].items()},
+        {name: Counter(counts) for name, counts in figures["reasons"].items()},
+        Counter(figures["together"]),
+        list(figures["corrupted"]),
+    )
+
+
 def _page(outcomes: Outcomes) -> str:
     rows = [
-        [f"`{name}`", *(str(counts[kind]) for kind in _KINDS)]
+        [
+            f"`{name}`",
+            *(str(counts[kind]) for kind in _KINDS),
+            f"{counts['rewritten'] / outcomes.variants:.0%}",
+        ]
         for name, counts in sorted(outcomes.by_rewrite.items())
     ]
     together = outcomes.together
     lines = [
-        f"{outcomes.variants} scripts, each under every rewrite; `amp` twice, for bfloat16 and float16.",
+        f"{outcomes.variants} scripts, each under every rewrite, those with several values under two of them.",
         (
             f"{sum(together.values())} times two to four of them together: {together['rewritten']} rewritten,"
             f" {together['refused in part']} refused in part."
@@ -104,7 +126,7 @@ def _page(outcomes: Outcomes) -> str:
         "",
         f"Corrupted: {len(outcomes.corrupted)}.",
         "",
-        table(["rewrite", *_KINDS], rows),
+        table(["rewrite", *_KINDS, "share rewritten"], rows),
         "",
         _CHECKED,
     ]
@@ -125,7 +147,7 @@ def _figures(outcomes: Outcomes) -> object:
         "rewrites": {name: dict(counts) for name, counts in sorted(outcomes.by_rewrite.items())},
         "reasons": {name: dict(counts.most_common()) for name, counts in sorted(outcomes.reasons.items())},
         "together": dict(outcomes.together),
-        "corrupted": len(outcomes.corrupted),
+        "corrupted": outcomes.corrupted,
     }
 
 

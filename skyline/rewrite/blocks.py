@@ -99,8 +99,10 @@ def insert_after(module: Module, statement: ast.stmt, *lines: str) -> tuple[Text
     return (_insert(module, _end_of_line(module, place.end), text),)
 
 
-def wrap(module: Module, statements: Sequence[ast.stmt], header: str) -> tuple[TextEdit, ...]:
-    """``header`` (such as ``with x:``) around neighbouring statements of one block.
+def wrap(
+    module: Module, statements: Sequence[ast.stmt], header: str, *, before: Sequence[str] = ()
+) -> tuple[TextEdit, ...]:
+    """``header`` (such as ``with x:``) around neighbouring statements of one block, with lines ``before`` it.
 
     Everything is moved by insertions at the starts of lines. Lines that begin inside a string stay, since their
     blanks are part of its value. Statements that share a line with others are put on lines of their own.
@@ -111,7 +113,8 @@ def wrap(module: Module, statements: Sequence[ast.stmt], header: str) -> tuple[T
         raise RewriteRefused("The statements are not in one block", file=module.path, line=first.lineno)
     place = _place(module, first)
     unit, newline = unit_of(module, place.indent), module.source.newline_after(first.lineno)
-    opening = f"{header}{newline}{place.indent}{unit}"
+    lines = "".join(f"{line}{newline}{place.indent}" for line in before)
+    opening = f"{lines}{header}{newline}{place.indent}{unit}"
     chosen = suite[suite.index(first) : suite.index(last) + 1]
     edits: list[TextEdit] = []
     if _on_header_line(module, suite):
@@ -150,23 +153,55 @@ def replace(module: Module, node: ast.expr, text: str) -> tuple[TextEdit, ...]:
     return (module.source.edit(module.source.span(start, end), text),)
 
 
-def remove(module: Module, statement: ast.stmt) -> tuple[TextEdit, ...]:
-    """Without a statement; ``pass`` stands for the only one of a block."""
-    suite, place = suite_of(module, statement), _place(module, statement)
-    source, tokens = module.source, tokens_of(module.source)
-    following = _following(module, suite, statement)
-    if len(suite) == 1 and not isinstance(module.parents[statement], ast.Module):
-        return (source.edit(source.span(place.start, place.end), "pass"),)
-    if following is not None:
-        return (source.edit(source.span(place.start, _place(module, following).start), ""),)
-    before = tokens.before(place.start)
-    if not place.own_line and before is not None:
-        return (source.edit(source.span(before.start, place.end), ""),)
-    line, _ = source.position(place.start)
-    last, _ = source.position(_end_of_line(module, place.end))
-    start = source.offset(line, 0)
+def remove(module: Module, *statements: ast.stmt) -> tuple[TextEdit, ...]:
+    """Without some statements of one block; ``pass`` stands for them where the block has no others."""
+    suite, source = suite_of(module, statements[0]), module.source
+    gone = {id(statement) for statement in statements}
+    if len(gone) == len(suite) and not isinstance(module.parents[suite[0]], ast.Module):
+        start, end = _place(module, suite[0]).start, _place(module, suite[-1]).end
+        return (source.edit(source.span(start, end), "pass"),)
+    edits: list[TextEdit] = []
+    for sharing in _sharing_lines(module, suite):
+        going = [id(each) in gone for each in sharing]
+        if all(going):
+            start, end = _whole_lines(module, sharing)
+            edits.append(source.edit(source.span(start, end), ""))
+            continue
+        for first, last in _runs(going):
+            start, end = _place(module, sharing[first]).start, _place(module, sharing[last]).end
+            if last + 1 < len(sharing):
+                end = _place(module, sharing[last + 1]).start
+            else:
+                start = _end_before(module, start)
+            edits.append(source.edit(source.span(start, end), ""))
+    return tuple(edits)
+
+
+def _sharing_lines(module: Module, suite: list[ast.stmt]) -> list[list[ast.stmt]]:
+    """The statements of a block, those together that stand on one logical line."""
+    found: list[list[ast.stmt]] = []
+    for statement in suite:
+        if found and not _place(module, statement).own_line:
+            found[-1].append(statement)
+        else:
+            found.append([statement])
+    return found
+
+
+def _whole_lines(module: Module, statements: list[ast.stmt]) -> tuple[int, int]:
+    """From the beginning of the line of the first to the end of that of the last, with comments and newline."""
+    source = module.source
+    line, _ = source.position(_place(module, statements[0]).start)
+    last, _ = source.position(_end_of_line(module, _place(module, statements[-1]).end))
     end = source.offset(last + 1, 0) if last < source.line_count else len(source.text)
-    return (source.edit(source.span(start, end), ""),)
+    return source.offset(line, 0), end
+
+
+def _runs(chosen: Sequence[bool]) -> list[tuple[int, int]]:
+    """First and last place of each stretch of chosen ones."""
+    firsts = [at for at, each in enumerate(chosen) if each and not (at and chosen[at - 1])]
+    lasts = [at for at, each in enumerate(chosen) if each and chosen[at + 1 : at + 2] != [True]]
+    return list(zip(firsts, lasts, strict=True))
 
 
 def unit_of(module: Module, indent: str) -> str:
@@ -242,15 +277,25 @@ def _end_of_line(module: Module, offset: int) -> int:
 
 def _onto_new_line(module: Module, start: int, text: str) -> TextEdit:
     """In place of what parts a statement from the one, or the colon, before it on its line."""
-    before = tokens_of(module.source).before(start)
-    assert before is not None
-    begin = before.start if before.text == ";" else before.end
+    begin = _end_before(module, start)
     gap = module.source.text[begin:start]
     if "\\" in gap:
         line, _ = module.source.position(start)
         message = "The line goes on behind a backslash before the statement"
         raise RewriteRefused(message, file=module.path, line=line)
     return module.source.edit(module.source.span(begin, start), text)
+
+
+def _end_before(module: Module, start: int) -> int:
+    """Where the code in front of a statement ends: the statement before it on its line, or the colon of a header."""
+    tokens = tokens_of(module.source)
+    before = tokens.before(start)
+    assert before is not None
+    if before.text == ";":
+        statement = tokens.before(before.start)
+        assert statement is not None
+        return statement.end
+    return before.end
 
 
 def _moved(module: Module, place: _Place, end: int, unit: str) -> list[TextEdit]:

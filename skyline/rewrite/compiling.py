@@ -105,12 +105,7 @@ def _check(context: RewriteContext, site: ModelSite) -> None:
         message = f"`{site.text}` is compiled by TorchScript"
         raise RewriteRefused(message, file=site.module.path, line=site.statement.lineno)
     loop = iteration(context)
-    calls = [
-        call
-        for region in loop.regions
-        for statement in region.node.body
-        for call in model_calls(context, region, statement)
-    ]
+    calls = [call for region in loop.regions for call in model_calls(context, region, *region.node.body)]
     if not calls:
         message = f"No call of `{site.text}(…)` was found in the training loop"
         raise RewriteRefused(message, file=loop.module.path, line=loop.loop.lineno)

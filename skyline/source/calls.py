@@ -17,7 +17,7 @@ def calls_at(module: Module, line: int, accept: Callable[[ast.expr], bool]) -> l
     """The calls covering a line whose callee is accepted, innermost first; those that start on the line win."""
     covering = [
         node
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Call)
         and node.lineno <= line <= (node.end_lineno or node.lineno)
         and accept(node.func)

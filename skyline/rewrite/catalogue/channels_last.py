@@ -16,6 +16,7 @@ from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
 from skyline.source.syntax import dotted
+from skyline.trace.phase import Phase
 
 NAME = "channels_last"
 ORDER = 40
@@ -30,6 +31,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     if any(_names_layout(module, node) for module, node in context.program.nodes()):
         return ()
     try:
+        _check_views(context)
         site = model(context)
         layout = usable(site.module, _LAYOUT, at=site.statement)
         line = f"{site.text} = {site.text}.to(memory_format={layout.text})"
@@ -39,6 +41,29 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         problem.snippet = problem.snippet or _SNIPPET
         raise
     return tuple(dict.fromkeys(edits))
+
+
+def _check_views(context: RewriteContext) -> None:
+    """Refuses a model that views images as if their channels came first: ``x.view(len(x), -1)`` would fail."""
+    trace = context.profile.trace
+    for record in trace.records:
+        if (
+            record.name != "aten::view"
+            or record.phase is not Phase.FORWARD
+            or min(record.shape, record.line) < 0
+        ):
+            continue
+        size = next(iter(trace.shapes[record.shape].inputs), ())
+        if len(size) != 4 or size[1] == 1 or size[2] * size[3] == 1:
+            continue
+        try:
+            module, line = context.place(trace.lines[record.line])
+        except RewriteRefused:
+            continue
+        if ".view(" in module.source.line(line):
+            message = f"Line {line} views images as they lie in memory, which channels first allow only"
+            hint = "Write .reshape(…) in place of .view(…) there first."
+            raise RewriteRefused(message, file=module.path, line=line, hint=hint)
 
 
 def _names_layout(module: Module, node: ast.AST) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NoReturn
+from typing import NoReturn, TypeGuard
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import (
@@ -64,11 +64,49 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     site = forward(context, within)
     if _is_there(site):
         return ()
+    _check_not_accumulating(context, site, within, parts)
     body = _body(context, site, within)
     _check(context, site, within, parts)
     check_mean(context, site)
     batch = batch_names(context, site, within)
     return _written(site, body, batch, parts)
+
+
+def _check_not_accumulating(
+    context: RewriteContext, site: ForwardSite, within: Iteration, parts: int
+) -> None:
+    """Refuses a script with micro-batches of its own: their number and size are for the person to change."""
+    module, call = site.module, site.backward.call
+    number: ast.expr | None = None
+    for around in module.around(site.backward.statement):
+        if around is within.loop:
+            break
+        match around:
+            case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=[*_, number])):
+                pass
+            case _:
+                continue
+    for each in steps(context, within):
+        parent = each.region.module.parents.get(each.statement)
+        if isinstance(parent, ast.If):
+            moduli = [node.right for node in ast.walk(parent.test) if _is_remainder(node)]
+            number = moduli[0] if moduli else number
+            module, call = each.region.module, each.call
+    told = context.profile.batch.micro_batches
+    if number is None and told <= 1:
+        return
+    name = f"`{text_of(number)}`" if number is not None else "their number"
+    count = f"{told} micro-batches" if told > 1 else "several batches"
+    raise RewriteRefused(
+        f"The script accumulates gradients over {count} already",
+        file=module.path,
+        line=call.lineno,
+        hint=f"Multiply {name} by {parts} and divide the batch size by {parts}.",
+    )
+
+
+def _is_remainder(node: ast.AST) -> TypeGuard[ast.BinOp]:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
 
 
 def _check(context: RewriteContext, site: ForwardSite, within: Iteration, parts: int) -> None:
@@ -83,9 +121,8 @@ def _check(context: RewriteContext, site: ForwardSite, within: Iteration, parts:
         _refuse(f"The loop has {len(found) or 'no'} calls of `optimizer.step()`", module, back.call)
     if found[0].has_closure:
         _refuse("The optimizer evaluates the loss by itself, through a closure", module, found[0].call)
-    around = module.parents.get(found[0].statement)
-    if isinstance(around, ast.If) or context.profile.batch.micro_batches > 1:
-        _refuse("The script accumulates gradients over several batches already", module, found[0].call)
+    if isinstance(found[0].region.module.parents.get(found[0].statement), ast.If):
+        _refuse("The optimizer steps in some iterations only", module, found[0].call)
     size, seen = context.profile.batch_size, context.profile.batch.leading_dimensions
     if size is not None and seen and size not in seen:
         _refuse(f"The model is not called with {size} samples at a time", module, site.calls[0])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import os
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.blocks import wrap_expression
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.keyword import add_keyword, keyword_of, replace_value
-from skyline.rewrite.sites.loader import training_loader
+from skyline.rewrite.sites.loader import training_loader, training_loader_fact
 from skyline.source.arguments import passed
 from skyline.source.batch_names import words
 from skyline.source.command_line import argument_in_force
@@ -47,8 +49,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
                 message, file=module.path, line=call.lineno, hint="Set it where that is made."
             )
         if held:
-            item = ast.copy_location(ast.Subscript(mapping, ast.Constant(NAME), ast.Load()), mapping)
-            return _behind(context, frame, item, workers)
+            return _in_mapping(context, frame, mapping, workers)
     return add_keyword(module.source, call, f"{NAME}={workers}")
 
 
@@ -90,14 +91,50 @@ def _starts_afresh(context: RewriteContext) -> bool:
     return not environment.platform.lower().startswith("linux") or version >= (3, 14)
 
 
+def _in_mapping(
+    context: RewriteContext, frame: Frame, mapping: ast.expr, workers: int
+) -> tuple[TextEdit, ...]:
+    """The edit of the literal in a mapping; where the run did not go by that one, an item over the mapping's own."""
+    if isinstance(mapping, ast.Dict):
+        pairs = zip(mapping.keys, mapping.values, strict=True)
+        found = [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == NAME]
+        if found and isinstance(found[-1], ast.Constant):
+            return _changed(frame.module, found[-1], workers)
+    item = ast.copy_location(ast.Subscript(mapping, ast.Constant(NAME), ast.Load()), mapping)
+    literals = _literals(context, frame, item)
+    passed_by = literals and all(_passed_by(context, each) for each in literals)
+    if not passed_by:
+        return _behind(context, frame, item, workers)
+    told = training_loader_fact(context)
+    if told is not None and told.num_workers == workers:
+        return ()
+    plain = isinstance(mapping, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+    opening, closing = ("{**", "") if plain else ("{**(", ")")
+    return wrap_expression(frame.module, mapping, opening, f'{closing}, "{NAME}": {workers}}}')
+
+
+def _literals(context: RewriteContext, frame: Frame, node: ast.expr) -> list[Origin]:
+    origins = {
+        (origin.module.path, *_start(origin)): origin
+        for origin in context.resolver.literals(node, frame, Route(KnobKind.CALL_ARGUMENT, NAME))
+    }
+    return [origin for origin in origins.values() if origin.literal is not None]
+
+
+def _passed_by(context: RewriteContext, origin: Origin) -> bool:
+    """Whether the profiled run had another number of workers than this literal, on a line that is as it was."""
+    told, literal = training_loader_fact(context), origin.literal
+    if told is None or origin.route.computed or literal is None or told.num_workers == literal:
+        return False
+    line, path = origin.module.source.line(origin.node.lineno), os.path.realpath(origin.module.path)
+    profiled = (source for source in context.profile.sources if os.path.realpath(source.path) == path)
+    return any(line in source.text.splitlines() for source in profiled)
+
+
 def _behind(context: RewriteContext, frame: Frame, node: ast.expr, workers: int) -> tuple[TextEdit, ...]:
     """The edit of the one literal behind a name; refused where there is not exactly one."""
-    route = Route(KnobKind.CALL_ARGUMENT, NAME)
     resolver = context.resolver
-    origins = {
-        (origin.module.path, *_start(origin)): origin for origin in resolver.literals(node, frame, route)
-    }
-    literals = [origin for origin in origins.values() if origin.literal is not None]
+    literals = _literals(context, frame, node)
     if len(literals) != 1 or literals[0].route.computed:
         message = f"num_workers is `{text_of(node)}`, which does not lead to one number in the source"
         raise RewriteRefused(message, file=frame.module.path, line=node.lineno, hint="Change it by hand.")
@@ -110,6 +147,10 @@ def _behind(context: RewriteContext, frame: Frame, node: ast.expr, workers: int)
             message = f"The command line sets {option.name} (`{entry}`): change it there to {workers}"
             raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno)
     _check_shared(context, origin)
+    if _passed_by(context, origin):
+        message = f"num_workers is {origin.literal} here, and the profiled run had another number of workers"
+        hint = "Find what decides it, and change it there."
+        raise RewriteRefused(message, file=origin.module.path, line=origin.node.lineno, hint=hint)
     return _changed(origin.module, origin.node, workers)
 
 

@@ -103,10 +103,8 @@ def _edits(module: Module, found: Written) -> tuple[TextEdit, ...]:
         parts.append(f"dropout_p={_dropout(module, found.dropout)}")
     parts += _scale(module, found)
     text = f"{fused.text}({', '.join(parts)})" + (".squeeze(0)" if found.batched else "")
-    edits = [*fused.edits, *replace(module, found.product, text)]
-    for step in found.steps:
-        edits += remove(module, step)
-    return tuple(edits)
+    going = remove(module, *found.steps) if found.steps else ()
+    return (*fused.edits, *replace(module, found.product, text), *going)
 
 
 def _operand(text: str, found: Written) -> str:

@@ -9,6 +9,7 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import replace, statement_of
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.keyword import keyword_of, replace_value
+from skyline.rewrite.sites.backward import backwards
 from skyline.rewrite.sites.iteration import Iteration, Region, iteration
 from skyline.rewrite.sites.step import StepSite, zero_grads
 from skyline.rewrite.value import check_switched_on
@@ -30,14 +31,19 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     check_switched_on(NAME, value)
     within = iteration(context)
     calls, loops = zero_grads(context, within), list(_loops(within))
-    if not calls and not loops:
+    singles = list(_singles(within, loops))
+    if not calls and not loops and not singles:
+        if any(_is_given_up(node) for _, node in within.nodes(ast.Assign)):
+            return ()
         raise RewriteRefused("No `zero_grad()` was found in the training loop", file=context.profile.script)
-    _check_reads(within)
+    _check_reads(context, within, singles)
     edits: list[TextEdit] = []
     for site in calls:
         edits += _given_up(site)
     for region, loop, name in loops:
         edits += _loop_given_up(region.module, loop, name)
+    for region, statement, name in singles:
+        edits += replace(region.module, statement.value, f"{name}.grad = None")
     return tuple(edits)
 
 
@@ -93,6 +99,27 @@ def _loops(within: Iteration) -> Iterator[tuple[Region, ast.For, str]]:
             yield region, loop, name
 
 
+def _singles(
+    within: Iteration, loops: list[tuple[Region, ast.For, str]]
+) -> Iterator[tuple[Region, ast.Expr, str]]:
+    """Statements that zero the gradient of one tensor, with its name: ``w.grad.zero_()``."""
+    in_loops = {id(node) for _, loop, _ in loops for node in ast.walk(loop)}
+    for region, statement in within.nodes(ast.Expr):
+        call = statement.value
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            name = dotted(call.func.value).removesuffix(".data").removesuffix(".grad")
+            if name and id(statement) not in in_loops and _zeroes(statement, name):
+                yield region, statement, name
+
+
+def _is_given_up(statement: ast.Assign) -> bool:
+    """Whether a statement is ``p.grad = None``."""
+    nothing = isinstance(statement.value, ast.Constant) and statement.value.value is None
+    return nothing and any(
+        isinstance(target, ast.Attribute) and target.attr == "grad" for target in statement.targets
+    )
+
+
 def _zeroes(statement: ast.stmt, name: str) -> bool:
     """Whether a statement is ``p.grad.zero_()``, ``p.grad.data.zero_()`` or ``p.grad.fill_(0)``."""
     call = statement.value if isinstance(statement, ast.Expr) else None
@@ -118,8 +145,11 @@ def _loop_given_up(module: Module, loop: ast.For, name: str) -> tuple[TextEdit, 
     return tuple(edits)
 
 
-def _check_reads(within: Iteration) -> None:
+def _check_reads(
+    context: RewriteContext, within: Iteration, singles: list[tuple[Region, ast.Expr, str]]
+) -> None:
     """Refuses where gradients are read or written between steps as if they were always there."""
+    passes = backwards(context, within)
     for region, node in within.nodes(ast.Attribute):
         if node.attr != "grad" or dotted(node).startswith("torch."):
             continue
@@ -143,6 +173,23 @@ def _check_reads(within: Iteration) -> None:
             and node in ast.walk(loop.test)
         ):
             continue
+        zeroed = [each for other, each, own in singles if own == name and other.node is region.node]
+        filled = [site for site in passes if site.region.node is region.node]
+        if any(
+            filling.statement.lineno < statement.lineno < each.lineno
+            and all(_always(region, one) for one in (filling.statement, statement))
+            for filling in filled
+            for each in zeroed
+        ):
+            continue  # each backward pass fills it anew, as the first did
         message = f"`{text_of(statement)}` uses a gradient, which may not be there any more"
         hint = "Guard it: if p.grad is not None."
         raise RewriteRefused(message, file=region.module.path, line=node.lineno, hint=hint)
+
+
+def _always(region: Region, statement: ast.stmt) -> bool:
+    """Whether a statement is carried out each time its region is: it stands there itself, or under ``with``."""
+    around = region.module.parents.get(statement)
+    while isinstance(around, ast.With):
+        around = region.module.parents.get(around)
+    return around is region.node

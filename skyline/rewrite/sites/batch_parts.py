@@ -9,6 +9,7 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.sites.forward import ForwardSite
 from skyline.rewrite.sites.iteration import Iteration
+from skyline.rewrite.sites.returned import returned_by_model
 from skyline.source.calls import qualified_name
 from skyline.source.program import Module
 from skyline.source.syntax import dotted, last_name, text_of
@@ -37,6 +38,9 @@ def check_mean(context: RewriteContext, site: ForwardSite) -> None:
     if not isinstance(value, ast.Call):
         _refuse(f"`{text_of(last)}` is not known to be a mean over the samples", module, last)
         return
+    if any(value is call for call in site.calls) and isinstance(last, ast.Assign):
+        _check_returned(context, site, last, value)
+        return
     if last_name(value.func) == "mean" and not value.args and not value.keywords:
         return
     if qualified_name(module, value.func).startswith("torch.") and last_name(value.func) in _MEANS:
@@ -47,6 +51,34 @@ def check_mean(context: RewriteContext, site: ForwardSite) -> None:
         _check_plain(*made)
         return
     _refuse(f"`{text_of(value)}` is not known to be a mean over the samples", module, value)
+
+
+def _check_returned(context: RewriteContext, site: ForwardSite, last: ast.Assign, call: ast.Call) -> None:
+    """Refuses a loss that the model gives, where its ``forward`` does not plainly make it as a mean."""
+    said = f"`{text_of(call)}` gives the loss, which is not known to be a mean over the samples"
+    given = returned_by_model(context, site.region.frame, call, _place_of(last.targets[0], site.loss))
+    if given is None:
+        _refuse(said, site.module, call)
+        return
+    module, values = given
+    for value in values:
+        if isinstance(value, ast.Constant) and value.value is None:
+            continue
+        name = qualified_name(module, value.func) if isinstance(value, ast.Call) else ""
+        if not isinstance(value, ast.Call) or not (
+            name.startswith("torch.") and last_name(value.func) in _MEANS
+        ):
+            _refuse(said, module, value)
+            return
+        _check_plain(module, value)
+
+
+def _place_of(target: ast.expr, loss: str) -> int | None:
+    """Which of several results is the loss; None where there is only one."""
+    if not isinstance(target, ast.Tuple | ast.List):
+        return None
+    places = [place for place, each in enumerate(target.elts) if dotted(each) == loss]
+    return places[0] if places else None
 
 
 def _made(context: RewriteContext, site: ForwardSite, callee: ast.expr) -> tuple[Module, ast.Call] | None:
@@ -92,21 +124,24 @@ def _check_plain(module: Module, call: ast.Call) -> None:
 def batch_names(context: RewriteContext, site: ForwardSite, within: Iteration) -> tuple[str, ...]:
     """The names of tensors of the batch that forward pass and loss read, in that order.
 
-    They come from the target of the loop over the loader, directly or through assignments in its body.
+    They come from the target of the loop over the loader, directly or through assignments in its body; or from a call
+    there, as in ``x, y = get_batch()``, where the run told that the tensors which enter the model are the batch.
     """
     module, region = site.module, site.region
     loop = region.node
-    if not isinstance(loop, ast.For):
-        _refuse(
-            "The batch does not come from a loop over a loader in the same function", module, site.calls[0]
-        )
-    assert isinstance(loop, ast.For)
-    tensors, whole = _of_target(loop)
+    if not isinstance(loop, ast.For | ast.While):
+        _refuse("The batch does not come from a loop in the same function", module, site.calls[0])
+    assert isinstance(loop, ast.For | ast.While)
+    tensors, whole = _of_target(loop) if isinstance(loop, ast.For) else (set[str](), set[str]())
+    drawn = set[str]()
     for statement in loop.body:
         if statement is site.statements[0]:
             break
         if isinstance(statement, ast.Assign):
             _follow(statement, tensors, whole)
+            drawn |= _drawn(context, site, statement)
+    if not tensors | whole:
+        tensors = drawn
     read: dict[str, ast.Name] = {}
     bound: set[str] = set()
     for statement in site.statements:
@@ -126,6 +161,23 @@ def batch_names(context: RewriteContext, site: ForwardSite, within: Iteration) -
     return tuple(sorted(read, key=lambda name: (read[name].lineno, read[name].col_offset)))
 
 
+def _drawn(context: RewriteContext, site: ForwardSite, statement: ast.Assign) -> set[str]:
+    """Names that a statement of the loop gives to results of one call, all of which enter the model as they are."""
+    batch = context.profile.batch
+    if batch.leading_dimensions != (context.profile.batch_size,) or len(statement.targets) != 1:
+        return set()
+    target = statement.targets[0]
+    names = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+    if not isinstance(statement.value, ast.Call) or not all(isinstance(each, ast.Name) for each in names):
+        return set()
+    bound = {each.id for each in names if isinstance(each, ast.Name)}
+    (call,) = site.calls if len(site.calls) == 1 else (None,)
+    if call is None:
+        return set()
+    entering = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return bound if bound <= {each.id for each in entering if isinstance(each, ast.Name)} else set()
+
+
 def _of_target(loop: ast.For) -> tuple[set[str], set[str]]:
     """Names of single tensors in a loop's target, and of what holds the batch as a whole."""
     target, given = loop.target, loop.iter
@@ -137,6 +189,8 @@ def _of_target(loop: ast.For) -> tuple[set[str], set[str]]:
         if not given.args:
             break
         given = given.args[0]
+    if isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "range":
+        return set(), set()
     if isinstance(target, ast.Tuple | ast.List):
         return {each.id for each in target.elts if isinstance(each, ast.Name) and each.id != "_"}, set()
     return set(), {target.id} if isinstance(target, ast.Name) else set()

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.blocks import insert_before, replace, statement_of, wrap, wrap_expression
+from skyline.rewrite.blocks import replace, statement_of, wrap, wrap_expression
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import free_name, usable
+from skyline.rewrite.keyword import add_keyword
 from skyline.rewrite.sites.recomputable import check_arguments, check_forward
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
@@ -49,8 +50,7 @@ class BlockCalls:
             and ast.unparse(call.func.value) == self.holder
             and not isinstance(call.func.slice, ast.Slice)
         ]
-        reached = {self.holder, *(ast.unparse(call.func) for call in indexed)}
-        if any(self._is_checkpoint(call, one) for call in calls for one in reached):
+        if any(self._is_checkpoint(call, self.holder, indexed=True) for call in calls):
             return ()
         ways = len(loops) + len(whole) + len(indexed)
         if ways != 1:
@@ -97,6 +97,9 @@ class BlockCalls:
     def _as_whole(self, context: RewriteContext, call: ast.Call, count: int) -> tuple[TextEdit, ...]:
         """``x = self.blocks(x)`` becomes a loop over the blocks, which is what ``nn.Sequential`` does."""
         statement = statement_of(self.module, call)
+        begin, end = offsets_of(self.module.source, call)
+        if "#" in self.module.source.text[begin:end]:
+            self._refuse(f"`{text_of(call)}` has a comment inside", call)
         plain = (
             isinstance(statement, ast.Assign)
             and statement.value is call
@@ -118,15 +121,20 @@ class BlockCalls:
             index = free_name(self.module, "index", "block")
             header = f"for {index}, {block} in enumerate({self.holder}):"
             again = f"{again} if {index} < {count} else {block}({target})"
-        first: tuple[TextEdit, ...] = ()
+        first: tuple[str, ...] = ()
         if ast.unparse(given) != target:
             start, end = offsets_of(self.module.source, given)
             text = self.module.source.text[start:end]
             if "\n" in text or "\r" in text or "#" in text:
                 self._refuse(f"`{text_of(call)}` goes over several lines", call)
-            first = insert_before(self.module, statement, f"{target} = {text}")
-        wrapped = wrap(self.module, [statement], header)
-        return (*checkpoint.edits, *first, *wrapped, *replace(self.module, call, again))
+            first = (f"{target} = {text}",)
+        # The lines of the call itself do not move: they are replaced.
+        wrapped = [
+            edit
+            for edit in wrap(self.module, [statement], header, before=first)
+            if not begin < self.module.source.offset(edit.span.line, edit.span.column) < end
+        ]
+        return (*checkpoint.edits, *wrapped, *replace(self.module, call, again))
 
     def _one_by_one(self, context: RewriteContext, count: int) -> tuple[TextEdit, ...]:
         edits: list[TextEdit] = []
@@ -154,13 +162,10 @@ class BlockCalls:
         inside = source.text[opening:end]
         if not inside.startswith("(") or not (call.args or call.keywords):
             self._refuse(f"`{text_of(call)}` is not written plainly", call)
-        rest = inside[1:-1].rstrip()
-        ending = " " if rest.endswith(",") else ", "
-        if "#" in rest.rpartition("\n")[2] or "#" in rest.rpartition("\r")[2]:
-            self._refuse(f"`{text_of(call)}` has a comment before its closing bracket", call)
+        gap = "" if inside[1:2].isspace() else " "
         edits = [
-            source.edit(source.span(start, opening + 1), f"{checkpoint.text}({block}, "),
-            source.edit(source.span(end - 1, end - 1), f"{ending}use_reentrant=False"),
+            source.edit(source.span(start, opening + 1), f"{checkpoint.text}({block},{gap}"),
+            *add_keyword(source, call, "use_reentrant=False"),
         ]
         if condition:
             plain = source.text[start:end]
@@ -169,7 +174,7 @@ class BlockCalls:
             around = self.module.parents.get(call)
             bare = isinstance(around, ast.Assign | ast.Return)
             edits[0] = source.edit(
-                source.span(start, opening + 1), f"{'' if bare else '('}{checkpoint.text}({block}, "
+                source.span(start, opening + 1), f"{'' if bare else '('}{checkpoint.text}({block},{gap}"
             )
             edits.append(
                 source.edit(source.span(end, end), f" if {condition} else {plain}{'' if bare else ')'}")
@@ -186,8 +191,13 @@ class BlockCalls:
         return ast.unparse(given) == self.holder
 
     @staticmethod
-    def _is_checkpoint(call: ast.Call, block: str) -> bool:
-        return "checkpoint" in last_name(call.func) and bool(call.args) and ast.unparse(call.args[0]) == block
+    def _is_checkpoint(call: ast.Call, block: str, indexed: bool = False) -> bool:
+        """Whether a call checkpoints a block, or one that is reached by its number in what holds it."""
+        if "checkpoint" not in last_name(call.func) or not call.args:
+            return False
+        given = call.args[0]
+        given = given.value if indexed and isinstance(given, ast.Subscript) else given
+        return ast.unparse(given) == block
 
     def _refuse(self, message: str, node: ast.AST | None) -> NoReturn:
         raise RewriteRefused(message, file=self.module.path, line=getattr(node, "lineno", 1))

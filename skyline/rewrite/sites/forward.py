@@ -113,11 +113,12 @@ def forward(context: RewriteContext, within: Iteration | None = None) -> Forward
     return ForwardSite(region, chosen, tuple(calls), loss, site)
 
 
-def model_calls(context: RewriteContext, region: Region, statement: ast.AST) -> list[ast.Call]:
-    """The calls of a model in a statement, or of functions of the program that call one."""
+def model_calls(context: RewriteContext, region: Region, *statements: ast.AST) -> list[ast.Call]:
+    """The calls of a model in some statements, or of functions of the program that call one."""
     trained = _trained(context)
     return [
         node
+        for statement in statements
         for node in ast.walk(statement)
         if isinstance(node, ast.Call) and _calls_model(context, region, node, trained, 0)
     ]

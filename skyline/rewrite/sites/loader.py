@@ -9,12 +9,19 @@ from skyline.rewrite.context import RewriteContext
 from skyline.source.batch_uses import is_loader, loader_calls, purpose
 from skyline.source.calls import calls_at
 from skyline.source.program import Module
+from skyline.trace.facts import LoaderFact
+
+
+def training_loader_fact(context: RewriteContext) -> LoaderFact | None:
+    """What the run told of the loader that delivered the batches, where it told which line made it."""
+    delivered = sorted(context.profile.loaders, key=lambda loader: -loader.fetches_per_iteration)
+    return next((loader for loader in delivered if loader.created_line is not None), None)
 
 
 def training_loader(context: RewriteContext) -> tuple[Module, ast.Call]:
     """The call that made the loader which delivered the batches, or the only one that serves training."""
-    delivered = sorted(context.profile.loaders, key=lambda loader: -loader.fetches_per_iteration)
-    place = next((loader.created_line for loader in delivered if loader.created_line is not None), None)
+    fact = training_loader_fact(context)
+    place = None if fact is None else fact.created_line
     if place is not None:
         module, line = context.place(place)
         calls = calls_at(module, line, is_loader)

@@ -30,6 +30,8 @@ def beside_workers(
     written instead, with that name for ``{}``.
     """
     module, call = training_loader(context)
+    if _is_written(module, call, name, where_workers):
+        return ()
     try:
         present = decided_by(context, module, call, name)
         if present is not None:
@@ -48,6 +50,21 @@ def beside_workers(
         raise RewriteRefused(
             refused.message, hint=refused.hint, file=refused.file, line=refused.line, snippet=snippet
         ) from refused
+
+
+def _is_written(module: Module, call: ast.Call, name: str, where_workers: str) -> bool:
+    """Whether the argument is there as this writes it beside a name, which is no literal to be changed."""
+    present, workers = _given(module, call, name, None), _given(module, call, _WORKERS, _POSITION)
+    if present is None or workers is None:
+        return False
+    return ast.unparse(present) == ast.unparse(ast.parse(where_workers.format(text_of(workers))))
+
+
+def _given(module: Module, call: ast.Call, name: str, position: int | None) -> ast.expr | None:
+    """What an argument is given in the call, or by the only item of that name that a dictionary of the file has."""
+    given = passed(call, name, position)
+    items = mapping_items(module, name) if given.mappings else []
+    return given.value or (items[0][2] if len(items) == 1 else None)
 
 
 def _text(module: Module, workers: ast.expr, name: str, text: str, where_workers: str) -> str:
@@ -83,7 +100,8 @@ def _in_mapping(
     if isinstance(holder, ast.Call):
         return add_keyword(module.source, holder, f"{name}={written}")
     assert key is not None
-    named = _source_of(module, key).replace(_WORKERS, name)
+    written_key = _source_of(module, key)
+    named = written_key.replace(_WORKERS, name) if _WORKERS in written_key else repr(name)
     if isinstance(holder, ast.Dict):
         _, end = offsets_of(module.source, value)
         end += (

@@ -89,6 +89,41 @@ def test_statements_come_and_go(
     assert made(SOURCE, edit, name, *lines) == SOURCE.replace(part, after)
 
 
+@pytest.mark.parametrize(
+    ("names", "part", "after"),
+    [
+        ("a b", "\ta = f(x,\n   1); b = '''\n  keep\n'''\n", ""),
+        ("a b c", "\ta = f(x,\n   1); b = '''\n  keep\n'''\n\t# note\n\n\tc = \\\n 2  # c\n", "\t# note\n\n"),
+        ("r s", "r; s", "pass"),
+    ],
+)
+def test_several_statements_go_together(names: str, part: str, after: str) -> None:
+    module = module_of(SOURCE)
+    change = remove(module, *(statement(module, name) for name in names.split()))
+    assert part in SOURCE
+    assert module.source.apply(change).text == SOURCE.replace(part, after)
+
+
+@pytest.mark.parametrize(
+    ("source", "names", "after"),
+    [
+        ("a ;b ; c; d  # d", "a b", "c; d  # d"),
+        ("a ;b ; c; d  # d", "b c", "a ;d  # d"),
+        ("a ;b ; c; d  # d", "c d", "a ;b  # d"),
+        ("a ;b ; c; d;", "a d", "b ; c;"),
+        ("a ;b ; c\r\nd", "b c", "a\r\nd"),
+    ],
+)
+def test_neighbours_on_one_line_go(source: str, names: str, after: str) -> None:
+    module = module_of(source)
+    change = remove(module, *(statement(module, name) for name in names.split()))
+    assert module.source.apply(change).text == after
+
+
+def test_no_blanks_are_left_where_lines_are_parted() -> None:
+    assert made("a ; b\n", wrap, "b", "with w:") == "a\nwith w:\n    b\n"
+
+
 def test_decorators_belong_to_their_function() -> None:
     source = "class A:\n  @ f(1)\n  @g\n  async def m(self): pass"
     assert made(source, insert_before, "@f", "n = 1") == source.replace("  @ f", "  n = 1\n  @ f")

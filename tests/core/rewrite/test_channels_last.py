@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 import pytest
+
+from skyline.trace.phase import Phase
+from skyline.trace.record import CodeLine, Record, RecordKind
+from skyline.trace.shape import OperatorShape
 
 HEAD = "import torch\nmodel = Net()\nopt = torch.optim.SGD(model.parameters(), lr=1)\n"
 LINE = "model = model.to(memory_format=torch.channels_last)\n"
@@ -86,3 +91,27 @@ def test_together_with_bfloat16(workshop):
     assert f"        loss = f(model(x.to({FORMAT})), y)  # é\n" in edited
     assert "with torch.autocast(" in edited
     assert edited == workshop(source, optimizers=(("SGD", 3),)).edited("amp=bf16", "channels_last")
+
+
+def viewing(shop, *size: int):
+    """The same, of a run in whose forward pass line 4 viewed a tensor of this size."""
+    record = Record("aten::view", RecordKind.OPERATOR, Phase.FORWARD, "main", 0, 0.0, 1.0, line=0, shape=0)
+    made = replace(
+        shop.profile.trace,
+        records=(record,),
+        lines=(CodeLine(shop.profile.script, 4),),
+        shapes=(OperatorShape("aten::view", (size,), ("float32",)),),
+    )
+    return replace(shop, profile=replace(shop.profile, trace=made))
+
+
+def test_a_view_that_needs_channels_first(workshop) -> None:
+    source = HEAD.replace("model = Net()\n", "model = Net()\n") + (
+        "def flat(x): return x.view(len(x), -1)\nfor x, y in loader:\n    loss = f(model(x), y)\n" + REST
+    )
+    shop = workshop(source)
+    assert "views images" in viewing(shop, 8, 16, 4, 4).reason("channels_last")
+    for size in ((8, 16, 1, 1), (8, 1, 4, 4), (8, 256)):
+        assert "channels_last" in viewing(shop, *size).edited("channels_last")
+    flattened = workshop(source.replace("x.view(len(x), -1)", "torch.flatten(x, 1)"))
+    assert "channels_last" in viewing(flattened, 8, 16, 4, 4).edited("channels_last")

@@ -115,6 +115,30 @@ REWRITTEN = {
             "        return x\n"
         ),
     ),
+    "as a whole, over several lines": (
+        "    def forward(self, x):\n        x = self.blocks(\n            x,\n        )\n        return x\n",
+        "checkpointing",
+        (
+            "    def forward(self, x):\n        for block in self.blocks:\n"
+            "            x = checkpoint(block, x, use_reentrant=False)\n        return x\n"
+        ),
+    ),
+    "as a whole, of something else, behind another statement": (
+        "    def forward(self, x):\n        y = 1; z = self.blocks(x * 2); return z\n",
+        "checkpointing",
+        (
+            "    def forward(self, x):\n        y = 1\n        z = x * 2\n        for block in self.blocks:\n"
+            "            z = checkpoint(block, z, use_reentrant=False)\n        return z\n"
+        ),
+    ),
+    "a comment before the closing bracket": (
+        LOOP.replace("block(x)", "block(\n                x  # as it is\n            )"),
+        "checkpointing",
+        LOOP.replace(
+            "block(x)",
+            "checkpoint(block,\n                x,  # as it is\n                use_reentrant=False,\n            )",
+        ),
+    ),
     "in another method": (
         (
             "    def forward(self, x):\n        return self.features(x)\n"
@@ -126,8 +150,8 @@ REWRITTEN = {
         (
             "    def forward(self, x):\n        return self.features(x)\n"
             "    def features(self, x):\n        for block in self.blocks:\n"
-            "            x, w = checkpoint(block, \n                x,\n"
-            "             use_reentrant=False)\n        return x\n"
+            "            x, w = checkpoint(block,\n                x,\n"
+            "                use_reentrant=False,\n            )\n        return x\n"
         ),
     ),
     "tabs": (

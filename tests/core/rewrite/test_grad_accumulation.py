@@ -173,7 +173,11 @@ def test_refused_with_the_reason_and_what_to_write(workshop, body: str, said: st
         ),
         (
             "while True:\n    loss = model(get()).mean()\n    loss.backward()\n    optimizer.step()\n",
-            "loop over a loader",
+            "known to be the batch",
+        ),
+        (
+            "for x, y in l:\n    loss = f(model(x), y)\n    loss.backward()\n    if fine:\n        optimizer.step()\n",
+            "in some iterations only",
         ),
         (
             (
@@ -197,3 +201,64 @@ def test_parts_that_are_not_equal(workshop) -> None:
     shop = workshop(HEAD + REWRITTEN["plain"][0], optimizers=(("Adam", 4),))
     assert "no 3 equal parts" in shop.reason("grad_accumulation=3")
     assert "not a value" in shop.reason("grad_accumulation=half")
+
+
+MODEL = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+class Model(nn.Module):
+    def forward(self, x, y=None):
+        logits = self.layers(x)
+        loss = None
+        if y is not None:
+            loss = F.cross_entropy(logits, y{argument})
+        return logits, loss
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters())
+"""
+DRAWN = (
+    "for step in range(9):\n    x, y = get_batch()\n    _, loss = model(x, y)\n"
+    "    loss.backward()\n    optimizer.step()\n"
+)
+
+
+def entering(shop, *sizes: int):
+    """The same, of a run that told the sizes of what enters the model."""
+    batch = replace(shop.profile.batch, leading_dimensions=sizes)
+    return replace(shop, profile=replace(shop.profile, batch=batch))
+
+
+def test_a_loss_that_the_model_gives_and_a_batch_that_is_drawn(workshop) -> None:
+    shop = workshop(MODEL.format(argument="") + DRAWN, optimizers=(("Adam", 14),))
+    size = shop.profile.batch_size
+    assert "known to be the batch" in entering(shop, size, 3).reason("grad_accumulation=2")
+    changed = entering(shop, size).edited("grad_accumulation=2")
+    assert (
+        "    for x_part, y_part in zip(x.chunk(2), y.chunk(2)):\n        _, loss = model(x_part, y_part)\n"
+        in changed
+    )
+
+
+def test_a_loss_of_the_model_that_is_no_plain_mean(workshop) -> None:
+    shop = workshop(MODEL.format(argument=", ignore_index=-1") + DRAWN, optimizers=(("Adam", 14),))
+    assert "is not a plain mean" in entering(shop, shop.profile.batch_size).reason("grad_accumulation=2")
+    added = MODEL.format(argument="").replace(
+        "        return", "            loss += 0.1 * self.extra\n        return"
+    )
+    shop = workshop(added + DRAWN, optimizers=(("Adam", 15),))
+    assert "gives the loss, which is not known" in entering(shop, shop.profile.batch_size).reason(
+        "grad_accumulation=2"
+    )
+
+
+def test_micro_batches_that_are_there_are_for_the_person_to_change(workshop) -> None:
+    source = (
+        "for i, (x, y) in enumerate(l):\n    for k in range(steps):\n        loss = f(model(x), y) / steps\n"
+        "        loss.backward()\n    optimizer.step()\n"
+    )
+    reason = workshop(HEAD + source, optimizers=(("Adam", 4),)).reason("grad_accumulation=2")
+    assert "accumulates gradients" in reason
+    assert "Multiply `steps` by 2" in reason

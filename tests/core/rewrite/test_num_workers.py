@@ -43,7 +43,19 @@ ADDED = [
     ),
     (
         "k = {}\nif cuda:\n    k.update({'num_workers': 1})\nl = DataLoader(d, **k)\n",
-        "k = {}\nif cuda:\n    k.update({'num_workers': 2})\nl = DataLoader(d, **k)\n",
+        "k = {}\nif cuda:\n    k.update({'num_workers': 1})\nl = DataLoader(d, **{**k, \"num_workers\": 2})\n",
+    ),
+    (
+        "k = {'num_workers': 1} if cuda else {}\nl = DataLoader(d, 16, **k)\n",
+        "k = {'num_workers': 1} if cuda else {}\nl = DataLoader(d, 16, **{**k, \"num_workers\": 2})\n",
+    ),
+    (
+        "k = {'num_workers': 2}\nl = DataLoader(d, **k if cuda else {})\n",
+        "k = {'num_workers': 2}\nl = DataLoader(d, **{**(k if cuda else {}), \"num_workers\": 2})\n",
+    ),
+    (
+        "l = DataLoader(d, **{**k, 'num_workers': 1})\n",
+        "l = DataLoader(d, **{**k, 'num_workers': 2})\n",
     ),
     (
         "p.add_argument('--workers', default=0)\na = p.parse_args()\nl = DataLoader(d, num_workers=a.workers)\n",
@@ -82,6 +94,20 @@ def test_without_a_line_the_training_loader_is_meant(workshop) -> None:
 )
 def test_refused_with_the_reason(workshop, source: str, line: int | None, said: str) -> None:
     assert said in workshop(source, loader_line=line).reason("num_workers=2")
+
+
+def test_a_branch_that_the_run_took_is_changed_in_its_place(workshop) -> None:
+    source = "k = {}\nif cuda:\n    k.update({'num_workers': 1})\nl = DataLoader(d, **k)\n"
+    shop = workshop(source, loader_line=4)
+    taken = replace(
+        shop, profile=replace(shop.profile, loaders=(replace(shop.profile.loaders[0], num_workers=1),))
+    )
+    assert "{'num_workers': 2}" in taken.edited("num_workers=2")
+
+
+def test_a_number_that_the_run_did_not_go_by(workshop) -> None:
+    source = "W = 4\nexec(open('overrides.py').read())\nl = DataLoader(d, num_workers=W)\n"
+    assert "another number of workers" in workshop(source, loader_line=3).reason("num_workers=2")
 
 
 def test_an_option_that_the_command_line_sets(workshop) -> None:

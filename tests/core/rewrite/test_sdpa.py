@@ -44,6 +44,10 @@ REWRITTEN = {
             "  # (B, H, T, D)\n"
         ),
     ),
+    "steps that share a line": (
+        f"        a = {Q}; a = a / math.sqrt(q.size(-1)); a = F.softmax(\n a, dim=-1)  # one\n        return a @ v\n",
+        f"        return {CALL}(q, k, v)\n",
+    ),
     "in one expression": (
         f"        return F.softmax(({Q}) / math.sqrt(q.shape[-1]), dim=-1) @ v\n",
         f"        return {CALL}(q, k, v)\n",

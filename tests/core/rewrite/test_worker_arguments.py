@@ -19,6 +19,8 @@ WRITTEN = [
     ("k = dict(num_workers=3)\nl = DataLoader(d, **k)\n", "k = dict(num_workers=3, {})\nl = DataLoader(d, **k)\n"),
     ("k = {'num_workers': (1)}\nl = DataLoader(d, **k)\n",
      "k = {'num_workers': (1), '{name}': {value}}\nl = DataLoader(d, **k)\n"),
+    ("k = {'num_' 'workers': 1}\nl = DataLoader(d, **k)\n",
+     "k = {'num_' 'workers': 1, '{name}': {value}}\nl = DataLoader(d, **k)\n"),
 ]  # fmt: skip
 ON_A_NAME = [
     ("W = 2\nl = DataLoader(d, num_workers=W)\n", "W = 2\nl = DataLoader(d, num_workers=W, {name}={of_w})\n", "W"),
@@ -26,6 +28,8 @@ ON_A_NAME = [
      ("p.add_argument('--workers', default=2)\na = p.parse_args()\n"
       "l = DataLoader(d, num_workers=a.workers, {name}={of_w})\n"),
      "a.workers"),
+    ("W = '2'\nk = {}\nk['num_workers'] = int(W)\nl = DataLoader(d, **k)\n",
+     "W = '2'\nk = {}\nk['num_workers'] = int(W)\nk['{name}'] = {of_w}\nl = DataLoader(d, **k)\n", "int(W)"),
     ("W = 2\nk = {'num_workers': W}\nl = DataLoader(d, **k)\n",
      "W = 2\nk = {'num_workers': W, '{name}': {of_w}}\nl = DataLoader(d, **k)\n", "W"),
 ]  # fmt: skip
@@ -72,6 +76,9 @@ def test_beside_a_name_it_holds_for_none_too(
     shop = workshop(before, loader_line=before[: before.index("DataLoader")].count("\n") + 1)
     wanted = filled(after, name=name, of_w=conditional.format(workers))
     assert shop.edited(choice(name, value)) == wanted
+    again = workshop(wanted, loader_line=wanted[: wanted.index("DataLoader")].count("\n") + 1)
+    planned = again.plan(choice(name, value))
+    assert (planned.edits, planned.refused) == ((), ())
 
 
 def test_what_is_there_is_changed_or_left(workshop) -> None:

@@ -1,0 +1,54 @@
+"""New blocks hold what they are for: a statement that comes into one by mistake is carried out another way.
+
+Which kind a block is shows in its header; what its first and last statement must be is written down here by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from rewrite_checks import Corrupted
+from source_reading import Reading
+
+_HEADERS = (
+    (re.compile(r"with\b.*autocast"), "autocast"),
+    (re.compile(r"with\b.*(no_grad|inference_mode)"), "evaluation"),
+    (re.compile(r"for\b.*\.chunk\("), "parts"),
+    (re.compile(r"for\b.*\.blocks"), "blocks"),
+    (re.compile(r"if\b.*%"), "report"),
+)
+
+
+def check_blocks(old: Reading, new: Reading, mapped: Mapping[int, int], names: Mapping[str, str]) -> None:
+    """Raises Corrupted where a block that was not there begins or ends with what is no part of it.
+
+    ``mapped`` is where each statement of the old text is in the new one, ``names`` what the script calls its things.
+    """
+    origins = {place: old.text[offset : old.statements[offset].end] for offset, place in mapped.items()}
+    for place, block in new.statements.items():
+        inside = [each for each in new.statements.values() if each.around and each.around[-1][0] == place]
+        if place in origins or not inside:
+            continue
+        first = re.split(r"[\r\n]", new.text[place : block.end], maxsplit=1)[0]
+        kind = next((kind for pattern, kind in _HEADERS if pattern.match(first)), "")
+        kept = [origins[each.start] for each in inside if each.start in origins]
+        says = [new.text[each.start : each.end] for each in sorted(inside, key=lambda each: each.start)]
+        if not _fits(kind, kept, says, names):
+            raise Corrupted(f"the new block on line {new.line(place)} holds what is not for it: {first}")
+
+
+def _fits(kind: str, kept: list[str], says: list[str], names: Mapping[str, str]) -> bool:
+    """Whether a block of a kind holds what it is for: ``kept`` of the old text, among all that it ``says``."""
+    model = re.compile(rf"{re.escape(names['model'])}\s*\(")
+    if kind == "autocast":
+        return bool(model.search(says[0])) and re.search(rf"\b{names['loss']}\b", says[-1]) is not None
+    if kind == "parts":
+        return (
+            bool(model.search(says[0])) and re.search(r"\.backward\(\)|whole_loss \+=", says[-1]) is not None
+        )
+    if kind == "blocks":
+        return len(says) == len(kept) == 1 and "self.blocks" in kept[0]
+    if kind == "evaluation":
+        return any("vx" in each for each in kept)
+    return kind == "report" and bool(kept) and all("print" in each or "item" in each for each in kept)

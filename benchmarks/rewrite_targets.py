@@ -1,0 +1,162 @@
+"""What each rewrite may write and take away, token by token; this page is written by hand, not taken from the code.
+
+A rewrite that is not listed may do neither. Tokens are words and single marks. Those that an edit takes away and
+writes again (an expression that goes into a call) count as neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rewrite_checks import Corrupted
+from source_reading import Reading
+
+from skyline.source.edit import TextEdit
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_NUMBER = r"0[xX][\da-fA-F_]+|\d[\d_]*"
+_IMPORTS = "import from as torch ."
+_CALL = "( ) , ="
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Tokens that may be written and may go; ``names`` is whether names that the file has may be written once more.
+
+    ``goes`` is a regular expression for the tokens that may go, beside semicolons.
+    """
+
+    writes: str
+    goes: str = ""
+    names: bool = False
+
+    def may_write(self, token: str, text: str) -> bool:
+        """Whether a token that was not there may be."""
+        patterns = (
+            each for each in self.writes.split() if each.isidentifier() or "\\" in each or len(each) > 2
+        )
+        listed = token in self.writes.split() or any(re.fullmatch(each, token) for each in patterns)
+        return listed or (self.names and token.isidentifier() and token in text)
+
+    def may_go(self, token: str) -> bool:
+        """Whether a token may be taken away."""
+        return token == ";" or re.fullmatch(self.goes, token) is not None
+
+
+_KEYWORD = f"{_CALL} True"
+_PART = r"(micro_|_)?\w+_part(_loss)? (micro_|_)?part_loss (batch_|_)?whole_loss"
+_BLOCK = r"_?(each_)?block _?(block_)?index _?(checkpoint_)?checkpoint"
+
+TARGETS = {
+    "amp": Target(
+        f"{_IMPORTS} {_CALL} with autocast device_type dtype bfloat16 float16 amp GradScaler scale unscale_ update"
+        r' step type device cuda \w*scaler " - : ; bf16 fp16 mixed precision mixed_precision 16 True',
+        names=True,
+    ),
+    "batch_size": Target(_NUMBER.replace("|", " "), _NUMBER),
+    "channels_last": Target(f"{_IMPORTS} {_CALL} ; to memory_format channels_last", names=True),
+    "checkpointing": Target(
+        f"{_IMPORTS} {_CALL} [ ] : < utils use_reentrant gradient_checkpointing True False"
+        f" if else for in enumerate {_BLOCK} \\d+",
+        names=True,
+    ),
+    "compile": Target(f"{_IMPORTS} {_CALL} ; compile torch_compile True", names=True),
+    "cpu_threads": Target(f"{_IMPORTS} ( ) ; set_num_threads 2", "1", names=True),
+    "cuda_graphs": Target(
+        f'{_IMPORTS} {_CALL} ; compile torch_compile torch_compile_mode True mode " reduce - overhead',
+        names=True,
+    ),
+    "cudnn_benchmark": Target(f"{_IMPORTS} = ; backends cudnn benchmark True", "False", names=True),
+    "ddp_bucket": Target(", = bucket_cap_mb 64", "25"),
+    "ddp_compression": Target(
+        f"{_IMPORTS} {_CALL} ; distributed algorithms ddp_comm_hooks default_hooks fp16_compress_hook"
+        " register_comm_hook None",
+        names=True,
+    ),
+    "fused_optimizer": Target(", = fused foreach True"),
+    "grad_accumulation": Target(f"( ) , = + * / . : 0 2 for in zip chunk len detach {_PART}", names=True),
+    "gradient_as_bucket_view": Target(", = gradient_as_bucket_view True", "False"),
+    "inference_mode": Target(f"{_IMPORTS} ( ) : @ with no_grad inference_mode", names=True),
+    "num_workers": Target(", = num_workers 2", rf"{_NUMBER}|[().]|int|os|cpu_count|WORKERS|EPOCHS|and"),
+    "pad_to_multiple": Target("50304", _NUMBER),
+    "persistent_workers": Target(
+        ", = : ; ' \" [ ] ( ) > 0 persistent_workers options int WORKERS True", "False"
+    ),
+    "pin_memory": Target(", = pin_memory non_blocking True", "False"),
+    "prefetch_factor": Target(
+        ", = : ; ' \" [ ] ( ) > 0 4 prefetch_factor options int WORKERS if else None", _NUMBER
+    ),
+    "remove_sync": Target("( ) , = : ; % 0 1 100 if enumerate step i \\w*step\\w* \\w*index\\w*", names=True),
+    "sdpa": Target(
+        f"{_IMPORTS} {_CALL} - ! : 0 nn functional scaled_dot_product_attention attn_mask is_causal dropout_p scale"
+        " True if else training p transpose logical_not \\d+",
+        r"[\s\S]*",
+        names=True,
+    ),
+    "sparse_embedding": Target(", = sparse True", "False"),
+    "static_graph": Target(", = static_graph True", "False"),
+    "tf32": Target(
+        f"{_IMPORTS} ( ) ; set_float32_matmul_precision high \" ' True", "'|False|highest", names=True
+    ),
+    "zero_grad": Target("= None True", r"[().=]|False|set_to_none|zero_"),
+}
+
+
+_OF_LOADERS = ("DataLoader", "dict")
+OWNERS = {
+    "num_workers": _OF_LOADERS,
+    "persistent_workers": _OF_LOADERS,
+    "prefetch_factor": _OF_LOADERS,
+    "pin_memory": ("DataLoader",),
+    "non_blocking": ("to", "cuda"),
+    "fused": ("optim",),
+    "foreach": ("optim",),
+    "bucket_cap_mb": ("wrapper",),
+    "gradient_as_bucket_view": ("wrapper",),
+    "static_graph": ("wrapper",),
+    "sparse": ("Embedding", "EmbeddingBag"),
+    "use_reentrant": ("checkpoint", "_checkpoint", "checkpoint_checkpoint"),
+    "memory_format": ("to",),
+    "device_type": ("autocast",),
+    "dtype": ("autocast",),
+    "is_causal": ("scaled_dot_product_attention",),
+    "attn_mask": ("scaled_dot_product_attention",),
+    "dropout_p": ("scaled_dot_product_attention",),
+    "scale": ("scaled_dot_product_attention",),
+    "mode": ("compile",),
+    "precision": ("Trainer",),
+    "mixed_precision": ("Accelerator",),
+    "bf16": ("TrainingArguments",),
+    "fp16": ("TrainingArguments",),
+    "gradient_checkpointing": ("TrainingArguments",),
+    "torch_compile": ("TrainingArguments",),
+    "torch_compile_mode": ("TrainingArguments",),
+}
+"""Whose argument each is that a rewrite gives by name: the last part of what is called, or what a script calls it."""
+
+
+def check_keywords(old: Reading, new: Reading, names: Mapping[str, str]) -> None:
+    """Raises Corrupted where a new argument is given to what does not take it."""
+    had = {argument for _, argument in old.keywords}
+    for called, argument in new.keywords - old.keywords:
+        meant = {names.get(each, each).rpartition(".")[2] for each in OWNERS.get(argument, ())}
+        # An expression that goes into another call takes its own arguments along.
+        carried = argument in had and argument not in OWNERS
+        if called not in meant and not carried:
+            raise Corrupted(f"{argument} is given to {called}, whose argument it is not")
+
+
+def check_targets(text: str, edits: Sequence[TextEdit], names: Sequence[str]) -> None:
+    """Raises Corrupted where edits of a text write or take away what none of the rewrites is for."""
+    before = Counter(token for edit in edits for token in _TOKEN.findall(edit.old_text))
+    after = Counter(token for edit in edits for token in _TOKEN.findall(edit.new_text))
+    targets = [TARGETS.get(name, Target("")) for name in names]
+    for token in before - after:
+        if not any(target.may_go(token) for target in targets):
+            raise Corrupted(f"{token!r} is gone, which is no target of {', '.join(names)}")
+    for token in after - before:
+        if not any(target.may_write(token, text) for target in targets):
+            raise Corrupted(f"{token!r} is written, which is no target of {', '.join(names)}")
