@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check -qq
 PYTEST_FLAGS ?= -n 2 --dist loadgroup
+DATA ?= ../shared/data/gpu_latency
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix validate screenshots clean
+.PHONY: help demo test check fix validate train-predictors screenshots clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +42,12 @@ validate: $(VENV)/.skyline-dev ## measure speed and accuracy on this machine (lo
 	$(VENV)/bin/python benchmarks/many_saves.py
 	@if [ -n "$(TRACES)" ]; then $(VENV)/bin/python benchmarks/simulator.py --traces $(TRACES); \
 	else echo "simulator.py: left out; name a folder of profiler traces: make validate TRACES=FOLDER"; fi
+
+train-predictors: $(VENV)/.skyline-dev ## learn operator times anew from DATA=FOLDER of measured kernels, and score them
+	@[ -d "$(DATA)" ] || { echo "make: there is no $(DATA); name the folder of measured kernels: make train-predictors DATA=FOLDER" >&2; exit 1; }
+	$(PIP) install -c requirements/constraints.txt 'scikit-learn>=1.4'
+	$(VENV)/bin/python -m skyline_predictors.learned.train $(DATA)
+	$(VENV)/bin/python -m skyline_predictors.evaluate $(DATA) --results benchmarks/results
 
 screenshots: $(VENV)/.skyline-dev ## draw the pictures in docs/images from a fresh profile
 	$(VENV)/bin/python docs/screenshots.py

@@ -19,15 +19,20 @@ CHANCE = random.Random(0)
 _WORDS = ["".join(CHANCE.choices("etaoinshrdlucmfwypvbgk", k=CHANCE.randint(2, 9))) for _ in range(4000)]
 
 
-def mnist(root: Path, train: int = 60_000, test: int = 10_000) -> None:
+def mnist(root: Path, train: int = 60_000, test: int = 10_000, name: str = "MNIST") -> None:
     """The four idx files, as torchvision finds them below its root."""
-    raw = root / "MNIST" / "raw"
+    raw = root / name / "raw"
     raw.mkdir(parents=True, exist_ok=True)
-    for name, count in (("train", train), ("t10k", test)):
+    for part, count in (("train", train), ("t10k", test)):
         images = struct.pack(">4i", 2051, count, 28, 28) + CHANCE.randbytes(count * 784)
         labels = struct.pack(">2i", 2049, count) + bytes(CHANCE.choices(range(10), k=count))
-        (raw / f"{name}-images-idx3-ubyte").write_bytes(images)
-        (raw / f"{name}-labels-idx1-ubyte").write_bytes(labels)
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(images)
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(labels)
+
+
+def fashion_mnist(root: Path) -> None:
+    """The same, under the name of the data set that took its place."""
+    mnist(root, name="FashionMNIST")
 
 
 def mnist_tensors(root: Path) -> None:
@@ -118,6 +123,18 @@ def cora(folder: Path) -> None:
             file.write("\t".join([str(paper), *row, CHANCE.choice(classes)]) + "\n")
 
 
+def triples(folder: Path, entities: int = 15_000, relations: int = 1_300) -> None:
+    """Facts of a knowledge graph, head, relation and tail on a line, in sizes like those of FB15k."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, count in (("train", 60_000), ("valid", 200), ("test", 200)):
+        facts = (
+            (CHANCE.randrange(entities), CHANCE.randrange(relations), CHANCE.randrange(entities))
+            for _ in range(count)
+        )
+        text = "".join(f"/m/{head}\t/r/{relation}\t/m/{tail}\n" for head, relation, tail in facts)
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
 def chats(file: Path) -> None:
     """Prompts and completions, one JSON object a line."""
     rows = (
@@ -192,6 +209,7 @@ MAKERS = {
     maker.__name__: maker
     for maker in (
         mnist,
+        fashion_mnist,
         mnist_tensors,
         cifar10,
         words,
@@ -201,6 +219,7 @@ MAKERS = {
         masks,
         sine,
         cora,
+        triples,
         chats,
         tiny_llama,
         folder,

@@ -17,6 +17,8 @@ class CorpusScript:
     """One way to run one public script.
 
     ``folder`` is where it runs, relative to its repository (its own folder, unless the list says otherwise).
+    ``ranks`` is how many processes it takes, as ``torchrun`` would start them. ``gpu_arguments`` are what it is given
+    in place of ``arguments`` where it is traced for a GPU and names its device on the command line; None elsewhere.
     ``data`` are (what, where) pairs of data to make in the repository's folder; ``prepare`` is a script of the
     repository's own that makes its data. ``unavailable`` says why it cannot be run at all, in a newcomer's words.
     """
@@ -32,6 +34,8 @@ class CorpusScript:
     data: tuple[tuple[str, str], ...] = ()
     prepare: str = ""
     unavailable: str = ""
+    ranks: int = 1
+    gpu_arguments: tuple[str, ...] | None = None
 
     @property
     def title(self) -> str:
@@ -67,6 +71,10 @@ def read_corpus(path: Path = CORPUS) -> tuple[CorpusScript, ...]:
                 data=tuple(_pair(one) for one in entry.get("data", ())),
                 prepare=entry.get("prepare", ""),
                 unavailable=entry.get("unavailable", ""),
+                ranks=entry.get("ranks", 1),
+                gpu_arguments=tuple(shlex.split(entry["gpu_arguments"]))
+                if "gpu_arguments" in entry
+                else None,
             )
         )
     return tuple(scripts)

@@ -24,7 +24,7 @@ _CLASSES = {
     "ln": OperatorClass.NORMALIZATION,
     "softmax": OperatorClass.SOFTMAX,
 }
-_GPUS = {"V100": "V100", "A100-40": "A100-40GB", "A100-80": "A100-80GB", "A100-SXM-40": "A100-40GB"}
+_GPUS = {"V100": "V100", "A100-40": "A100-40GB-PCIe", "A100-80": "A100-80GB", "A100-SXM-40": "A100-40GB"}
 F32 = "float32"
 
 

@@ -1,41 +1,44 @@
 """Run a training script with fixed seeds until it has called ``backward`` so often, and print the losses.
 
 ``python loss_runner.py COUNT SCRIPT [ARGS...]`` prints a JSON list of the values that ``backward`` was called on, as
-its last line. It shares no code with Skyline.
+its last line; of several ranks, which ``torchrun`` starts, only the first prints. ``python loss_runner.py --serve``
+imports PyTorch once and then runs what it is asked for on its standard input, each in a fork of its own. It shares no
+code with Skyline.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import runpy
+import signal
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import torch
 
 
-def main() -> None:
-    count, script, *arguments = sys.argv[1:]
+def run(count: int, script: str, arguments: list[str]) -> None:
+    """Ends the process when the script has called ``backward`` so often."""
     losses: list[float] = []
     backward = torch.Tensor.backward
 
-    def note(tensor: torch.Tensor) -> None:
-        losses.append(float(tensor.detach().float().mean()))
-
-    def end_when_done() -> None:
-        if len(losses) >= int(count):
+    def tell() -> None:
+        if os.environ.get("RANK", "0") == "0":
             sys.stdout.write("\n" + json.dumps(losses) + "\n")
-            sys.stdout.flush()
-            os._exit(0)
+        sys.stdout.flush()
 
     def noted(self: torch.Tensor, *args: object, **kwargs: object) -> None:
-        note(self)
+        losses.append(float(self.detach().float().mean()))
         backward(self, *args, **kwargs)  # type: ignore[arg-type]
         # Not in the middle of a step: the end of the process would cut off what others share with it.
-        end_when_done()
+        if len(losses) >= count:
+            tell()
+            os._exit(0)
 
     torch.Tensor.backward = noted  # type: ignore[method-assign,assignment]
     # Compiled code and other layouts draw the numbers in another order, which is no fault of theirs.
@@ -49,9 +52,53 @@ def main() -> None:
     try:
         runpy.run_path(script, run_name="__main__")
     finally:
-        sys.stdout.write("\n" + json.dumps(losses) + "\n")
-        sys.stdout.flush()
+        tell()
+
+
+def serve() -> None:
+    """Each line asked for is a JSON object; a line says when it is done."""
+    with contextlib.suppress(ImportError):
+        import torchvision  # noqa: F401
+    for line in sys.stdin:
+        asked = json.loads(line)
+        process = os.fork()
+        if not process:
+            _forked(asked)
+        deadline = time.monotonic() + asked["limit_s"]
+        while not os.waitpid(process, os.WNOHANG)[0]:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(process, 0)
+        print("done", flush=True)
+
+
+def _forked(asked: dict[str, object]) -> None:
+    os.setsid()
+    for target, path in ((1, asked["out"]), (2, asked["errors"])):
+        os.dup2(os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), target)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    before, after = str(asked["before"]), str(asked["after"])
+    if before:
+        sys.path[:] = [each.replace(before, after) for each in sys.path]
+        os.environ["PYTHONPATH"] = os.environ.get("PYTHONPATH", "").replace(before, after)
+    status = 1
+    try:
+        os.chdir(str(asked["folder"]))
+        run(int(str(asked["count"])), str(asked["script"]), [str(one) for one in asked["arguments"]])  # type: ignore[attr-defined]
+        status = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1] == "--serve":
+        serve()
+    else:
+        run(int(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -4,57 +4,215 @@ Each script of ``corpus.toml`` that is named (by default a few of different kind
 shape tracing, for a GPU. Every what-if that applies to either is predicted, and its change made by Skyline's rewrite in
 a copy. The copy and the script as it stands are then run with the same seeds for some backward passes, and their losses
 compared: the same within 0.1 % for what is ``exact``, within 5 % for ``numerics``, finite for ``convergence``.
+
+A rewrite whose copies trained on ``--enough`` scripts is not run on further ones: it is found, predicted and written.
+What was found is kept below ``--scratch``, script by script, and not done again: the run can be stopped and goes on
+where it was. ``--again`` does the named scripts anew.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from corpus_checkout import NotFetched, checkout
-from corpus_environment import NoData, environment, make_data, write_repair
-from corpus_script import read_corpus
+from corpus_environment import NoData, environment, last_line, make_data, write_repair
+from corpus_script import CorpusScript, read_corpus
 from machine import Machine
-from result_file import RESULTS, table, write
+from result_file import RESULTS, write
+from whatif_page import Row, page
 
 LOSSES = Path(__file__).with_name("loss_runner.py")
 DEFAULT = (
-    "mnist",
-    "vae",
-    "imagenet",
-    "word_transformer",
-    "word_lstm",
-    "residual_network",
-    "nanogpt",
-    "mingpt_adder",
-    "makemore",
-    "dlrm",
-    "unet",
-    "pytorch_cifar",
-    "dcgan",
-    "siamese",
-    "lightning_transformer",
-    "accelerate_glue",
-    "ddp_single_gpu",
+    *("mnist", "vae", "dcgan", "imagenet", "word_transformer", "residual_network", "feedforward"),
+    *("bidirectional_rnn", "gan", "nanogpt", "mingpt_adder", "makemore", "dlrm", "unet", "unet_classes"),
+    *("copy_transformer", "tutorial_transformer", "bert", "adding_problem", "gcn", "pygat", "tiny_diffusion"),
+    *(
+        "two_layers_autograd",
+        "two_layers_function",
+        "trans_e",
+        "cbow",
+        "ddp_mnist",
+        "ddp_softmax",
+        "ddp_lenet",
+    ),
 )
 TOLERANCE = {"exact": 1e-3, "numerics": 5e-2}
 GPU = "A100"
 BACKWARDS = 12
 LIMIT_S = 240.0
-Row = dict[str, object]
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+"""Losses are not timed: on a busy machine threads wait for each other longer than they compute."""
 
 
-def examine(task: dict[str, object]) -> list[Row]:
-    """What can be asked of one script, and what came of each rewrite."""
+class Task:
+    """One script and how it is run; where its copy with a change lies while that is tried."""
+
+    def __init__(self, told: dict[str, object]) -> None:
+        self.script, self.folder = Path(str(told["script"])), Path(str(told["folder"]))
+        self.checkout = Path(str(told["checkout"]))
+        self.arguments = tuple(str(one) for one in told["arguments"])  # type: ignore[attr-defined]
+        self.gpu_arguments = tuple(str(one) for one in told["gpu_arguments"])  # type: ignore[attr-defined]
+        self.interpreter, self.ranks = str(told["interpreter"]), int(str(told["ranks"]))
+        self.rows, self.not_run = Path(str(told["rows"])), frozenset(told["not_run"])  # type: ignore[call-overload]
+        self._plain: list[float] | None = None
+        self._server: subprocess.Popen[str] | None = None
+
+    @property
+    def plain(self) -> list[float]:
+        """The losses of the script as it stands."""
+        if self._plain is None:
+            self._plain = self.losses(self.script, self.arguments, self.folder)
+        return self._plain
+
+    def compared(self, texts: Sequence[tuple[str, str]], arguments: tuple[str, ...], semantics: str) -> Row:
+        """Runs the changed script in a copy of its repository."""
+        with tempfile.TemporaryDirectory(dir=self.checkout.parent, ignore_cleanup_errors=True) as parent:
+            copy = Path(parent) / self.checkout.name
+            shutil.copytree(self.checkout, copy, copy_function=_linked, symlinks=True)
+            for path, text in texts:
+                target = copy / Path(path).resolve().relative_to(self.checkout.resolve())
+                target.unlink()
+                target.write_text(text, encoding="utf-8", newline="")
+            inside = self.folder.relative_to(self.checkout)
+            script = copy / self.script.relative_to(self.checkout)
+            changed = self.losses(script, arguments, copy / inside, str(self.checkout), str(copy))
+        count = min(len(self.plain), len(changed))
+        if not count:
+            return {
+                "trains": False,
+                "why": "no losses" if self.plain else "the script as it stands gives no losses",
+            }
+        pairs = list(zip(self.plain[:count], changed[:count], strict=True))
+        furthest = max(abs(b - a) / max(abs(a), 1e-2) for a, b in pairs)
+        finite = all(math.isfinite(loss) for loss in changed)
+        within = furthest <= TOLERANCE.get(semantics, math.inf)
+        return {"trains": finite and within, "furthest": furthest, "losses": count}
+
+    def losses(
+        self, script: Path, arguments: Sequence[str], folder: Path, before: str = "", after: str = ""
+    ) -> list[float]:
+        """The first losses of a script, fewer where it ends or fails."""
+        if self.ranks > 1:
+            out, errors = self._by_torchrun(script, arguments, folder, before, after)
+        else:
+            out, errors = self._by_fork(script, arguments, folder, before, after)
+        for line in reversed(out.splitlines()):
+            if line.startswith("[") and line.endswith("]"):
+                try:
+                    found: list[float] = json.loads(line)
+                except ValueError:
+                    continue
+                if found:
+                    return found
+        print(f"{script.name}: no losses: {last_line(errors)}", file=sys.stderr)
+        return []
+
+    def _by_torchrun(
+        self, script: Path, arguments: Sequence[str], folder: Path, before: str, after: str
+    ) -> tuple[str, str]:
+        variables = os.environ | ONE_THREAD
+        if before:
+            variables["PYTHONPATH"] = variables.get("PYTHONPATH", "").replace(before, after)
+        ranks = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.ranks}"]
+        return _run(
+            [self.interpreter, *ranks, str(LOSSES), str(BACKWARDS), str(script), *arguments],
+            folder,
+            variables,
+        )
+
+    def _by_fork(
+        self, script: Path, arguments: Sequence[str], folder: Path, before: str, after: str
+    ) -> tuple[str, str]:
+        """In a fork of a process that has imported PyTorch already."""
+        if self._server is None:
+            self._server = subprocess.Popen(
+                [self.interpreter, str(LOSSES), "--serve"],
+                env=os.environ | ONE_THREAD,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        with tempfile.TemporaryDirectory() as scratch:
+            out, errors = Path(scratch, "out"), Path(scratch, "errors")
+            asked = {
+                "count": BACKWARDS,
+                "limit_s": LIMIT_S,
+                "script": str(script),
+                "arguments": list(arguments),
+                "folder": str(folder),
+                "before": before,
+                "after": after,
+                "out": str(out),
+                "errors": str(errors),
+            }
+            assert self._server.stdin is not None
+            assert self._server.stdout is not None
+            self._server.stdin.write(json.dumps(asked) + "\n")
+            self._server.stdin.flush()
+            self._server.stdout.readline()
+            told = [
+                path.read_text("utf-8", errors="replace") if path.exists() else "" for path in (out, errors)
+            ]
+        return told[0], told[1]
+
+    def close(self) -> None:
+        """End the process that runs scripts."""
+        if self._server is not None:
+            self._server.kill()
+            self._server.wait()
+
+
+def _linked(source: str, target: str) -> None:
+    """What a script writes in the copy must not reach the original: only what is large is shared with it."""
+    if os.path.getsize(source) > 1 << 20:
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target)
+
+
+def _run(command: list[str], folder: Path, variables: dict[str, str]) -> tuple[str, str]:
+    """Output and errors; a run that takes too long is ended with all that it started."""
+    with (
+        tempfile.TemporaryFile("w+", errors="replace") as out,
+        tempfile.TemporaryFile("w+", errors="replace") as errors,
+    ):
+        running = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=errors,
+            start_new_session=True,
+        )
+        try:
+            running.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            errors.write(f"\nended after {LIMIT_S:.0f} s\n")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+        out.seek(0)
+        errors.seek(0)
+        return out.read(), errors.read()
+
+
+def examine(task: Task) -> None:
+    """What can be asked of one script, and what came of each rewrite; rows are written as they come."""
     from skyline.analysis.analyse import analyse
     from skyline.analysis.estimate import estimate
     from skyline.capture.request import CaptureRequest
@@ -65,26 +223,24 @@ def examine(task: dict[str, object]) -> list[Row]:
     from skyline.whatif.question import Choice, Question
     from skyline.whatif.registry import whatifs
 
-    script, folder = Path(str(task["script"])), Path(str(task["folder"]))
-    arguments = tuple(str(one) for one in task["arguments"])  # type: ignore[attr-defined]
     rows: dict[str, Row] = {}
-    plain: list[float] | None = None
-    for where in ("measured", "predicted"):
+    for where in ("measured", "predicted") if task.ranks == 1 else ("measured",):
+        on_gpu = where == "predicted"
         request = CaptureRequest(
-            script,
-            arguments,
-            interpreter=str(task["interpreter"]),
-            working_directory=folder,
-            batch_points=2 if where == "measured" else 3,
-            gpu="" if where == "measured" else GPU,
+            task.script,
+            task.gpu_arguments if on_gpu else task.arguments,
+            interpreter=task.interpreter,
+            working_directory=task.folder,
+            batch_points=0 if on_gpu else 1,
+            gpu=GPU if on_gpu else "",
+            ranks=task.ranks,
             settle_s=1.5,
         )
         try:
-            made_by = capture if where == "measured" else gpu_profile
-            profile = made_by(request, progress=lambda _: None)
-            analysis = analyse(profile)
+            made_by = gpu_profile if on_gpu else capture
+            analysis = analyse(made_by(request, progress=lambda _: None))
         except SkylineError as failed:
-            print(f"{script.name}, {where}: {failed.message}", file=sys.stderr)
+            print(f"{task.script.name}, {where}: {failed.message}", file=sys.stderr)
             continue
         for name in whatifs():
             answer = estimate(analysis, Question(choices=(Choice(name),)))
@@ -99,115 +255,59 @@ def examine(task: dict[str, object]) -> list[Row]:
                 "speedup": answer.speedup,
             }
             rows[name] = row
+            question = Question(choices=(Choice(name, answer.value),))
+            given = analysis.profile.arguments
             try:
-                made = change(analysis, Question(choices=(Choice(name, answer.value),)), profile.arguments)
+                made = change(analysis, question, given)
             except SkylineError as refused:
                 row["refused"] = refused.message.rpartition("its change cannot be made: ")[2]
-                continue
-            row["lines"] = sum(
-                line[:1] in "+-" for line in made.diff.splitlines() if line[:3] not in ("+++", "---")
-            )
-            if plain is None:
-                plain = losses(task, script, profile.arguments, folder)
-            row |= compared(task, made.texts, made.arguments, answer.semantics, plain)
-    return list(rows.values())
+            else:
+                row["lines"] = sum(
+                    line[:1] in "+-" for line in made.diff.splitlines() if line[:3] not in ("+++", "---")
+                )
+                arguments = task.arguments if made.arguments == given else made.arguments
+                if name not in task.not_run:
+                    row |= task.compared(made.texts, arguments, answer.semantics)
+            task.rows.write_text(json.dumps(list(rows.values())), encoding="utf-8")
+            print(f"{task.script.name}: {json.dumps(row)}", file=sys.stderr)
+    task.rows.write_text(json.dumps(list(rows.values())), encoding="utf-8")
 
 
-def compared(
-    task: dict[str, object],
-    texts: Sequence[tuple[str, str]],
-    arguments: tuple[str, ...],
-    semantics: str,
-    plain: list[float],
-) -> Row:
-    """Runs the changed script in a copy of its repository."""
-    checkout_folder = Path(str(task["checkout"]))
-    with tempfile.TemporaryDirectory(dir=checkout_folder.parent) as parent:
-        copy = Path(parent) / checkout_folder.name
-        shutil.copytree(checkout_folder, copy, copy_function=os.link, symlinks=True)
-        for path, text in texts:
-            target = copy / Path(path).resolve().relative_to(checkout_folder.resolve())
-            target.unlink()
-            target.write_text(text, encoding="utf-8", newline="")
-        inside = Path(str(task["folder"])).relative_to(checkout_folder)
-        script = copy / Path(str(task["script"])).relative_to(checkout_folder)
-        changed = losses(task, script, arguments, copy / inside, str(checkout_folder), str(copy))
-    count = min(len(plain), len(changed))
-    if not count:
-        return {"trains": False, "why": "no losses" if plain else "the script as it stands gives no losses"}
-    pairs = list(zip(plain[:count], changed[:count], strict=True))
-    furthest = max(abs(b - a) / max(abs(a), 1e-2) for a, b in pairs)
-    finite = all(math.isfinite(loss) for loss in changed)
-    within = furthest <= TOLERANCE.get(semantics, math.inf)
-    return {"trains": finite and within, "furthest": furthest, "losses": count}
-
-
-def losses(
-    task: dict[str, object],
-    script: Path,
-    arguments: Sequence[str],
-    folder: Path,
-    before: str = "",
-    after: str = "",
-) -> list[float]:
-    """The first losses of a script, fewer where it ends or fails."""
-    variables = dict(os.environ)
-    if before:
-        variables["PYTHONPATH"] = variables.get("PYTHONPATH", "").replace(before, after)
+def tried(
+    script: CorpusScript, options: argparse.Namespace, repair: Path, trained: Counter[str]
+) -> list[Row] | None:
+    """The rows of one script; None where it cannot be had or took too long to give any."""
+    scratch: Path = options.scratch.resolve()
     try:
-        done = subprocess.run(
-            [str(task["interpreter"]), str(LOSSES), str(BACKWARDS), str(script), *arguments],
-            cwd=folder,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_S,
-        )
+        folder = checkout(script.repository, script.commit, scratch / "checkouts", options.mirror)
+        variables = environment(script, folder, repair, os.cpu_count() or 1)
+        make_data(script, folder, options.interpreter, variables)
+    except (NotFetched, NoData) as reason:
+        print(f"{script.name}: {reason}", file=sys.stderr)
+        return None
+    rows = scratch / f"whatif_rewrites.{script.name}.json"
+    rows.unlink(missing_ok=True)
+    task = {
+        "script": str(folder / script.path),
+        "folder": str(script.working_directory(folder)),
+        "checkout": str(folder),
+        "arguments": script.arguments,
+        "gpu_arguments": script.arguments if script.gpu_arguments is None else script.gpu_arguments,
+        "interpreter": options.interpreter,
+        "ranks": script.ranks,
+        "rows": str(rows),
+        "not_run": [name for name, count in trained.items() if count >= options.enough],
+    }
+    command = [sys.executable, __file__, "--task", json.dumps(task)]
+    try:
+        subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, check=False, timeout=options.limit)
     except subprocess.TimeoutExpired:
-        return []
-    for line in reversed(done.stdout.splitlines()):
-        if line.startswith("[") and line.endswith("]"):
-            try:
-                found: list[float] = json.loads(line)
-            except ValueError:
-                continue
-            if found:
-                return found
-    print(f"{script.name}: no losses: {done.stderr.strip()[-300:]}", file=sys.stderr)
-    return []
-
-
-def page(found: dict[str, list[Row]]) -> str:
-    """Per what-if: where it was found, where rewritten, where the rewritten script trains as it should."""
-    names = sorted({str(row["name"]) for rows in found.values() for row in rows})
-    lines: list[list[str]] = []
-    for name in names:
-        mine = [(script, row) for script, rows in found.items() for row in rows if row["name"] == name]
-        written = [(script, row) for script, row in mine if "lines" in row]
-        trains = [script for script, row in written if row.get("trains")]
-        broken = [script for script, row in written if not row.get("trains")]
-        reasons = Counter(str(row["refused"]) for _, row in mine if "refused" in row)
-        lines.append(
-            [
-                f"`{name}`",
-                str(len(mine)),
-                str(len(written)),
-                str(len(trains)),
-                ", ".join(trains[:6]) + (" …" if len(trains) > 6 else ""),
-                ", ".join(broken),
-                "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common(2)),
-            ]
-        )
-    head = ["what-if", "applies to", "rewritten", "trains the same", "on", "does not", "refused because"]
-    return (
-        f"{table(head, lines)}\n\n{len(found)} scripts: {', '.join(found)}. A what-if is counted once a script, as it "
-        f"was found on this machine or else for an {GPU} by shape tracing. `trains the same`: the first {BACKWARDS} "
-        "losses of the rewritten script, run on this machine with the same seeds, are those of the script unchanged "
-        "within 0.1 % (exact) or 5 % (numerics), or finite (convergence). Dropout is off in both: some changes draw "
-        "its random numbers otherwise."
-    )
+        print(f"{script.name}: not done after {options.limit:.0f} s", file=sys.stderr)
+    if not rows.exists():
+        return None
+    found: list[Row] = json.loads(rows.read_text("utf-8"))
+    rows.unlink()
+    return found
 
 
 def main() -> int:
@@ -218,62 +318,41 @@ def main() -> int:
     parser.add_argument("--interpreter", default=sys.executable, help="the Python that runs the scripts")
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
-    parser.add_argument("--limit", type=float, default=900.0, help="seconds for one script in all")
+    parser.add_argument("--limit", type=float, default=1200.0, help="seconds for one script in all")
+    parser.add_argument("--enough", type=int, default=99, help="scripts on which a rewrite is run at most")
+    parser.add_argument("--again", action="store_true", help="do what was done before anew")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--task", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.task:
-        print("\n" + json.dumps(examine(json.loads(options.task))))
+        # Ended from outside, it ends what it runs.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        with contextlib.closing(Task(json.loads(options.task))) as task:
+            examine(task)
         return 0
+    from skyline.whatif.registry import whatifs
+
     machine = Machine.here()
-    scratch = options.scratch.resolve()
-    repair = scratch / "environment"
+    repair = options.scratch.resolve() / "environment"
     write_repair(repair, options.interpreter)
-    kept = scratch / "whatif_rewrites.json"
+    kept = options.scratch.resolve() / "whatif_rewrites.json"
     found: dict[str, list[Row]] = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
-    for script in read_corpus():
-        if script.name not in options.names:
+    corpus = {script.name: script for script in read_corpus()}
+    for name in options.names:
+        if name in found and not options.again:
             continue
-        try:
-            folder = checkout(script.repository, script.commit, scratch / "checkouts", options.mirror)
-            variables = environment(script, folder, repair, os.cpu_count() or 1)
-            make_data(script, folder, options.interpreter, variables)
-        except (NotFetched, NoData) as reason:
-            print(f"{script.name}: {reason}", file=sys.stderr)
-            continue
-        task = {
-            "script": str(folder / script.path),
-            "folder": str(script.working_directory(folder)),
-            "checkout": str(folder),
-            "arguments": script.arguments,
-            "interpreter": options.interpreter,
-        }
-        try:
-            done = subprocess.run(
-                [sys.executable, __file__, "--task", json.dumps(task)],
-                env=variables,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                text=True,
-                check=False,
-                timeout=options.limit,
-            )
-            found[script.name] = json.loads(done.stdout.splitlines()[-1])
-        except (subprocess.TimeoutExpired, ValueError, IndexError) as error:
-            print(f"{script.name}: {type(error).__name__}", file=sys.stderr)
-            continue
-        kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
-        for row in found[script.name]:
-            print(f"{script.name}: {json.dumps(row)}", file=sys.stderr)
-    print(
-        write(
-            "whatif_rewrites",
-            "What-ifs on public scripts",
-            machine,
-            page(found),
-            found,
-            results=options.results,
+        begin = time.monotonic()
+        others = (row for other, rows in found.items() if other != name for row in rows)
+        rows = tried(
+            corpus[name], options, repair, Counter(str(row["name"]) for row in others if row.get("trains"))
         )
+        if rows is not None:
+            found[name] = rows
+            kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
+            print(f"{name}: {len(rows)} rows, {time.monotonic() - begin:.0f} s", file=sys.stderr)
+    body = page({name: found[name] for name in corpus if name in found}, tuple(whatifs()), GPU, BACKWARDS)
+    print(
+        write("whatif_rewrites", "What-ifs on public scripts", machine, body, found, results=options.results)
     )
     return 0
 

@@ -28,6 +28,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from corpus_checkout import NotFetched, checkout
@@ -59,6 +60,7 @@ MOST_VALUES = 2
 """Values of one what-if that are measured on one script."""
 MOST_TRIPLES = 4
 NULL_TOLERANCE = 0.05
+_R = TypeVar("_R")
 BARS = {"median error": 0.06, "90th percentile": 0.15, "interval holds": 0.80, "triples": 0.10}
 
 
@@ -399,8 +401,10 @@ def own(subject: Subject, options: argparse.Namespace) -> list[Row]:
     return rows
 
 
-def public(name: str, options: argparse.Namespace) -> list[Row]:
-    """The rows of a script of the corpus, in a process with its environment."""
+def public(
+    name: str, options: argparse.Namespace, *, program: str = __file__, kind: type[_R] = Row
+) -> list[_R]:
+    """The rows of a script of the corpus, in a process with its environment, as ``program`` writes them."""
     script = next(one for one in read_corpus() if one.name == name)
     scratch = options.scratch.resolve()
     interpreter = options.interpreter or sys.executable
@@ -414,13 +418,13 @@ def public(name: str, options: argparse.Namespace) -> list[Row]:
         return []
     with tempfile.TemporaryDirectory() as parent:
         rows = Path(parent, "rows.json")
-        command = [sys.executable, __file__, shlex.join([str(folder / script.path), *script.arguments])]
+        command = [sys.executable, program, shlex.join([str(folder / script.path), *script.arguments])]
         command += ["--interpreter", interpreter, "--folder", str(script.working_directory(folder))]
         command += ["--rounds", str(options.rounds), "--rows", str(rows)]
         command += ["--only", *options.only] if options.only else []
         command += ["--together"] if options.together else []
         subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, check=False)
-        return msgspec.json.decode(rows.read_bytes(), type=list[Row]) if rows.exists() else []
+        return msgspec.json.decode(rows.read_bytes(), type=list[kind]) if rows.exists() else []
 
 
 def main() -> int:

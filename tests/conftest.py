@@ -19,6 +19,16 @@ def own_data_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_devices_of_ones_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test sees the GPUs and prices of the person who runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        empty = tmp_path_factory.mktemp("config") / "devices.toml"
+        empty.touch()
+        patch.setenv("SKYLINE_DEVICES", str(empty))
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Measured traces and latencies that are too large for the repository.

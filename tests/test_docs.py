@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline.findings.registry import rules
+from skyline.findings.registry import job_rules, rules
 from skyline.whatif.registry import whatifs
 from skyline_lsp.settings import Settings, camel
 
@@ -65,9 +65,18 @@ def test_every_setting_is_documented_and_no_other() -> None:
     assert re.findall(r"^\| `([\w.]+)` \|", section, flags=re.MULTILINE) == list(settings(Settings))
 
 
+RULE_PARTS = ["Symptom", "Evidence", "Fix", "When to leave it alone"]
+
+
 def test_every_rule_has_a_page_and_every_page_a_rule() -> None:
     pages = {path.stem for path in (REPOSITORY / "docs" / "rules").glob("*.md")}
-    assert pages == {rule.code for rule in rules()}
+    assert pages == {rule.code for rule in (*rules(), *job_rules())}
+    listed = (REPOSITORY / "docs" / "findings.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| \[(SKY\d+)\]\(rules/SKY\d+\.md\) \|", listed, flags=re.MULTILINE) == sorted(pages)
+    for code in pages:
+        page = (REPOSITORY / "docs" / "rules" / f"{code}.md").read_text(encoding="utf-8")
+        assert page.startswith(f"# {code}: "), code
+        assert re.findall(r"^\*\*(.+?)\.\*\*", page, flags=re.MULTILINE) == RULE_PARTS, code
 
 
 WHATIF_HEADINGS = [

@@ -21,6 +21,7 @@ from skyline.source.knob import Knob, KnobSearch
 from skyline.source.text import SourceText
 from skyline.source.training_loop import find as find_loop
 from skyline.trace.facts import BatchFact, LoaderFact, OptimizerFact
+from skyline.trace.power import PowerFact
 from skyline.trace.profile import CAPTURE_SCHEMA, BatchPoint, Profile, SourceFile
 from skyline.trace.record import CodeLine
 from skyline.trace.side_effect import SideEffect
@@ -47,6 +48,7 @@ class Run:
     """How many iterations the script has in all, where it came to its end while it was timed."""
     paired_ms: tuple[float, ...] = ()
     """Bare iterations from directly before and after the recorded ones."""
+    power: PowerFact | None = None
     side_effects: tuple[SideEffect, ...] = ()
     output_tail: str = ""
     secrecy: Secrecy = field(default_factory=Secrecy)
@@ -111,6 +113,7 @@ def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
         warmup_iterations=run.ready.warmup,
         warmup_reason=run.ready.warmup_reason,
         paired_ms=run.paired_ms,
+        power=run.power,
         module=run.request.module,
         iteration=iteration_fact(run.facts, run.rows),
         recorded_ms=recording.recorded_ms,

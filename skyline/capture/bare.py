@@ -44,6 +44,7 @@ class BareRows:
             tuple(row.data_ms for row in rows),
             tuple(row.backward_ms for row in rows),
             tuple(row.optimizer_ms for row in rows),
+            tuple(row.memory_bytes for row in rows) if all(row.memory_bytes for row in rows) else (),
         )
 
     @property

@@ -19,6 +19,8 @@ class StepRow:
     fetches: int
     backward_calls: int
     optimizer_steps: int = 1
+    memory_bytes: int = 0
+    """In use at its end; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

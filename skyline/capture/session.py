@@ -17,6 +17,7 @@ from skyline.capture.bare import (
     beside_recording,
     first_steps,
     iterations_to_record,
+    run_bare,
     settle,
 )
 from skyline.capture.batch_sizes import followed, run_with, sizes_to_measure
@@ -25,6 +26,7 @@ from skyline.capture.events import Ended, Ready
 from skyline.capture.guard import Limits
 from skyline.capture.interpreter import resolve_interpreter
 from skyline.capture.known import from_first_iterations, from_source
+from skyline.capture.power import counter_of, measured
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.ranks import variables_of_first_rank
 from skyline.capture.recording import notes_on, record
@@ -34,6 +36,7 @@ from skyline.errors import BudgetExceeded, CaptureImpossible, ScriptFailed, Skyl
 from skyline.source.batch_size import find
 from skyline.source.knob import Knob, KnobSearch
 from skyline.source.text import SourceText
+from skyline.trace.power import PowerFact
 from skyline.trace.profile import BatchPoint, Profile
 
 _LONGEST_POINT_STEP_MS = 6_000.0
@@ -219,12 +222,14 @@ class Session:
         self._say("record", "recording iterations", 0.4)
         recording = record(child, iterations_to_record(request, rows), full=min(2, request.recorded))
         paired: tuple[float, ...] = ()
+        power: PowerFact | None = None
         ended_after = recording.ended_after
         if ended_after is None:
             self._say("measure", "timing more iterations", 0.45)
             try:
                 paired = beside_recording(child, request, rows, request.recorded)
                 settle(child, request, rows)
+                power = self._power(child, ready, rows)
             except ScriptEnded as ended:
                 # It had enough for a profile; the curve will need a fresh run.
                 ended_after = ended.ended.boundaries
@@ -243,11 +248,22 @@ class Session:
             notes=(*self._notes, *notes_on(recording)),
             ended_after=ended_after,
             paired_ms=paired,
+            power=power,
             side_effects=child.side_effects(),
             output_tail=child.output.tail_now(),
             secrecy=child.secrecy,
         )
         return run.with_batch()
+
+    def _power(self, child: ChildProcess, ready: Ready, rows: BareRows) -> PowerFact | None:
+        device = ready.facts.environment.device
+        counter = counter_of(device.kind, device.name)
+        if counter is None:
+            return None
+        self._say("measure", "measuring energy", 0.5)
+        return measured(
+            counter, rows.median_ms, self._request.settle_s, lambda count: len(run_bare(child, count))
+        )
 
     def _curve(
         self, stack: ExitStack, base: ChildProcess, run: Run

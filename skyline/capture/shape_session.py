@@ -18,6 +18,7 @@ from skyline.capture.recording import Recording
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.session import Session, too_few
 from skyline.trace.profile import Profile
+from skyline.trace.repeated_read import RepeatedRead
 
 
 def trace_shapes(
@@ -39,7 +40,7 @@ def trace_shapes(
     try:
         return session.trace(gpu)
     except ScriptEnded as ended:
-        raise too_few(ended.ended, least=2) from None
+        raise too_few(ended.ended, least=3) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class _Traced:
     compiled: bool
     samples_repeated: bool
     evaluations_skipped: int
+    asked: tuple[str, ...] = ()
+    repeated_reads: tuple[RepeatedRead, ...] = ()
 
 
 class _ShapeSession(Session):
@@ -102,7 +105,12 @@ class _ShapeSession(Session):
                 output_tail=child.output.tail_now(),
                 secrecy=child.secrecy,
             )
-        return replace(assemble(run.with_batch(), ()), mode="predicted")
+        return replace(
+            assemble(run.with_batch(), ()),
+            mode="predicted",
+            asked_of_gpu=traced.asked,
+            repeated_reads=traced.repeated_reads,
+        )
 
     def _record(self, child: ChildProcess) -> tuple[_Traced, Recording]:
         path = child.scratch / "recording.json"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from skyline.cli.command_line import parser
-from skyline.errors import CaptureImpossible, ExitCode
+from skyline.errors import CaptureImpossible, ExitCode, UsageError
 from skyline.version import __version__
 
 DOCTOR_SCHEMA = "skyline.doctor/1"
@@ -71,6 +71,8 @@ def run(arguments: Sequence[str]) -> int:
         owners(_distributions("skyline")),
         *_interpreter_checks(script.absolute(), options.interpreter),
         _processor(),
+        _energy(),
+        _own_devices(),
         _saving(script.absolute()),
         _front_ends(),
     )
@@ -180,6 +182,38 @@ def _features() -> list[str]:
     except OSError:
         return []
     return [name for name in wanted if name in flags]
+
+
+def _energy() -> Check:
+    """Whether the energy of an iteration can be measured; without a counter nothing is shown of it."""
+    from skyline.capture.power import gpu_counter, processor_counter
+
+    found = [counter for counter in (gpu_counter(""), processor_counter()) if counter is not None]
+    if found:
+        return Check("energy", "ok", f"measured by the counters of {', '.join(one.source for one in found)}")
+    finding = "no counter of energy can be read here: none is shown"
+    if os.path.isdir("/sys/class/powercap"):
+        finding += "; processors have one, which only root may read"
+    return Check("energy", "ok", f"{finding}. NVIDIA's needs nvidia-ml-py beside Skyline (extra: power)")
+
+
+def _own_devices() -> Check:
+    from skyline.predict.gpus import gpus
+    from skyline.predict.own_table import own_table_path
+    from skyline.predict.prices import own_prices
+
+    path = own_table_path()
+    try:
+        own, prices = sum(spec.own for spec in gpus()), len(own_prices())
+    except UsageError as error:
+        return Check("GPUs of yours", "warning", error.message, error.hint)
+    if not path.exists():
+        return Check("GPUs of yours", "ok", f"none: there is no {path}")
+    return Check(
+        "GPUs of yours",
+        "ok",
+        f"{own} GPU{'s' * (own != 1)} and {prices} price{'s' * (prices != 1)} in {path}",
+    )
 
 
 def _saving(script: Path) -> Check:

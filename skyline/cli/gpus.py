@@ -5,17 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from shutil import get_terminal_size
 from textwrap import wrap
+from typing import TYPE_CHECKING
 
 from skyline.cli.command_line import parser
 from skyline.cli.streams import write_data
 from skyline.errors import ExitCode
 from skyline.predict.gpu_spec import GpuSpec
 
+if TYPE_CHECKING:
+    from skyline.predict.prices import Price
+
 GPUS_SCHEMA = "skyline.gpus/1"
-_TITLES = ("name", "GPU", "memory", "GB/s", "SMs", "MHz", "L2", "fp32", "tf32", "fp16", "bf16", "fp8")
-_SPARED = ("L2", "MHz", "SMs", "GPU")
+_TITLES = (
+    "name",
+    "GPU",
+    "memory",
+    "GB/s",
+    "SMs",
+    "MHz",
+    "L2",
+    "W",
+    "link",
+    "fp64",
+    "fp32",
+    "tf32",
+    "fp16",
+    "bf16",
+    "fp8",
+)
+_LEFT = ("name", "GPU")
+_SPARED = ("link", "fp64", "L2", "MHz", "SMs", "GPU", "W")
 """What a narrow terminal goes without, in this order; ``--json`` has all of it."""
-_UNITS = "memory in GiB, GB/s of its bandwidth, L2 in MiB, fp32 to fp8 in TFLOP/s (dense); -: none"
+_UNITS = (
+    "memory in GiB as PyTorch reports it, GB/s of its bandwidth, L2 in MiB, W: limit of the board, link to other GPUs "
+    "in GB/s both ways, fp64 to fp8 in TFLOP/s (dense); -: none. skyline gpus NAME names the source."
+)
 _UNLIMITED = 1000
 
 
@@ -24,23 +48,27 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "gpus",
         "[options] [NAME]",
-        "The GPUs that skyline profile --gpu NAME can predict for, with the figures of\n"
-        "their data sheets. With NAME, that one alone.",
+        "The GPUs that skyline profile --gpu NAME and skyline devices can predict for,\n"
+        "with the figures of their data sheets. With NAME, that one alone, its source and\n"
+        "what an hour of it costs. GPUs of your own go into a file: docs/devices.md.",
         "  skyline gpus\n  skyline gpus a100\n  skyline profile --gpu h100 train.py",
     )
     command.add_argument("name", metavar="NAME", nargs="?", help="one GPU, however you spell it")
     command.add_argument("--json", metavar="FILE", help="write the table as JSON ('-': to stdout, alone)")
     options = command.parse_args(arguments)
     from skyline.predict.gpus import gpu_named, gpus
+    from skyline.predict.prices import prices_of
 
     chosen = (gpu_named(options.name),) if options.name else gpus()
     if options.json is not None:
         import msgspec
 
-        document = {"schema": GPUS_SCHEMA, "gpus": [msgspec.to_builtins(spec) for spec in chosen]}
-        write_data(options.json, msgspec.json.encode(document) + b"\n")
+        rows = [{**msgspec.to_builtins(spec), "prices": prices_of(spec)} for spec in chosen]
+        write_data(options.json, msgspec.json.encode({"schema": GPUS_SCHEMA, "gpus": rows}) + b"\n")
     if options.json != "-":
         _print(chosen)
+        if options.name:
+            _print_one(chosen[0], prices_of(chosen[0]))
     return int(ExitCode.OK)
 
 
@@ -53,25 +81,54 @@ def _print(chosen: Sequence[GpuSpec]) -> None:
             del widths[title]
     for row in rows:
         cells = [
-            cell.ljust(widths[title]) if title in _TITLES[:2] else cell.rjust(widths[title])
+            cell.ljust(widths[title]) if title in _LEFT else cell.rjust(widths[title])
             for title, cell in zip(_TITLES, row, strict=True)
             if title in widths
         ]
         print("  ".join(cells).rstrip())
+    own = " *: from a file of yours." if any(spec.own for spec in chosen) else ""
     print()
-    for line in wrap(_UNITS, min(room, 100)):
+    _print_wrapped(_UNITS + own)
+
+
+def _print_one(spec: GpuSpec, prices: Sequence[Price]) -> None:
+    print()
+    _print_wrapped(f"{spec.full_name} ({spec.vendor} {spec.architecture}). Source: {spec.source}.")
+    for price in prices:
+        place = " ".join(part for part in (price.provider, price.instance, price.region) if part)
+        share = f", ${price.usd_per_gpu_hour:.2f} for each of its {price.gpus}" if price.gpus > 1 else ""
+        _print_wrapped(f"${price.usd_per_hour:g} an hour{share}: {place} ({_of(price)})")
+    if not prices:
+        _print_wrapped("No price of it is known; docs/devices.md says how to give yours.")
+
+
+def _of(price: Price) -> str:
+    return "; ".join(part for part in (price.date, price.source) if part)
+
+
+def _print_wrapped(text: str) -> None:
+    for line in wrap(text, min(get_terminal_size((_UNLIMITED, 1)).columns, 100), break_on_hyphens=False):
         print(line)
 
 
 def _cells(spec: GpuSpec) -> tuple[str, ...]:
-    peaks = (spec.tflops_fp32, spec.tflops_tf32, spec.tflops_fp16, spec.tflops_bf16, spec.tflops_fp8)
+    peaks = (
+        spec.tflops_fp64,
+        spec.tflops_fp32,
+        spec.tflops_tf32,
+        spec.tflops_fp16,
+        spec.tflops_bf16,
+        spec.tflops_fp8,
+    )
     return (
-        spec.name,
+        f"{spec.name} *" if spec.own else spec.name,
         spec.full_name,
         f"{spec.memory_bytes / 2**30:.1f}",
         f"{spec.bandwidth_gb_s:.0f}",
         str(spec.multiprocessors),
         str(spec.clock_mhz),
-        str(spec.l2_bytes >> 20),
+        f"{spec.l2_bytes / 2**20:g}",
+        str(spec.board_power_watts),
+        "-" if spec.link_gb_s is None else f"{spec.link_gb_s:g}",
         *("-" if peak is None else f"{peak:g}" for peak in peaks),
     )

@@ -23,6 +23,7 @@ COMMANDS = {
     "export": "write a profile for another viewer",
     "tui": "open the terminal interface",
     "lsp": "run the language server for an editor",
+    "devices": "predict a script on several GPUs: time, what fits, cost, energy",
     "gpus": "list the GPUs that times can be predicted for",
     "doctor": "say what works here, what does not, and why",
 }

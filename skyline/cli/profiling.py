@@ -22,8 +22,17 @@ if TYPE_CHECKING:
     from skyline.trace.profile import Profile
 
 
-def add_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """The options of a capture; the same for every command that can start one."""
+def add_options(
+    parser: argparse.ArgumentParser,
+    gpu: tuple[str, str] = (
+        "NAME",
+        "predict for this GPU, which need not be here: nothing is executed (the list: skyline gpus)",
+    ),
+) -> list[argparse.Action]:
+    """The options of a capture; the same for every command that can start one.
+
+    ``gpu`` is how ``--gpu`` is called and explained.
+    """
     group = parser.add_argument_group("profiling")
     return [
         group.add_argument(
@@ -31,8 +40,8 @@ def add_options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
         ),
         group.add_argument(
             "--gpu",
-            metavar="NAME",
-            help="predict for this GPU, which need not be here: nothing is executed (the list: skyline gpus)",
+            metavar=gpu[0],
+            help=gpu[1],
         ),
         group.add_argument("--steps", type=_positive, metavar="N", help="iterations to time at least"),
         group.add_argument(
@@ -163,6 +172,10 @@ def request_of(
     check_script(script)
     if options.gpu is not None and options.device == "cpu":
         raise UsageError("--gpu and --device cpu contradict each other", hint="Leave one of them out.")
+    if options.gpu is not None and "," in options.gpu:
+        raise UsageError(
+            "--gpu takes one GPU here", hint=f"Compare several: skyline devices --gpu {options.gpu} {script}"
+        )
     from skyline.capture.request import CaptureRequest
 
     given = {"steps": options.steps, "warmup": options.warmup, "timeout_s": options.timeout}

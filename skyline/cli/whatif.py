@@ -20,7 +20,8 @@ _EXAMPLES = """\
   skyline whatif train.py batch_size=64 num_workers=2 one by one and together
   skyline whatif train.py amp=bf16 -- --epochs 1      with script arguments
   skyline whatif train.py --best --max-memory 4       best combination in 4 GB
-  skyline whatif trace.json.gz                        a PyTorch profiler trace"""
+  skyline whatif trace.json.gz                        a PyTorch profiler trace
+  skyline whatif --gpu h100 trace.json.gz             its kernels on another GPU"""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -43,14 +44,11 @@ def run(arguments: Sequence[str]) -> int:
     if is_trace(options.source):
         if script_arguments is not None:
             raise UsageError(f"{options.source} is a recording: it takes no arguments")
-        if options.gpu is not None:
-            raise UsageError(
-                f"--gpu is for scripts: {options.source} is a recording",
-                hint="Predict with: --gpu NAME SCRIPT",
-            )
         if options.best:
             raise UsageError("--best is for profiles: a trace does not tell how much memory a change takes")
-        return traced.ask(options.source, options.names, options.json)
+        # Another GPU is a question like any other, for work that was measured on one.
+        asked = [*options.names, *([] if options.gpu is None else [f"gpu={_known(options.gpu)}"])]
+        return traced.ask(options.source, asked, options.json)
     question = parse_question(options.names) if options.names else None
     wish = wish_of(options)
 
@@ -85,3 +83,9 @@ def run(arguments: Sequence[str]) -> int:
             answer, data_console(), subject=lines, script=options.source, detail=question is not None
         )
     return int(ExitCode.OK)
+
+
+def _known(gpu: str) -> str:
+    from skyline.predict.gpus import gpu_named
+
+    return gpu_named(gpu).name

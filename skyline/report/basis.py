@@ -46,6 +46,18 @@ def iteration_remark(report: ProfileReport) -> str:
     return remark
 
 
+def energy_remark(report: ProfileReport) -> str:
+    """The energy of an iteration as the hardware counted it; empty where it does not."""
+    power = report.power
+    if power is None:
+        return ""
+    many = f"{power.iterations} iteration{'' if power.iterations == 1 else 's'}"
+    return (
+        f"An iteration takes {power.joules:.3g} J at {power.mean_watts:.0f} W: {power.of}, by its own counter "
+        f"({power.source}, {many} in {power.window_s:.1f} s)."
+    )
+
+
 def basis_parts(report: ProfileReport) -> tuple[str, ...]:
     """How the numbers came about, in short: when, on what, from how many steps, at what cost."""
     if report.prediction is not None:

@@ -68,6 +68,7 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         warmup_reason=profile.warmup_reason,
         side_effects=profile.side_effects,
         prediction=profile.prediction,
+        power=profile.power,
     )
 
 
@@ -113,11 +114,13 @@ def encode(report: object) -> bytes:
 
 
 def _with_cure_that_helps(analysis: Analysis, finding: Finding) -> Finding:
-    """A finding names its what-if only where that is predicted to bring something here."""
+    """A finding names its what-if only where that is predicted to bring something here: time, or else memory."""
     if finding.whatif is None:
         return finding
     answer = estimate(analysis, Question(choices=(Choice.parse(finding.whatif),)))
-    return finding if answer.applicable and answer.speedup > 1 else replace(finding, whatif=None)
+    smaller = answer.peak_bytes.value < analysis.baseline.peak.total
+    helps = answer.speedup > 1 if finding.cost_ms > 0 else smaller
+    return finding if answer.applicable and helps else replace(finding, whatif=None)
 
 
 def _memory(analysis: Analysis) -> MemoryReport:

@@ -2,7 +2,7 @@
 
 Field names are camelCase because they are the wire format. A server answers ``skyline/profile`` with a
 ``ProfileReport``, ``skyline/simulate`` with an ``EstimateReport`` and ``skyline/verify`` with a ``VerifyReport``
-(all in ``skyline.report.schema``).
+(all in ``skyline.report.schema``), and ``skyline/devices`` with a ``DevicesReport`` (``skyline.report.devices``).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ PREVIEW = "skyline/preview"
 APPLY = "skyline/apply"
 REVERT = "skyline/revert"
 VERIFY = "skyline/verify"
+DEVICES = "skyline/devices"
 
 COMMAND_PROFILE = "skyline.profile"
 COMMAND_CANCEL = "skyline.cancel"
@@ -96,6 +97,20 @@ class VerifyParams:
     whatifs: tuple[str, ...] = ()
     rounds: int | None = None
     minutes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesParams:
+    """GPUs to predict a script on (none: the usual ones and the person's own), of which none need be here.
+
+    Answered with a ``DevicesReport``. ``provider`` bounds the prices, ``gridGPerKwh`` is the carbon dioxide of the
+    person's electricity.
+    """
+
+    uri: str
+    gpus: tuple[str, ...] = ()
+    provider: str = ""
+    gridGPerKwh: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

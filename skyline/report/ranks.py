@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline import units
+from skyline.findings.base import Finding
+from skyline.findings.registry import find_in_job
 from skyline.job.job import Evened, Job
 from skyline.job.shares import Shares
 
@@ -90,6 +92,7 @@ class RanksReport:
     straggler: StragglerReport | None
     whatif: ChangeReport | None
     notes: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
 
 
 def ranks_report(job: Job, asked: str = "") -> RanksReport:
@@ -109,6 +112,7 @@ def ranks_report(job: Job, asked: str = "") -> RanksReport:
         None if job.straggler is None else _straggler(job, job.straggler, job.evened),
         _change(job, asked),
         tuple(_notes(job, asked)),
+        find_in_job(job),
     )
 
 

@@ -20,6 +20,7 @@ from skyline.simulate.critical_path import CriticalPath
 from skyline.trace.facts import Device, DeviceMemoryFact
 from skyline.trace.iteration import IterationFact
 from skyline.trace.phase import PhaseTimes
+from skyline.trace.power import PowerFact
 from skyline.trace.prediction import Prediction
 from skyline.trace.side_effect import SideEffect
 from skyline.whatif.estimate import Estimate
@@ -133,6 +134,8 @@ class ProfileReport:
     side_effects: tuple[SideEffect, ...] = ()
     prediction: Prediction | None = None
     """What the times rest on where ``mode`` is ``predicted``: nothing was run."""
+    power: PowerFact | None = None
+    """The energy of an iteration, where the hardware counts it."""
 
 
 @dataclass(frozen=True, slots=True)

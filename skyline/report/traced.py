@@ -24,6 +24,8 @@ from skyline.analysis.traced_costs import (
     operator_costs,
 )
 from skyline.analysis.traced_sensitivity import Sensitivity, sensitivity
+from skyline.findings.base import Finding
+from skyline.findings.registry import find
 from skyline.interval import Interval
 from skyline.report.schema import WHATIF_SCHEMA, CriticalPathReport
 from skyline.simulate.critical_path import critical_path
@@ -83,6 +85,8 @@ class TraceReport:
     repairs: tuple[str, ...]
     """What reading had to repair, leave out or do without."""
     notes: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
+    """None where the model does not hold, or no steps are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,7 @@ def trace_report(recording: Recording, file: str, shown: int = _SHOWN) -> TraceR
         lines=costs[3],
         repairs=tuple(str(note) for note in trace.notes),
         notes=_notes(recording, bill.phases),
+        findings=() if doubtful or not recording.has_steps else _findings(recording),
     )
 
 
@@ -163,6 +168,18 @@ def traced_whatif_report(recording: Recording, choices: Sequence[Choice] = ()) -
 def trace_name(report: TraceReport) -> str:
     """The file's name, without its folders."""
     return PurePath(report.file).name
+
+
+def _findings(recording: Recording) -> tuple[Finding, ...]:
+    return tuple(_with_cure_that_helps(recording, one) for one in find(recording))
+
+
+def _with_cure_that_helps(recording: Recording, finding: Finding) -> Finding:
+    """A finding names its what-if only where that is predicted to bring something here."""
+    if finding.whatif is None:
+        return finding
+    answer = estimate_traced(recording, (Choice.parse(finding.whatif),))
+    return finding if answer.applicable and answer.speedup > 1 else replace(finding, whatif=None)
 
 
 def _notes(recording: Recording, phases: PhaseTimes) -> tuple[str, ...]:

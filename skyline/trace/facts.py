@@ -193,6 +193,8 @@ class CallFact:
       likewise.
     - ``compile``: ``torch.compile`` with ``mode``, ``backend``, ``fullgraph``, ``dynamic`` where given. It is
       called once, outside of the iterations: ``per_iteration`` is 0.
+    - ``graph break``: a place at which ``torch.compile`` left its graph, and its ``reason``; ``per_iteration`` is 0,
+      for how often it comes by there is not told.
 
     ``line`` is None where it is not known: a symbol such as ``if loss:`` makes no call that is seen in compiled code.
     """

@@ -19,8 +19,10 @@ from skyline.trace.facts import (
     Settings,
 )
 from skyline.trace.iteration import IterationFact
+from skyline.trace.power import PowerFact
 from skyline.trace.prediction import Prediction
 from skyline.trace.record import CodeLine, Trace
+from skyline.trace.repeated_read import RepeatedRead
 from skyline.trace.side_effect import SideEffect
 
 CAPTURE_SCHEMA = "skyline.capture/1"
@@ -32,13 +34,15 @@ class BareTimes:
 
     ``steps_ms`` are whole iterations, in order; the other tuples, of the same length, are the parts that can
     be told apart without a profiler: inside the data loader, inside ``backward()``, inside optimizer steps.
-    What remains of each step is forward work and everything else.
+    What remains of each step is forward work and everything else. ``memory_bytes`` is what was in use at the end of
+    each: on a GPU by tensors, on a CPU by the whole process; empty where that is not known.
     """
 
     steps_ms: tuple[float, ...]
     data_ms: tuple[float, ...]
     backward_ms: tuple[float, ...]
     optimizer_ms: tuple[float, ...]
+    memory_bytes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +122,9 @@ class Profile:
     """Of the models that train, in the order of ``named_modules()``; of very many only the larger (see ``notes``)."""
     parallel: ParallelFact | None = None
     calls: tuple[CallFact, ...] = ()
+    asked_of_gpu: tuple[str, ...] = ()
+    """What a traced script asked the GPU that it was traced for (``is_bf16_supported``): others answer otherwise."""
+    power: PowerFact | None = None
+    """The energy of iterations, where the hardware counts it."""
+    repeated_reads: tuple[RepeatedRead, ...] = ()
+    """Batches of a traced script that were not read in full."""

@@ -19,7 +19,7 @@ from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
 from skyline.predict.operator_time import OperatorPredictor
-from skyline.predict.registry import predictor_named, predictors
+from skyline.predict.registry import across_formats
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.origins import shapes
 from skyline.whatif.recording import Recording
@@ -140,7 +140,7 @@ def factors(subject: Subject, graph: Graph, chosen: Indices, target: str) -> Fac
     spec = gpu(subject)
     now = formats(subject, graph, chosen)
     sizes = shapes(subject, graph, chosen)
-    predictor = predictor_named() if spec is not None and predictors() else None
+    predictor = across_formats() if spec is not None else None
     known: dict[tuple[OperatorShape | None, str], Interval] = {}
     rows: list[Interval] = []
     for shape, present in zip(sizes, now, strict=True):

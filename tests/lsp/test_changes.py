@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from lsprotocol import types
 
+from skyline.analysis.analyse import analyse
+from skyline.findings.base import Finding
+from skyline.report.build import whatif_report
 from skyline.source.edit import TextEdit
 from skyline.source.span import SourceSpan
-from skyline_lsp.changes import _touched
+from skyline.trace.store import load
+from skyline_lsp.changes import _touched, changes
 from skyline_lsp.features.code_action import QUICK_FIX, REFACTORING, _wanted
 
 
@@ -46,3 +52,16 @@ def test_a_change_is_offered_where_it_happens(edits: list[TextEdit], lines: set[
 )
 def test_only_the_kinds_asked_for(only: list[object] | None, fix: bool, refactoring: bool) -> None:
     assert (_wanted(QUICK_FIX, only), _wanted(REFACTORING, only)) == (fix, refactoring)
+
+
+def test_the_cure_of_a_finding_keeps_its_value() -> None:
+    profile = load(Path(__file__).parents[1] / "data" / "linear.profile.json.gz")
+    analysis = analyse(profile)
+    answers = whatif_report(analysis)
+    default = next(one.value for one in answers.estimates if one.name == "batch_size")
+    finding = Finding("SKY304", "a larger batch", profile.script, 5, 1.0, "batch_size=32")
+    assert default != "32"
+    found = changes(analysis, answers, (finding, finding))
+    assert [one.estimate.value for one in found if one.estimate.name == "batch_size"] == [default, "32"]
+    again = Finding("SKY304", "a larger batch", profile.script, 5, 1.0, f"batch_size={default}")
+    assert changes(analysis, answers, (again,)) == changes(analysis, answers)

@@ -69,6 +69,11 @@ async def test_profile_look_predict_apply_and_take_back(editor, project: Path) -
     assert {finding.code for finding in findings} == {finding["code"] for finding in profile["findings"]}
     assert {finding.severity for finding in findings} == {types.DiagnosticSeverity.Information}
     unfused = next(finding for finding in findings if finding.code == "SKY301")
+    assert unfused.code_description.href.endswith("/docs/rules/SKY301.md")
+    (evidence, *_) = unfused.related_information
+    assert evidence.location.uri == train
+    assert evidence.location.range.start.line == line_of(before, "optimizer.step()")
+    assert "tensors" in evidence.message
     (fix,) = await editor.fixes(train, unfused.range.start.line)
     assert "predicted -" in fix.title
     assert fix.edit is not None

@@ -11,9 +11,11 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.interval import Interval
+from skyline.report.devices import DevicesReport
 from skyline.report.protocol import (
     ApplyResult,
     BestParams,
+    DevicesParams,
     PreviewResult,
     ProfileChanged,
     QuestionParams,
@@ -190,6 +192,8 @@ class FakeSession:
     alter: Callable[[ProfileReport], ProfileReport] = lambda profile: profile
     stopped: bool = False
     verified: list[VerifyParams] = field(default_factory=list)
+    compared: list[DevicesParams] = field(default_factory=list)
+    devices_page: DevicesReport | None = None
     no_verdict: str = ""
     """Why a measurement fails."""
     endless: bool = False
@@ -343,6 +347,16 @@ class FakeSession:
             hint="Measure when it is quiet." if self.discarded else None,
             entry="3f2a",
         )
+
+    async def devices(self, asked: DevicesParams) -> DevicesReport:
+        self.compared.append(asked)
+        self.post(messages.Progressed("Comparing GPUs for train.py", "curve: tracing at batch size 64", 0.4))
+        if self.endless:
+            await self.cancelled.wait()
+            raise UsageError("The comparison was cancelled")
+        self.post(messages.ProgressEnded("predicted on 2 GPUs"))
+        assert self.devices_page is not None
+        return self.devices_page
 
     async def preview(self, question: QuestionParams) -> PreviewResult:
         change = f"-batch_size={self.batch_size}\n+batch_size={question.batchSize}\n"

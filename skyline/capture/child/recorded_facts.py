@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .graph_breaks import graph_breaks
 from .module_facts import module_facts
 from .parallel import parallel
 from .settings import settings
@@ -24,5 +25,5 @@ def recorded_facts(observer, device_kind, sightings, named, updated):
         "modules": modules,
         "module_count": count,
         "parallel": parallel([module for _, module in once.values()], observer.births),
-        "calls": [*sightings.rows(), *observer.compiled],
+        "calls": [*sightings.rows(), *observer.compiled, *graph_breaks()],
     }

@@ -13,7 +13,7 @@ from . import facts, imported, styles, user_code
 from .evaluation import EvaluationReplay
 from .observer import Observer
 from .recorded_facts import recorded_facts
-from .recording import device_memory, memory
+from .recording import device_memory, heap, memory
 from .recording.line_marker import LineMarker
 from .recording.module_names import named_modules
 from .recording.recordings import ProfilerFailed, Recordings
@@ -144,6 +144,7 @@ class Stepper:
                 "fetches": parts.fetches,
                 "backward_calls": parts.backward_calls,
                 "optimizer_steps": parts.optimizer_steps,
+                "memory_bytes": _in_use_bytes(),
             }
         )
         self._remaining -= 1
@@ -286,3 +287,10 @@ class Stepper:
             world_size=world_size,
             evaluations=replayed,
         )
+
+
+def _in_use_bytes():
+    """The memory in use by tensors at this moment; on the host by all else as well."""
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        return torch.cuda.memory_allocated()
+    return heap.in_use_bytes()

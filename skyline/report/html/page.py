@@ -82,7 +82,15 @@ def render(
         costs=cost_table(report, base, anchors(report, listed, base)),
         changes=change_rows(whatifs) if whatifs is not None else (),
         findings=[
-            (finding, place(finding.file, finding.line, base), costs.text(finding.cost_ms))
+            (
+                finding,
+                place(finding.file, finding.line, base),
+                costs.text(finding.cost_ms) if finding.cost_ms > 0 else "",
+                [
+                    f"{place(one.file, one.line, base)}: {one.text}" if one.file else one.text
+                    for one in finding.evidence
+                ],
+            )
             for finding in report.findings
         ],
         listings=listed,

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from skyline import units
-from skyline.report.schema import ProfileReport
+from skyline.report.schema import FindingReport
 from skyline.report.text.page import GUTTER, INDENT, Page
 
+_EVIDENCE = 3
+"""As many lines of evidence are printed below a finding; all of it is in the JSON and in the editor."""
 
-def render_findings(report: ProfileReport, page: Page) -> None:
-    """One row per finding; what would cure it stands below."""
-    if not report.findings:
+
+def render_findings(findings: Sequence[FindingReport], page: Page, unit: str = "iteration") -> None:
+    """One row per finding with what would cure it, below it what speaks for it."""
+    if not findings:
         return
-    page.title("Findings", "what each costs per iteration")
-    scale = units.time_scale(finding.cost_ms for finding in report.findings)
-    costs = [scale.text(finding.cost_ms) for finding in report.findings]
-    places = [page.place(finding.file, finding.line, 28) for finding in report.findings]
+    page.title("Findings", f"what each costs per {unit}")
+    scale = units.time_scale(finding.cost_ms for finding in findings)
+    costs = [scale.text(finding.cost_ms) if finding.cost_ms > 0 else "" for finding in findings]
+    places = [page.place(finding.file, finding.line, 28) for finding in findings]
     cost_width = max(map(len, costs))
     place_width = max(place.cell_len for place in places)
-    for finding, place, cost in zip(report.findings, places, costs, strict=True):
+    for finding, place, cost in zip(findings, places, costs, strict=True):
         lead = Text.assemble(
             " " * INDENT,
             page.text(finding.code, "yellow"),
@@ -30,3 +35,7 @@ def render_findings(report: ProfileReport, page: Page) -> None:
             " " * GUTTER,
         )
         page.hanging(lead, f"{finding.title} → {finding.whatif}" if finding.whatif else finding.title)
+        for evidence in finding.evidence[:_EVIDENCE]:
+            own = (evidence.file, evidence.line) in (("", 0), (finding.file, finding.line))
+            where = "" if own else f"{page.place(evidence.file, evidence.line, 28).plain}: "
+            page.paragraph(f"{where}{evidence.text}", indent=INDENT + len(finding.code) + GUTTER, style="dim")

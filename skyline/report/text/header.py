@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from skyline import units
-from skyline.report.basis import basis_parts, command_line, iteration_remark, memory_remark
+from skyline.report.basis import basis_parts, command_line, energy_remark, iteration_remark, memory_remark
 from skyline.report.schema import ProfileReport
 from skyline.report.text.page import Page
 
@@ -29,6 +29,8 @@ def render_header(report: ProfileReport, page: Page) -> None:
     if remark := iteration_remark(report):
         page.paragraph(remark, style="dim")
     if remark := memory_remark(report):
+        page.paragraph(remark, style="dim")
+    if remark := energy_remark(report):
         page.paragraph(remark, style="dim")
 
 

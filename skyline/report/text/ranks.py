@@ -7,6 +7,7 @@ from rich.text import Text
 
 from skyline import units
 from skyline.report.ranks import RankReport, RanksReport
+from skyline.report.text.findings import render_findings
 from skyline.report.text.page import Column, Page
 
 _SHOWN = 16
@@ -32,6 +33,9 @@ def render_ranks(report: RanksReport, console: Console) -> None:
         page.blank()
         page.title("What if", report.whatif.change)
         page.paragraph(_whatif(report))
+    if report.findings:
+        page.blank()
+        render_findings(report.findings, page, "step")
     if report.notes:
         page.blank()
         page.title("Notes")

@@ -59,7 +59,7 @@ def render(
         render_estimates(whatifs, page)
     if report.findings:
         page.blank()
-        render_findings(report, page)
+        render_findings(report.findings, page)
     for title, remarks in (
         ("Notes", report.notes),
         ("What the prediction rests on", prediction_basis(report)),

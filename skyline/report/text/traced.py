@@ -13,6 +13,7 @@ from skyline import units
 from skyline.analysis.traced_answers import DOUBTFUL_REPLAY, TracedEstimate
 from skyline.analysis.traced_costs import TracedCost
 from skyline.report.one_off import one_off_words
+from skyline.report.text.findings import render_findings
 from skyline.report.text.page import GUTTER, PHASE_STYLES, Column, Page, column_width
 from skyline.report.text.phases import apportion
 from skyline.report.text.whatifs import REASONS_SHOWN
@@ -59,6 +60,9 @@ def render_trace(report: TraceReport, whatifs: TracedWhatIfReport | None, consol
     if whatifs is not None:
         page.blank()
         _render_estimates(whatifs, page, detail=False)
+    if report.findings:
+        page.blank()
+        render_findings(report.findings, page, "step")
     if report.notes:
         page.blank()
         page.title("Notes")

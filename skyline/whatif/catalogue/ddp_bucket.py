@@ -9,6 +9,7 @@ from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.all_reduce import DEFAULT_CAP_MB, MIB
 from skyline.whatif.cost.gradient_exchange import (
+    changes_buckets,
     cores_are_shared,
     exposed_us,
     joined_by,
@@ -51,9 +52,9 @@ class DdpBucket:
         total_mb = fact.gradient_bytes / MIB
         # Beyond the first cap that holds everything nothing changes any more.
         enough = next((cap for cap in _CAPS_MB if cap >= total_mb), _CAPS_MB[-1])
-        values = [cap for cap in _CAPS_MB if cap <= enough and cap != now]
+        values = [cap for cap in _CAPS_MB if cap <= enough and cap != now and changes_buckets(subject, cap)]
         if not values:
-            return Applicability.no("all gradients fit into one small bucket")
+            return Applicability.no("gradients would travel in the buckets that they travel in now")
         costs = exposed_us(subject, values)
         best = values[costs.index(min(costs))]
         return Applicability(True, values=tuple(map(str, values)), default=str(best))

@@ -14,7 +14,6 @@ from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU
-from skyline.predict.schedule import END_OF_ITERATION
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.reading import ReadingLine, reading_lines, total_ms
 from skyline.whatif.recording import Recording

@@ -11,8 +11,8 @@ DEFAULT_CAP_MB = 25.0
 _FIRST_BUCKET = MIB
 _LATENCY_US = {"gloo": 60.0, "nccl": 8.0}
 """One message of a ring, with nothing in it."""
-_SLOWEST, _FASTEST = 1.0, 1e5
-"""Bytes per µs that a link may carry: 1 MB/s to 100 GB/s."""
+_SLOWEST, _FASTEST = 10.0, 1e5
+"""Bytes per µs that a link may carry: 10 MB/s, as of an Ethernet of 100 Mbit/s, to 100 GB/s."""
 _HALVINGS = 60
 
 

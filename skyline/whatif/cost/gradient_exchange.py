@@ -148,6 +148,16 @@ def exposed_us(baseline: Baseline, caps_mb: Sequence[float]) -> list[float]:
     return found
 
 
+def changes_buckets(baseline: Baseline, cap_mb: float) -> bool:
+    """Whether gradients would travel in other buckets than now."""
+    fact = joined_by(baseline)
+    now = DEFAULT_CAP_MB if fact is None else fact.bucket_cap_mb or DEFAULT_CAP_MB
+    return any(
+        buckets_of(arrived.sizes, cap_mb) != buckets_of(arrived.sizes, now)
+        for arrived in arrivals(baseline, baseline.operators)
+    )
+
+
 def link_of(arrived: Arrivals, fact: ParallelFact, *, shared: bool, slower: float = 1.0) -> Link:
     """The link that makes the script wait as it did with its buckets; ``slower`` is over the usual latency."""
     ready, sizes = _buckets(arrived, fact.bucket_cap_mb or DEFAULT_CAP_MB)
@@ -176,7 +186,10 @@ def with_exchange(
     for arrived in arrivals(baseline, graph):
         link = link_of(arrived, fact, shared=shared, slower=slower)
         old_ready, old_sizes = _buckets(arrived, fact.bucket_cap_mb or DEFAULT_CAP_MB)
-        gaps[arrived.tail] = 0.0
+        explained_us = waiting_us(link, old_ready, old_sizes, shared=shared)
+        # What no believable link explains is waiting for a rank that is late, and stays.
+        late_us = max(0.0, arrived.waited_us - explained_us)
+        gaps[arrived.tail] *= late_us / arrived.waited_us if shared and arrived.waited_us > 0 else 0.0
         if shared:
             on_lane = graph.tasks.lane == graph.tasks.lane_code(baseline.lane)
             on_lane[: int(arrived.tasks[0]) + 1] = False
@@ -199,7 +212,7 @@ def with_exchange(
         if last >= 0 and not shared:
             waiting = _task(baseline, arrived, _WAIT, shared=True)
             dependencies.append(Dependency(last, len(graph) + len(insertions), Cause.COLLECTIVE))
-            insertions.append(Insertion(waiting, 0.0, int(arrived.tasks[-1])))
+            insertions.append(Insertion(waiting, late_us, int(arrived.tasks[-1])))
     if not insertions:
         return graph
     return insert(graph.with_times(durations=durations, gaps=gaps), insertions, dependencies)

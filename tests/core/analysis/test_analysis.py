@@ -206,3 +206,14 @@ def test_iterations_that_differ_anyway_say_little_of_what_recording_costs(profil
     steps = tuple(step * (1 + 2 * (number % 2)) for number, step in enumerate(profile.times.steps_ms))
     changing = analyse(replace(profile, times=replace(profile.times, steps_ms=steps)))
     assert any("overhead of recording says little" in note for note in changing.notes)
+
+
+def test_a_cure_is_named_where_it_is_predicted_to_help(profile):
+    full = replace(profile, environment=replace(profile.environment, memory_capacity_bytes=80_000_000))
+    analysis = analyse(full)
+    given = {finding.code: finding.whatif for finding in analysis.findings}
+    told = {finding.code: finding.whatif for finding in profile_report(analysis).findings}
+    assert given["SKY401"] == "checkpointing"
+    # Nothing is known of the model's blocks here: there is nothing to checkpoint.
+    assert told["SKY401"] is None
+    assert told["SKY301"] == "fused_optimizer"

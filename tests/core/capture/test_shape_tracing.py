@@ -226,6 +226,43 @@ def test_numbers_that_the_script_put_in_steer_it(script: Write) -> None:
     assert sum(record.name == "Memcpy HtoD" and record.phase is Phase.DATA for record in copies) == 2
 
 
+def test_a_mask_whose_numbers_are_known_picks_as_many_as_it_says(script: Write) -> None:
+    path = script(
+        """
+        import torch
+        from torch import nn
+
+        class Pairs(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("upper", torch.triu(torch.ones(5, 5), diagonal=1).bool())
+                self.mix = nn.Linear(8, 8)
+                self.out = nn.Linear(10, 1)
+
+            def forward(self, x):
+                mixed = self.mix(x)
+                products = mixed @ mixed.transpose(1, 2)
+                assert products.masked_select(self.upper).shape == (10 * len(x),)
+                picked = products[:, self.upper]
+                assert products[products > 0].dim() == 1
+                return self.out(picked)
+
+        model = Pairs().cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(100_000):
+            loss = model(torch.randn(4, 5, 8, device="cuda")).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        """
+    )
+    profile = traced(path)
+
+    guessed = [note for note in profile.notes if "half of the elements were assumed" in note]
+    assert len(guessed) == 1
+    assert f"line {line_number(path, 'products > 0')}" in guessed[0]
+
+
 def test_an_evaluation_is_not_taken_for_the_iteration(script: Write) -> None:
     path = script(
         """

@@ -382,3 +382,33 @@ def test_a_folder_that_is_gone_and_no_descriptors_left(folder: Path, sandboxed: 
         """
     )
     assert picture(folder) == before
+
+
+def test_what_one_rank_makes_another_finds(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    script = folder / "train.py"
+    script.write_text(
+        "import os, sys\n"
+        "print(flush=True)\n"
+        "sys.stdin.readline()\n"
+        "os.makedirs('made/here', exist_ok=True)\n"
+        "open('made/here/' + os.environ['RANK'], 'w').close()\n"
+        "print(sorted(os.listdir('made/here')), flush=True)\n"
+    )
+    command = [sys.executable, "-c", RUN, str(CHILD), str(script), str(tmp_path / "scratch"), "redirect"]
+    ranks = [
+        subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, "RANK": str(rank)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for rank in ranks:  # both stand before their first change
+        assert rank.stdout is not None
+        rank.stdout.readline()
+    assert [rank.communicate("go\n")[0] for rank in ranks] == ["['0']\n", "['0', '1']\n"]
+    assert not (folder / "made").exists()

@@ -52,3 +52,15 @@ def test_what_works_here(skyline: Run) -> None:
     assert checks["torch"]["verdict"] == "ok"
     assert checks["front ends"]["verdict"] == "ok"
     assert ran.code == (3 if any(check["verdict"] == "failed" for check in checks.values()) else 0)
+
+
+def test_a_file_of_ones_own_is_counted_or_named_with_its_fault(
+    skyline: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare_python: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    monkeypatch.setenv("SKYLINE_DEVICES", str(path))
+    path.write_text('[[gpu]]\nname = "Lab"\nlike = "t4"\n[[price]]\ngpu = "lab"\nusd_per_hour = 1\n')
+    assert f"1 GPU and 1 price in {path}" in skyline("doctor", "--interpreter", str(bare_python)).out
+    path.write_text('[[gpu]]\nname = "Lab"\nlike = "no such"\n')
+    ran = skyline("doctor", "--interpreter", str(bare_python))
+    assert f'note  GPUs of yours  {path}: gpu "Lab": like: no GPU called' in ran.out

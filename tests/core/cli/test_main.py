@@ -135,6 +135,7 @@ def test_main_takes_the_process_arguments(
         ["diff"],
         ["export"],
         ["gpus"],
+        ["devices"],
         ["doctor"],
     ],
 )

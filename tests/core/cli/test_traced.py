@@ -62,7 +62,7 @@ def test_perfetto(skyline, tmp_path) -> None:
         (("show", GPU, "--format", "html"), "--format html is for profiles"),
         (("export", GPU, "--format", "speedscope", "-o", "-"), "speedscope is for profiles"),
         (("whatif", GPU, "--", "--epochs", "1"), "takes no arguments"),
-        (("whatif", "--gpu", "h100", GPU), "--gpu is for scripts"),
+        (("whatif", "--gpu", "h1000", GPU), "no GPU called 'h1000'"),
         (("apply", GPU, "amp"), "names no script"),
         (("diff", GPU, GPU), "names no script"),
     ],

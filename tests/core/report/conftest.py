@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from skyline.findings.base import Evidence
 from skyline.interval import Interval
 from skyline.report.schema import (
     PROFILE_SCHEMA,
@@ -126,9 +127,12 @@ def profile_report() -> ProfileReport:
         replay_error=0.004,
         overhead=1.1,
         findings=(
-            FindingReport("SKY101", "the optimizer steps one tensor at a time", TRAIN, 30, 5.1, "fused_optimizer"),
             FindingReport("SKY102", "the loop waits for the data loader", TRAIN, 41, 21.9, "num_workers=2"),
-            FindingReport("SKY104", ".item() every iteration stops the host", TRAIN, 52, 1.4, None),
+            FindingReport("SKY301", "the optimizer steps one tensor at a time", TRAIN, 30, 5.1, "fused_optimizer",
+                          (Evidence("Adam updates 148 tensors", TRAIN, 51), Evidence("no more is known"))),
+            FindingReport("SKY602", "printing takes much of the iteration", TRAIN, 52, 1.4, None,
+                          (Evidence("print(): 1.4 ms of an iteration", TRAIN, 52),)),
+            FindingReport("SKY403", "each iteration keeps 2.0 MB more than the one before", TRAIN, 55, 0.0, None),
         ),
         curve=curve(),
         loop=LoopReport(TRAIN, 41),

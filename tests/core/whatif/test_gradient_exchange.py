@@ -143,6 +143,26 @@ def test_sixteen_bits_hurt_over_a_fast_loopback_and_help_over_a_slow_link(profil
     assert predicted(COMPRESSION, slow)[0] < 0.7 * slow.simulated_ms
 
 
+def little(profile, **trace):
+    """The same job with gradients of 2 kB in all."""
+    made = replicas(profile, parallel=replace(FACT, gradient_bytes=LAYERS * 256), **trace)
+    shapes = (OperatorShape("AccumulateGrad", ((8, 8),), ("float32",)),)
+    return baseline(replace(made, trace=replace(made.trace, shapes=shapes)))
+
+
+def test_gradients_that_fit_into_one_bucket_have_no_other(profile):
+    assert "in the buckets that they travel in now" in BUCKET.detect(little(profile)).reason
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_waiting_for_a_late_rank_is_not_taken_for_a_slow_link(profile, shared):
+    start = little(profile, waited_us=8000.0)
+    graph = with_exchange(start, start.operators, shared=shared)
+    assert start.step_ms(graph) == pytest.approx(start.simulated_ms, rel=1e-6)
+    # Half of next to nothing: the rank is late all the same.
+    assert predicted(COMPRESSION, start)[0] > 0.97 * start.simulated_ms
+
+
 def test_number_formats_go_by_backend(profile):
     start = baseline(replicas(profile))
     assert COMPRESSION.detect(start).values == ("fp16",)

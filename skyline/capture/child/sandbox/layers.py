@@ -14,6 +14,8 @@ _NATIVE_NAMES = (
     "write"
 )
 
+_IN_USE = "in-use"
+
 
 class Layers:
     """Maps the paths that the script uses to where their contents are for the length of the run.
@@ -21,7 +23,7 @@ class Layers:
     A path that was written lies at the same place under ``tree``, in the scratch folder. ``moved`` says of
     paths that were removed (None) or renamed (where they really are) what the real file system still shows
     otherwise; the nearest entry among a path and its ancestors counts. Nothing of the person's is changed,
-    and one byte that forked workers share tells whether there is anything to look up at all.
+    and one byte that workers and other ranks share tells whether there is anything to look up at all.
     """
 
     def __init__(self, scratch, policy):
@@ -34,9 +36,10 @@ class Layers:
         self.moved = {}
         self._folders = {os.sep: os.sep}
         """Folders by the names that the script used, links followed."""
-        self.in_use = mmap.mmap(-1, 1)
+        self.in_use = _shared_byte(os.path.join(scratch, _IN_USE))
         # A process that the run spawned finds what the run has written so far.
-        self.in_use[0] = int(os.path.isdir(self.tree))
+        if os.path.isdir(self.tree):
+            self.in_use[0] = 1
 
     # Names of things.
 
@@ -164,3 +167,20 @@ class Layers:
             return self.native.lstat(path).st_mode
         except (OSError, ValueError):
             return None
+
+
+def _shared_byte(path):
+    """One byte that all processes of the run have in common: ranks write to the same tree."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return mmap.mmap(-1, 1)
+    try:
+        # Written and not only reserved: on a full disk a reserved byte would end the process when it is set.
+        if not os.fstat(descriptor).st_size:
+            os.write(descriptor, b"\0")
+        return mmap.mmap(descriptor, 1)
+    except (OSError, ValueError):
+        return mmap.mmap(-1, 1)
+    finally:
+        os.close(descriptor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 
 import torch
@@ -22,6 +23,18 @@ _LEGACY = {
     "ByteTensor": torch.uint8,
     "BoolTensor": torch.bool,
 }
+_TELLING = (
+    "get_arch_list",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "is_bf16_supported",
+)
+"""Questions that GPUs answer differently."""
+_NOT_THEIRS = (
+    os.path.dirname(torch.__file__) + os.sep,
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+)
 
 
 class Properties:
@@ -112,6 +125,7 @@ class Facade:
         self._tracer = tracer
         self._gpu = gpu
         self.compiled = False
+        self.asked = set()
 
     def install(self):
         """Patch; the script runs afterwards."""
@@ -185,6 +199,8 @@ class Facade:
             "device": lambda *_: contextlib.nullcontext(),
             "device_of": lambda *_: contextlib.nullcontext(),
         }
+        for name in _TELLING:
+            answers[name] = self._noted(name, answers[name])
         for name, answer in answers.items():
             setattr(cuda, name, answer)
         cuda.random.manual_seed = _nothing()
@@ -204,6 +220,16 @@ class Facade:
             torch._C._cuda_getCurrentRawStream = lambda *_: 0
         torch._C._nn._parse_to = _parsed(torch._C._nn._parse_to)
 
+    def _noted(self, name, answer):
+        """The answer, with a note that somebody else than PyTorch or Skyline wanted it."""
+
+        def noted(*args, **kwargs):
+            if not sys._getframe(1).f_code.co_filename.startswith(_NOT_THEIRS):
+                self.asked.add(name)
+            return answer(*args, **kwargs)
+
+        return noted
+
     def _memory(self):
         ledger, total = self._tracer.ledger, self._gpu["memory_bytes"]
         cuda = torch.cuda
@@ -220,7 +246,7 @@ class Facade:
         for module in (cuda, cuda.memory):
             module.memory_allocated = module.memory_reserved = module.memory_cached = live
             module.max_memory_allocated = module.max_memory_reserved = module.max_memory_cached = peak
-            module.mem_get_info = free
+            module.mem_get_info = self._noted("mem_get_info", free)
             module.memory_stats = lambda *_: {
                 "allocated_bytes.all.current": live(),
                 "allocated_bytes.all.peak": peak(),

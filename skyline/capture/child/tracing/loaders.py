@@ -9,8 +9,9 @@ from torch.utils.data import dataloader as loading
 from torch.utils.data._utils import fetch as fetching
 
 _SLOW_S = 0.25
-"""A batch that takes more computing than this to read is the last that is read in full."""
+"""Of a batch that takes more computing than this no further samples are read, and of later ones only the fewest."""
 _SAMPLES = 8
+"""The fewest that are read."""
 _PREFETCHED = 2
 """Batches that each worker fetches ahead unless it is told otherwise (PyTorch, torch.utils.data)."""
 
@@ -18,8 +19,11 @@ _PREFETCHED = 2
 class Loaders:
     """Changes how loaders read; ``shortened`` tells whether samples were repeated instead of read."""
 
-    def __init__(self):
+    def __init__(self, clock):
         self.shortened = False
+        self.repeated = []
+        """As ``skyline.trace.repeated_read``, by the nominal time that ``clock`` tells."""
+        self._clock = clock
         self._asked = {}
 
     def install(self):
@@ -58,15 +62,21 @@ class Loaders:
         slow = set()
 
         def fetched(fetcher, indices):
-            key = id(fetcher.dataset)
-            if key in slow and fetcher.auto_collation and len(indices) > _SAMPLES:
+            dataset = fetcher.dataset
+            if not fetcher.auto_collation or getattr(dataset, "__getitems__", None):
+                return fetch(fetcher, indices)
+            indices, samples = list(indices), []
+            began, start_us = time.process_time(), self._clock()
+            for index in indices:
+                samples.append(dataset[index])
+                if time.process_time() - began > _SLOW_S:
+                    slow.add(id(dataset))
+                if len(samples) >= _SAMPLES and id(dataset) in slow:
+                    break
+            if len(samples) < len(indices):
                 self.shortened = True
-                samples = [fetcher.dataset[index] for index in list(indices)[:_SAMPLES]]
-                return fetcher.collate_fn([samples[at % _SAMPLES] for at in range(len(indices))])
-            began = time.process_time()
-            batch = fetch(fetcher, indices)
-            if time.process_time() - began > _SLOW_S:
-                slow.add(key)
-            return batch
+                times = len(indices) / len(samples)
+                self.repeated.append({"start_us": start_us, "end_us": self._clock(), "times": times})
+            return fetcher.collate_fn([samples[at % len(samples)] for at in range(len(indices))])
 
         return fetched

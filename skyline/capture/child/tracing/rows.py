@@ -38,6 +38,11 @@ class Rows:
         self._correlation = 0
         self.latest = None
 
+    @property
+    def now_us(self):
+        """The nominal time."""
+        return self._now
+
     def host(self, name, place, shape=-1, count=0, kind="operator"):
         """Work of the script's own thread."""
         return self._add(

@@ -46,21 +46,43 @@ def _nonzero(args, kwargs):
     return _meta((max(1, args[0].numel() // 2), args[0].dim()), torch.int64)
 
 
-def _masked_select(args, kwargs):
+def _masked_select(args, kwargs, known=None):
     shape = torch.broadcast_shapes(args[0].shape, args[1].shape)
-    return _meta((max(1, shape.numel() // 2),), args[0].dtype)
+    repeated = shape.numel() // max(1, args[1].numel())
+    return _meta((max(1, shape.numel() // 2) if known is None else known * repeated,), args[0].dtype)
 
 
-def _index(args, kwargs):
-    """Truth values as an index become as many whole numbers as half of them."""
+def _index(args, kwargs, known=None):
+    """Truth values as an index become as many whole numbers as there are true ones, half of them if not known."""
     indices = []
     for index in args[1]:
-        if index is not None and index.dtype in (torch.bool, torch.uint8):
-            picked = max(1, index.numel() // 2)
+        if index is not None and _is_mask(index):
+            picked = max(1, index.numel() // 2) if known is None else known
             indices += [_meta((picked,), torch.int64) for _ in range(index.dim())]
         else:
             indices.append(index)
     return torch.ops.aten.index.Tensor(args[0], indices)
+
+
+def _is_mask(index):
+    return index.dtype in (torch.bool, torch.uint8)
+
+
+def picked_by_masks(name, args, known):
+    """How many elements the masks of an operator pick, where the numbers of one are known; else None.
+
+    ``known`` gives the numbers of a tensor, or None. Several masks pick equally many: their indices go together.
+    """
+    masks = ()
+    if name == "aten::index":
+        masks = (index for index in args[1] if index is not None and _is_mask(index))
+    elif name == "aten::masked_select":
+        masks = args[1:2]
+    for mask in masks:
+        numbers = known(mask)
+        if numbers is not None:
+            return int(torch.count_nonzero(numbers))
+    return None
 
 
 def _index_put(args, kwargs):
@@ -136,7 +158,7 @@ def data_dependent(name, args):
     if name == "aten::repeat_interleave" and len(args) > 1:
         return None
     if name in ("aten::index", "aten::index_put_", "aten::index_put", "aten::_index_put_impl_"):
-        if any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1]):
+        if any(index is not None and _is_mask(index) for index in args[1]):
             return _index if name == "aten::index" else _index_put
         return None
     return _DATA_DEPENDENT.get(name)

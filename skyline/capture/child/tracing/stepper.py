@@ -1,4 +1,4 @@
-"""Drives a script whose tensors are virtual: a first iteration or two to set up, then one that is written down."""
+"""Drives a script whose tensors are virtual: two iterations or more to set up, then one that is written down."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from .scope import Scope
 from .tracer import Tracer
 from .witness import Witness
 
-_WARMUP = 1
+_WARMUP = 2
+"""Iterations before the one that is shown: what a script reports every so often, it reports after its first."""
 _MOST_BRANCHES = 5
 _RETRIES = 2
 """Iterations that are passed over because the script evaluated in them."""
@@ -36,7 +37,7 @@ class ShapeStepper(measured.Stepper):
         self._scope = Scope(self._in_gpu_backward)
         self._tracer = tracer = Tracer(gpu is not None, self._scope)
         self._evaluations = Evaluation(tracer)
-        self._loaders = Loaders()
+        self._loaders = Loaders(lambda: tracer.rows.now_us)
         self._facade = Facade(tracer, gpu)
         tracer.modules = Modules(tracer, self._evaluations)
         tracer.places = Places(self.observer, tracer.modules)
@@ -74,6 +75,7 @@ class ShapeStepper(measured.Stepper):
         tracer = self._tracer
         self._before = user_code.user_frames(frame)
         tracer.places.follow(self._before)
+        self._loaders.repeated.clear()
         tracer.record(self._retries)
 
     def _device(self):
@@ -91,6 +93,7 @@ class ShapeStepper(measured.Stepper):
             self._retries -= 1
             self._before = user_code.user_frames(frame)
             tracer.places.follow(self._before)
+            self._loaders.repeated.clear()
             tracer.record(self._retries)
             return
         optimizers = self._optimizers()
@@ -123,7 +126,9 @@ class ShapeStepper(measured.Stepper):
             loop=loop and dict(user_code.line_of(loop), first_line=loop.f_code.co_firstlineno),
             branches=self._branches(),
             compiled=self._facade.compiled,
+            asked=sorted(self._facade.asked),
             samples_repeated=self._loaders.shortened,
+            repeated_reads=self._loaders.repeated,
             evaluations_skipped=self._evaluations.replayed,
         )
         super()._wait(frame)

@@ -154,14 +154,14 @@ class Tracer(TorchDispatchMode):
         rules.refuse_sparse_gradient(one.name, args)
         if one.name == "aten::_local_scalar_dense":
             return self._read(args[0], place)
-        real = None
-        rule = None
+        real = rule = picked = None
         if not one.writes and not one.random and (call.known or not call.tensors):
             real = numbers.computed(func, args, kwargs, self.ledger) if self._small(call) else None
         if real is None:
             rule = rules.data_dependent(one.name, metas)
         if rule is not None:
-            results = rule(metas, options)
+            picked = rules.picked_by_masks(one.name, args, self._numbers)
+            results = rule(metas, options) if picked is None else rule(metas, options, picked)
         elif real is not None and one.name in ("aten::nonzero", "aten::masked_select", "aten::index"):
             results = meta_like(real)
         else:
@@ -172,7 +172,7 @@ class Tracer(TorchDispatchMode):
                 if block is not None:
                     block.stale = True
         if self.recording:
-            if rule is not None:
+            if rule is not None and picked is None and results is not metas[0]:
                 self._note_branch(place, f"{one.name.partition('::')[2]}: the size of its result")
             record = self._record(
                 one, place, call.tensors, _tensors(results), args, on_gpu, call.crosses(on_gpu)
@@ -182,6 +182,9 @@ class Tracer(TorchDispatchMode):
             if place.phase != "backward" and torch.is_grad_enabled():
                 self.places.made(record)
         return call.give(results, on_gpu, real)
+
+    def _numbers(self, tensor):
+        return numbers.known(tensor, self.ledger)
 
     def _small(self, call):
         return all(numbers.keep(tensor) for tensor in call.tensors)

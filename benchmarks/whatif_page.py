@@ -1,0 +1,107 @@
+"""The page about what-ifs on public scripts: where each was found, rewritten, refused, and trains the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from result_file import table
+
+Row = dict[str, object]
+Found = dict[str, list[Row]]
+MARKS = {"trains": "✓", "broken": "✗", "refused": "r", "written": "w"}
+
+
+def page(found: Found, names: Iterable[str], gpu: str, backwards: int) -> str:
+    """Per what-if a line, then which script gave what, then the reasons of what was refused."""
+    names = tuple(names)
+    by_name = {
+        name: [(script, row) for script, rows in found.items() for row in rows if row["name"] == name]
+        for name in names
+    }
+    head = [
+        "what-if",
+        "found on",
+        "for",
+        "predicted, basis",
+        "rewritten",
+        "trains the same",
+        "does not",
+        "refused",
+    ]
+    lines = [_line(name, by_name[name]) for name in names]
+    numbers = {script: str(number) for number, script in enumerate(found, start=1)}
+    marks = [
+        [
+            f"`{name}`",
+            *(_mark(next((row for script, row in by_name[name] if script == one), None)) for one in found),
+        ]
+        for name in names
+    ]
+    listed = ", ".join(f"{number} {script}" for script, number in numbers.items())
+    written = sum("lines" in row for rows in found.values() for row in rows)
+    ran = sum("trains" in row for rows in found.values() for row in rows)
+    trained = sum(bool(row.get("trains")) for rows in found.values() for row in rows)
+    return (
+        f"{table(head, lines)}\n\n"
+        f"{len(found)} scripts; {written} rewritten copies; {ran} of them were run, of which {trained} train as "
+        "they should. A what-if is "
+        f"counted once a script: as found on this machine (`CPU`), or else for an {gpu} by shape tracing (`GPU`). "
+        "`model-only` predictions were never held against a measurement. "
+        f"`trains the same`: the first {backwards} losses of the rewritten script, run on this machine with the same "
+        "seeds, are those of the script unchanged within 0.1 % (exact) or 5 % (numerics), or finite (convergence). "
+        "Dropout is off in both: some changes draw its random numbers otherwise. What only a GPU carries out is run "
+        "here to see that the file still runs and trains, not that the GPU's path does.\n\n"
+        "## Script by script\n\n✓ rewritten and trains the same · ✗ rewritten and does not · w rewritten and not "
+        "run · r refused\n\n"
+        f"{table(['what-if', *numbers.values()], marks)}\n\n{listed}\n\n"
+        f"## Why rewrites were refused\n\n{table(['what-if', 'script', 'reason'], _reasons(by_name))}\n"
+    )
+
+
+def _line(name: str, mine: list[tuple[str, Row]]) -> list[str]:
+    where = {"measured": "CPU", "predicted": "GPU"}
+    places = [where[str(row["where"])] for _, row in mine]
+    written = [(script, row) for script, row in mine if "lines" in row]
+    run = [(script, row) for script, row in written if "trains" in row]
+    broken = [f"{script} ({_distance(row)})" for script, row in run if not row["trains"]]
+    return [
+        f"`{name}`",
+        str(len(mine)),
+        ", ".join(f"{one} {places.count(one)}" for one in sorted(set(places))),
+        ", ".join(sorted({str(row["basis"]) for _, row in mine})),
+        str(len(written)),
+        f"{len(run) - len(broken)} of {len(run)}",
+        ", ".join(broken),
+        str(sum("refused" in row for _, row in mine)),
+    ]
+
+
+def _distance(row: Row) -> str:
+    """How far the losses are from those of the script unchanged."""
+    furthest = row.get("furthest")
+    return f"{furthest:.2%} away" if isinstance(furthest, float) else str(row.get("why", "not finite"))
+
+
+def _mark(row: Row | None) -> str:
+    if row is None:
+        return ""
+    if "refused" in row:
+        return MARKS["refused"]
+    if "trains" not in row:
+        return MARKS["written"]
+    return MARKS["trains"] if row.get("trains") else MARKS["broken"]
+
+
+def _reasons(by_name: dict[str, list[tuple[str, Row]]]) -> list[list[str]]:
+    """One line per what-if and reason, with the scripts."""
+    lines: list[list[str]] = []
+    for name, mine in by_name.items():
+        reasons: dict[str, list[str]] = {}
+        for script, row in mine:
+            if "refused" in row:
+                reasons.setdefault(str(row["refused"]), []).append(script)
+        lines += [
+            [f"`{name}`", ", ".join(scripts), reason.replace("|", "\\|").replace("\n", " ")]
+            for reason, scripts in reasons.items()
+        ]
+    return lines

@@ -1,0 +1,94 @@
+"""The page and the JSON of a script on several GPUs, from profiles made by hand."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from skyline.analysis.gpu_costs import run_on, samples_of, span_of
+from skyline.interval import Interval
+from skyline.memory.capacity import usable_elsewhere
+from skyline.memory.fit import Fit
+from skyline.predict.gpus import gpu_named
+from skyline.predict.largest_batch import LargestBatch
+from skyline.predict.outlook import Outlook
+from skyline.report.devices import DevicesReport, devices_report
+from skyline.report.text.devices import render_devices
+from skyline.trace.prediction import Prediction
+from skyline.trace.profile import Profile
+
+
+def predicted(profile: Profile, gpu: str, time_ms: float) -> Profile:
+    said = Prediction(
+        gpu, "told", f"figures of the {gpu}", Interval(time_ms, 0.8 * time_ms, 1.5 * time_ms), 0.0
+    )
+    return replace(profile, mode="predicted", prediction=said, points=())
+
+
+def outlook(profile: Profile, gpu: str, time_ms: float, fits: Fit, largest: LargestBatch) -> Outlook:
+    spec = gpu_named(gpu)
+    here = predicted(profile, spec.name, time_ms)
+    fullest = None if fits is Fit.TOO_LARGE else here
+    return Outlook(spec, here, usable_elsewhere(spec.memory_bytes), fits, largest, fullest)
+
+
+@pytest.fixture
+def report(profile: Profile) -> DevicesReport:
+    """The script fits on the H100; nothing that was traced fits on the T4; no price of the MI100 is known."""
+    found = (
+        outlook(profile, "t4", 40.0, Fit.TOO_LARGE, LargestBatch(None)),
+        outlook(profile, "h100", 4.0, Fit.FITS, LargestBatch(900, traced=False, larger_untried=True)),
+        outlook(profile, "mi100", 9.0, Fit.FITS, LargestBatch(None, reason="nobody knows")),
+    )
+    return devices_report(found, grid_g_per_kwh=100.0)
+
+
+def page(report: DevicesReport, width: int) -> str:
+    written = io.StringIO()
+    render_devices(report, Console(file=written, width=width, highlight=False, color_system=None))
+    return written.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_the_page_says_what_is_known_and_what_is_not(report: DevicesReport, width: int) -> None:
+    text = page(report, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "~900+" in text
+    assert "~ reckoned, not traced; + larger ones were not tried" in text
+    assert "No batch size that was traced fits on T4." in text
+    assert "No largest batch: nobody knows." in text
+    assert "no price known" in text
+    assert "Times on T4, H100, MI100: figures of the GPU." in " ".join(text.split())
+    assert ("samples/s there" in text) is (width == 160)
+
+
+def test_the_json_can_be_read_back(report: DevicesReport) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(report), type=DevicesReport) == report
+    t4, h100, mi100 = report.devices
+    assert (t4.fits, t4.fullest) == ("too large", None)
+    assert h100.fullest == h100.as_is
+    assert h100.as_is.cost_usd is not None
+    assert mi100.as_is.cost_usd is None
+    assert any("100 g/kWh" in said for said in report.assumptions)
+
+
+def test_costs_are_for_an_epoch_where_its_size_is_known(profile: Profile) -> None:
+    (loader, *_) = profile.loaders
+    base = predicted(profile, "T4", 10.0)
+    per_step = samples_of(base)
+    assert per_step is not None
+    assert loader.batch_size
+    sized = replace(
+        base, loaders=(replace(loader, dataset_size=loader.batch_size * 50, fetches_per_iteration=1.0),)
+    )
+    span = span_of(sized)
+    assert (span.epoch, span.iterations) == (True, 50)
+    assert run_on(sized, gpu_named("T4"), span, None, 0.0).time_s.value == pytest.approx(0.5)
+    unknown = replace(base, loaders=(replace(loader, dataset_size=None),))
+    assert span_of(unknown) == replace(
+        span_of(unknown), epoch=False, samples=1000 * per_step, iterations=1000
+    )
