@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from skyline.capture.nursery import Nursery
-from skyline.capture.process import start_fresh
+from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Known, Progress
 from skyline.errors import SkylineError
 from skyline.predict.carried_curve import with_carried_curve
@@ -121,6 +121,11 @@ class Profiler:
                 logger.error("profiling %s did not stop in time", job.request.script)
         self.nursery.close()
 
+    @property
+    def starter(self) -> Starter:
+        """How runs start: from the process that has torch imported, unless the settings want none."""
+        return self.nursery.start if self.server.settings.profile.warm_start else start_fresh
+
     def request_for(self, state: ScriptState) -> CaptureRequest:
         """How a script is run now: by the settings, and by what was asked of it last."""
         settings, options = self.server.settings, state.options
@@ -164,7 +169,7 @@ class Profiler:
         state.job = Job(
             request,
             save_and_prepare,
-            starter=self.nursery.start if self.server.settings.profile.warm_start else start_fresh,
+            starter=self.starter,
             on_partial=lambda profile: self._call(
                 partial(self._measured, state, run, self._early(state, profile))
             ),

@@ -16,6 +16,7 @@ from skyline.version import __version__
 from skyline_lsp import convert, wire
 from skyline_lsp.applied import AppliedStack
 from skyline_lsp.comparing import Comparer
+from skyline_lsp.errand import Errand
 from skyline_lsp.features import diagnostics
 from skyline_lsp.profiling import Profiler
 from skyline_lsp.saves import Saves
@@ -47,8 +48,8 @@ class SkylineServer(LanguageServer):
         self.scripts = Scripts()
         self.applied = AppliedStack()
         self.saves = Saves(self)
-        self.verifier = Verifier(self)
-        self.comparer = Comparer(self)
+        self.verifier = Verifier(Errand(self))
+        self.comparer = Comparer(Errand(self))
         self.watch = FileWatch(self.saves.from_disk)
         self.initialization_options: object = None
         self.shutdown_requested = False
@@ -150,8 +151,8 @@ class SkylineServer(LanguageServer):
 
     def stop_work(self) -> None:
         """End all runs and watches; safe to call more than once."""
-        self.verifier.close()
-        self.comparer.close()
+        self.verifier.errand.close()
+        self.comparer.errand.close()
         if "profiler" in self.__dict__:
             self.profiler.close()
         self.watch.close()

@@ -39,8 +39,8 @@ def register(server: SkylineServer) -> None:
         state = server.state_of(_uri(arguments))
         stopped = state is not None and (
             server.profiler.cancel(state)
-            | server.verifier.cancel(state.path)
-            | server.comparer.cancel(state.path)
+            | server.verifier.errand.cancel(state.path)
+            | server.comparer.errand.cancel(state.path)
         )
         return wire.send(CommandResult("cancelled" if stopped else "idle"))
 
