@@ -37,7 +37,7 @@ def write_data(target: str, data: bytes, *, overwrite: bool = True) -> None:
         sys.stdout.buffer.flush()
         return
     path = Path(target)
-    if path.exists() and not overwrite:
+    if path.exists() and not overwrite and not _is_special(path):
         raise UsageError(
             f"{target} exists already", hint="Choose another name, or overwrite it with --force."
         )
@@ -45,11 +45,17 @@ def write_data(target: str, data: bytes, *, overwrite: bool = True) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file in one step, keeping its permissions and following a link to what it points at."""
+    """Replace a file in one step, keeping its permissions and following a link to what it points at.
+
+    A device or pipe, such as ``/dev/null``, is written to: a file in its place would be in everybody's way.
+    """
     target = path.resolve()
     if target.is_dir():
         raise UsageError(f"{path} is a directory", hint="Name a file in it.")
     try:
+        if _is_special(target):
+            target.write_bytes(data)
+            return
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
         if mode is not None and not os.access(target, os.W_OK):
             raise PermissionError(13, "Permission denied")
@@ -64,6 +70,11 @@ def write_whole(path: Path, data: bytes) -> None:
             raise
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _is_special(path: Path) -> bool:
+    """Whether this is something, but no regular file: a device, a pipe, a socket."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _umask() -> int:
