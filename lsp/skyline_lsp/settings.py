@@ -1,129 +1,90 @@
-"""What the person may set, under ``skyline.*`` in their editor."""
+"""The settings of every folder of a session: what the client says, over what the project's own file says."""
 
 from __future__ import annotations
 
-import dataclasses
-import types
-import typing
+import os
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeVar
+from dataclasses import dataclass
+from pathlib import Path
 
-import msgspec
+from skyline.settings.model import SECTION, Settings
+from skyline.settings.pyproject import project_settings
+from skyline.settings.resolved import Resolved, resolve
+from skyline.settings.source import SettingsSource, from_editor
 
-SECTION = "skyline"
+__all__ = ["SECTION", "Settings", "SettingsBook"]
 
-Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
-Seconds = Annotated[float, msgspec.Meta(gt=0)]
-OnSave = Literal["afterFirst", "always", "never"]
-
-Section = TypeVar("Section")
+_LOOK_EVERY_S = 1.0
+"""How often a project's file is looked at again. It is asked for at every keystroke, and a disk may be far away."""
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileSettings:
-    """How a script is run. ``on_save`` ``afterFirst``: what was profiled before.
+class _Known:
+    resolved: Resolved
+    until_s: float
 
-    ``warm_start``: keep a process with torch imported, from which runs start without waiting for the import.
+
+class SettingsBook:
+    """Settings by file, on the event loop alone.
+
+    ``command_line`` is what the server was started with. A workspace that is not ``trusted`` has no say: its own file
+    is not read.
     """
 
-    args: tuple[str, ...] = ()
-    on_save: OnSave = "afterFirst"
-    steps: Count = 8
-    timeout_s: Seconds = 180.0
-    warm_start: bool = True
+    def __init__(self, command_line: SettingsSource | None = None) -> None:
+        self.trusted = True
+        self._command_line = command_line
+        self._at_start: SettingsSource | None = None
+        self._by_folder: dict[str, SettingsSource] = {}
+        self._known: dict[str | None, _Known] = {}
+        self._told: set[str] = set()
+
+    def at_start(self, options: object) -> None:
+        """What came with the client's introduction; what it says later wins."""
+        self._at_start = from_editor(options)
+        self.forget()
+
+    def from_client(self, values: Mapping[str, object]) -> None:
+        """What the client's configuration holds, by workspace folder; under the empty text for all of them."""
+        self._by_folder = {folder: from_editor(value) for folder, value in values.items()}
+        self.forget()
+
+    def at(self, path: str | None) -> Settings:
+        """The settings in force for a file; None: for all files."""
+        return self.resolved(path).settings
+
+    def resolved(self, path: str | None) -> Resolved:
+        """The same with the origin of each."""
+        folder = os.path.dirname(path) if path else None
+        known = self._known.get(folder)
+        now = time.monotonic()
+        if known is None or now > known.until_s:
+            known = self._known[folder] = _Known(resolve(self._sources(folder)), now + _LOOK_EVERY_S)
+        return known.resolved
+
+    def forget(self) -> None:
+        """Something may read differently: look again when asked."""
+        self._known.clear()
+
+    def news(self, path: str | None) -> tuple[str, ...]:
+        """What cannot be used for a file, as far as that was not told before."""
+        news = tuple(one for one in self.resolved(path).problems if one not in self._told)
+        self._told.update(news)
+        return news
+
+    def _sources(self, folder: str | None) -> list[SettingsSource | None]:
+        around = [known for known in self._by_folder if known and folder and _within(folder, known)]
+        nearest = max(around, key=len, default="")
+        project = project_settings(Path(folder)) if folder and self.trusted else None
+        return [
+            self._command_line,
+            self._by_folder.get(nearest),
+            self._by_folder.get("") if nearest else None,
+            self._at_start,
+            project,
+        ]
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLensSettings:
-    """Lenses above the training loop, and above functions that take at least ``min_share`` of an iteration."""
-
-    enable: bool = True
-    min_share: Share = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class InlayHintSettings:
-    """Times at the end of lines that take at least ``min_share`` of an iteration."""
-
-    enable: bool = True
-    min_share: Share = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class HoverSettings:
-    """The full story of a line."""
-
-    enable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Everything under ``skyline``; ``interpreter`` None: the one that runs the server.
-
-    ``gpu``: predict for this GPU, which need not be here, instead of running the script.
-    """
-
-    interpreter: str | None = None
-    gpu: str | None = None
-    profile: ProfileSettings = field(default_factory=ProfileSettings)
-    code_lens: CodeLensSettings = field(default_factory=CodeLensSettings)
-    inlay_hints: InlayHintSettings = field(default_factory=InlayHintSettings)
-    hover: HoverSettings = field(default_factory=HoverSettings)
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedSettings:
-    """Usable settings, and in words what could not be used."""
-
-    settings: Settings
-    problems: tuple[str, ...] = ()
-
-
-def parse(value: object) -> ParsedSettings:
-    """Settings from what an editor sent; a value that makes no sense is named and its default stands.
-
-    Keys that are not ours are left alone: an extension keeps its own under the same section.
-    """
-    if isinstance(value, Mapping) and isinstance(value.get(SECTION), Mapping):
-        value = value[SECTION]
-    problems: list[str] = []
-    settings = _section(Settings, value, SECTION, problems)
-    return ParsedSettings(settings, tuple(problems))
-
-
-def camel(name: str) -> str:
-    """The key of a field as editors spell it: ``min_share`` is ``minShare``."""
-    head, *rest = name.split("_")
-    return head + "".join(part.upper() if len(part) == 1 else part.title() for part in rest)
-
-
-def _section(kind: type[Section], value: object, where: str, problems: list[str]) -> Section:
-    if value is None:
-        return kind()
-    if not isinstance(value, Mapping):
-        problems.append(f"{where} must be an object, not {value!r}; the defaults are used")
-        return kind()
-    hints = typing.get_type_hints(kind, include_extras=True)
-    given: dict[str, Any] = {}
-    for entry in dataclasses.fields(typing.cast(Any, kind)):
-        key = camel(entry.name)
-        if value.get(key) is None:
-            continue
-        place = f"{where}.{key}"
-        expected = hints[entry.name]
-        if (
-            isinstance(expected, type)
-            and not isinstance(expected, types.GenericAlias)
-            and dataclasses.is_dataclass(expected)
-        ):
-            given[entry.name] = _section(expected, value[key], place, problems)
-            continue
-        try:
-            given[entry.name] = msgspec.convert(value[key], expected)
-        except msgspec.ValidationError as error:
-            problems.append(
-                f"{place} is {value[key]!r}: {error}; the default {getattr(kind(), entry.name)!r} is used"
-            )
-    return kind(**given)
+def _within(folder: str, root: str) -> bool:
+    return folder == root or folder.startswith(root.rstrip(os.sep) + os.sep)

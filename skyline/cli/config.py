@@ -1,0 +1,90 @@
+"""``skyline config``: the settings in force, and where each of them comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skyline.cli.command_line import parser
+from skyline.cli.streams import say, write_data
+from skyline.errors import ExitCode
+
+if TYPE_CHECKING:
+    from skyline.settings.resolved import Resolved
+
+CONFIG_SCHEMA = "skyline.config/1"
+_EXAMPLES = """\
+  skyline config                        for the folder you are in
+  skyline config train.py               for this script
+  skyline config --set profile.steps=20 as if that were given on a command line
+  skyline config --schema pyproject     the JSON schema of [tool.skyline]"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "config",
+        "[options] [SCRIPT|FOLDER]",
+        "The settings in force, and where each comes from. The command line wins over the\n"
+        "editor, the editor over [tool.skyline] of the nearest pyproject.toml, and that over\n"
+        "the default. What is set in an editor is not known here.",
+        _EXAMPLES,
+    )
+    command.add_argument("where", metavar="SCRIPT|FOLDER", nargs="?", default=".", help="whose settings")
+    command.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], help="as on the command line"
+    )
+    command.add_argument("--json", metavar="FILE", help="write them as JSON ('-': to stdout, alone)")
+    command.add_argument(
+        "--schema",
+        choices=("editor", "pyproject"),
+        help="print the JSON schema of the settings in an editor, or of [tool.skyline], instead",
+    )
+    options = command.parse_args(arguments)
+    from skyline.settings.pyproject import project_settings
+    from skyline.settings.resolved import resolve
+    from skyline.settings.source import from_words
+
+    if options.schema:
+        write_data("-", _schema(options.schema))
+        return int(ExitCode.OK)
+    where = Path(options.where).absolute()
+    folder = where if where.is_dir() else where.parent
+    resolved = resolve((from_words(options.set), project_settings(folder)))
+    if options.json is not None:
+        write_data(options.json, _document(resolved))
+    if options.json != "-":
+        _print(resolved)
+    for problem in resolved.problems:
+        say(f"skyline: {problem}")
+    return int(ExitCode.USAGE if resolved.problems else ExitCode.OK)
+
+
+def _schema(kind: str) -> bytes:
+    import json
+
+    from skyline.settings.schema import editor_schema, project_schema
+
+    schema: dict[str, Any] = editor_schema() if kind == "editor" else project_schema()
+    return json.dumps(schema, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+def _document(resolved: Resolved) -> bytes:
+    import msgspec
+
+    entries = [msgspec.to_builtins(entry) for entry in resolved.entries]
+    document = {"schema": CONFIG_SCHEMA, "settings": entries, "problems": resolved.problems}
+    return msgspec.json.encode(document) + b"\n"
+
+
+def _print(resolved: Resolved) -> None:
+    import msgspec
+
+    rows = [
+        (entry.key, msgspec.json.encode(entry.value).decode(), entry.place or entry.origin)
+        for entry in resolved.entries
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    for key, value, origin in rows:
+        print(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {origin}".rstrip())

@@ -1,0 +1,1 @@
+"""What a person may set once instead of saying it each time: in their editor, in ``pyproject.toml``."""

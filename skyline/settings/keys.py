@@ -1,0 +1,90 @@
+"""Every setting by its key, taken from the dataclasses."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from skyline.settings.model import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting: where it stands in ``Settings``, its type with its limits, and its default."""
+
+    fields: tuple[str, ...]
+    kind: Any
+    default: object
+
+    @property
+    def name(self) -> str:
+        """As editors spell it: ``profile.onSave``."""
+        return ".".join(map(camel, self.fields))
+
+    @property
+    def snake_name(self) -> str:
+        """As ``pyproject.toml`` spells it: ``profile.on_save``."""
+        return ".".join(self.fields)
+
+    @property
+    def meta(self) -> msgspec.Meta:
+        """What it means, and where an editor may set it."""
+        return next(one for one in typing.get_args(self.kind) if isinstance(one, msgspec.Meta))
+
+    def checked(self, value: object) -> object:
+        """The value as its type; raises ``msgspec.ValidationError`` for one that makes no sense."""
+        return msgspec.convert(value, self.kind)
+
+
+@cache
+def keys() -> tuple[Key, ...]:
+    """All settings, in the order in which they are explained."""
+    return tuple(_keys(Settings, ()))
+
+
+def settings_of(values: Mapping[str, object]) -> Settings:
+    """Settings from values by key; the defaults for what is not among them."""
+    return _built(Settings, (), values)
+
+
+def value_of(settings: Settings, key: Key) -> Any:
+    """What one setting is set to."""
+    value: Any = settings
+    for field in key.fields:
+        value = getattr(value, field)
+    return value
+
+
+def camel(name: str) -> str:
+    """The key of a field as editors spell it: ``min_share`` is ``minShare``."""
+    head, *rest = name.split("_")
+    return head + "".join(part.upper() if len(part) == 1 else part.title() for part in rest)
+
+
+def _keys(kind: Any, prefix: tuple[str, ...]) -> Iterator[Key]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    default = kind()
+    for field in dataclasses.fields(kind):
+        expected = hints[field.name]
+        if dataclasses.is_dataclass(expected):
+            yield from _keys(expected, (*prefix, field.name))
+        else:
+            yield Key((*prefix, field.name), expected, getattr(default, field.name))
+
+
+def _built(kind: Any, prefix: tuple[str, ...], values: Mapping[str, object]) -> Any:
+    hints = typing.get_type_hints(kind)
+    given: dict[str, object] = {}
+    for field in dataclasses.fields(kind):
+        place = (*prefix, field.name)
+        if dataclasses.is_dataclass(hints[field.name]):
+            given[field.name] = _built(hints[field.name], place, values)
+        elif (name := ".".join(map(camel, place))) in values:
+            given[field.name] = values[name]
+    return kind(**given)

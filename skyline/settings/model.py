@@ -1,0 +1,171 @@
+"""The settings: their names, types, limits and defaults, and what each of them means.
+
+This is the one list of them. Editors spell the keys in camelCase (``profile.onSave``), ``[tool.skyline]`` of a
+``pyproject.toml`` in snake_case (``profile.on_save``). What stands in ``extra`` is for editors: whether a value may
+differ from folder to folder (``scope``), and whether it is ignored where the workspace is not trusted (``restricted``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+SECTION = "skyline"
+
+OnSave = Literal["afterFirst", "always", "never"]
+Device = Literal["auto", "cpu", "cuda"]
+
+_BY_FOLDER: dict[str, Any] = {"scope": "resource"}
+_TRUSTED: dict[str, Any] = {"scope": "resource", "restricted": True}
+_INTERPRETER: dict[str, Any] = {"scope": "machine-overridable", "restricted": True}
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSettings:
+    """How a script is run."""
+
+    entry_point: Annotated[
+        str | None,
+        Meta(
+            description="The script to run where a file that trains nothing by itself is to be profiled, "
+            "such as `train.py` for `model.py`; relative to the workspace folder.",
+            extra=_TRUSTED,
+        ),
+    ] = None
+    args: Annotated[
+        tuple[str, ...], Meta(description="Arguments for the script, one an item.", extra=_TRUSTED)
+    ] = ()
+    env: Annotated[
+        dict[str, str],
+        Meta(description="Variables of the environment to add for the script.", extra=_TRUSTED),
+    ] = field(default_factory=dict[str, str])
+    device: Annotated[
+        Device,
+        Meta(
+            description="Where the script may compute: `cpu` hides the GPUs from it.",
+            extra=_BY_FOLDER,
+            extra_json_schema={
+                "enumDescriptions": [
+                    "Whatever the script chooses.",
+                    "GPUs are hidden from the script.",
+                    "A GPU has to be there.",
+                ]
+            },
+        ),
+    ] = "auto"
+    steps: Annotated[int, Meta(ge=1, description="Iterations to time at least.", extra=_BY_FOLDER)] = 8
+    timeout_s: Annotated[
+        float,
+        Meta(gt=0, description="Longest wait for the script's next iteration, in seconds.", extra=_BY_FOLDER),
+    ] = 180.0
+    on_save: Annotated[
+        OnSave,
+        Meta(
+            description="Measure again when the script, or a module of yours that it imports, is saved.",
+            extra=_BY_FOLDER,
+            extra_json_schema={
+                "enumDescriptions": [
+                    "Once you have profiled that script in this workspace.",
+                    "Every script that trains something, unasked. In `pyproject.toml` it means `afterFirst`.",
+                    "Only when you ask for it.",
+                ]
+            },
+        ),
+    ] = "afterFirst"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLensSettings:
+    """Lenses above the training loop, and above the functions and classes that cost most."""
+
+    enable: Annotated[
+        bool, Meta(description="Show figures above the training loop and dear functions.", extra=_BY_FOLDER)
+    ] = True
+    min_share: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Share of the iteration from which a function or class gets a lens.",
+            extra=_BY_FOLDER,
+        ),
+    ] = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class InlayHintSettings:
+    """Times at the ends of lines."""
+
+    enable: Annotated[bool, Meta(description="Show times at the ends of lines.", extra=_BY_FOLDER)] = True
+    min_share: Annotated[
+        float,
+        Meta(
+            ge=0, le=1, description="Share of the iteration from which a line gets a hint.", extra=_BY_FOLDER
+        ),
+    ] = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosticSettings:
+    """Findings, as problems of the editor."""
+
+    select: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Findings to show, by code or the beginning of one: `SKY1`, `SKY301`. An empty list: none.",
+            extra=_BY_FOLDER,
+        ),
+    ] = ("SKY",)
+    ignore: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Findings to leave out of those, by code or the beginning of one.", extra=_BY_FOLDER
+        ),
+    ] = ()
+    warn_at: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Share of the iteration from which a finding that Skyline can cure is a warning; "
+            "below it, and where there is no cure, it is information.",
+            extra=_BY_FOLDER,
+        ),
+    ] = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class HoverSettings:
+    """The full story of a line."""
+
+    enable: Annotated[
+        bool, Meta(description="Show the full story of a line under the pointer.", extra=_BY_FOLDER)
+    ] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be set."""
+
+    enable: Annotated[bool, Meta(description="Show anything at all.", extra=_BY_FOLDER)] = True
+    interpreter: Annotated[
+        str | None,
+        Meta(
+            description="The Python that runs scripts; without it, the nearest one that has PyTorch.",
+            extra=_INTERPRETER,
+        ),
+    ] = None
+    gpu: Annotated[
+        str | None,
+        Meta(
+            description="Predict for this GPU, which need not be here, instead of running the script.",
+            extra=_BY_FOLDER,
+        ),
+    ] = None
+    profile: ProfileSettings = field(default_factory=ProfileSettings)
+    code_lens: CodeLensSettings = field(default_factory=CodeLensSettings)
+    inlay_hints: InlayHintSettings = field(default_factory=InlayHintSettings)
+    diagnostics: DiagnosticSettings = field(default_factory=DiagnosticSettings)
+    hover: HoverSettings = field(default_factory=HoverSettings)

@@ -1,0 +1,79 @@
+"""The ``[tool.skyline]`` of the ``pyproject.toml`` that a script belongs to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from skyline.settings.source import SettingsSource, from_table
+
+NAME = "pyproject.toml"
+_PATHS = ("interpreter", "profile.entryPoint")
+"""Settings that name a file: relative ones are meant from where they are written."""
+
+
+def project_settings(folder: Path) -> SettingsSource | None:
+    """What the nearest ``pyproject.toml`` with such a table says, from ``folder`` upwards; None where there is none.
+
+    A file that cannot be read or is no TOML is a problem of its own, and ends the search. What may start programs
+    unasked does not count from here: a folder that somebody else made says it. ``on_save = "always"`` is
+    ``afterFirst``.
+    """
+    for directory in (folder, *folder.parents):
+        path = directory / NAME
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return SettingsSource(
+                "pyproject", {}, (f"{path} cannot be read: {error.strerror or error}",), str(path)
+            )
+        # Most of these files say nothing about Skyline: those are not worth parsing.
+        if b"skyline" not in data:
+            continue
+        toml = _toml()
+        try:
+            content = toml.loads(data.decode("utf-8"))
+        except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+            return SettingsSource("pyproject", {}, (f"{path} is not TOML: {error}",), str(path))
+        tool = content.get("tool")
+        if isinstance(tool, Mapping) and "skyline" in tool:
+            source = from_table(cast("Mapping[str, object]", tool)["skyline"], str(path))
+            return SettingsSource(
+                source.origin, _from_a_project(source.values, directory), source.problems, source.place
+            )
+    return None
+
+
+def _from_a_project(values: Mapping[str, object], directory: Path) -> dict[str, object]:
+    result = dict(values)
+    if result.get("profile.onSave") == "always":
+        result["profile.onSave"] = "afterFirst"
+    for key in _PATHS:
+        value = result.get(key)
+        if isinstance(value, str):
+            result[key] = from_folder(value, directory)
+    return result
+
+
+def from_folder(value: str, folder: Path) -> str:
+    """A file's path as meant from ``folder``; a bare name, as of a program on the path, stays one."""
+    path = os.path.expanduser(value)
+    if os.path.isabs(path) or (os.sep not in path and "/" not in path and not path.endswith(".py")):
+        return path
+    return str(folder / path)
+
+
+def _toml() -> Any:
+    """The reader of TOML: Python's own from 3.11 on, the library that it came from before."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+
+        return tomllib
+    import tomli
+
+    return tomli
