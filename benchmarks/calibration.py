@@ -1,0 +1,194 @@
+"""What `skyline calibrate` is worth: iteration times told from shapes alone for this processor, before and after.
+
+Each script is traced by shape as if this machine's processor were a device that is not here, so that nothing of its
+model is computed. Its iteration time is then told twice: from the system's figures and typical shares of them
+(uncalibrated), and with the operators that were measured here (calibrated). Beside them stands what the script takes
+when it really runs. The calibration is made first, unless ``--calibration FILE`` names one; no script has a part in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from machine import Machine, warn_when_busy
+from result_file import RESULTS, table, write
+from whatifs import KEEPS_MEMORY, Subject, long_examples, public
+
+from skyline.calibrate.session import sit
+from skyline.calibrate.store import read
+from skyline.capture.process import start_fresh
+from skyline.capture.session import capture
+from skyline.errors import SkylineError
+from skyline.predict.gpus import gpu_named
+from skyline.predict.timed import timed
+from skyline.predict.tracer import Tracer
+from skyline_predictors.calibrated.predictor import Calibrated
+from skyline_predictors.processor import Processor
+
+BAR = 1 / 3
+"""By how much of itself the median error has to fall."""
+STEADY = 0.1
+"""Two runs of the same script may not differ by more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A script: what it took in two runs, and what was told, in ms."""
+
+    script: str
+    measured_ms: tuple[float, float]
+    uncalibrated_ms: float
+    calibrated_ms: tuple[float, float, float]
+    """Value, low and high."""
+
+    @property
+    def took_ms(self) -> float:
+        """The mean of the two runs."""
+        return statistics.mean(self.measured_ms)
+
+    @property
+    def steady(self) -> bool:
+        """Whether the two runs agree."""
+        return abs(self.measured_ms[0] / self.measured_ms[1] - 1) <= STEADY
+
+
+def told(subject: Subject, options: argparse.Namespace) -> Told:
+    """Run the script twice, trace it once, and tell its time."""
+    with tempfile.TemporaryDirectory() as folder:
+        working = options.folder or Path(folder)
+        request = replace(subject.request(working), batch_points=0)
+        runs = [capture(request, progress=lambda _: None) for _ in range(2)]
+        device = gpu_named("cpu")
+        asked = replace(request, gpu=device.name, device="auto")
+        traced = Tracer(asked, device, lambda _: None, None, None, start_fresh).trace()
+        calibrated = Calibrated((read(options.calibration),))
+        before, after = timed(traced, device, Processor()), timed(traced, device, calibrated)
+        assert before.prediction is not None
+        assert after.prediction is not None
+        said = after.prediction.iteration_ms
+        first, second = (statistics.median(run.times.steps_ms) for run in runs)
+        return Told(
+            subject.name,
+            (first, second),
+            before.prediction.iteration_ms.value,
+            (said.value, said.low, said.high),
+        )
+
+
+def own(subject: Subject, options: argparse.Namespace) -> list[Told]:
+    """The row of a script that runs as it is."""
+    try:
+        row = told(subject, options)
+    except SkylineError as failed:
+        print(f"{subject.name}: {failed.message}", file=sys.stderr)
+        return []
+    print("  ", *_cells(row), file=sys.stderr, flush=True)
+    return [row]
+
+
+def of_corpus(name: str, options: argparse.Namespace) -> list[Told]:
+    """The row of a public script, in a process with its environment."""
+    os.environ["SKYLINE_CALIBRATION"] = str(options.calibration)
+    return public(name, options, program=__file__, kind=Told)
+
+
+def _cells(row: Told) -> list[str]:
+    value, low, high = row.calibrated_ms
+    return [
+        row.script,
+        f"{row.measured_ms[0]:.1f}, {row.measured_ms[1]:.1f}" + ("" if row.steady else " (unsteady)"),
+        f"{row.uncalibrated_ms:.1f}",
+        f"{row.uncalibrated_ms / row.took_ms - 1:+.0%}",
+        f"{value:.1f} [{low:.1f}, {high:.1f}]",
+        f"{value / row.took_ms - 1:+.0%}",
+        "yes" if low <= row.took_ms <= high else "no",
+    ]
+
+
+def page(rows: Sequence[Told], calibration: Path) -> str:
+    """The table and what it comes to."""
+    steady = [row for row in rows if row.steady]
+    head = ["script", "measured, ms", "uncalibrated, ms", "off", "calibrated, ms", "off", "inside"]
+    parts = [table(head, [_cells(row) for row in rows])]
+    before = statistics.median(abs(row.uncalibrated_ms / row.took_ms - 1) for row in steady)
+    after = statistics.median(abs(row.calibrated_ms[0] / row.took_ms - 1) for row in steady)
+    machine, measured = read(calibration)
+    parts.append(
+        f"Median error {before:.1%} uncalibrated, {after:.1%} calibrated: {1 - after / before:.0%} less (meant: "
+        f"{BAR:.0%}). {len(rows) - len(steady)} of {len(rows)} scripts took times that differ by more than "
+        f"{STEADY:.0%} in two runs and are left out of the medians. The calibration of {machine.name} with "
+        f"{machine.threads} threads has {len(measured)} operators; no script had a part in it."
+    )
+    return "\n\n".join(parts)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("scripts", nargs="*", metavar='"SCRIPT [ARGUMENTS]"')
+    parser.add_argument("--interpreter", help="Python that runs the scripts (default: this one)")
+    parser.add_argument("--minutes", type=float, default=3.0, help="how long to calibrate")
+    parser.add_argument("--calibration", type=Path, default=os.environ.get("SKYLINE_CALIBRATION"))
+    parser.add_argument("--corpus", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
+    parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
+    parser.add_argument("--folder", type=Path, help="where the scripts run (default: a new folder)")
+    parser.add_argument("--rows", type=Path, help="keep what is done here, and go on from it")
+    parser.add_argument("--rounds", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    options.only, options.together = [], False
+    os.environ.update(KEEPS_MEMORY)
+    machine = Machine.here()
+    warn_when_busy(machine)
+    if options.folder is not None and options.rows is not None and len(options.scripts) == 1:
+        # One script by itself, as it is called for scripts of the corpus.
+        options.calibration = Path(options.calibration)
+        subject = Subject.parse(options.scripts[0], options.interpreter)
+        options.rows.write_bytes(msgspec.json.encode(own(subject, options)))
+        return 0
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if options.calibration is None:
+            os.environ["SKYLINE_DATA_DIR"] = str(scratch)
+            interpreter = options.interpreter or sys.executable
+            options.calibration = sit(interpreter, "cpu", options.minutes, progress=lambda *_: None).path
+        options.calibration = Path(options.calibration).resolve()
+        named = options.scripts or long_examples(scratch / "examples")
+        jobs = {
+            one if options.scripts else Path(one).name: partial(
+                own, Subject.parse(one, options.interpreter), options
+            )
+            for one in named
+        }
+        jobs |= {name: partial(of_corpus, name, options) for name in options.corpus}
+        kept: dict[str, list[Told]] = {}
+        if options.rows is not None and options.rows.exists():
+            kept = msgspec.json.decode(options.rows.read_bytes(), type=dict[str, list[Told]])
+        for name, job in jobs.items():
+            if name not in kept:
+                kept[name] = job()
+                if options.rows is not None:
+                    options.rows.write_bytes(msgspec.json.encode(kept))
+        rows = [one for found in kept.values() for one in found]
+        if not rows:
+            return 1
+        text = page(rows, options.calibration)
+    title = "Iteration times from shapes alone on this processor, uncalibrated and calibrated"
+    print(write("calibration", title, machine, text, [asdict(row) for row in rows], results=options.results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

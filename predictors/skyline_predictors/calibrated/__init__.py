@@ -1,0 +1,1 @@
+"""Operator times corrected by what was measured on the very device."""

@@ -1,0 +1,109 @@
+"""Which measured operators speak for an operator, and by what their sizes are compared."""
+
+from __future__ import annotations
+
+from math import log2, prod
+
+from skyline.trace.shape import OperatorShape
+
+_FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("list", ("_foreach_mul", "_foreach_add_", "_foreach_lerp")),
+    ("attention backward", ("attention_backward",)),
+    ("attention", ("scaled_dot_product", "flash_attention", "efficient_attention")),
+    ("lookup backward", ("embedding_dense_backward", "embedding_backward", "index_add", "scatter_add")),
+    ("lookup", ("embedding", "index_select", "gather")),
+    ("convolution backward", ("convolution_backward", "conv_backward")),
+    ("convolution", ("convolution", "conv2d", "conv1d", "conv3d")),
+    ("softmax backward", ("softmax_backward",)),
+    ("softmax", ("softmax",)),
+    ("batch norm backward", ("batch_norm_backward",)),
+    ("batch norm", ("batch_norm",)),
+    ("norm backward", ("layer_norm_backward", "group_norm_backward")),
+    ("norm", ("layer_norm", "group_norm", "rms_norm")),
+    ("batched product", ("::bmm", "::baddbmm")),
+    ("product", ("::addmm", "::mm", "::linear", "::addmv", "::mv")),
+    ("pooling", ("pool",)),
+    ("pointwise", ("dropout_backward",)),
+    ("dropout", ("dropout", "bernoulli")),
+    ("sum", ("::sum", "::mean", "::var", "::amax", "::max", "::min", "::argmax", "::norm", "::linalg_vector")),
+    ("reorder", ("::clone", "::contiguous", "::cat", "::stack")),
+    ("copy", ("::copy_", "::_to_copy", "::zero", "::fill", "::ones", "::full", "::constant_pad")),
+    (
+        "smooth",
+        ("gelu", "tanh", "sigmoid", "silu", "::exp", "::log", "::erf", "::sin", "::cos", "::pow", "elu", "softplus"),
+    ),
+)  # fmt: skip
+_OTHERWISE = "pointwise"
+_UNMEASURED = (
+    "_foreach_",
+    "_fused_",
+    "_backward",
+    "rnn",
+    "lstm",
+    "gru",
+    "sort",
+    "topk",
+    "nll_loss",
+    "cross_entropy",
+    "upsample",
+)
+"""Without a family of their own, these are not like what only passes over its input."""
+
+
+def family_of(shape: OperatorShape) -> str | None:
+    """The family whose measured operators speak for this one; None where nothing measured is like it."""
+    name = shape.operator.lower()
+    for family, marks in _FAMILIES:
+        if any(mark in name for mark in marks):
+            return family
+    if name.endswith("threshold_backward"):
+        return _OTHERWISE
+    return None if any(mark in name for mark in _UNMEASURED) else _OTHERWISE
+
+
+def features(family: str, shape: OperatorShape) -> tuple[float, ...]:
+    """Sizes as powers of two, of the same number for all of a family: what near means is near in these."""
+    if family in ("product", "batched product"):
+        return _product(shape)
+    if family.startswith("convolution"):
+        return _convolution(shape)
+    if family.startswith("attention"):
+        *lead, length, width = shape.inputs[0] if len(shape.inputs[0]) > 1 else (1, *shape.inputs[0])
+        return _log(prod(lead)), _log(length), _log(width)
+    if family == "list":
+        return _log(len(shape.inputs)), _log(
+            sum(prod(one) for one in shape.inputs) / max(1, len(shape.inputs))
+        )
+    largest = max((*shape.inputs, *shape.outputs), key=prod, default=())
+    elements = prod(largest)
+    return _log(elements), _log(largest[-1] if largest else 1)
+
+
+def _product(shape: OperatorShape) -> tuple[float, ...]:
+    output = shape.outputs[0] if shape.outputs else ()
+    *lead, rows, columns = output if len(output) > 1 else (1, *(output or (1,)))
+    inner = shape.flops / (2 * max(1, prod(output)))
+    return _log(prod(lead)), _log(rows), _log(columns), _log(inner), _odd(columns) + _odd(round(inner))
+
+
+def _convolution(shape: OperatorShape) -> tuple[float, ...]:
+    tensors = [one for one in shape.inputs if len(one) >= 3]
+    if "backward" in shape.operator.lower() and len(tensors) > 2:
+        output, image, weight = tensors[:3]
+    elif len(tensors) > 1 and shape.outputs:
+        (image, weight), output = tensors[:2], shape.outputs[0]
+    else:
+        return (0.0,) * 6
+    pixels = output[0] * prod(output[2:])
+    # Channels that are convolved by themselves have one input channel each, however many there are.
+    sizes = (_log(pixels), _log(weight[0]), _log(weight[1]), _log(prod(weight[2:])), _log(image[1]))
+    return *sizes, _odd(weight[0]) + _odd(image[1])
+
+
+def _odd(size: int) -> float:
+    """How far apart sizes are of which one is no multiple of eight: libraries have slower kernels for those."""
+    return 0.0 if size % 8 == 0 else 1.5
+
+
+def _log(value: float) -> float:
+    return log2(max(1.0, value))

@@ -1,0 +1,179 @@
+"""The predictor of devices that were measured by ``skyline calibrate``, or whose measurements were added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import exp, log
+
+import numpy as np
+
+from skyline.calibrate.machine import Machine
+from skyline.calibrate.store import Measured, stamps, stored
+from skyline.interval import Interval
+from skyline.predict.gpu_names import is_called
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.host_cost import HostCost
+from skyline.predict.operator_time import CalibrationGain, OperatorPredictor, OperatorTime
+from skyline.spread import median
+from skyline.trace.shape import OperatorShape
+from skyline_predictors.calibrated.correction import Correction
+from skyline_predictors.calibrated.family import family_of, features
+from skyline_predictors.calibrated.measured_shape import shape_of
+from skyline_predictors.kernel_row import FLOAT
+from skyline_predictors.learned.predictor import Learned
+from skyline_predictors.processor import Processor
+
+_Files = tuple[tuple[Machine, tuple[Measured, ...]], ...]
+_Key = tuple[str, str]
+_Row = tuple[tuple[float, ...], float, float]
+_LEAST_BY_ITSELF = 8
+"""So many measured operators of a name speak for it alone, fewer together with their family."""
+
+
+class Calibrated:
+    """The predictor. ``files`` replaces what is stored here, for tests and for scoring."""
+
+    name = "calibrated"
+
+    def __init__(self, files: _Files | None = None) -> None:
+        self._given = files
+        self._known: dict[str, _OneDevice | None] = {}
+        self._stamp: tuple[object, ...] = ()
+
+    def claims(self, device: GpuSpec) -> bool:
+        """Whether there are measurements of this device."""
+        return self._of(device) is not None
+
+    def basis(self, device: GpuSpec) -> str:
+        """What the times rest on."""
+        own = self._of(device)
+        base = _base(device)
+        if own is None:
+            return base.basis(device)
+        return f"{own.count} operators calibrated on {own.machine.name}, and beside them {base.basis(device)}"
+
+    def host_cost(self, device: GpuSpec) -> HostCost | None:
+        """What the host was measured to spend on an operator; None where it was not."""
+        own = self._of(device)
+        return None if own is None else own.host_cost
+
+    def gain(self, device: GpuSpec) -> CalibrationGain | None:
+        """What the measurements are worth: each operator predicted from all others."""
+        own = self._of(device)
+        return None if own is None else own.gain()
+
+    def predict(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
+        """The time of each shape."""
+        answers = list(_base(device).predict(shapes, device))
+        own = self._of(device)
+        return answers if own is None else own.corrected(shapes, answers)
+
+    def _of(self, device: GpuSpec) -> _OneDevice | None:
+        if self._given is None and (stamp := stamps()) != self._stamp:
+            # Measured anew, perhaps by another process.
+            self._known.clear()
+            self._stamp = stamp
+        if device.name not in self._known:
+            files = self._given if self._given is not None else stored()
+            found = next(
+                ((machine, rows) for machine, rows in files if is_called(device, machine.slug, machine.name)),
+                None,
+            )
+            usable = found is not None and any(one.time_us is not None for one in found[1])
+            self._known[device.name] = _OneDevice(*found, device) if found is not None and usable else None
+        return self._known[device.name]
+
+
+class _OneDevice:
+    """The measurements of one device, against what is predicted for it without them."""
+
+    def __init__(self, machine: Machine, rows: Sequence[Measured], device: GpuSpec) -> None:
+        self.machine = machine
+        self._device = device
+        self._rows = [one for one in rows if one.time_us is not None and one.case.threads == 0]
+        self.count = len(self._rows)
+
+    @cached_property
+    def host_cost(self) -> HostCost | None:
+        """From the operators that have nothing to do."""
+        times = {
+            op: [one.time_us for one in self._rows if one.case.op == op and one.time_us is not None]
+            for op in ("host_view", "host_call", "host_module")
+        }
+        if not all(times.values()):
+            return None
+        view, call, module = (median(times[op]) for op in ("host_view", "host_call", "host_module"))
+        typical = HostCost()
+        if self.machine.device != "cpu":
+            return replace(typical, operator_us=view)
+        # An operator's own time has its call in it; what is left is what the module and autograd add.
+        return replace(typical, operator_us=view, launch_us=max(0.5, module - call), synchronous=True)
+
+    @cached_property
+    def _known(self) -> dict[_Key, Correction]:
+        """By operator and by family; an operator speaks for itself where it was measured, else its family does."""
+        pairs = [
+            (one, shape) for one in self._rows if (shape := shape_of(one.case)) and one.case.dtype != "tf32"
+        ]
+        predicted = _base(self._device).predict([shape for _, shape in pairs], self._device)
+        rows: dict[_Key, list[_Row]] = {}
+        for (one, shape), answer in zip(pairs, predicted, strict=True):
+            family = family_of(shape)
+            if family is None or one.time_us is None:
+                continue
+            row = (features(family, shape), log(one.time_us / answer.time_us.value), one.spread)
+            for name in dict.fromkeys((shape.operator, family)):
+                rows.setdefault((name, _format(shape)), []).append(row)
+        return {
+            key: Correction.of(*(np.array(column) for column in zip(*own, strict=True)))
+            for key, own in rows.items()
+            if "::" not in key[0] or len(own) >= _LEAST_BY_ITSELF
+        }
+
+    def _key(self, shape: OperatorShape) -> tuple[_Key, str] | None:
+        family = family_of(shape)
+        if family is None:
+            return None
+        for name in (shape.operator, family):
+            if (key := (name, _format(shape))) in self._known:
+                return key, family
+        return None
+
+    def gain(self) -> CalibrationGain | None:
+        """Median errors before and after, over all operators, each told by the others of its name."""
+        known = [one for (name, _), one in self._known.items() if "::" in name and len(one.left_out) > 1]
+        if not known:
+            return None
+        # The ratios are measured over predicted; an error is predicted over measured, less one.
+        before = [abs(exp(-ratio) - 1) for one in known for ratio in one.ratios.tolist()]
+        after = [abs(exp(-rest) - 1) for one in known for rest in one.left_out.tolist()]
+        return CalibrationGain(median(before), median(after), len(before))
+
+    def corrected(self, shapes: Sequence[OperatorShape], answers: list[OperatorTime]) -> list[OperatorTime]:
+        """The answers, those of measured operators and formats moved by what their like were off by."""
+        places: dict[tuple[_Key, str], list[int]] = {}
+        for place, shape in enumerate(shapes):
+            if (found := self._key(shape)) is not None:
+                places.setdefault(found, []).append(place)
+        for (key, family), own in places.items():
+            asked = np.array([features(family, shapes[place]) for place in own])
+            ratios, halves = self._known[key].read(asked)
+            for place, ratio, half in zip(own, ratios.tolist(), halves.tolist(), strict=True):
+                value = answers[place].time_us.value * exp(ratio)
+                answers[place] = OperatorTime(
+                    Interval(value, value * exp(-half), value * exp(half)), True, family
+                )
+        return answers
+
+
+def _base(device: GpuSpec) -> OperatorPredictor:
+    return Processor() if device.is_processor else Learned()
+
+
+def _format(shape: OperatorShape) -> str:
+    for name in (*shape.dtypes, *shape.output_dtypes):
+        if "float" in name:
+            return name
+    return FLOAT

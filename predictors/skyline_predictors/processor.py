@@ -1,0 +1,73 @@
+"""Operator times on a processor from shapes alone: arithmetic and traffic at typical shares of what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skyline.interval import Interval
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.host_cost import HostCost
+from skyline.predict.operator_time import OperatorTime
+from skyline.trace.shape import OperatorShape
+from skyline_predictors.number_format import ELEMENT_BYTES
+from skyline_predictors.operator_class import OperatorClass, operator_class
+
+_OVERHEAD_US = 2.0
+"""Dispatch of one operator and, where several threads work, their start and end."""
+_SHARE = {
+    OperatorClass.MATRIX: 0.6,
+    OperatorClass.CONVOLUTION: 0.4,
+    OperatorClass.ATTENTION: 0.3,
+    OperatorClass.RECURRENT: 0.3,
+}
+_CACHE_FACTOR = 3.0
+"""How much faster the shared cache is than memory."""
+_TRAFFIC = {OperatorClass.SOFTMAX: 2.0, OperatorClass.NORMALIZATION: 1.5}
+_SPREAD = (0.4, 2.5)
+
+
+class Processor:
+    """The predictor. Its shares are orders of magnitude; ``skyline calibrate`` puts measurements in their place."""
+
+    name = "processor"
+
+    def claims(self, device: GpuSpec) -> bool:
+        """Whether the device is a processor."""
+        return device.is_processor
+
+    def basis(self, device: GpuSpec) -> str:
+        """What the times rest on."""
+        return f"stated figures of the {device.full_name} and typical shares of them, none measured"
+
+    def host_cost(self, device: GpuSpec) -> HostCost | None:
+        """Typical costs of PyTorch's own Python code and autograd around an operator."""
+        return HostCost(launch_us=3.0, synchronous=True)
+
+    def predict(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
+        """The time of each shape."""
+        return [self._one(shape, device) for shape in shapes]
+
+    def _one(self, shape: OperatorShape, device: GpuSpec) -> OperatorTime:
+        kind = operator_class(shape.operator)
+        if kind is OperatorClass.HOST_COPY:
+            # There is no other memory to copy to: PyTorch returns the tensor as it is.
+            return OperatorTime(Interval.exact(0.0), True, kind.value)
+        calls = max(1, len(shape.inputs)) if kind is OperatorClass.OPTIMIZER else 1
+        moved = shape.bytes_moved or sum(
+            ELEMENT_BYTES.get(dtype, 4) * _product(size)
+            for size, dtype in zip(shape.inputs, shape.dtypes, strict=False)
+        )
+        bytes_per_us = device.bandwidth_gb_s * 1e3 * (_CACHE_FACTOR if moved <= device.l2_bytes else 1.0)
+        work_us = moved * _TRAFFIC.get(kind, 1.0) / bytes_per_us
+        if shape.flops:
+            flop_per_us = device.tflops_fp32 * 1e6 * _SHARE.get(kind, 0.3)
+            work_us = max(work_us, shape.flops / flop_per_us)
+        value = calls * _OVERHEAD_US + work_us
+        return OperatorTime(Interval(value, value * _SPREAD[0], value * _SPREAD[1]), False, kind.value)
+
+
+def _product(size: tuple[int, ...]) -> int:
+    result = 1
+    for value in size:
+        result *= value
+    return result

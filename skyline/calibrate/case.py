@@ -1,0 +1,42 @@
+"""One thing to measure: an operator, its sizes, a number format and a number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SIZE_COLUMNS = (
+    "b", "m", "n", "k", "rows", "cols", "cin", "cout", "ksize", "isize", "stride", "pad", "groups",
+)  # fmt: skip
+"""Sizes by the names they have in files of measured kernels; ``groups`` is ours, 1 where it is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An operator with its sizes, as pairs of column and number. ``threads`` 0 leaves their number as it is."""
+
+    op: str
+    sizes: tuple[tuple[str, int], ...]
+    dtype: str = "fp32"
+    threads: int = 0
+
+    @property
+    def key(self) -> tuple[str, str, int, tuple[tuple[str, int], ...]]:
+        """What makes two cases the same."""
+        return self.op, self.dtype, self.threads, tuple(sorted(self.sizes))
+
+    def columns(self) -> dict[str, str | int]:
+        """As a row of a file of measured kernels."""
+        return {"op": self.op, "dtype": self.dtype, "threads": self.threads, **dict(self.sizes)}
+
+
+def case_of(row: Mapping[str, str]) -> Case | None:
+    """The case of such a row; None where it has no operator or a size that is no number."""
+    if not row.get("op"):
+        return None
+    try:
+        sizes = tuple((name, int(float(row[name]))) for name in SIZE_COLUMNS if row.get(name))
+        threads = int(row.get("threads") or 0)
+    except ValueError:
+        return None
+    return Case(row["op"], sizes, row.get("dtype") or "fp32", threads)

@@ -1,0 +1,1 @@
+"""Runs in the person's interpreter, which has torch and need not have Skyline."""

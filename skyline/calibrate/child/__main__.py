@@ -1,0 +1,71 @@
+"""Measures the cases that come in, one JSON object a line, and answers each with a line."""
+
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+_MOST_CALLS = 4
+_CACHE_BYTES = 64 << 20
+"""Tensors of calls that take turns are at least this much together, up to four of them: more than most caches hold."""
+
+
+def main():
+    """Until the other side closes."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    # Whatever libraries print must not be taken for an answer.
+    os.dup2(2, 1)
+    device = sys.argv[1]
+    try:
+        import torch
+    except ImportError as error:
+        print(json.dumps({"error": str(error)}), file=answers)
+        return
+    import warnings
+
+    warnings.simplefilter("ignore")
+    torch.set_grad_enabled(False)
+    own_threads = torch.get_num_threads()
+    print(json.dumps(_facts(torch, device)), file=answers)
+    for line in sys.stdin:
+        case = json.loads(line)
+        if device == "cpu":
+            torch.set_num_threads(case["threads"] or own_threads)
+        print(json.dumps(_answer(torch, case, device)), file=answers)
+
+
+def _answer(torch, case, device):
+    from clock import timed
+    from operators import call_of
+
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = case["dtype"] == "tf32"
+    try:
+        copies = _MOST_CALLS if case["bytes"] * _MOST_CALLS <= _CACHE_BYTES else 2
+        calls = [call_of(case["op"], case["sizes"], case["dtype"], device) for _ in range(copies)]
+        time_us, spread = timed(calls, device)
+    except (RuntimeError, NotImplementedError, KeyError, MemoryError, TypeError) as error:
+        if device == "cuda":
+            torch.cuda.empty_cache()
+        return {"error": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
+    return {"time_us": time_us, "spread": spread}
+
+
+def _facts(torch, device):
+    """What is being measured."""
+    facts = {"torch": torch.__version__, "threads": torch.get_num_threads()}
+    if device == "cuda":
+        index = torch.cuda.current_device()
+        properties = torch.cuda.get_device_properties(index)
+        facts |= {
+            "name": properties.name,
+            "memory_bytes": properties.total_memory,
+            "multiprocessors": properties.multi_processor_count,
+            "capability": list(torch.cuda.get_device_capability(index)),
+            "bf16": torch.cuda.is_bf16_supported(),
+        }
+    return facts
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,291 @@
+"""How each operator is called: tensors made once, then a call without arguments."""
+
+import torch
+
+aten = torch.ops.aten
+_FORMATS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "tf32": torch.float32}
+_POINTWISE = {
+    "relu": aten.relu,
+    "gelu": aten.gelu,
+    "tanh": aten.tanh,
+    "exp": aten.exp,
+    "sqrt": aten.sqrt,
+    "add": aten.add.Tensor,
+    "mul": aten.mul.Tensor,
+    "div": aten.div.Tensor,
+}
+_TWO = ("add", "mul", "div")
+
+
+def call_of(op, sizes, dtype, device):
+    """The call of ``op``, whose tensors no other call has. Raises KeyError for one that is not known."""
+    return _CALLS[op](_Tensors(_FORMATS[dtype], device), sizes)
+
+
+class _Tensors:
+    """Makes the tensors of one call."""
+
+    def __init__(self, dtype, device):
+        self.dtype = dtype
+        self.device = device
+
+    def __call__(self, *size):
+        # Values stay in a range in which no operator overflows or meets subnormal numbers.
+        return torch.rand(size, device=self.device).add_(0.1).to(self.dtype)
+
+    def whole(self, count, below):
+        return torch.randint(below, (count,), device=self.device)
+
+
+def _linear(new, s):
+    bias, x, w = new(s["n"]), new(s["m"], s["k"]), new(s["n"], s["k"]).t()
+    return lambda: aten.addmm(bias, x, w)
+
+
+def _mm(new, s):
+    x, w = new(s["m"], s["k"]), new(s["k"], s["n"])
+    return lambda: aten.mm(x, w)
+
+
+def _mm_t(new, s):
+    x, w = new(s["k"], s["m"]).t(), new(s["k"], s["n"])
+    return lambda: aten.mm(x, w)
+
+
+def _bmm(new, s):
+    x, w = new(s["b"], s["m"], s["k"]), new(s["b"], s["k"], s["n"])
+    return lambda: aten.bmm(x, w)
+
+
+def _conv(new, s):
+    x, w, options = _filters(new, s)
+    return lambda: aten.convolution(x, w, None, *options)
+
+
+def _conv_bwd(new, s):
+    x, w, options = _filters(new, s)
+    g = torch.ones_like(aten.convolution(x, w, None, *options))
+    wanted = [True, True, False]
+    return lambda: aten.convolution_backward(g, x, w, None, *options, wanted)
+
+
+def _filters(new, s):
+    groups, side, pad, stride = s.get("groups", 1), s["ksize"], s["pad"], s["stride"]
+    x = new(s["b"], s["cin"], s["isize"], s["isize"])
+    w = new(s["cout"], s["cin"] // groups, side, side)
+    return x, w, ([stride] * 2, [pad] * 2, [1, 1], False, [0, 0], groups)
+
+
+def _pointwise(op):
+    function = _POINTWISE[op]
+
+    def make(new, s):
+        tensors = [new(s["rows"], s["cols"]) for _ in range(2 if op in _TWO else 1)]
+        return lambda: function(*tensors)
+
+    return make
+
+
+def _with_number(function):
+    def make(new, s):
+        x = new(s["rows"], s["cols"])
+        return lambda: function(x, 1.25)
+
+    return make
+
+
+def _relu_bwd(new, s):
+    g, x = new(s["rows"], s["cols"]), new(s["rows"], s["cols"])
+    return lambda: aten.threshold_backward(g, x, 0)
+
+
+def _gelu_bwd(new, s):
+    g, x = new(s["rows"], s["cols"]), new(s["rows"], s["cols"])
+    return lambda: aten.gelu_backward(g, x)
+
+
+def _softmax(new, s):
+    x = new(s["rows"], s["cols"])
+    return lambda: aten._softmax(x, -1, False)
+
+
+def _softmax_bwd(new, s):
+    g = new(s["rows"], s["cols"])
+    y = torch.softmax(new(s["rows"], s["cols"]), -1)
+    return lambda: aten._softmax_backward_data(g, y, -1, y.dtype)
+
+
+def _ln(new, s):
+    x, w, b, size = new(s["rows"], s["cols"]), new(s["cols"]), new(s["cols"]), [s["cols"]]
+    return lambda: aten.native_layer_norm(x, size, w, b, 1e-5)
+
+
+def _ln_bwd(new, s):
+    g, x, w, b = new(s["rows"], s["cols"]), new(s["rows"], s["cols"]), new(s["cols"]), new(s["cols"])
+    size, wanted = [s["cols"]], [True, True, True]
+    _, mean, rstd = aten.native_layer_norm(x, size, w, b, 1e-5)
+    return lambda: aten.native_layer_norm_backward(g, x, size, mean, rstd, w, b, wanted)
+
+
+def _bn(new, s):
+    x, parts = _channels(new, s)
+    return lambda: aten.native_batch_norm(x, *parts, True, 0.1, 1e-5)
+
+
+def _bn_bwd(new, s):
+    x, (w, b, mean, variance) = _channels(new, s)
+    g = torch.ones_like(x)
+    _, own_mean, own_rstd = aten.native_batch_norm(x, w, b, mean, variance, True, 0.1, 1e-5)
+    wanted = [True, True, True]
+    return lambda: aten.native_batch_norm_backward(
+        g, x, w, mean, variance, own_mean, own_rstd, True, 1e-5, wanted
+    )
+
+
+def _channels(new, s):
+    x = new(s["b"], s["cin"], s["isize"], s["isize"])
+    return x, tuple(torch.rand(s["cin"], device=new.device) for _ in range(4))
+
+
+def _pool(new, s):
+    x = new(s["b"], s["cin"], s["isize"], s["isize"])
+    return lambda: aten.max_pool2d_with_indices(x, [2, 2], [2, 2])
+
+
+def _sum(new, s):
+    x = new(s["rows"], s["cols"])
+    return lambda: aten.sum.dim_IntList(x, [0], True)
+
+
+def _mean(new, s):
+    x = new(s["rows"], s["cols"])
+    return lambda: aten.mean.dim(x, [1], True)
+
+
+def _copy(new, s):
+    x = new(s["rows"], s["cols"])
+    return lambda: aten.clone(x)
+
+
+def _transpose(new, s):
+    x = new(s["rows"], s["cols"]).t()
+    return lambda: aten.clone(x, memory_format=torch.contiguous_format)
+
+
+def _dropout(new, s):
+    x = new(s["rows"], s["cols"])
+    return lambda: torch.nn.functional.dropout(x, 0.1, True)
+
+
+def _embedding(new, s):
+    table, rows = new(s["k"], s["cols"]), new.whole(s["rows"], s["k"])
+    return lambda: aten.embedding(table, rows)
+
+
+def _embedding_bwd(new, s):
+    g, rows, count = new(s["rows"], s["cols"]), new.whole(s["rows"], s["k"]), s["k"]
+    return lambda: aten.embedding_dense_backward(g, rows, count, -1, False)
+
+
+def _attention(new, s):
+    q, k, v = (new(1, s["b"], s["m"], s["k"]) for _ in range(3))
+    return lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def _attention_bwd(new, s):
+    tensors = [new(1, s["b"], s["m"], s["k"]).requires_grad_() for _ in range(3)]
+    with torch.enable_grad():
+        out = torch.nn.functional.scaled_dot_product_attention(*tensors, is_causal=True)
+    g = torch.ones_like(out)
+    return lambda: torch.autograd.grad(out, tensors, g, retain_graph=True)
+
+
+def _foreach(new, s):
+    tensors = [new(s["cols"]) for _ in range(s["rows"])]
+    return lambda: aten._foreach_mul_.Scalar(tensors, 0.999)
+
+
+def _adam(**options):
+    def make(new, s):
+        parameters = [new(s["cols"]).requires_grad_() for _ in range(s["rows"])]
+        for one in parameters:
+            one.grad = torch.ones_like(one)
+        return torch.optim.AdamW(parameters, lr=1e-5, **options).step
+
+    return make
+
+
+def _transfer(to_device, pinned):
+    def make(new, s):
+        host = torch.rand(s["rows"], s["cols"]).to(new.dtype)
+        host = host.pin_memory() if pinned else host
+        there = torch.empty_like(host, device=new.device)
+        if to_device:
+            return lambda: there.copy_(host, non_blocking=pinned)
+        return lambda: host.copy_(there, non_blocking=pinned)
+
+    return make
+
+
+def _host_view(new, s):
+    x = new(1)
+    return lambda: aten.view(x, [1, 1])
+
+
+def _host_call(new, s):
+    x = new(1)
+    return lambda: aten.relu(x)
+
+
+def _host_module(new, s):
+    x, module = new(1).requires_grad_(), torch.nn.ReLU()
+
+    def call():
+        with torch.enable_grad():
+            return module(x)
+
+    return call
+
+
+_CALLS = {
+    "linear": _linear,
+    "mm": _mm,
+    "mm_t": _mm_t,
+    "bmm": _bmm,
+    "conv": _conv,
+    "conv_bwd": _conv_bwd,
+    **{op: _pointwise(op) for op in _POINTWISE},
+    "addu": _with_number(aten.add.Scalar),
+    "mulu": _with_number(aten.mul.Scalar),
+    "divu": _with_number(aten.div.Scalar),
+    "powu": _with_number(aten.pow.Tensor_Scalar),
+    "relu_bwd": _relu_bwd,
+    "gelu_bwd": _gelu_bwd,
+    "softmax": _softmax,
+    "softmax_bwd": _softmax_bwd,
+    "ln": _ln,
+    "ln_bwd": _ln_bwd,
+    "bn": _bn,
+    "bn_bwd": _bn_bwd,
+    "pool": _pool,
+    "sum": _sum,
+    "mean": _mean,
+    "copy": _copy,
+    "transpose": _transpose,
+    "dropout": _dropout,
+    "embedding": _embedding,
+    "embedding_bwd": _embedding_bwd,
+    "attention": _attention,
+    "attention_bwd": _attention_bwd,
+    "foreach": _foreach,
+    "adam_loop": _adam(foreach=False),
+    "adam_foreach": _adam(foreach=True),
+    "adam_fused": _adam(fused=True),
+    "h2d_pageable": _transfer(True, False),
+    "h2d_pinned": _transfer(True, True),
+    "d2h_pageable": _transfer(False, False),
+    "d2h_pinned": _transfer(False, True),
+    "host_view": _host_view,
+    "host_call": _host_call,
+    "host_module": _host_module,
+}

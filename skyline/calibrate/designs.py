@@ -1,0 +1,89 @@
+"""The operators that are measured, and the sizes that occur in training."""
+
+from __future__ import annotations
+
+from skyline.calibrate.plan import Design
+
+_MOST_ELEMENTS = 1 << 24
+_MOST_FLOP = {"cpu": 4e9, "cuda": 2e12}
+_POINTWISE = ("add", "relu", "mul", "gelu", "relu_bwd", "addu", "tanh", "exp", "gelu_bwd", "div", "sqrt")
+_ROWWISE = ("softmax", "ln", "softmax_bwd", "ln_bwd")
+_CONVOLUTION = ("b", "cin", "cout", "ksize", "isize", "stride", "pad", "groups")
+_SIDES = (1, 3, 3, 5, 7)
+_ONE_GROUP_IN = 4
+"""Every fourth convolution is one for each channel by itself."""
+
+
+def designs(device: str) -> tuple[Design, ...]:
+    """For ``cpu`` or ``cuda``; what the sizes have to stay below is larger on a GPU."""
+    flop = _MOST_FLOP[device]
+    wide = 16 if device == "cuda" else 1
+    elements = _MOST_ELEMENTS * wide
+
+    def product(drawn: tuple[int, ...]) -> dict[str, int] | None:
+        m, n, k = drawn
+        return {"m": m, "n": n, "k": k} if 2.0 * m * n * k <= flop else None
+
+    def products(drawn: tuple[int, ...]) -> dict[str, int] | None:
+        b, m, n, k = drawn
+        fits = 2.0 * b * m * n * k <= flop and b * max(m * n, m * k, n * k) <= elements
+        return {"b": b, "m": m, "n": n, "k": k} if fits else None
+
+    def convolution(drawn: tuple[int, ...]) -> dict[str, int] | None:
+        b, cin, cout, side, size, stride, kind = drawn
+        ksize = _SIDES[side - 1]
+        single = kind % _ONE_GROUP_IN == 0
+        cin, cout = (cout, cout) if single else (cin, cout)
+        groups = cout if single else 1
+        if size < ksize or b * max(cin, cout) * size**2 > elements:
+            return None
+        across = (size + 2 * (ksize // 2) - ksize) // stride + 1
+        if 2.0 * b * cout * across**2 * cin // groups * ksize**2 > flop:
+            return None
+        values = (b, cin, cout, ksize, size, stride, ksize // 2, groups)
+        return dict(zip(_CONVOLUTION, values, strict=True))
+
+    def matrix(drawn: tuple[int, ...]) -> dict[str, int] | None:
+        rows, cols = drawn
+        return {"rows": rows, "cols": cols} if rows * cols <= elements else None
+
+    def images(drawn: tuple[int, ...]) -> dict[str, int] | None:
+        b, channels, size = drawn
+        fits = b * channels * size**2 <= elements
+        return {"b": b, "cin": channels, "isize": size} if fits else None
+
+    def table(drawn: tuple[int, ...]) -> dict[str, int] | None:
+        rows, cols, k = drawn
+        return {"rows": rows, "cols": cols, "k": k} if max(rows, k) * cols <= elements else None
+
+    def attention(drawn: tuple[int, ...]) -> dict[str, int] | None:
+        b, m, k = drawn
+        return {"b": b, "m": m, "k": k} if 4.0 * b * m * m * k <= flop and b * m * m <= elements else None
+
+    flat: tuple[tuple[float, float], ...] = ((1, 8192 * wide), (16, 4096))
+    picture: tuple[tuple[float, float], ...] = ((1, 256), (8, 512), (4, 128))
+    filters = ((1, 256), (1, 512), (8, 512), (1, len(_SIDES)), (4, 224), (1, 2), (1, 64))
+    heads = ((1, 256 * wide), (8, 1024), (16, 128))
+    return (
+        *(Design(op, (), lambda _: {"rows": 1, "cols": 1}) for op in HOST),
+        Design("linear", ((1, 8192), (8, 8192), (8, 4096)), product, 3),
+        Design("mm", ((8, 4096), (8, 8192), (8, 8192)), product, 2),
+        Design("mm_t", ((8, 4096), (8, 4096), (8, 8192)), product, 2),
+        Design("bmm", ((2, 512), (8, 1024), (8, 1024), (8, 512)), products, 2),
+        Design("conv", filters, convolution, 6),
+        Design("conv_bwd", filters, convolution, 6),
+        *(Design(op, flat, matrix) for op in _POINTWISE),
+        *(Design(op, flat, matrix) for op in _ROWWISE),
+        *(Design(op, picture, images) for op in ("bn", "bn_bwd", "pool")),
+        *(Design(op, flat, matrix) for op in ("sum", "mean", "copy", "transpose", "dropout")),
+        *(Design(op, ((16, 32768), (8, 1024), (16, 65536)), table) for op in ("embedding", "embedding_bwd")),
+        *(Design(op, heads, attention) for op in ("attention", "attention_bwd")),
+        *(Design(op, ((1, 256), (16, 1 << 22)), matrix, 2) for op in _OPTIMIZERS),
+        *(Design(op, flat, matrix) for op in (_TRANSFERS if device == "cuda" else ())),
+    )
+
+
+HOST = ("host_view", "host_call", "host_module")
+"""What the host's own thread spends: on an operator without work, one with, one of a module that is trained."""
+_OPTIMIZERS = ("foreach", "adam_loop", "adam_foreach", "adam_fused")
+_TRANSFERS = ("h2d_pageable", "h2d_pinned", "d2h_pageable", "d2h_pinned")

@@ -1,0 +1,103 @@
+"""What was measured on: enough of it to predict for it elsewhere."""
+
+from __future__ import annotations
+
+import platform
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+_PREFERRED_FLAGS = (("avx512f", 32), ("avx2", 16), ("avx", 8), ("asimd", 8))
+"""Instruction sets and the float32 operations that a core does in a clock with one unit of them."""
+_UNITS = 2
+_ASSUMED_MHZ = 2500
+_ASSUMED_CACHE = 8 << 20
+_LEAST_MHZ = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A processor or GPU. ``name`` is what the maker calls it, ``slug`` what a person types for it.
+
+    ``gflops`` is what its vector units could do at the stated clock, 0 where that is not known; ``cache_bytes`` the
+    largest cache that its cores share.
+    """
+
+    name: str
+    device: str
+    threads: int
+    memory_bytes: int
+    clock_mhz: int = 0
+    gflops: float = 0.0
+    cache_bytes: int = 0
+    torch: str = ""
+    multiprocessors: int = 0
+    capability: tuple[int, int] = (0, 0)
+
+    @property
+    def slug(self) -> str:
+        """The name in small letters and hyphens; a processor's says with how many threads."""
+        short = re.sub(r"\((?:r|tm)\)|\b(?:cpu|processor|nvidia)\b|@.*", " ", self.name.lower())
+        words = re.findall(r"[a-z0-9]+", short)
+        return "-".join([*words, f"{self.threads}t"] if self.device == "cpu" else words) or "unnamed"
+
+
+def processor(threads: int = 0, torch: str = "") -> Machine:
+    """The processor of this machine, with as many threads as PyTorch uses: those of its cores where none is given."""
+    described = _described()
+    flags = described.get("flags", described.get("features", "")).split()
+    per_clock = next((value for flag, value in _PREFERRED_FLAGS if flag in flags), 8) * _UNITS
+    count = threads or psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+    clock_mhz = _clock(described)
+    return Machine(
+        described.get("model name") or platform.processor() or platform.machine(),
+        "cpu",
+        count,
+        psutil.virtual_memory().total,
+        clock_mhz,
+        count * clock_mhz * per_clock / 1e3,
+        _cache(described),
+        torch,
+    )
+
+
+def _described() -> dict[str, str]:
+    """What Linux says of the first processor; empty elsewhere."""
+    try:
+        text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
+    except OSError:
+        return {}
+    first = text.split("\n\n", 1)[0]
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {key.strip().lower(): value.strip() for key, _, value in pairs}
+
+
+def _clock(described: dict[str, str]) -> int:
+    try:
+        return max(_LEAST_MHZ, round(float(described["cpu mhz"])))
+    except (KeyError, ValueError):
+        pass
+    try:
+        frequency = psutil.cpu_freq()
+    except (OSError, NotImplementedError):
+        frequency = None
+    stated = round(frequency.max or frequency.current) if frequency is not None else 0
+    return stated if stated >= _LEAST_MHZ else _ASSUMED_MHZ
+
+
+def _cache(described: dict[str, str]) -> int:
+    largest = 0
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        try:
+            text = path.read_text("ascii").strip()
+            largest = max(
+                largest, int(text.rstrip("KMG")) * {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1], 1)
+            )
+        except (OSError, ValueError):
+            continue
+    if largest:
+        return largest
+    match = re.match(r"(\d+) KB", described.get("cache size", ""))
+    return int(match[1]) << 10 if match else _ASSUMED_CACHE

@@ -1,0 +1,84 @@
+"""Which cases are measured, and in which order: any beginning of the list is spread over all sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import exp, log
+from typing import TypeVar
+
+from skyline.calibrate.case import Case
+
+Span = tuple[float, float]
+_T = TypeVar("_T")
+_ODD_EVERY = 4
+"""Libraries are slower at odd sizes, which are the exception in models, and are so here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """How the sizes of one operator are drawn: a span for each, and how numbers between 0 and 1 become a case."""
+
+    op: str
+    spans: tuple[Span, ...]
+    sizes: Callable[[tuple[int, ...]], dict[str, int] | None]
+    share: int = 1
+    """How many cases are drawn of it in a round."""
+
+
+def plan(
+    dtypes: tuple[str, ...], thread_counts: tuple[int, ...], designs: tuple[Design, ...]
+) -> Iterator[Case]:
+    """Cases without end, the first of each operator first. Other formats and thread counts than the first take turns.
+
+    Points are drawn by the additive recurrence of Roberts ("The Unreasonable Effectiveness of Quasirandom
+    Sequences", 2018): each fills the largest hole that those before it left. Sizes are spread by their logarithms.
+    """
+    streams = [(design, enumerate(_points(design))) for design in designs]
+    while True:
+        for design, points in streams:
+            for turn, sizes in islice(points, design.share):
+                # Most are of the format and thread count that training uses most.
+                dtype = _in_turn(dtypes, turn, 3)
+                threads = _in_turn(thread_counts, turn, 5)
+                yield Case(design.op, tuple(sorted(sizes.items())), dtype, threads)
+
+
+def _in_turn(values: Sequence[_T], turn: int, every: int) -> _T:
+    """The first value, and every so many turns one of the others."""
+    first, *others = values
+    return others[turn // every % len(others)] if others and turn % every == every - 1 else first
+
+
+def _points(design: Design) -> Iterator[dict[str, int]]:
+    """Sizes that the operator can have, without end."""
+    dimensions = max(1, len(design.spans))
+    root = _root(dimensions)
+    steps = [float(root ** -(place + 1)) for place in range(dimensions)]
+    number = 0
+    while True:
+        number += 1
+        drawn = tuple(
+            round(exp(log(low) + (0.5 + number * step) % 1.0 * (log(high) - log(low))))
+            for (low, high), step in zip(design.spans, steps, strict=False)
+        )
+        found = design.sizes(drawn if number % _ODD_EVERY == 0 else tuple(map(_usual, drawn)))
+        if found is not None:
+            yield found
+
+
+def _usual(size: int) -> int:
+    """The nearest size that people choose: four steps from one power of two to the next, from eight on."""
+    if size < 8:
+        return size
+    step = max(4, 1 << (size.bit_length() - 3))
+    return max(8, round(size / step) * step)
+
+
+def _root(dimensions: int) -> float:
+    """The positive root of x^(d+1) = x + 1, the golden ratio for one dimension."""
+    value = 2.0
+    for _ in range(40):
+        value = (1 + value) ** (1 / (dimensions + 1))
+    return value

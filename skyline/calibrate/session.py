@@ -1,0 +1,125 @@
+"""One sitting of measuring: so many minutes, going on where the last one stopped."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from skyline.calibrate.bench import Bench
+from skyline.calibrate.case import Case
+from skyline.calibrate.designs import designs
+from skyline.calibrate.machine import Machine, processor
+from skyline.calibrate.plan import plan
+from skyline.calibrate.store import Measured, append, path_of, read
+
+_KEPT_EVERY_S = 1.0
+_MOST_REPEATED = 10_000
+"""So many cases in a row that were all measured before end the sitting: there is nothing left to ask."""
+_REFERENCE = Case("mm", (("k", 512), ("m", 512), ("n", 512)))
+_REFERENCE_EVERY_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sitting:
+    """What came of it. ``drift`` is how far the slowest run of one fixed product lies above the fastest."""
+
+    machine: Machine
+    path: Path
+    measured: int
+    failed: int
+    before: int
+    drift: float
+
+
+def sit(
+    interpreter: str,
+    device: str,
+    minutes: float,
+    *,
+    progress: Callable[[float, int, Machine], None],
+    cancel: threading.Event | None = None,
+) -> Sitting:
+    """Measure for so many minutes. Each second what was measured is written, so that little is lost by a kill.
+
+    Raises:
+        CaptureImpossible: the interpreter has no PyTorch, or not that device.
+        UsageError: the results cannot be written.
+    """
+    cancel = cancel or threading.Event()
+    with Bench(interpreter, device) as bench:
+        begin = time.monotonic()
+        end = begin + minutes * 60
+        machine = _machine(bench, device)
+        path = path_of(machine)
+        known = {one.case.key for one in read(path)[1]} if path.exists() else set[object]()
+        before, measured, failed, repeated = len(known), 0, 0, 0
+        waiting: list[Measured] = []
+        references: list[float] = []
+        kept = looked = begin
+        try:
+            for case in plan(_formats(bench, device), _threads(machine), designs(device)):
+                now = time.monotonic()
+                if now >= end or cancel.is_set() or repeated > _MOST_REPEATED:
+                    break
+                if case.key in known:
+                    repeated += 1
+                    continue
+                repeated = 0
+                if not references or now - looked > _REFERENCE_EVERY_S:
+                    looked = now
+                    references += [time_us for time_us in [bench.measure(_REFERENCE).time_us] if time_us]
+                one = bench.measure(case)
+                known.add(case.key)
+                measured, failed = measured + (one.time_us is not None), failed + (one.time_us is None)
+                waiting.append(one)
+                if now - kept > _KEPT_EVERY_S:
+                    append(path, machine, waiting)
+                    waiting.clear()
+                    kept = now
+                progress(min(1.0, (now - begin) / (end - begin)), before + measured, machine)
+        finally:
+            if waiting:
+                append(path, machine, waiting)
+    drift = max(references) / min(references) - 1 if references else 0.0
+    return Sitting(machine, path, measured, failed, before, drift)
+
+
+def machine_here(interpreter: str, device: str) -> Machine:
+    """What would be measured.
+
+    Raises:
+        CaptureImpossible: the interpreter has no PyTorch, or not that device.
+    """
+    with Bench(interpreter, device) as bench:
+        return _machine(bench, device)
+
+
+def _machine(bench: Bench, device: str) -> Machine:
+    facts = bench.facts
+    if device == "cpu":
+        return processor(facts.threads, facts.torch)
+    major, minor = facts.gpu["capability"]
+    return Machine(
+        str(facts.gpu["name"]),
+        device,
+        facts.threads,
+        int(facts.gpu["memory_bytes"]),
+        torch=facts.torch,
+        multiprocessors=int(facts.gpu["multiprocessors"]),
+        capability=(int(major), int(minor)),
+    )
+
+
+def _formats(bench: Bench, device: str) -> tuple[str, ...]:
+    """Number formats, the commonest first."""
+    if device == "cpu":
+        return "fp32", "bf16"
+    return ("fp32", "bf16", "tf32", "fp16") if bench.facts.gpu.get("bf16") else ("fp32", "fp16")
+
+
+def _threads(machine: Machine) -> tuple[int, ...]:
+    """Numbers of threads: PyTorch's own, then one alone."""
+    return (0, 1) if machine.device == "cpu" and machine.threads > 1 else (0,)

@@ -1,0 +1,138 @@
+"""Measured cases in files of the person: a line of facts about the machine, then one row for each case."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from skyline.calibrate.case import SIZE_COLUMNS, Case, case_of
+from skyline.calibrate.machine import Machine
+from skyline.errors import UsageError
+from skyline.ledger.location import ledger_path
+
+_FACTS = "# "
+_UNQUOTED = re.compile(r"[,\"'\s]+")
+COLUMNS: tuple[str, ...] = ("op", "gpu", "dtype", "threads", *SIZE_COLUMNS, "latency_ms", "spread", "note")
+"""Those of the public data that a case has, and some of ours: ``gpu`` is a processor's name, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A case and its time. ``time_us`` is None where it could not be run; ``note`` says why."""
+
+    case: Case
+    time_us: float | None
+    spread: float = 0.0
+    note: str = ""
+
+
+def folder() -> Path:
+    """Where the files lie: beside the ledger."""
+    return ledger_path().parent / "calibration"
+
+
+def path_of(machine: Machine) -> Path:
+    """The file of this machine, there or not."""
+    return folder() / f"{machine.slug}.csv"
+
+
+def append(path: Path, machine: Machine, measured: Iterable[Measured]) -> None:
+    """Add rows; each is on disk when this returns.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = not path.exists() or path.stat().st_size == 0
+        with path.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            if fresh:
+                file.write(f"{_FACTS}{msgspec.json.encode(machine).decode()}\n")
+                writer.writeheader()
+            elif not _ends_with_a_line(path):
+                # The last writer was killed in the middle of a row.
+                file.write("\r\n")
+            writer.writerows(_row(machine, one) for one in measured)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror or error}",
+            hint="Set SKYLINE_DATA_DIR to a folder with room that you may write to.",
+        ) from error
+
+
+def read(path: Path) -> tuple[Machine, tuple[Measured, ...]]:
+    """Machine and rows of a file; rows that are not whole are skipped.
+
+    Raises:
+        UsageError: it cannot be read or is no such file.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8", errors="replace") as file:
+            first = file.readline()
+            if not first.startswith(_FACTS):
+                raise ValueError
+            machine = msgspec.json.decode(first[len(_FACTS) :], type=Machine)
+            return machine, tuple(_rows(csv.DictReader(file)))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, csv.Error, msgspec.MsgspecError):
+        raise UsageError(
+            f"{path} is no file of measured operators", hint="skyline calibrate --export FILE writes one."
+        ) from None
+
+
+def stored() -> tuple[tuple[Machine, tuple[Measured, ...]], ...]:
+    """All that was measured or added here; files that cannot be used are passed over."""
+    found: list[tuple[Machine, tuple[Measured, ...]]] = []
+    for path in sorted(folder().glob("*.csv")):
+        try:
+            found.append(read(path))
+        except UsageError:
+            continue
+    return tuple(found)
+
+
+def stamps() -> tuple[tuple[str, int], ...]:
+    """The files and when each was changed: the same as long as ``stored`` gives the same."""
+    return tuple((path.name, path.stat().st_mtime_ns) for path in sorted(folder().glob("*.csv")))
+
+
+def _rows(reader: csv.DictReader[str]) -> Iterator[Measured]:
+    for row in reader:
+        case = case_of({key: value for key, value in row.items() if isinstance(value, str)})
+        if case is None or None in row.values():
+            continue
+        try:
+            time_us = float(row["latency_ms"]) * 1e3 if row["latency_ms"] else None
+            spread = float(row["spread"] or 0)
+        except ValueError:
+            continue
+        if time_us is None or time_us > 0:
+            yield Measured(case, time_us, spread, row["note"])
+
+
+def _row(machine: Machine, measured: Measured) -> dict[str, str | int]:
+    latency = "" if measured.time_us is None else f"{measured.time_us / 1e3:.6g}"
+    return {
+        **measured.case.columns(),
+        "gpu": machine.slug,
+        "latency_ms": latency,
+        "spread": f"{measured.spread:.3g}",
+        # Without anything that needs quotes: a row that was cut off inside of them would swallow the next.
+        "note": _UNQUOTED.sub(" ", measured.note),
+    }
+
+
+def _ends_with_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"

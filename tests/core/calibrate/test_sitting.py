@@ -1,0 +1,92 @@
+"""Measures for real, for a second or two."""
+
+import os
+import signal
+import sys
+import threading
+
+import pytest
+
+from skyline.calibrate.bench import Bench
+from skyline.calibrate.case import Case
+from skyline.calibrate.session import sit
+from skyline.calibrate.store import read
+from skyline.errors import CaptureImpossible
+
+pytestmark = pytest.mark.capture
+TOO_SMALL = {"b": 1, "cin": 1, "cout": 1, "isize": 1, "ksize": 9, "pad": 0, "stride": 1}
+PRODUCT = Case("mm", (("k", 64), ("m", 64), ("n", 64)))
+
+
+@pytest.fixture(scope="module")
+def bench():
+    with Bench(sys.executable, "cpu") as made:
+        yield made
+
+
+def test_a_second_sitting_goes_on_where_the_first_stopped(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKYLINE_DATA_DIR", str(tmp_path))
+    seen: list[float] = []
+    first = sit(sys.executable, "cpu", 1.2 / 60, progress=lambda fraction, *_: seen.append(fraction))
+    second = sit(sys.executable, "cpu", 1.2 / 60, progress=lambda *_: None)
+    assert first.measured > 0
+    assert second.before == first.measured + first.failed
+    keys = [one.case.key for one in read(first.path)[1]]
+    assert len(keys) == len(set(keys)) == second.before + second.measured + second.failed
+    assert seen == sorted(seen)
+
+
+def test_cancelling_keeps_what_was_measured(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKYLINE_DATA_DIR", str(tmp_path))
+    cancel = threading.Event()
+
+    def progress(_fraction, known, _machine):
+        if known >= 3:
+            cancel.set()
+
+    done = sit(sys.executable, "cpu", 5.0, progress=progress, cancel=cancel)
+    assert len(read(done.path)[1]) == 3
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_a_case_has_a_time_and_how_steady_it_was(bench, threads):
+    found = bench.measure(Case("mm", PRODUCT.sizes, "fp32", threads))
+    assert found.time_us is not None
+    assert found.time_us > 0
+    assert found.spread >= 0
+    assert not found.note
+
+
+@pytest.mark.parametrize(
+    ("case", "note"),
+    [
+        (Case("mm", (("k", 10**7), ("m", 10**7), ("n", 10**7))), "RuntimeError"),
+        (Case("nothing like it", ()), "KeyError"),
+        (Case("conv", tuple(TOO_SMALL.items())), "Runtime"),
+    ],
+)
+def test_what_cannot_be_run_has_a_reason(bench, case, note):
+    found = bench.measure(case)
+    assert found.time_us is None
+    assert note in found.note
+    assert bench.measure(PRODUCT).time_us is not None
+
+
+def test_a_crash_costs_the_case_in_flight(bench):
+    process = bench._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    lost = bench.measure(PRODUCT)
+    assert lost.time_us is None
+    assert "ended" in lost.note
+    assert bench.measure(PRODUCT).time_us is not None
+
+
+def test_an_interpreter_without_torch_is_named(tmp_path):
+    wrong = tmp_path / "python"
+    wrong.write_text('#!/bin/sh\necho \'{"error": "no torch"}\'\n')
+    wrong.chmod(0o755)
+    with pytest.raises(CaptureImpossible, match="no torch"):
+        Bench(str(wrong), "cpu")
+    with pytest.raises(CaptureImpossible, match="could not be started"):
+        Bench(str(tmp_path / "missing"), "cpu")
