@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import hashlib
-import math
 import random
 import sys
 from collections import defaultdict
@@ -21,6 +20,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from gpu_latency import DATA, TRAIN, Measured, measured
+from random_search import Place, search
 
 from skyline.predict.gpu_spec import GpuSpec
 from skyline_predictors import hierarchy_constants as shipped
@@ -93,7 +93,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "beside_us": (0.0, 60.0),
     "stream_overlap": (1.5, 10.0),
 }
-"""What each constant may be: it has to stay what it is named after."""
+"""What each constant may be."""
 
 ORDER = (
     OperatorClass.ELEMENTWISE,
@@ -107,7 +107,6 @@ _ALIKE = ("7.0", "7.5", "8.0")
 """Generations whose multiprocessors share a design: what sets them apart is their power."""
 
 Groups = dict[tuple[OperatorClass, GpuSpec], list[Measured]]
-Path_ = tuple[object, ...]
 
 
 def sample(rows: Sequence[Measured], chooser: random.Random) -> Groups:
@@ -135,51 +134,19 @@ def loss(figures: HierarchyConstants, groups: Groups) -> float:
     return float(np.mean([np.abs(log_ratios(figures, rows)).mean() for rows in groups.values()]))
 
 
-def search(
-    figures: HierarchyConstants, groups: Groups, free: Sequence[Path_], steps: int, chooser: random.Random
+def searched(
+    figures: HierarchyConstants, groups: Groups, free: Sequence[Place], steps: int, chooser: random.Random
 ) -> HierarchyConstants:
-    """By random steps that help; ``free`` are the constants that may change, each as its path."""
+    """With the constants of ``free`` changed so that the kernels come out best."""
     values = msgspec.to_builtins(figures)
-    lowest = loss(figures, groups)
-    for step in range(steps):
-        path = free[step % len(free)] if step < 2 * len(free) else chooser.choice(free)
-        size = 0.4 * 0.1 ** (step / steps)
-        low, high = LIMITS[_limit_of(path)]
-        before = _get(values, path)
-        after = min(
-            high, max(low, before * math.exp(chooser.gauss(0, size)) + (0.01 if before == 0 else 0.0))
-        )
-        _set(values, path, after)
-        found = loss(msgspec.convert(values, HierarchyConstants, strict=False), groups)
-        if found < lowest:
-            lowest = found
-        else:
-            _set(values, path, before)
+
+    def as_figures(held: object) -> HierarchyConstants:
+        return msgspec.convert(held, HierarchyConstants, strict=False)
+
+    lowest = search(values, free, LIMITS, steps, chooser, lambda held: loss(as_figures(held), groups))
     classes = ", ".join(sorted({kind.value for kind, _ in groups}))
     print(f"mean |log| {lowest:.4f} over {classes}", file=sys.stderr, flush=True)
-    return msgspec.convert(values, HierarchyConstants, strict=False)
-
-
-def _limit_of(path: Path_) -> str:
-    joined = ".".join(str(part) for part in path)
-    return joined if joined in LIMITS else next(str(part) for part in reversed(path) if str(part) in LIMITS)
-
-
-def _get(values: object, path: Path_) -> float:
-    for part in (*path[:-1], _keys(path[-1])[0]):
-        values = values[part]  # type: ignore[index]
-    return float(values)  # type: ignore[arg-type]
-
-
-def _set(values: object, path: Path_, value: float) -> None:
-    for part in path[:-1]:
-        values = values[part]  # type: ignore[index]
-    for key in _keys(path[-1]):
-        values[key] = value  # type: ignore[index]
-
-
-def _keys(last: object) -> tuple[object, ...]:
-    return last if isinstance(last, tuple) else (last,)
+    return as_figures(values)
 
 
 def fit(
@@ -193,29 +160,29 @@ def fit(
     for kind in (one for one in ORDER if one in kinds):
         own = {key: rows for key, rows in groups.items() if key[0] is kind}
         free = [*_free(figures, kind), ("beside_us", kind.value)]
-        figures = search(figures, own, free, steps, chooser)
+        figures = searched(figures, own, free, steps, chooser)
     return figures
 
 
-def _free(figures: HierarchyConstants, kind: OperatorClass) -> list[Path_]:
+def _free(figures: HierarchyConstants, kind: OperatorClass) -> list[Place]:
     """The constants that kernels of a class tell about."""
     generations = list(figures.compute_share)
     if kind is OperatorClass.ELEMENTWISE:
-        caches: list[Path_] = [("cache", "usable"), ("cache", "sharpness"), ("l2_bytes_per_clock",)]
+        caches: list[Place] = [("cache", "usable"), ("cache", "sharpness"), ("l2_bytes_per_clock",)]
         return [*(("bandwidth_share", one) for one in generations), *caches, ("stream_overlap",)]
     if kind in _ROW_FIELDS:
         return [(_ROW_FIELDS[kind], name) for name in ("again", "rows_at_once", "row_us")]
     if kind is OperatorClass.MATRIX:
         alone = [one for one in generations if one not in _ALIKE]
         power = ("gflop_per_watt_12nm", "gflop_per_watt_7nm", "settles_us")
-        shares: list[Path_] = [*(("compute_share", one) for one in alone), ("compute_share", _ALIKE)]
+        shares: list[Place] = [*(("compute_share", one) for one in alone), ("compute_share", _ALIKE)]
         return [*_tiles(figures, "matrix"), *shares, *(("power", name) for name in power)]
     ways = ("fused_share", "fused_resident", "transformed_us", "transform_passes")
-    others: list[Path_] = [*(("convolution", name) for name in ways), ("convolution_factor",)]
+    others: list[Place] = [*(("convolution", name) for name in ways), ("convolution_factor",)]
     return [*_tiles(figures, "convolution", "tile"), *others]
 
 
-def _tiles(figures: HierarchyConstants, *path: str) -> list[Path_]:
+def _tiles(figures: HierarchyConstants, *path: str) -> list[Place]:
     names = ("inner_overhead", "resident_elements", "split_us", "overlap", "tail")
     return [
         *((*path, "tile_share", area) for area in _tile_keys(figures)),

@@ -18,8 +18,11 @@ from pathlib import Path
 
 import msgspec
 from gpu_latency import DATA, TRAIN, Measured, measured
+from random_search import Place, search
 
+from skyline.predict.gpu_spec import GpuSpec
 from skyline_predictors import constants as shipped
+from skyline_predictors import gpu_generation
 from skyline_predictors.constants import Constants, Spread
 from skyline_predictors.matrix_time import MatrixConstants
 from skyline_predictors.operator_class import OperatorClass
@@ -27,8 +30,17 @@ from skyline_predictors.roofline import LONG_ROW, Roofline
 
 _LEAST_US = 60.0
 """Shorter times are mostly those of the launch."""
-_MOST_OVERHEAD_US = 60.0
-"""What one launch and its timing can take at most on top of the kernel."""
+_LIMITS: dict[str, tuple[float, float]] = {
+    "compute_share": (0.05, 1.0),
+    "convolution_share": (0.05, 1.0),
+    "tile_share": (0.05, 1.2),
+    "inner_overhead": (0.1, 200.0),
+    "bandwidth_share": (0.3, 0.95),
+    "split_us": (1.0, 400.0),
+    "overlap": (1.0, 8.0),
+    "overhead_us": (1.0, 60.0),
+}
+"""What each constant may be."""
 _ROWS = 150
 """Rows per operator and GPU that the search looks at."""
 _TAIL = 0.05
@@ -53,17 +65,26 @@ START = Constants(
 
 
 def generation(row: Measured) -> str:
-    return ".".join(map(str, row.gpu.compute_capability))
+    return gpu_generation.generation(row.gpu)
 
 
-def log_ratio(figures: Constants, row: Measured) -> float:
-    """Logarithm of measured over predicted, with what the measurements contain beside the kernel."""
-    time = Roofline(figures).kernel_us(row.kind, row.shape, "float32", row.gpu)
-    return math.log(row.time_us / (time + figures.overhead_us[row.kind]))
+def log_ratios(figures: Constants, rows: Sequence[Measured]) -> list[float]:
+    """Logarithms of measured over predicted, with what the measurements contain beside the kernel."""
+    roofline = Roofline(figures)
+    groups: dict[GpuSpec, list[int]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        groups[row.gpu].append(place)
+    found = [0.0] * len(rows)
+    for gpu, places in groups.items():
+        own = [rows[place] for place in places]
+        times = roofline.kernels_us([row.shape for row in own], [(row.kind, "float32") for row in own], gpu)
+        for place, row, time in zip(places, own, times.tolist(), strict=True):
+            found[place] = math.log(row.time_us / (time + figures.overhead_us[row.kind]))
+    return found
 
 
 def loss(figures: Constants, rows: Sequence[Measured]) -> float:
-    return statistics.fmean(abs(log_ratio(figures, row)) for row in rows)
+    return statistics.fmean(map(abs, log_ratios(figures, rows)))
 
 
 def best(candidates: Sequence[float], score: Callable[[float], float]) -> float:
@@ -136,37 +157,20 @@ def fit_products(
     rows = [row for row in rows if row.kind is kind]
     generations = sorted({generation(row) for row in rows})
     figures = msgspec.structs.replace(figures, **{shares: dict.fromkeys(generations, 0.6)})
-    lowest = loss(figures, rows)
-    for step in range(steps):
-        held: MatrixConstants = getattr(figures, field)
-        values = {name: getattr(held, name) for name in held.__dataclass_fields__}
-        share = dict(getattr(figures, shares))
-        overhead = dict(figures.overhead_us)
-        size = 0.3 if step < steps / 2 else 0.08
-        factor = math.exp(chooser.gauss(0, size))
-        choice = chooser.choice(
-            [*generations, *held.tile_share, "inner", "bandwidth", "split", "overlap", "overhead"]
-        )
-        if choice in share:
-            share[choice] = min(1.0, share[choice] * factor)
-        elif choice in held.tile_share:
-            values["tile_share"] = {**held.tile_share, choice: min(1.2, held.tile_share[choice] * factor)}
-        elif choice == "inner":
-            values["inner_overhead"] = held.inner_overhead * factor
-        elif choice == "bandwidth":
-            values["bandwidth_share"] = min(0.95, held.bandwidth_share * factor)
-        elif choice == "split":
-            values["split_us"] = held.split_us * factor
-        elif choice == "overlap":
-            values["overlap"] = max(1.0, min(8.0, held.overlap * factor))
-        else:
-            overhead[kind] = min(_MOST_OVERHEAD_US, overhead[kind] * factor)
-        tried = msgspec.structs.replace(
-            figures, **{field: MatrixConstants(**values), shares: share}, overhead_us=overhead
-        )
-        found = loss(tried, rows)
-        if found < lowest:
-            lowest, figures = found, tried
+    values = msgspec.to_builtins(figures)
+    constants = ("inner_overhead", "bandwidth_share", "split_us", "overlap")
+    free: list[Place] = [
+        *((shares, one) for one in generations),
+        *((field, "tile_share", area) for area in values[field]["tile_share"]),
+        *((field, name) for name in constants),
+        ("overhead_us", kind.value),
+    ]
+
+    def as_figures(held: object) -> Constants:
+        return msgspec.convert(held, Constants, strict=False)
+
+    lowest = search(values, free, _LIMITS, steps, chooser, lambda held: loss(as_figures(held), rows))
+    figures = as_figures(values)
     print(f"{kind.value}: mean |log| {lowest:.3f} on {len(rows)} rows", file=sys.stderr)
     return msgspec.structs.replace(figures, **{shares: with_newest(getattr(figures, shares), figures)})
 
@@ -196,9 +200,12 @@ def spreads(figures: Constants, rows: list[Measured]) -> tuple[Spreads, Spreads]
     """By class, with each GPU's own shares and without them."""
     known: dict[OperatorClass, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     left_out: dict[OperatorClass, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        known[row.kind][row.gpu.name].append(log_ratio(figures, row))
-        left_out[row.kind][row.gpu.name].append(log_ratio(without(figures, generation(row)), row))
+    for row, log in zip(rows, log_ratios(figures, rows), strict=True):
+        known[row.kind][row.gpu.name].append(log)
+    for one in sorted({generation(row) for row in rows}):
+        own = [row for row in rows if generation(row) == one]
+        for row, log in zip(own, log_ratios(without(figures, one), own), strict=True):
+            left_out[row.kind][row.gpu.name].append(log)
     return (
         {kind: widest(logs) for kind, logs in known.items()},
         {kind: widest(logs) for kind, logs in left_out.items()},
@@ -229,7 +236,7 @@ def rounded(figures: Constants) -> Constants:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the measured kernels")
-    parser.add_argument("--steps", type=int, default=2500, help="steps of each random search")
+    parser.add_argument("--steps", type=int, default=1000, help="steps of each random search")
     parser.add_argument("--output", type=Path, default=Path(shipped.__file__).with_name(shipped.FILE))
     options = parser.parse_args()
     chooser = random.Random(_SEED)

@@ -11,7 +11,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from skyline.errors import SkylineError
+from skyline.errors import SkylineError, UsageError
 from skyline_predictors.measured_folder import MeasuredFolder
 from skyline_predictors.predictions import all_predictors, predict_graph, predict_kernels
 from skyline_predictors.score_page import page, provenance
@@ -59,8 +59,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def evaluate(data: Path, split: str, names: list[str] | None = None) -> dict[str, object]:
-    """All tables, ready for JSON: shares, not per cent."""
+    """All tables, ready for JSON: shares, not per cent.
+
+    Raises:
+        UsageError: the folder has nothing of the split, one of its files cannot be read, or no predictor is called
+            as asked.
+    """
     folder = MeasuredFolder(data, split)
+    folder.check()
+    predictors = all_predictors()
+    for unknown in sorted(set(names or ()) - set(predictors)):
+        raise UsageError(f"there is no predictor {unknown!r}", hint=f"There are: {', '.join(predictors)}.")
     tables: Tables = {}
     far: dict[str, list[dict[str, object]]] = {}
 
@@ -68,8 +77,9 @@ def evaluate(data: Path, split: str, names: list[str] | None = None) -> dict[str
         for title, found in grouped(pairs, groups).items():
             tables.setdefault(table, {}).setdefault(title, {})[predictor] = found
 
-    for name, predictor in all_predictors().items():
-        if names and name not in names:
+    for name, predictor in predictors.items():
+        # Predictors for machines of their own have nothing to say of these, unless asked for by name.
+        if (names and name not in names) or (not names and hasattr(predictor, "claims")):
             continue
         models = folder.models(predictor)
         add("models", name, models, _model_groups(models))
@@ -103,6 +113,7 @@ def evaluate(data: Path, split: str, names: list[str] | None = None) -> dict[str
         },
         "models further off than 30 %": far,
         "models without a graph": folder.without_graph(),
+        "left out": [{"why": why, "rows": rows} for why, rows in sorted(folder.left_out.items())],
     }
 
 

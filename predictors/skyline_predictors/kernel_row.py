@@ -31,11 +31,18 @@ def shape_of(row: Row) -> OperatorShape:
     """The operator of one row; columns that its operator has no use for may be missing or empty.
 
     Raises:
-        UsageError: a column that the operator needs is missing or no number.
+        UsageError: a column that the operator needs is missing or no size, or its number format is not known.
     """
     op = str(row.get("op", "")).strip()
+    if not op:
+        raise UsageError("a row names no operator", hint="Its column is called op.")
     written = str(row.get("dtype") or FLOAT).lower()
-    number_format = written if written in _BYTES else _FORMATS.get(written, FLOAT)
+    number_format = written if written in _BYTES else _FORMATS.get(written, "")
+    if not number_format:
+        raise UsageError(
+            f"a row of {op!r} is in the number format {written!r}, which is not known",
+            hint=f"Known are {', '.join(_FORMATS)}.",
+        )
     if op == "conv":
         return _convolution(row, number_format)
     if op in ("bmm", "linear"):
@@ -78,10 +85,15 @@ def moved(elements: int, number_format: str = FLOAT) -> OperatorShape:
 
 
 def _convolution(row: Row, number_format: str) -> OperatorShape:
-    batch, channels, filters, kernel, side, stride, padding = (
-        _whole(row, name) for name in ("b", "cin", "cout", "ksize", "isize", "stride", "pad")
+    batch, channels, filters, kernel, side, stride = (
+        _whole(row, name) for name in ("b", "cin", "cout", "ksize", "isize", "stride")
     )
+    padding = _whole(row, "pad", least=0)
     across = (side + 2 * padding - kernel) // stride + 1
+    if across < 1:
+        raise UsageError(
+            "the filter of a row of 'conv' is larger than its image", hint="See ksize and isize."
+        )
     image, weight = (batch, channels, side, side), (filters, channels, kernel, kernel)
     output = (batch, filters, across, across)
     flops = 2 * batch * filters * across**2 * channels * kernel**2
@@ -92,16 +104,17 @@ def _convolution(row: Row, number_format: str) -> OperatorShape:
     )
 
 
-def _whole(row: Row, name: str, otherwise: int | None = None) -> int:
+def _whole(row: Row, name: str, otherwise: int | None = None, *, least: int = 1) -> int:
     value = row.get(name)
+    if otherwise is not None and value in (None, ""):
+        return otherwise
     try:
-        if value is None or value == "":
-            raise ValueError
-        return int(float(str(value)))
+        size = int(float(str(value)))
     except (ValueError, OverflowError):
-        if otherwise is not None:
-            return otherwise
-        raise UsageError(
-            f"a row of {row.get('op')!r} has no number in column {name!r}",
-            hint="Each row needs the sizes of its operator: b, m, n, k of products, rows and cols of others.",
-        ) from None
+        size = least - 1
+    if size >= least:
+        return size
+    raise UsageError(
+        f"a row of {row.get('op')!r} has no size in column {name!r}",
+        hint="Each row needs the sizes of its operator: b, m, n, k of products, rows and cols of others.",
+    )

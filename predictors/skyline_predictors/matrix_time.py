@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 
-_TILES = (
-    (256, 128),
-    (128, 256),
-    (128, 128),
-    (128, 64),
-    (64, 128),
-    (64, 64),
-    (32, 128),
-    (128, 32),
-    (32, 32),
-)
-"""Rows and columns of the output that one thread block computes, as the vendors' libraries offer them."""
+import numpy as np
+
+from skyline_predictors.memory_levels import Floats
+from skyline_predictors.tiles import sides, waves
+
 _SPLITS = (1, 4)
 """Into how many parts the inner dimension may be cut, for products with few tiles."""
 _LEAST_INNER_TO_SPLIT = 512
+_MOST_RESIDENT = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,37 +59,37 @@ class Throughput:
 
 
 def matrix_us(
-    shape: MatrixShape, bytes_moved: int, element_bytes: int, gpu: Throughput, constants: MatrixConstants
-) -> float:
-    """The time of the best of the tiles in µs.
+    shapes: Sequence[MatrixShape],
+    bytes_moved: Floats,
+    element_bytes: int,
+    gpu: Throughput,
+    constants: MatrixConstants,
+) -> Floats:
+    """The time of each product with the best of the tiles in µs.
 
     A tile is computed whole even where the product does not fill it, and the last wave takes as long as a full
     one: both make small and odd shapes slow, by an amount that depends on the number of multiprocessors.
     """
-    rate = gpu.flop_per_us / gpu.multiprocessors
+    batch, rows, columns, inner = np.array(
+        [(one.batch, one.rows, one.columns, one.inner) for one in shapes], dtype=float
+    ).T
+    down, across = sides()
+    area = down * across
+    shares = np.array([[constants.tile_share[round(one)]] for one in area[:, 0].tolist()])
+    step_us = 2 * area * gpu.multiprocessors / (gpu.flop_per_us * shares)
+    resident = np.clip(constants.resident_elements / area, 1.0, _MOST_RESIDENT)
+    tiles = batch * np.ceil(rows / down) * np.ceil(columns / across)
     bandwidth = gpu.bytes_per_us * constants.bandwidth_share
-    best = float("inf")
+    best = np.full(len(shapes), np.inf)
     for split in _SPLITS:
-        if split > 1 and shape.inner < _LEAST_INNER_TO_SPLIT:
-            continue
-        # The parts of a split product are written out, read back and summed.
-        extra_us = 0.0
+        turns = waves(split * tiles, np.array(float(gpu.multiprocessors)), resident)
+        taken = (turns * (inner / split + constants.inner_overhead) * step_us).min(axis=0)
         if split > 1:
-            partial_bytes = split * 2 * element_bytes * shape.batch * shape.rows * shape.columns
-            extra_us = partial_bytes / bandwidth + constants.split_us
-        inner = shape.inner / split + constants.inner_overhead
-        for rows, columns in _TILES:
-            area = rows * columns
-            blocks = split * shape.batch * ceil(shape.rows / rows) * ceil(shape.columns / columns)
-            waves = _waves(blocks, gpu.multiprocessors, constants.resident_elements / area)
-            best = min(best, waves * 2 * area * inner / (rate * constants.tile_share[area]) + extra_us)
+            # The parts of a split product are written out, read back and summed.
+            taken = (
+                taken + split * 2 * element_bytes * batch * rows * columns / bandwidth + constants.split_us
+            )
+            taken = np.where(inner < _LEAST_INNER_TO_SPLIT, np.inf, taken)
+        best = np.minimum(best, taken)
     power = constants.overlap
     return (best**power + (bytes_moved / bandwidth) ** power) ** (1 / power)
-
-
-def _waves(blocks: int, multiprocessors: int, resident: float) -> float:
-    """How many blocks' time the busiest multiprocessor needs; blocks that share one slow each other down."""
-    resident = max(1.0, min(4.0, resident))
-    if blocks <= multiprocessors * resident:
-        return ceil(blocks / multiprocessors)
-    return ceil(blocks / (multiprocessors * resident)) * resident

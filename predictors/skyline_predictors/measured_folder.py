@@ -3,64 +3,121 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 
 from skyline.errors import UsageError
 from skyline.predict.operator_time import OperatorPredictor
+from skyline.trace.shape import OperatorShape
 from skyline_predictors.data_gpu import gpu_of
 from skyline_predictors.kernel_row import shape_of
-from skyline_predictors.operator_graph import Row, has_graph, read_rows
+from skyline_predictors.operator_graph import NODES, OPERATORS, Row, has_graph, read_rows
 from skyline_predictors.predictions import intervals, measured_us
 from skyline_predictors.scores import Pair
 from skyline_predictors.whole_model import NodeTime, model_time, node_times
 
 _TimeOf = Callable[[str, str, int], NodeTime | None]
+_OPTIONS = ("", "fusion")
 LEAST_NODE_MS = 0.05
 """Nodes that take less are mostly the timing itself."""
 
 
 @dataclass(frozen=True)
 class MeasuredFolder:
-    """One split of the data in ``path``: files are told apart by ``split`` at the end of their names."""
+    """One split of the data in ``path``: files are told apart by ``split`` at the end of their names.
+
+    What cannot be scored is left out, and ``left_out`` says how many rows and why.
+    """
 
     path: Path
     split: str
+    left_out: dict[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def files(self) -> tuple[str, str, str]:
+        """The names of the split's own files: kernels, nodes and models."""
+        return (
+            f"kernels_test_{self.split}.csv.gz",
+            f"op_labels_{self.split}.csv.gz",
+            f"e2e_labels_{self.split}.csv",
+        )
+
+    def check(self) -> None:
+        """See whether there is anything to score; files that are missing are among what is left out.
+
+        Raises:
+            UsageError: the folder holds none of the split's files.
+        """
+        if not self.path.is_dir():
+            raise UsageError(f"there is no folder {self.path}", hint="Name the folder of the measured data.")
+        missing = [name for name in self.files if not (self.path / name).is_file()]
+        if len(missing) == len(self.files):
+            raise UsageError(
+                f"{self.path} has nothing measured of the split {self.split!r}",
+                hint=f"One of these files at least is needed: {', '.join(self.files)}.",
+            )
+        for name in (
+            *missing,
+            *(one for one in ("devices.csv", NODES, OPERATORS) if not (self.path / one).is_file()),
+        ):
+            self.left_out[f"no file {name}"] = 0
 
     @cached_property
-    def unseen(self) -> frozenset[str]:
-        """GPUs that no training file has kernels of, by the roles that the data give them."""
+    def _learned_from(self) -> frozenset[str]:
+        """GPUs that a training file has kernels of, by the roles that the data give them."""
         rows = _optional(self.path / "devices.csv")
-        return frozenset(row["gpu"] for row in rows if row.get("role") not in ("train", None, ""))
+        return frozenset(row.get("gpu") or "" for row in rows if row.get("role") == "train")
+
+    def is_unseen(self, gpu: str) -> bool:
+        """Whether nothing was learned from kernels of a GPU: of all that the data do not say it of."""
+        return gpu not in self._learned_from
 
     def kernels(self, predictor: OperatorPredictor, file: str | None = None) -> list[Pair]:
         """Raw kernels; convolutions among them."""
-        by_gpu: dict[str, list[Row]] = defaultdict(list)
-        for row in _optional(self.path / (file or f"kernels_test_{self.split}.csv.gz")):
-            by_gpu[row["gpu"]].append(row)
+        by_gpu: dict[str, list[tuple[Row, OperatorShape, float]]] = defaultdict(list)
+        why: dict[str, int] = defaultdict(int)
+        name = file or self.files[0]
+        for row in _optional(self.path / name):
+            truth = _number(row, "latency_ms")
+            if truth <= 0:
+                why[f"{name}: no time in latency_ms"] += 1
+                continue
+            try:
+                by_gpu[row.get("gpu") or ""].append((row, shape_of(row), truth))
+            except UsageError as error:
+                why[f"{name}: {_said(error)}"] += 1
         pairs: list[Pair] = []
-        for name, rows in by_gpu.items():
-            device = gpu_of(name, self.path)
-            shapes = [shape_of(row) for row in rows]
+        for gpu, rows in by_gpu.items():
+            try:
+                device = gpu_of(gpu, self.path)
+            except UsageError as error:
+                why[f"{name}: {_said(error)}"] += len(rows)
+                continue
+            shapes = [shape for _, shape, _ in rows]
             times = measured_us(predictor, shapes, device)
             within = intervals(predictor, shapes, device)
-            for row, time_us, (low, high) in zip(rows, times, within, strict=True):
-                truth = float(row["latency_ms"])
+            for (row, _, truth), time_us, (low, high) in zip(rows, times, within, strict=True):
                 covered = low <= truth * 1e3 / time_us <= high
                 pairs.append(
-                    Pair(name, row["op"], row["op"], truth, time_us / 1e3, name in self.unseen, covered)
+                    Pair(gpu, row["op"], row["op"], truth, time_us / 1e3, self.is_unseen(gpu), covered)
                 )
+        self.left_out.update(why)
         return pairs
 
     def models(self, predictor: OperatorPredictor, option: str = "") -> list[Pair]:
         """Whole models on one GPU: as written, or with ``fusion`` by a compiler."""
         pairs: list[Pair] = []
         for row in self.labels(option):
-            time = model_time(row["graph"], row["gpu"], self.path, predictor).whole
-            truth = float(row["e2e_ms"])
+            try:
+                time = model_time(row["graph"], row["gpu"], self.path, predictor).whole
+            except UsageError as error:
+                self.left_out[f"{self.files[2]}: {row['graph']} on {row['gpu']}: {_said(error)}"] = 1
+                continue
+            truth = _number(row, "e2e_ms")
             pairs.append(
                 Pair(
                     row["gpu"],
@@ -68,7 +125,7 @@ class MeasuredFolder:
                     row["graph"],
                     truth,
                     time.value,
-                    row["gpu"] in self.unseen,
+                    self.is_unseen(row["gpu"]),
                     time.low <= truth <= time.high,
                 )
             )
@@ -76,21 +133,33 @@ class MeasuredFolder:
 
     def labels(self, option: str = "") -> list[Row]:
         """The measured whole models whose graph is in the folder."""
-        rows = _optional(self.path / f"e2e_labels_{self.split}.csv")
         return [
-            row
-            for row in rows
-            if (row.get("option") or "") == option and row.get("graph") and has_graph(row["graph"], self.path)
+            row for row in self._measured_models() if (row.get("option") or "") == option and self._has(row)
         ]
 
     def without_graph(self) -> list[str]:
         """Measured models that nothing can be said of."""
-        rows = _optional(self.path / f"e2e_labels_{self.split}.csv")
         return [
             f"{row.get('model')} {row.get('mode')} {row.get('seq')}-{row.get('batch')} on {row['gpu']}"
-            for row in rows
-            if not row.get("option") and not (row.get("graph") and has_graph(row["graph"], self.path))
+            for row in self._measured_models()
+            if not row.get("option") and not self._has(row)
         ]
+
+    def _measured_models(self) -> Iterator[Row]:
+        without = elsewhere = 0
+        for row in _optional(self.path / self.files[2]):
+            elsewhere += (row.get("option") or "") not in _OPTIONS
+            if _number(row, "e2e_ms") > 0 and row.get("gpu"):
+                yield row
+            else:
+                without += 1
+        if without:
+            self.left_out[f"{self.files[2]}: no GPU or no time in e2e_ms"] = without
+        if elsewhere:
+            self.left_out[f"{self.files[2]}: models on several GPUs, or with other options"] = elsewhere
+
+    def _has(self, row: Row) -> bool:
+        return bool(row.get("graph")) and has_graph(row["graph"], self.path)
 
     def nodes(self, predictor: OperatorPredictor) -> tuple[list[Pair], list[Pair]]:
         """Nodes inside of models, forward and backward."""
@@ -98,7 +167,11 @@ class MeasuredFolder:
 
         def time_of(graph: str, gpu: str, number: int) -> NodeTime | None:
             if (graph, gpu) not in known:
-                times = node_times(graph, gpu, self.path, predictor)
+                try:
+                    times = node_times(graph, gpu, self.path, predictor)
+                except UsageError as error:
+                    self.left_out[f"{self.files[1]}: {graph} on {gpu}: {_said(error)}"] = 1
+                    times = []
                 known[graph, gpu] = {time.number: time for time in times}
             return known[graph, gpu].get(number)
 
@@ -122,7 +195,7 @@ class MeasuredFolder:
                     truth["graph"],
                     float(truth["e2e_ms"]),
                     float(row["e2e_ms"]),
-                    row["gpu"] in self.unseen,
+                    self.is_unseen(row["gpu"]),
                 )
             )
         return dict(found)
@@ -131,7 +204,7 @@ class MeasuredFolder:
         """The same nodes by those predictors."""
         answers: dict[str, dict[tuple[str, str, int], NodeTime]] = defaultdict(dict)
         for row in _optional(self.path / "published_op_predictions.csv.gz"):
-            number = int(row["node"])
+            number = _node(row)
             answers[row["predictor"]][row["graph"], row["gpu"], number] = NodeTime(
                 number, _number(row, "fw_ms"), _number(row, "bw_ms"), _number(row, "acc_ms")
             )
@@ -140,11 +213,11 @@ class MeasuredFolder:
     def _nodes(self, time_of: _TimeOf) -> tuple[list[Pair], list[Pair]]:
         forward: list[Pair] = []
         backward: list[Pair] = []
-        for row in _optional(self.path / f"op_labels_{self.split}.csv.gz"):
-            number = int(float(row["node"]))
-            if number < 0 or not has_graph(row["graph"], self.path):
+        for row in _optional(self.path / self.files[1]):
+            number = _node(row)
+            if number < 0 or not (row.get("gpu") and self._has(row)):
                 continue
-            truths = float(row["fw_ms"]), _number(row, "bw_ms")
+            truths = _number(row, "fw_ms"), _number(row, "bw_ms")
             if max(truths) < LEAST_NODE_MS:
                 continue
             time = time_of(row["graph"], row["gpu"], number)
@@ -155,8 +228,9 @@ class MeasuredFolder:
                 (truths[1], time.backward_ms, backward),
             ):
                 if truth >= LEAST_NODE_MS:
-                    unseen = row["gpu"] in self.unseen
-                    pairs.append(Pair(row["gpu"], row["optype"], row["name"], truth, predicted, unseen))
+                    unseen = self.is_unseen(row["gpu"])
+                    kind, name = row.get("optype") or "", row.get("name") or ""
+                    pairs.append(Pair(row["gpu"], kind, name, truth, predicted, unseen))
         return forward, backward
 
 
@@ -167,14 +241,36 @@ def _answered(
 
 
 def _optional(path: Path) -> Iterator[Row]:
-    """The rows of a file, none where it is missing: not every split has all of them."""
+    """The rows of a file, none where it is missing: not every split has all of them.
+
+    Raises:
+        UsageError: it is there and cannot be read.
+    """
+    if not path.is_file():
+        return
     try:
         yield from read_rows(path)
-    except UsageError:
-        return
-    except csv.Error as error:
-        raise UsageError(f"{path.name} cannot be read: {error}", hint="It should be a CSV file.") from None
+    except (csv.Error, OSError, EOFError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path.name} cannot be read: {error}",
+            hint="It should be a CSV file, packed by gzip if it ends in .gz.",
+        ) from None
 
 
-def _number(row: Row, name: str) -> float:
-    return float(row.get(name) or 0.0)
+def _number(row: Mapping[str, str | None], name: str) -> float:
+    """What a column holds; 0 where that is no number."""
+    try:
+        value = float(row.get(name) or 0.0)
+    except ValueError:
+        return 0.0
+    return value if math.isfinite(value) else 0.0
+
+
+def _said(error: UsageError) -> str:
+    """What is wrong, without the hint."""
+    return str(error).partition("\n")[0]
+
+
+def _node(row: Mapping[str, str | None]) -> int:
+    """The number of a node, -1 without one."""
+    return int(_number(row, "node")) if row.get("node") else -1

@@ -38,13 +38,18 @@ class MeasuredKernels:
         # |a - b|² as |a|² + |b|² - 2ab: one product of matrices instead of all differences.
         own, asked = (self.sizes**2).sum(axis=1), (sizes**2).sum(axis=1)
         squares: Floats = np.maximum(0.0, asked[:, None] + own[None, :] - 2.0 * (sizes @ self.sizes.T))
-        count = min(_NEIGHBOURS, len(self.sizes))
-        nearest: NDArray[np.intp] = np.argpartition(squares, count - 1, axis=1)[:, :count]
-        weights = 1.0 / (1.0 + np.take_along_axis(squares, nearest, axis=1) / _REACH**2)
-        middle = float(np.median(self.log_ratio))
         # The median counts as one more neighbour, at the distance at which a kernel counts a tenth.
-        total = (weights * self.log_ratio[nearest]).sum(axis=1) + 0.1 * middle
-        return total / (weights.sum(axis=1) + 0.1)
+        total = np.full(len(sizes), 0.1 * float(np.median(self.log_ratio)))
+        weights = np.full(len(sizes), 0.1)
+        everyone = np.arange(len(sizes))
+        for _ in range(min(_NEIGHBOURS, len(self.sizes))):
+            # So few of so many are found sooner one by one than by putting all of them in order.
+            nearest: NDArray[np.intp] = squares.argmin(axis=1)
+            weight = 1.0 / (1.0 + squares[everyone, nearest] / _REACH**2)
+            total += weight * self.log_ratio[nearest]
+            weights += weight
+            squares[everyone, nearest] = np.inf
+        return total / weights
 
 
 Source = dict[OperatorClass, MeasuredKernels]

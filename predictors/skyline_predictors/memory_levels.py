@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,5 @@ def together(power: float, *times_us: Floats) -> Floats:
 
     Where several take alike long they hinder each other, as the norm of this power has it.
     """
-    longest: Any = np.maximum.reduce(
-        [np.broadcast_to(one, np.broadcast(*times_us).shape) for one in times_us]
-    )
-    safe = np.maximum(longest, 1e-12)
-    return safe * sum((one / safe) ** power for one in times_us) ** (1 / power)
+    longest: Any = np.maximum(reduce(np.maximum, times_us), 1e-12)
+    return longest * sum((one / longest) ** power for one in times_us) ** (1 / power)

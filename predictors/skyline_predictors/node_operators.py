@@ -23,11 +23,12 @@ _POINTWISE = frozenset(
     {
         "abs", "add", "clamp", "div", "eq", "exp", "fill", "full", "ge", "gt", "le", "log", "lt",
         "masked_fill", "max", "maximum", "min", "minimum", "mul", "ne", "neg", "ones", "rsqrt",
-        "sqrt", "sub", "where", "zeros", "arange", "log_softmax", "sigmoid", "to_copy", "type",
+        "sqrt", "sub", "where", "zeros", "arange", "log_softmax", "sigmoid", "to_copy",
         "bernoulli",
     }
 )  # fmt: skip
-"""Names of calls without a kind of their own that launch one kernel over their tensors."""
+"""Names of calls without a kind of their own that launch one kernel over their tensors. Conversions (``to``, ``type``)
+are none of them: everything in the data is float32 already, and stays what it is."""
 _LOOKUPS = ("embedding", "embed_", "wte", "wpe")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 
 
 class OperatorClass(str, Enum):
@@ -48,6 +49,7 @@ _MARKS: tuple[tuple[OperatorClass, tuple[str, ...]], ...] = (
 _ELEMENTWISE = ("batch_norm_elemt", "maximum", "minimum", "upsample", "_cell")
 
 
+@lru_cache(maxsize=4096)
 def operator_class(operator: str) -> OperatorClass:
     """Of an operator such as ``aten::addmm``; anything that is not known is elementwise."""
     name = operator.lower()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -80,6 +81,23 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 @cache
 def _graphs(folder: Path) -> dict[str, tuple[GraphNode, ...]]:
+    """By name; none where the folder describes none.
+
+    Raises:
+        UsageError: the files are there and cannot be read.
+    """
+    if not ((folder / NODES).is_file() and (folder / OPERATORS).is_file()):
+        return {}
+    try:
+        return _read(folder)
+    except (KeyError, ValueError, OSError, EOFError, csv.Error) as error:
+        raise UsageError(
+            f"the operator graphs in {folder} cannot be read: {type(error).__name__} {error}",
+            hint=f"{NODES} and {OPERATORS} need the columns and numbers that the data's README lists.",
+        ) from None
+
+
+def _read(folder: Path) -> dict[str, tuple[GraphNode, ...]]:
     work: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in read_rows(folder / OPERATORS):
         work[row["graph"], row["node"]].append(row)
@@ -91,13 +109,20 @@ def _graphs(folder: Path) -> dict[str, tuple[GraphNode, ...]]:
                 int(row["node"]),
                 row["name"],
                 row["optype"],
-                float(row["repeat"] or 1),
+                _finite(row["repeat"] or 1),
                 tuple(_size(text) for text in (row.get("in_shapes") or "").split("|") if text),
                 _size(row.get("out_shape") or ""),
                 tuple(sorted(rows, key=lambda one: int(one.get("seq") or 0))),
             )
         )
     return {graph: tuple(nodes) for graph, nodes in found.items()}
+
+
+def _finite(text: str | float) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is no number")
+    return value
 
 
 def _size(text: str) -> Size:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from math import exp, hypot, log, prod
+from math import exp, hypot, log
+
+import numpy as np
 
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorTime
 from skyline.trace.shape import OperatorShape
 from skyline_predictors.constants import Constants, Spread, constants
-from skyline_predictors.matrix_time import MatrixShape, Throughput, matrix_us
+from skyline_predictors.gpu_generation import generation
+from skyline_predictors.matrix_time import Throughput, matrix_us
+from skyline_predictors.memory_levels import Floats
 from skyline_predictors.number_format import ELEMENT_BYTES, MEASURED, peak_tflops
 from skyline_predictors.operator_class import OperatorClass, operator_class
+from skyline_predictors.shape_reading import bytes_moved, convolution_shape, deciding_format, matrix_shape
 
 _LEAST_US = 2.0
 """No kernel is done sooner than this, however little it does."""
@@ -49,6 +55,8 @@ _UNMEASURED = Spread(0.5, 2.0)
 _UNMEASURED_TRAFFIC = Spread(0.7, 1.5)
 """The same for work that only moves bytes: its speed depends little on what the bytes mean."""
 
+_Key = tuple[OperatorClass, str]
+
 
 class Roofline:
     """The predictor. ``figures`` replaces the calibrated constants, for calibration itself."""
@@ -60,7 +68,7 @@ class Roofline:
 
     def basis(self, device: GpuSpec) -> str:
         """What the times rest on."""
-        known = _generation(device) in self._constants.compute_share
+        known = generation(device) in self._constants.compute_share
         own = "" if known else f"the {device.name}'s own generation unmeasured; "
         return (
             f"data-sheet peaks of the {device.name} and shares of peak calibrated on float32 kernels of "
@@ -69,68 +77,92 @@ class Roofline:
 
     def predict(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
         """The time of each shape."""
-        return [self._one(shape, device) for shape in shapes]
+        keys = [_key(shape, device) for shape in shapes]
+        times = np.maximum(_LEAST_US, self.kernels_us(shapes, keys, device))
+        spreads = {key: self._spread_of(key, device) for key in set(keys)}
+        found: list[OperatorTime] = []
+        for key, value in zip(keys, times.tolist(), strict=True):
+            spread, measured = spreads[key]
+            interval = Interval(value, value * spread.low, value * spread.high)
+            found.append(OperatorTime(interval, measured, key[0].value))
+        return found
 
     def measured_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> list[float]:
         """What timing each by itself from outside would show in µs, without TF32, as the data were measured."""
-        times: list[float] = []
-        for shape in shapes:
-            kind = operator_class(shape.operator)
-            kernel = max(_LEAST_US, self.kernel_us(kind, shape, _format(shape), device))
-            times.append(kernel + self._constants.overhead_us[kind])
+        keys = [(operator_class(shape.operator), deciding_format(shape)) for shape in shapes]
+        beside = np.array([self._constants.overhead_us[kind] for kind, _ in keys])
+        times: list[float] = (np.maximum(_LEAST_US, self.kernels_us(shapes, keys, device)) + beside).tolist()
         return times
 
-    def _one(self, shape: OperatorShape, gpu: GpuSpec) -> OperatorTime:
-        kind = operator_class(shape.operator)
-        number_format = _format(shape)
-        if (
-            kind is OperatorClass.CONVOLUTION
-            and number_format == MEASURED
-            and gpu.compute_capability >= (8, 0)
-        ):
-            # cuDNN's default, unlike that of matrix products.
-            number_format = "tfloat32" if gpu.tflops_tf32 and gpu.vendor == "NVIDIA" else number_format
-        value = max(_LEAST_US, self.kernel_us(kind, shape, number_format, gpu))
+    def _spread_of(self, key: _Key, gpu: GpuSpec) -> tuple[Spread, bool]:
+        kind, number_format = key
         measured = kind in _MEASURED_CLASSES and number_format == MEASURED
-        spread = self.spread(kind, gpu, measured=measured)
-        return OperatorTime(Interval(value, value * spread.low, value * spread.high), measured, kind.value)
+        return self.spread(kind, gpu, measured=measured), measured
 
     def kernel_us(self, kind: OperatorClass, shape: OperatorShape, number_format: str, gpu: GpuSpec) -> float:
         """The time on the GPU without launch and without the least time of a kernel."""
-        moved = shape.bytes_moved or _bytes(shape)
+        return float(self.kernels_us([shape], [(kind, number_format)], gpu)[0])
+
+    def kernels_us(self, shapes: Sequence[OperatorShape], keys: Sequence[_Key], gpu: GpuSpec) -> Floats:
+        """The same of many, each of its class and in its number format."""
+        groups: dict[_Key, list[int]] = defaultdict(list)
+        for place, key in enumerate(keys):
+            groups[key].append(place)
+        times = np.zeros(len(shapes))
+        for (kind, number_format), places in groups.items():
+            times[places] = self._group_us(kind, [shapes[place] for place in places], number_format, gpu)
+        return times
+
+    def _group_us(
+        self, kind: OperatorClass, shapes: list[OperatorShape], number_format: str, gpu: GpuSpec
+    ) -> Floats:
+        moved = bytes_moved(shapes)
+        flops = np.array([float(shape.flops) for shape in shapes])
         if kind is OperatorClass.HOST_COPY:
             return moved / (_BUS_GB_S * 1e3)
         if kind is OperatorClass.RECURRENT:
-            steps = shape.inputs[0][0] if shape.inputs and shape.inputs[0] else 1
+            steps = [shape.inputs[0][0] if shape.inputs and shape.inputs[0] else 1 for shape in shapes]
             rate = self._flop_per_us(kind, number_format, gpu)
-            return max(steps * _RECURRENT_STEP_US, shape.flops / rate)
-        if kind in (OperatorClass.MATRIX, OperatorClass.CONVOLUTION) and shape.flops > 0:
-            return self._product_us(kind, shape, moved, number_format, gpu)
-        traffic_us = moved * self._traffic(kind, shape) / self._bytes_per_us(gpu)
-        if shape.flops <= 0:
-            return traffic_us
+            return np.maximum(np.array(steps) * _RECURRENT_STEP_US, flops / rate)
+        if kind in (OperatorClass.MATRIX, OperatorClass.CONVOLUTION):
+            # Without arithmetic of its own such an operator only moves bytes.
+            times = moved / self._bytes_per_us(gpu)
+            counted = np.flatnonzero(flops > 0)
+            if len(counted):
+                few = [shapes[place] for place in counted.tolist()]
+                times[counted] = self._products_us(kind, few, moved[counted], number_format, gpu)
+            return times
+        traffic = np.array([self._traffic(kind, shape) for shape in shapes])
+        times = moved * traffic / self._bytes_per_us(gpu)
+        if not np.any(flops > 0):
+            return times
         if kind is OperatorClass.ATTENTION:
             flop_per_us = self._flop_per_us(kind, number_format, gpu) * _SHARE_OF_MATRIX_SPEED
         else:
             flop_per_us = gpu.tflops_fp32 * 1e6 * self._share(self._constants.compute_share, gpu)
-        return max(traffic_us, shape.flops / flop_per_us)
+        return np.maximum(times, flops / flop_per_us)
 
-    def _product_us(
-        self, kind: OperatorClass, shape: OperatorShape, moved: int, number_format: str, gpu: GpuSpec
-    ) -> float:
+    def _products_us(
+        self,
+        kind: OperatorClass,
+        shapes: list[OperatorShape],
+        moved: Floats,
+        number_format: str,
+        gpu: GpuSpec,
+    ) -> Floats:
         figures = self._constants
         sustained = Throughput(
             gpu.multiprocessors, self._flop_per_us(kind, number_format, gpu), gpu.bandwidth_gb_s * 1e3
         )
         if kind is OperatorClass.MATRIX:
-            product, chosen = matrix_shape(shape), figures.matrix
+            products, chosen = [matrix_shape(shape) for shape in shapes], figures.matrix
         else:
-            product = convolution_shape(shape)
+            products = [convolution_shape(shape) for shape in shapes]
             chosen = figures.convolution if number_format == MEASURED else figures.matrix
-        element = ELEMENT_BYTES.get(number_format, 4)
-        one = matrix_us(product, moved, element, sustained, chosen)
+        times = matrix_us(products, moved, ELEMENT_BYTES.get(number_format, 4), sustained, chosen)
         # A backward convolution is two products of about the forward one's size.
-        return one * max(1.0, shape.flops / product.flops)
+        whole = [shape.flops / product.flops for shape, product in zip(shapes, products, strict=True)]
+        return times * np.maximum(1.0, whole)
 
     def _flop_per_us(self, kind: OperatorClass, number_format: str, gpu: GpuSpec) -> float:
         figures = self._constants
@@ -148,7 +180,7 @@ class Roofline:
         return gpu.bandwidth_gb_s * 1e3 * self._share(self._constants.bandwidth_share, gpu)
 
     def _share(self, shares: dict[str, float], gpu: GpuSpec) -> float:
-        own = shares.get(_generation(gpu))
+        own = shares.get(generation(gpu))
         return own if own is not None else shares[self._constants.newest]
 
     def _traffic(self, kind: OperatorClass, shape: OperatorShape) -> float:
@@ -159,7 +191,7 @@ class Roofline:
     def spread(self, kind: OperatorClass, gpu: GpuSpec, *, measured: bool) -> Spread:
         """How far measured times may lie from the predicted one, as factors."""
         figures = self._constants
-        table = figures.known if _generation(gpu) in figures.compute_share else figures.left_out
+        table = figures.known if generation(gpu) in figures.compute_share else figures.left_out
         if measured:
             return table[kind]
         traffic = kind in _TRAFFIC_CLASSES
@@ -178,58 +210,13 @@ class Roofline:
         )
 
 
-def matrix_shape(shape: OperatorShape) -> MatrixShape:
-    """The product behind an operator, told from its output and its arithmetic."""
-    output = shape.outputs[0] if shape.outputs else ()
-    if len(output) < 2 or not prod(output):
-        elements = max(1, prod(output))
-        return MatrixShape(1, elements, 1, max(1, shape.flops // (2 * elements)))
-    inner = max(1, round(shape.flops / (2 * prod(output))))
-    batch = prod(output[:-2])
-    matrices = [dimensions for dimensions in shape.inputs if len(dimensions) >= 2]
-    if matrices and len(matrices[-1]) == 2:
-        # One matrix for the whole batch: a single, taller product.
-        return MatrixShape(1, batch * output[-2], output[-1], inner)
-    return MatrixShape(batch, output[-2], output[-1], inner)
-
-
-def convolution_shape(shape: OperatorShape) -> MatrixShape:
-    """The forward convolution as the product that it is: output pixels by output channels over patches."""
-    tensors = [dimensions for dimensions in shape.inputs if len(dimensions) >= 3]
-    backward = "backward" in shape.operator.lower() and len(tensors) >= 3
-    if backward:
-        output, image, weight = tensors[:3]
-    else:
-        if len(tensors) < 2 or not shape.outputs or not prod(shape.outputs[0]):
-            return MatrixShape(1, max(1, shape.flops // 2), 1, 1)
-        output, (image, weight) = shape.outputs[0], tensors[:2]
-    groups = max(1, image[1] // max(1, weight[1]))
-    pixels = output[0] * prod(output[2:])
-    return MatrixShape(groups, pixels, max(1, output[1] // groups), prod(weight[1:]))
-
-
-def _generation(gpu: GpuSpec) -> str:
-    """``8.0``: how NVIDIA numbers the generations of its GPUs; no AMD part was measured."""
-    major, minor = gpu.compute_capability
-    return f"{major}.{minor}" if gpu.vendor == "NVIDIA" else gpu.architecture
-
-
-def _format(shape: OperatorShape) -> str:
-    """The number format that decides the speed: that of the first tensor of floating-point numbers."""
-    floating = [
-        name for name in (*shape.dtypes, *shape.output_dtypes) if "float" in name or "complex" in name
-    ]
-    return floating[0] if floating else MEASURED
-
-
-def _bytes(shape: OperatorShape) -> int:
-    return sum(
-        prod(dimensions) * ELEMENT_BYTES.get(name, 4)
-        for dimensions, name in (
-            *zip(shape.inputs, shape.dtypes, strict=False),
-            *zip(shape.outputs, shape.output_dtypes, strict=False),
-        )
-    )
+def _key(shape: OperatorShape, gpu: GpuSpec) -> _Key:
+    """The class of an operator, and the number format in which PyTorch's defaults have it computed."""
+    kind, number_format = operator_class(shape.operator), deciding_format(shape)
+    if kind is OperatorClass.CONVOLUTION and number_format == MEASURED and gpu.compute_capability >= (8, 0):
+        # cuDNN's default, unlike that of matrix products.
+        number_format = "tfloat32" if gpu.tflops_tf32 and gpu.vendor == "NVIDIA" else number_format
+    return kind, number_format
 
 
 def _row_length(shape: OperatorShape) -> int:

@@ -55,6 +55,11 @@ def page(content: Mapping[str, Any]) -> str:
     missing = content["models without a graph"]
     if missing:
         parts.append(f"Measured, but without a graph to predict from: {', '.join(missing)}.")
+    left_out = [
+        f"- {one['why']}" + (f" ({one['rows']} rows)" if one["rows"] else "") for one in content["left out"]
+    ]
+    if left_out:
+        parts += ["## Left out", "\n".join(left_out)]
     return "\n\n".join(parts) + "\n"
 
 

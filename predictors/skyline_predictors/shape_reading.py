@@ -10,10 +10,10 @@ import numpy as np
 
 from skyline.trace.shape import OperatorShape
 from skyline_predictors.convolved import Convolutions
+from skyline_predictors.matrix_time import MatrixShape
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.number_format import ELEMENT_BYTES, MEASURED
 from skyline_predictors.operator_class import OperatorClass
-from skyline_predictors.roofline import matrix_shape
 from skyline_predictors.tiled_product import Products
 
 _TYPICAL_TILE = (128, 64)
@@ -32,6 +32,36 @@ def deciding_format(shape: OperatorShape) -> str:
 def bytes_moved(shapes: Sequence[OperatorShape]) -> Floats:
     """What each must read and write at least once."""
     return np.array([float(shape.bytes_moved or _bytes(shape)) for shape in shapes])
+
+
+def matrix_shape(shape: OperatorShape) -> MatrixShape:
+    """The product behind an operator, told from its output and its arithmetic."""
+    output = shape.outputs[0] if shape.outputs else ()
+    if len(output) < 2 or not prod(output):
+        elements = max(1, prod(output))
+        return MatrixShape(1, elements, 1, max(1, shape.flops // (2 * elements)))
+    inner = max(1, round(shape.flops / (2 * prod(output))))
+    batch = prod(output[:-2])
+    matrices = [dimensions for dimensions in shape.inputs if len(dimensions) >= 2]
+    if matrices and len(matrices[-1]) == 2:
+        # One matrix for the whole batch: a single, taller product.
+        return MatrixShape(1, batch * output[-2], output[-1], inner)
+    return MatrixShape(batch, output[-2], output[-1], inner)
+
+
+def convolution_shape(shape: OperatorShape) -> MatrixShape:
+    """The forward convolution as the product that it is: output pixels by output channels over patches."""
+    tensors = [dimensions for dimensions in shape.inputs if len(dimensions) >= 3]
+    backward = "backward" in shape.operator.lower() and len(tensors) >= 3
+    if backward:
+        output, image, weight = tensors[:3]
+    else:
+        if len(tensors) < 2 or not shape.outputs or not prod(shape.outputs[0]):
+            return MatrixShape(1, max(1, shape.flops // 2), 1, 1)
+        output, (image, weight) = shape.outputs[0], tensors[:2]
+    groups = max(1, image[1] // max(1, weight[1]))
+    pixels = output[0] * prod(output[2:])
+    return MatrixShape(groups, pixels, max(1, output[1] // groups), prod(weight[1:]))
 
 
 def products(shapes: Sequence[OperatorShape], number_format: str) -> Products:

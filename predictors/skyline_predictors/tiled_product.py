@@ -13,20 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline_predictors.memory_levels import CacheConstants, Floats, Levels, missing, together
+from skyline_predictors.tiles import TILES, Tile, sides, waves
 
-Tile = tuple[int, int]
-_TILES: tuple[Tile, ...] = (
-    (256, 128),
-    (128, 256),
-    (128, 128),
-    (128, 64),
-    (64, 128),
-    (64, 64),
-    (32, 128),
-    (128, 32),
-    (32, 32),
-)
-"""Rows and columns of the output that one thread block computes, as the vendors' libraries offer them."""
 _SPLITS = (1, 4, 16, 64)
 """Into how many parts the inner dimension may be cut, for products with few tiles."""
 _LEAST_INNER = 128
@@ -98,56 +86,40 @@ def product_us(
     levels: Levels,
     constants: TileConstants,
     cache: CacheConstants,
-    tiles: Sequence[Tile] = _TILES,
+    tiles: tuple[Tile, ...] = TILES,
     splits: Sequence[int] = _SPLITS,
 ) -> Floats:
     """The time of each product with the best of the tiles, in µs."""
-    best = np.full(np.broadcast(products.rows, levels.flop_per_us).shape, np.inf)
-    for split in splits:
-        for tile in tiles:
-            taken = _with_tile(products, levels, constants, cache, tile, split)
-            if split > 1:
-                taken = np.where(products.inner / split >= _LEAST_INNER, taken, np.inf)
-            best = np.minimum(best, taken)
-    return best
-
-
-def _with_tile(
-    products: Products,
-    levels: Levels,
-    constants: TileConstants,
-    cache: CacheConstants,
-    tile: Tile,
-    split: int,
-) -> Floats:
-    rows, columns = tile
+    rows, columns = sides(tiles)
     area = rows * columns
+    shares = np.array([[constants.tile_share[round(one)]] for one in area[:, 0].tolist()])
+    resident = np.clip(constants.resident_elements / area, 1.0, _MOST_RESIDENT)
     down, across = np.ceil(products.rows / rows), np.ceil(products.columns / columns)
-    blocks = split * products.batch * down * across
-    resident = max(1.0, min(_MOST_RESIDENT, constants.resident_elements / area))
-    inner = products.inner / split
-    rate = levels.flop_per_us / levels.multiprocessors * constants.tile_share[area]
-    waves = _waves(blocks, levels.multiprocessors, resident, constants.tail)
-    compute = waves * 2 * area * (inner + constants.inner_overhead) / rate
-    # Multiprocessors without a tile draw nothing.
-    drawing = np.minimum(1.0, blocks / levels.multiprocessors)
-    drawn = blocks * products.element_bytes * (inner * (rows / products.left_reuse + columns) + area)
-    l2 = drawn / (levels.l2_bytes_per_us * drawing)
-    at_once = levels.multiprocessors * resident
-    fetched = _fetched(products, levels, cache, down, across, at_once)
-    written = products.out_bytes * (2 * split if split > 1 else 1)
-    memory = (fetched + written) / (levels.memory_bytes_per_us * np.minimum(1.0, 2 * drawing))
-    extra = constants.split_us if split > 1 else 0.0
-    return together(constants.overlap, compute, l2, memory) + extra
-
-
-def _waves(blocks: Floats, multiprocessors: Floats, resident: float, tail: float) -> Floats:
-    """How many blocks' time the busiest multiprocessor needs; blocks that share one slow each other down."""
-    few = np.ceil(blocks / multiprocessors)
-    slots = multiprocessors * resident
-    exact = blocks / slots
-    many = (exact + tail * (np.ceil(exact) - exact)) * resident
-    return np.where(blocks <= slots, few, np.maximum(many, blocks / multiprocessors))
+    fetched = _fetched(products, levels, cache, down, across, levels.multiprocessors * resident)
+    step_us = 2 * area * levels.multiprocessors / (levels.flop_per_us * shares)
+    drawn_by_step = rows / products.left_reuse + columns
+    best = np.full(products.rows.shape, np.inf)
+    for split in splits:
+        inner = products.inner / split
+        possible = inner >= _LEAST_INNER if split > 1 else np.ones(inner.shape, dtype=bool)
+        if not possible.any():
+            continue
+        blocks = split * products.batch * down * across
+        turns = waves(blocks, levels.multiprocessors, resident, constants.tail)
+        compute = turns * (inner + constants.inner_overhead) * step_us
+        # Multiprocessors without a tile draw nothing.
+        drawing = np.minimum(1.0, blocks / levels.multiprocessors)
+        drawn = blocks * products.element_bytes * (inner * drawn_by_step + area)
+        written = products.out_bytes * (2 * split if split > 1 else 1)
+        taken = together(
+            constants.overlap,
+            compute,
+            drawn / (levels.l2_bytes_per_us * drawing),
+            (fetched + written) / (levels.memory_bytes_per_us * np.minimum(1.0, 2 * drawing)),
+        )
+        taken = taken.min(axis=0) + (constants.split_us if split > 1 else 0.0)
+        best = np.where(possible, np.minimum(best, taken), best)
+    return best
 
 
 def _fetched(

@@ -77,12 +77,14 @@ class Wave:
     def predict(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
         """The time of each shape."""
         keys = [key_of(shape, device) for shape in shapes]
-        modelled = self._model.predict(shapes, device)
         carried = self.kernels_us(shapes, device, [number_format for _, number_format in keys])
+        rest = np.isnan(carried)
+        left = [shape for shape, other in zip(shapes, rest.tolist(), strict=True) if other]
+        modelled = iter(self._model.predict(left, device))
         found: list[OperatorTime] = []
-        for (kind, _), time, other in zip(keys, carried.tolist(), modelled, strict=True):
-            if np.isnan(time):
-                found.append(other)
+        for (kind, _), time, other in zip(keys, carried.tolist(), rest.tolist(), strict=True):
+            if other:
+                found.append(next(modelled))
                 continue
             value = max(LEAST_US, time)
             spread = self.spread(kind, device)
@@ -119,19 +121,24 @@ class Wave:
                 groups[kind].append(index)
         for kind, indices in groups.items():
             chosen = [shapes[index] for index in indices]
-            there = self._model.fastest_us(chosen, source)
-            there = there * np.exp(held[kind].near(sizes_of(kind, chosen)))
-            times[indices] = there * self._factors(kind, chosen, source, device)
+            here = self._model.fastest_us(chosen, source)
+            measured = here * np.exp(held[kind].near(sizes_of(kind, chosen)))
+            times[indices] = measured * self._factors(kind, chosen, source, device, here)
         return times
 
     def _factors(
-        self, kind: OperatorClass, shapes: list[OperatorShape], source: GpuSpec, device: GpuSpec
+        self,
+        kind: OperatorClass,
+        shapes: list[OperatorShape],
+        source: GpuSpec,
+        device: GpuSpec,
+        here: Floats,
     ) -> Floats:
+        """By how much longer each takes on the device than on the source, where the model says ``here``."""
         if source.name == device.name:
             return np.ones(len(shapes))
         if kind in _CARRIED_BY_MODEL:
-            there, here = (self._model.fastest_us(shapes, gpu) for gpu in (device, source))
-            return there / here
+            return self._model.fastest_us(shapes, device) / here
         origin, destination = (self._rates(kind, gpu) for gpu in (source, device))
         ridge = destination.ridge
         blocks = blocks_of(kind, shapes)

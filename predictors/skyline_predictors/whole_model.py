@@ -18,8 +18,8 @@ from skyline_predictors.data_gpu import gpu_of
 from skyline_predictors.node_operators import NodeWork, node_work
 from skyline_predictors.operator_graph import GraphNode, graph_nodes
 
-CALL_US = 10.0
-"""What timing a node by itself adds to its kernels: the smallest ones take 12 µs on an H100, 2 of them their own."""
+CALL_US = HostCost().launch_us
+"""What timing a node by itself adds to its kernels: what the host takes until the first of them is launched."""
 _SEVERAL_GPUS = ("-dp", "-tp", "-pp")
 
 
@@ -106,7 +106,13 @@ def _works(graph: str, folder: Path, *, recorded: bool) -> list[tuple[GraphNode,
     sums = gradient_sums(nodes) if training and not recorded else {}
     found: list[tuple[GraphNode, NodeWork]] = []
     for node in nodes:
-        work = node_work(node, training=training, recorded=recorded)
+        try:
+            work = node_work(node, training=training, recorded=recorded)
+        except (KeyError, IndexError, ValueError, OverflowError) as error:
+            raise UsageError(
+                f"node {node.number} of {graph} cannot be read: {type(error).__name__} {error}",
+                hint="Its operators need the sizes that the data's README lists.",
+            ) from None
         copied = copies.get(node.number, ())
         backward = (*work.backward, *sums.get(node.number, ()))
         if training and not recorded:

@@ -3,7 +3,8 @@ import csv
 import pytest
 
 from skyline.errors import UsageError
-from skyline.predict.gpus import gpu_named, gpus
+from skyline.predict.gpus import gpu_named
+from skyline_predictors.devices import gpus
 
 WANTED = """P4 P40 P100 P100-SXM GP100 V100 V100-SXM V100-SXM-32GB V100S V100-DGXS T4 RTX_2060 RTX_2070 RTX_2080
 RTX_2080_Ti Titan_RTX A2 A10 A10G A30 A40 A100-40GB A100-40GB-PCIe A100-80GB A100-80GB-SXM RTX_A4000 RTX_A5000

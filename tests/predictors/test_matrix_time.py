@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from skyline_predictors.constants import constants
@@ -8,7 +9,8 @@ GPU = Throughput(100, 20e6, 1e6)
 
 def time_us(rows: int, columns: int, inner: int, gpu: Throughput = GPU, batch: int = 1) -> float:
     moved = 4 * batch * (rows * inner + inner * columns + rows * columns)
-    return matrix_us(MatrixShape(batch, rows, columns, inner), moved, 4, gpu, constants().matrix)
+    shape = MatrixShape(batch, rows, columns, inner)
+    return float(matrix_us([shape], np.array([float(moved)]), 4, gpu, constants().matrix)[0])
 
 
 def test_a_large_product_comes_close_to_the_sustained_rate():

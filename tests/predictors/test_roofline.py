@@ -8,7 +8,8 @@ import pytest
 from skyline.predict.gpus import gpu_named, gpus
 from skyline.predict.registry import predictor_named
 from skyline.trace.shape import OperatorShape
-from skyline_predictors.roofline import Roofline, convolution_shape, matrix_shape
+from skyline_predictors.roofline import Roofline
+from skyline_predictors.shape_reading import convolution_shape, matrix_shape
 
 F32, BF16 = "float32", "bfloat16"
 

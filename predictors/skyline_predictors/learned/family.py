@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from functools import lru_cache
 from math import prod
 
 import msgspec
@@ -12,21 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyline.trace.shape import OperatorShape
+from skyline_predictors.convolved import Convolutions
 from skyline_predictors.learned import convolution, product, stream
-from skyline_predictors.learned.convolution import Convolutions
 from skyline_predictors.learned.machine import Machine
 from skyline_predictors.learned.product import ProductConstants, Products
 from skyline_predictors.learned.stream import StreamConstants, Streams
+from skyline_predictors.number_format import MEASURED
 from skyline_predictors.operator_class import OperatorClass, operator_class
-from skyline_predictors.roofline import convolution_shape, matrix_shape
+from skyline_predictors.shape_reading import matrix_shape, read_convolutions
 
 Floats = NDArray[np.float64]
 Sizes = Products | Convolutions | Streams
 _SERIES = ("pow", "tanh", "gelu", "erf", "exp", "sigmoid", "silu", "sin", "cos", "log")
 _DIVISIONS = ("div", "sqrt", "reciprocal", "rsqrt")
-
-
-_class = lru_cache(maxsize=4096)(operator_class)
 
 
 class Family(str, Enum):
@@ -61,7 +58,7 @@ _OF_CLASS = {
 
 def family_of(shape: OperatorShape) -> Family | None:
     """That of an operator, None where nothing of its kind was measured."""
-    family = _OF_CLASS.get(_class(shape.operator))
+    family = _OF_CLASS.get(operator_class(shape.operator))
     if family in (Family.PRODUCT, Family.CONVOLUTION):
         backward = "backward" in shape.operator
         return None if shape.flops <= 0 or (backward and family is Family.CONVOLUTION) else family
@@ -79,7 +76,7 @@ def read(family: Family, shapes: Sequence[OperatorShape]) -> Sizes:
         rows = np.array([(one.batch, one.rows, one.columns, one.inner) for one in found], dtype=float)
         return Products(*np.maximum(1.0, rows).T)
     if family is Family.CONVOLUTION:
-        return Convolutions(*np.maximum(1.0, np.array([_convolution(shape) for shape in shapes], float)).T)
+        return read_convolutions(shapes, MEASURED)
     return Streams(*np.array([_stream(shape) for shape in shapes], dtype=float).T)
 
 
@@ -106,6 +103,20 @@ def least_us(sizes: Sizes, gpu: Machine) -> Floats:
     return stream.least_us(sizes, gpu)
 
 
+def extents(sizes: Sizes) -> Floats:
+    """The sizes of each operator by themselves, as logarithms to the base of 2: one row for each.
+
+    None of what only moves bytes, which takes twice as long for twice as many however many they are.
+    """
+    if isinstance(sizes, Products):
+        columns = (sizes.batch, sizes.rows, sizes.columns, sizes.inner)
+    elif isinstance(sizes, Convolutions):
+        columns = (sizes.images, sizes.channels, sizes.filters, sizes.taps, sizes.size)
+    else:
+        return np.zeros((len(sizes.elements), 0))
+    return np.log2(np.stack(columns, axis=1))
+
+
 def features(sizes: Sizes, gpu: Machine, physics: Floats) -> Floats:
     """What the trees look at: one row for each operator."""
     if isinstance(sizes, Products):
@@ -113,20 +124,6 @@ def features(sizes: Sizes, gpu: Machine, physics: Floats) -> Floats:
     if isinstance(sizes, Convolutions):
         return convolution.features(sizes, gpu, physics)
     return stream.features(sizes, gpu, physics)
-
-
-def _convolution(shape: OperatorShape) -> tuple[float, ...]:
-    image, weight = [size for size in shape.inputs if len(size) >= 3][:2]
-    groups = convolution_shape(shape).batch
-    return (
-        image[0],
-        image[1],
-        shape.outputs[0][1],
-        groups,
-        prod(weight[2:]),
-        prod(image[2:]),
-        prod(shape.outputs[0][2:]),
-    )
 
 
 def _stream(shape: OperatorShape) -> tuple[float, ...]:
@@ -137,6 +134,9 @@ def _stream(shape: OperatorShape) -> tuple[float, ...]:
     effort = 0.0
     if any(mark in name for mark in _SERIES):
         effort = 2.0 + (len(shape.inputs) > 1 and "pow" in name)
+    elif name.endswith("native_dropout"):
+        # Random numbers take ten rounds of multiplications.
+        effort = 3.0
     elif any(mark in name for mark in _DIVISIONS):
         effort = 1.0
     return elements, max(1, main[-1] if main else 1), max(1, shape.bytes_moved or 8 * elements), effort

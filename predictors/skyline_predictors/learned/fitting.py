@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from skyline_predictors.call_time import shown_us
 from skyline_predictors.learned import family as families
 from skyline_predictors.learned.family import Family, Physics
 from skyline_predictors.learned.machine import RateConstants, machine
@@ -21,7 +22,8 @@ from skyline_predictors.learned.stream import StreamConstants
 Floats = NDArray[np.float64]
 _ROWS = 500
 """Kernels of each GPU that the search looks at."""
-_LEAST_US = 60.0
+_TELLING = 0.5
+"""Products count from this on: see ``Measured.telling``."""
 _OFFSET_COUNTS = 0.5
 """How much a whole GPU being off counts beside the scatter of its kernels."""
 _Constants = TypeVar("_Constants", ProductConstants, StreamConstants)
@@ -65,7 +67,7 @@ def fitted(
 ) -> tuple[Physics, float]:
     """The constants of one family, and the mean absolute logarithm of measured over predicted at the end."""
     chooser = random.Random(seed)
-    few = [_sample(one, chooser) for one in measured]
+    few = [_sample(family, one, chooser) for one in measured]
     few = [one for one in few if len(one.time_us)]
 
     def loss(physics: Physics) -> float:
@@ -82,8 +84,10 @@ def fitted(
     return best, lowest
 
 
-def _sample(one: Measured, chooser: random.Random) -> Measured:
-    kept = np.flatnonzero(one.reliable & (one.time_us > _LEAST_US))
+def _sample(family: Family, one: Measured, chooser: random.Random) -> Measured:
+    # That a call was among the shortest tells at which rate caches deliver, but nothing of tiles.
+    tiled = family in (Family.PRODUCT, Family.CONVOLUTION)
+    kept = np.flatnonzero(one.reliable & (one.telling > (_TELLING if tiled else -1.0)))
     chosen = sorted(chooser.sample(range(len(kept)), min(_ROWS, len(kept))))
     return one.part(kept[chosen])
 
@@ -91,7 +95,7 @@ def _sample(one: Measured, chooser: random.Random) -> Measured:
 def _off(family: Family, physics: Physics, one: Measured) -> float:
     constants = physics.convolution if family is Family.CONVOLUTION else physics.product
     times = families.physics_us(family, one.sizes, machine(one.gpu, constants.rates), physics)
-    logs = np.log(one.time_us / (times + one.time_us - one.kernel_us))
+    logs = np.log(one.time_us / shown_us(times, one.shortest_us))
     offset = float(np.median(logs))
     scatter = float(np.average(np.abs(logs - offset), weights=one.weight))
     return scatter + _OFFSET_COUNTS * abs(offset)

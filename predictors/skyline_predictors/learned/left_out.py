@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from skyline_predictors.call_time import shown_us
 from skyline_predictors.constants import Spread
 from skyline_predictors.gpu_generation import generation
 from skyline_predictors.learned import boosting
@@ -18,6 +19,7 @@ from skyline_predictors.learned.forest import Forest
 from skyline_predictors.learned.machine import Machine, machine
 from skyline_predictors.learned.measurements import Measured
 from skyline_predictors.learned.model import LONGER_US, with_generation
+from skyline_predictors.learned.stream import Streams
 
 Floats = NDArray[np.float64]
 _TRUSTS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -29,6 +31,9 @@ _ENOUGH = 200
 """Kernels that quantiles are taken of."""
 _TWO_SIDED = 1.645
 """Standard deviations that nine in ten lie within."""
+_BELIEVED = 0.5
+"""How much of their departure from physics is learned of measurements that others of the same contradict: they end up
+midway between what they say and what physics says."""
 _FURTHEST = 2.5
 """Logarithms of corrections beyond that are outliers of the measurement."""
 
@@ -47,10 +52,8 @@ class Held:
         return np.maximum(self.least_us, self.physics_us * np.exp(trust * self.correction))
 
     def logs(self, trust: float) -> Floats:
-        """Logarithm of measured over predicted time of each kernel, with what is beside it on both sides."""
-        kernel = self.kernel_us(trust)
-        beside = self.measured.time_us - self.measured.kernel_us
-        return np.log(self.measured.time_us / (kernel + beside))
+        """Logarithm of measured over predicted time of each call."""
+        return np.log(self.measured.time_us / shown_us(self.kernel_us(trust), self.measured.shortest_us))
 
 
 def seen_by(family: Family, one: Measured, physics: Physics) -> tuple[Machine, Floats, Floats]:
@@ -77,15 +80,27 @@ def grown(
     targets: list[Floats] = []
     weights: list[Floats] = []
     for whole in measured:
-        kept = np.flatnonzero(whole.reliable) if not own else np.arange(len(whole.time_us))
+        kept = np.flatnonzero((whole.telling > 0) & (whole.reliable | own))
         one = whole.part(np.sort(chooser.permutation(kept)[:rows]))
         gpu, times, seen = seen_by(family, one, physics)
         features.append(with_generation(seen, gpu.generation, known) if own else seen)
-        targets.append(np.clip(np.log(one.kernel_us / times), -_FURTHEST, _FURTHEST))
-        weights.append(one.weight / one.weight.sum())
+        targets.append(departure(one, times))
+        weights.append(one.weight * one.telling / (one.weight * one.telling).sum())
     return boosting.boosted(
         np.concatenate(features), np.concatenate(targets), np.concatenate(weights), trees=trees
     )
+
+
+def departure(measured: Measured, physics_us: Floats) -> Floats:
+    """Logarithms of the kernels' times over what physics says, as trees should learn them."""
+    logs = np.clip(np.log(measured.kernel_us / physics_us), -_FURTHEST, _FURTHEST)
+    return np.where(measured.reliable, logs, _BELIEVED * logs)
+
+
+def reach(measured: Sequence[Measured]) -> tuple[list[float], list[float]]:
+    """The least and the largest of each size."""
+    extents = np.concatenate([families.extents(one.sizes) for one in measured])
+    return extents.min(axis=0).round(2).tolist(), extents.max(axis=0).round(2).tolist()
 
 
 def generations(measured: Sequence[Measured]) -> list[str]:
@@ -109,8 +124,19 @@ def left_out(
 
 
 def trust(held: Sequence[Held]) -> float:
-    """The share of the correction with which GPUs that were left out come out best."""
-    return min(_TRUSTS, key=lambda share: np.mean([_off(one, share) for one in held]))
+    """The share of the correction that is taken on a GPU that nothing is known of.
+
+    The smallest with which those left out come out no worse than with the best, but for one standard error of the
+    difference: five GPUs are few to choose by (Hastie, Tibshirani and Friedman, "The Elements of Statistical Learning",
+    §7.10).
+    """
+    errors = {share: np.array([_off(one, share) for one in held]) for share in _TRUSTS}
+    best = errors[min(_TRUSTS, key=lambda share: float(errors[share].mean()))]
+    for share in _TRUSTS:
+        worse = errors[share] - best
+        if worse.mean() <= worse.std(ddof=1) / len(worse) ** 0.5:
+            return share
+    return _TRUSTS[-1]
 
 
 def _off(one: Held, share: float) -> float:
@@ -131,15 +157,16 @@ def known_spreads(
 ) -> list[Spread]:
     """The same for GPUs of generations that were measured.
 
-    A tenth of the kernels is left out of the trees to see how they scatter. That says nothing of another board or
+    Some of the kernels are left out of the trees to see how they scatter. That says nothing of another board or
     another day: how far whole GPUs were off when they were left out is added to it, in squares.
     """
     chooser = np.random.default_rng(1)
     tests: list[Measured] = []
     rest: list[Measured] = []
     for one in measured:
-        out = chooser.random(len(one.time_us)) < _TESTED
-        tests.append(one.part(out))
+        out = _unlike(family, one, chooser)
+        # What others contradict says nothing of how far measurements scatter.
+        tests.append(one.part(out & one.reliable))
         rest.append(one.part(~out))
     forest = grown(family, rest, physics, own=True, trees=150, rows=ROWS_LEFT_OUT)
     known = generations(measured)
@@ -149,7 +176,7 @@ def known_spreads(
     for one in tests:
         gpu, times, seen = seen_by(family, one, physics)
         kernel = times * np.exp(forest.predict(with_generation(seen, gpu.generation, known)))
-        logs.append(np.log(one.time_us / (kernel + one.time_us - one.kernel_us)))
+        logs.append(np.log(one.time_us / shown_us(kernel, one.shortest_us)))
         weights.append(one.weight / one.weight.sum())
         kernels.append(kernel)
     offset = _TWO_SIDED * float(np.std([np.median(one.logs(share)) for one in held]))
@@ -161,6 +188,16 @@ def known_spreads(
         )
         for one in within
     ]
+
+
+def _unlike(family: Family, one: Measured, chooser: np.random.Generator) -> NDArray[np.bool_]:
+    """Which kernels to leave out: a tenth, but of those that work row by row all of every other octave of lengths.
+
+    Which of several kernels computes a row depends on its length, and lengths in use are few round numbers.
+    """
+    if isinstance(one.sizes, Streams) and family is not Family.ELEMENTWISE:
+        return np.round(np.log2(one.sizes.length)) % 2 == 0
+    return chooser.random(len(one.time_us)) < _TESTED
 
 
 def by_length(logs: Floats, weights: Floats, kernel_us: Floats) -> list[Spread]:
@@ -185,3 +222,11 @@ def quantiles(logs: Floats, weights: Floats) -> Spread:
 def mean_error(logs: Floats) -> float:
     """Mean |predicted / measured - 1|."""
     return float(np.mean(np.abs(np.exp(-logs) - 1)))
+
+
+def no_wider(found: Sequence[Spread], limits: Sequence[Spread]) -> list[Spread]:
+    """A GPU whose generation was measured is no less sure than any other."""
+    return [
+        Spread(max(one.low, limit.low), min(one.high, limit.high))
+        for one, limit in zip(found, limits, strict=True)
+    ]

@@ -1,4 +1,4 @@
-"""Measured kernels as training sees them: sizes and times by family and GPU, without what lies beside the kernel."""
+"""Measured kernels as training sees them: sizes and times by family and GPU, without what timing adds to them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.trace.shape import OperatorShape
+from skyline_predictors.call_time import told_us
 from skyline_predictors.data_gpu import gpu_of
+from skyline_predictors.gpu_generation import generation
 from skyline_predictors.kernel_row import FLOAT, shape_of
 from skyline_predictors.learned import family as families
 from skyline_predictors.learned.family import Family, Sizes
@@ -21,12 +23,8 @@ from skyline_predictors.operator_graph import read_rows
 
 Floats = NDArray[np.float64]
 FILE = "kernels_train.csv.gz"
-_SHORTEST_US = 2.0
-"""What the smallest kernel takes by itself."""
-_LEAST_SHARE = 0.15
-"""Of a measured time that is taken to be the kernel's, however little it does."""
-
-
+_TELLS_AT = 1.5
+"""A time so many times that of the shortest call tells how long its kernel is; nearer to it, less and less."""
 _LONGER_COUNTS = 0.25
 """Long kernels make up the time of a program: they count more, as this power of their time."""
 
@@ -35,16 +33,20 @@ _LONGER_COUNTS = 0.25
 class Measured:
     """Kernels of one family on one GPU.
 
-    What they were asked for, how long they ran with and without what is beside them, and how much each counts.
+    What they were asked for, how long their calls and they themselves ran, how long the shortest call takes, and how
+    much each counts. ``telling`` is 0 where a call is no longer than the shortest: then its kernel is short, nobody
+    knows how short.
     """
 
     gpu: GpuSpec
     sizes: Sizes
     time_us: Floats
     kernel_us: Floats
+    shortest_us: Floats
     weight: Floats
+    telling: Floats
     reliable: NDArray[np.bool_]
-    """False for measurements that say something of their GPU only: see ``_RELIABLE``."""
+    """False for measurements that others of the same contradict: see ``_reliable``."""
 
     def part(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> Measured:
         """Some of them."""
@@ -53,26 +55,28 @@ class Measured:
             families.part(self.sizes, index),
             self.time_us[index],
             self.kernel_us[index],
+            self.shortest_us[index],
             self.weight[index],
+            self.telling[index],
             self.reliable[index],
         )
 
 
 Sets = dict[Family, list[Measured]]
-Beside = dict[str, dict[str, float]]
+Calls = dict[str, dict[str, float]]
 
 
 def _reliable(op: str, gpu: str) -> bool:
-    """Whether a measurement tells what such GPUs do, not only what this one did.
+    """Whether a measurement can be taken for what such GPUs do.
 
-    The P4's linear layers ran with kernels made for the generation before it, at a fifth of its peak (the data's own
-    note on defects).
+    The P4's linear layers ran with kernels made for the generation before it, at a fifth of its peak; the same layers
+    measured again, in data that nothing is learned from, ran at three quarters (the data's own note on defects).
     """
     return (op, gpu) != ("linear", "P4")
 
 
-def measured(folders: Sequence[Path]) -> tuple[Sets, Beside, dict[str, int]]:
-    """All float32 kernels of the training files: sets by family, times beside kernels, and rows by GPU."""
+def measured(folders: Sequence[Path]) -> tuple[Sets, Calls, dict[str, int]]:
+    """All float32 kernels of the training files: sets by family, the shortest calls, and rows by GPU."""
     shapes: dict[tuple[Family, str], list[OperatorShape]] = defaultdict(list)
     times: dict[tuple[Family, str], list[float]] = defaultdict(list)
     trusted: dict[tuple[Family, str], list[bool]] = defaultdict(list)
@@ -94,15 +98,17 @@ def measured(folders: Sequence[Path]) -> tuple[Sets, Beside, dict[str, int]]:
             shortest[key] = min(shortest.get(key, np.inf), time_us)
     sets: Sets = defaultdict(list)
     for (family, name), asked in shapes.items():
-        beside = np.array([max(0.0, shortest[shape.operator, name] - _SHORTEST_US) for shape in asked])
+        least = np.array([shortest[shape.operator, name] for shape in asked])
         time_us = np.array(times[family, name])
-        kernel_us = np.maximum(time_us - beside, _LEAST_SHARE * time_us)
+        kernel_us = told_us(time_us, least)
+        telling = np.clip((time_us / least - 1.0) / (_TELLS_AT - 1.0), 0.0, 1.0)
         weight = kernel_us / time_us * kernel_us**_LONGER_COUNTS
         reliable = np.array(trusted[family, name])
         sizes = families.read(family, asked)
-        sets[family].append(Measured(gpus[name], sizes, time_us, kernel_us, weight / weight.sum(), reliable))
+        weight = weight / weight.sum()
+        sets[family].append(Measured(gpus[name], sizes, time_us, kernel_us, least, weight, telling, reliable))
     rows = {name: sum(len(own) for (_, gpu), own in times.items() if gpu == name) for name in gpus}
-    return dict(sets), _beside(shortest, gpus), rows
+    return dict(sets), _shortest(shortest, gpus), rows
 
 
 def data_hash(folders: Iterable[Path]) -> dict[str, str]:
@@ -113,12 +119,10 @@ def data_hash(folders: Iterable[Path]) -> dict[str, str]:
     }
 
 
-def _beside(shortest: dict[tuple[str, str], float], gpus: dict[str, GpuSpec]) -> Beside:
-    from skyline_predictors.gpu_generation import generation
-
-    found: Beside = defaultdict(dict)
+def _shortest(shortest: dict[tuple[str, str], float], gpus: dict[str, GpuSpec]) -> Calls:
+    found: Calls = defaultdict(dict)
     for (operator, name), least in sorted(shortest.items()):
-        found[operator][generation(gpus[name])] = round(max(0.0, least - _SHORTEST_US), 1)
+        found[operator][generation(gpus[name])] = round(least, 1)
     for of_operator in found.values():
         of_operator[""] = round(float(np.median(list(of_operator.values()))), 1)
     return dict(found)

@@ -22,7 +22,7 @@ from skyline_predictors.learned.machine import Machine, machine
 
 Floats = NDArray[np.float64]
 RECORD_FILE, WEIGHTS_FILE = "learned.json", "learned.npz"
-FORMAT = 1
+FORMAT = 2
 LONGER_US = (50.0, 500.0)
 """Where kernels are taken to be longer: long ones are surer."""
 _SHARED, _OWN = "shared", "own"
@@ -31,8 +31,8 @@ _SHARED, _OWN = "shared", "own"
 class Trained(msgspec.Struct, frozen=True):
     """Where the weights come from: files with their hashes, rows by GPU, the day, settings, and how it went.
 
-    ``left_out_error`` is by family and generation the mean absolute error on it when the others alone were learned
-    from: of physics alone, and corrected.
+    ``seconds`` are of processor time. ``left_out_error`` is by family and GPU the mean absolute error on it when the
+    others alone were learned from: of physics alone, and corrected.
     """
 
     version: int
@@ -47,18 +47,20 @@ class Trained(msgspec.Struct, frozen=True):
 class Learned(msgspec.Struct, frozen=True):
     """All figures that are no trees.
 
-    ``generations`` are those measured, by family. ``trust`` is the share of the shared correction that is taken on
+    ``reach`` are by family the least and the largest of each size that was learned from, as logarithms to the base of
+    2. ``generations`` are those measured, by family. ``trust`` is the share of the shared correction that is taken on
     a generation that was not. ``known`` and ``unknown`` are the intervals for the two, of short, longer and long
-    kernels, as ``LONGER_US`` divides them. ``beside_us`` is by operator
-    and generation what a measurement holds beside the kernel; under an empty generation, that of any other.
+    kernels, as ``LONGER_US`` divides them. ``shortest_us`` is by operator
+    and generation what the shortest measured call takes; under an empty generation, that of any other.
     """
 
     physics: Physics
+    reach: dict[Family, tuple[list[float], list[float]]]
     generations: dict[Family, list[str]]
     trust: dict[Family, float]
     known: dict[Family, list[Spread]]
     unknown: dict[Family, list[Spread]]
-    beside_us: dict[str, dict[str, float]]
+    shortest_us: dict[str, dict[str, float]]
     trained: Trained
 
 
@@ -91,16 +93,28 @@ class Model:
         else:
             trust = self.learned.trust[family]
             correction = trust * self.shared[family].predict(seen) if trust else np.zeros(len(seen))
+        correction = correction * self.within_reach(family, sizes)
         return np.maximum(families.least_us(sizes, gpu), physics * np.exp(correction))
+
+    def within_reach(self, family: Family, sizes: Sizes) -> Floats:
+        """How much of a correction is taken: all of it among sizes that were learned from.
+
+        Half of it for each doubling beyond: trees say of what is larger than all they have seen what they say of the
+        largest, and physics goes on.
+        """
+        least, largest = (np.array(one) for one in self.learned.reach[family])
+        extents = families.extents(sizes)
+        beyond = np.maximum(0.0, extents - largest) + np.maximum(0.0, least - extents)
+        return np.asarray(0.5 ** beyond.sum(axis=1))
 
     def spreads(self, family: Family, gpu: Machine) -> list[Spread]:
         """Nine in ten times lie between these multiples of the answer, by how long the kernel is."""
         figures = self.learned
         return (figures.known if self.is_known(family, gpu) else figures.unknown)[family]
 
-    def beside_us(self, operator: str, gpu: Machine | None) -> float:
-        """What timing one call from outside holds beside its kernel: mostly the work of the host."""
-        table = self.learned.beside_us
+    def shortest_us(self, operator: str, gpu: Machine | None) -> float:
+        """What timing a call from outside shows at least: mostly the work of the host."""
+        table = self.learned.shortest_us
         of_operator = table.get(operator) or table["aten::add"]
         return of_operator.get(gpu.generation if gpu else "", of_operator[""])
 

@@ -12,6 +12,7 @@ from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorPredictor, OperatorTime
 from skyline.trace.shape import OperatorShape
+from skyline_predictors.call_time import shown_us
 from skyline_predictors.constants import Spread
 from skyline_predictors.kernel_row import FLOAT
 from skyline_predictors.learned import family as families
@@ -60,15 +61,11 @@ class Learned:
     def measured_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> list[float]:
         """What timing each by itself from outside would show in µs, without TF32, as the data were measured."""
         answers = self._answers(shapes, device, plain_convolutions=True)
-        return [
-            answer.time_us.value + self.beside_us(shape, device)
-            for shape, answer in zip(shapes, answers, strict=True)
-        ]
-
-    def beside_us(self, shape: OperatorShape, device: GpuSpec | None = None) -> float:
-        """What such a measurement holds beside the kernel."""
-        machine = None if device is None else self._model.machine(Family.PRODUCT, device)
-        return self._model.beside_us(shape.operator, machine)
+        machine = self._model.machine(Family.PRODUCT, device)
+        shortest = [self._model.shortest_us(shape.operator, machine) for shape in shapes]
+        kernels = np.array([answer.time_us.value for answer in answers])
+        found: list[float] = shown_us(kernels, np.array(shortest)).tolist()
+        return found
 
     def _answers(
         self, shapes: Sequence[OperatorShape], gpu: GpuSpec, *, plain_convolutions: bool

@@ -3,47 +3,78 @@
 import csv
 import gzip
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from skyline.errors import UsageError
+from skyline.predict.gpus import gpu_named
+from skyline_predictors.call_time import BEFORE, shown_us
 from skyline_predictors.constants import Spread
 from skyline_predictors.learned import boosting
 from skyline_predictors.learned.family import Family
 from skyline_predictors.learned.fitting import START, fitted
-from skyline_predictors.learned.left_out import by_length, quantiles
-from skyline_predictors.learned.measurements import FILE, data_hash, measured
+from skyline_predictors.learned.left_out import Held, by_length, departure, quantiles, trust
+from skyline_predictors.learned.measurements import FILE, Measured, data_hash, measured
+from skyline_predictors.learned.stream import Streams
 
 GPUS = {"V100": 900e3 * 0.9, "P100": 732e3 * 0.7}
-BESIDE_US = 25.0
+SHORTEST_US = 30.0
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Additions at a share of the bandwidth, with a fixed time beside each, and a row in another format."""
+    """Additions at a share of the bandwidth, as timing their calls shows them, and a row in another format."""
     head = ["op", "gpu", "dtype", "rows", "cols", "latency_ms"]
     with gzip.open(tmp_path / FILE, "wt", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(head)
         for gpu, bytes_per_us in GPUS.items():
-            writer.writerow(["add", gpu, "fp32", 1, 1, (BESIDE_US + 2) / 1e3])
+            writer.writerow(["add", gpu, "fp32", 1, 1, SHORTEST_US / 1e3])
             for rows in range(2000, 40000, 500):
-                time_us = BESIDE_US + 2 + 12 * rows * 1024 / bytes_per_us
+                time_us = max(SHORTEST_US, BEFORE * SHORTEST_US + 2 + 12 * rows * 1024 / bytes_per_us)
                 writer.writerow(["add", gpu, "fp32", rows, 1024, time_us / 1e3])
         writer.writerow(["add", "V100", "fp16", 100, 100, 1.0])
     return tmp_path
 
 
-def test_what_lies_beside_kernels_is_told_from_the_shortest(folder):
-    sets, beside, rows = measured([folder])
+def test_the_shortest_call_tells_when_kernels_start(folder):
+    sets, calls, rows = measured([folder])
     assert set(sets) == {Family.ELEMENTWISE}
-    assert beside["aten::add"] == {"6.0": BESIDE_US, "7.0": BESIDE_US, "": BESIDE_US}
+    assert calls["aten::add"] == {"6.0": SHORTEST_US, "7.0": SHORTEST_US, "": SHORTEST_US}
     assert rows == {"V100": 77, "P100": 77}
     (one, _) = sets[Family.ELEMENTWISE]
-    # Of the very shortest, a share is taken to be the kernel's all the same.
-    assert one.kernel_us[1:] == pytest.approx(one.time_us[1:] - BESIDE_US)
+    assert one.kernel_us[1:] == pytest.approx(one.time_us[1:] - BEFORE * SHORTEST_US)
+    assert shown_us(one.kernel_us, one.shortest_us) == pytest.approx(one.time_us)
+    # How long the kernel of the shortest call is, it does not tell.
+    assert one.telling[0] == 0
+    assert one.telling[-1] == 1
     assert list(data_hash([folder])) == [f"{folder.name}/{FILE}"]
+
+
+def test_contradicted_measurements_count_half(folder):
+    sets, _, _ = measured([folder])
+    (one, _) = sets[Family.ELEMENTWISE]
+    doubted = replace(one, reliable=np.zeros(len(one.time_us), dtype=bool))
+    physics = one.kernel_us / 2
+    assert departure(one, physics) == pytest.approx(np.log(2))
+    assert departure(doubted, physics) == pytest.approx(np.log(2) / 2)
+
+
+def test_a_correction_that_helps_some_gpus_only_is_not_taken():
+    def held(errors_us: float, correction: float) -> Held:
+        count = 50
+        ones = np.ones(count)
+        sizes = Streams(ones * 1e6, ones * 1e3, ones * 1e7, ones * 0)
+        time_us = ones * 100.0
+        measured_ = Measured(
+            gpu_named("V100"), sizes, time_us * np.exp(errors_us), time_us, ones, ones / count, ones, ones > 0
+        )
+        return Held(measured_, time_us, ones * correction, ones * 0)
+
+    assert trust([held(0.2, 0.2), held(0.21, 0.2), held(0.19, 0.2)]) == 1.0
+    assert trust([held(0.2, 0.2), held(0.2, -0.19), held(0.2, 0.2), held(0.2, -0.19)]) == 0.0
 
 
 def test_the_constants_of_the_physics_are_found(folder):
