@@ -1,0 +1,99 @@
+"""The script that is shown: its newest profile, and whoever waits for a newer one."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from skyline.analysis.analyse import Analysis, analyse
+from skyline.analysis.estimate import estimate
+from skyline.errors import UsageError
+from skyline.report import build
+from skyline.report.schema import ProfileReport, WhatIfReport
+from skyline.trace.profile import Profile
+from skyline.whatif.estimate import Estimate
+from skyline.whatif.question import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A profile made ready to be shown; ``number`` grows with each one."""
+
+    number: int
+    analysis: Analysis
+    report: ProfileReport
+    whatifs: WhatIfReport
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a page needs to know: which profile there is, and in words what is going on or went wrong."""
+
+    number: int
+    status: str
+
+
+class Subject:
+    """Holds what is shown; any thread may put something newer in its place, and any may wait for that."""
+
+    def __init__(self) -> None:
+        self._shown: Shown | None = None
+        self._status = ""
+        self._closed = False
+        self._changed = threading.Condition()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more is to come."""
+        return self._closed
+
+    @property
+    def shown(self) -> Shown | None:
+        """The newest, None while there is none."""
+        with self._changed:
+            return self._shown
+
+    @property
+    def news(self) -> News:
+        """As of now."""
+        with self._changed:
+            return self._news()
+
+    def show(self, profile: Profile) -> None:
+        """Analyse a profile and show it in place of the one there was."""
+        analysis = analyse(profile)
+        report, whatifs = build.profile_report(analysis), build.whatif_report(analysis, None)
+        with self._changed:
+            number = self._shown.number + 1 if self._shown is not None else 1
+            self._shown, self._status = Shown(number, analysis, report, whatifs), ""
+            self._changed.notify_all()
+
+    def say(self, status: str) -> None:
+        """Tell what is going on; the empty text: nothing."""
+        with self._changed:
+            if status != self._status:
+                self._status = status
+                self._changed.notify_all()
+
+    def wait(self, known: News | None, timeout_s: float) -> News | None:
+        """What there is to tell beyond what is known; None where nothing came in time."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._news() != known, timeout_s)
+            news = self._news()
+            return None if news == known else news
+
+    def close(self) -> None:
+        """Let everybody go who waits."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def estimate(self, question: Question) -> Estimate:
+        """What a question comes to on the newest profile; raises SkylineError where it makes no sense."""
+        shown = self.shown
+        if shown is None:
+            raise UsageError("There is no profile yet", hint="Wait for the run to end.")
+        return estimate(shown.analysis, question)
+
+    def _news(self) -> News:
+        return News(self._shown.number if self._shown is not None else 0, self._status)
