@@ -16,7 +16,7 @@ from skyline.graph.phases import phase_times
 from skyline.graph.step_cost import StepCost, step_cost
 from skyline.graph.threads import ThreadUse, thread_use
 from skyline.interval import Interval
-from skyline.memory.activations import batch_bytes
+from skyline.memory.activations import batch_tensors
 from skyline.memory.peak import MemoryBreakdown, peak_breakdown
 from skyline.memory.recomputation import RecordedLevels, recorded_levels
 from skyline.predict.batch_curve import BatchCurve, batch_curve
@@ -54,7 +54,8 @@ class Baseline:
     phases: PhaseTimes
     peak: MemoryBreakdown
     curve: BatchCurve
-    batch_bytes: int
+    batch_tensors: tuple[int, ...]
+    """Bytes of each tensor of a batch as the loader gives it."""
     step: StepCost
     timeline: Timeline
     replay_error: float
@@ -71,6 +72,11 @@ class Baseline:
     def on_gpu(self) -> bool:
         """Whether the script computes on a device of its own."""
         return self.profile.environment.device.kind != "cpu"
+
+    @property
+    def batch_bytes(self) -> int:
+        """Bytes of a batch as the loader gives it."""
+        return sum(self.batch_tensors)
 
     @property
     def steps(self) -> int:
@@ -143,7 +149,7 @@ def baseline(profile: Profile) -> Baseline:
         _summing_to(phases, iteration_ms.value),
         peak_breakdown(profile),
         batch_curve(profile),
-        batch_bytes(profile.trace),
+        batch_tensors(profile.trace),
         step_cost(profile.trace),
         timeline,
         replay_error(recorded, profile.trace),

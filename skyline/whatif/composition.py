@@ -58,8 +58,10 @@ class Composition:
         return _furthest(Basis, [whatif.basis(subject) for whatif, _ in self.asked])
 
 
-def compose(subject: Subject, choices: Sequence[Choice]) -> Composition:
+def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Grain.PHASES) -> Composition:
     """All choices together; of one name the last value given counts.
+
+    The graph is as fine as they need, and at least as fine as ``at_least``.
 
     A part that is not applicable, or that another one asked for excludes, is left out and named in ``reason``.
 
@@ -71,7 +73,7 @@ def compose(subject: Subject, choices: Sequence[Choice]) -> Composition:
         ((whatif_named(name), value) for name, value in values.items()),
         key=lambda part: (part[0].stage, part[0].name),
     )
-    start = scenario = Scenario.of(subject, max((part[0].grain for part in asked), default=Grain.PHASES))
+    start = scenario = Scenario.of(subject, max((at_least, *(part[0].grain for part in asked))))
     reasons: list[str] = []
     settled: list[tuple[WhatIf, str]] = []
     made: list[tuple[WhatIf, str]] = []

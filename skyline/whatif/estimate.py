@@ -7,6 +7,7 @@ from math import ceil
 from typing import Literal
 
 from skyline.interval import Interval
+from skyline.whatif.curve_point import CurvePoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class Estimate:
     """After how many iterations that is paid back; None where there is nothing to pay, or nothing is gained."""
     values: tuple[str, ...] = ()
     """Of a single what-if that applies the values it offers, ``value`` among them; empty where there is no choice."""
+    curve: tuple[CurvePoint, ...] = ()
+    """The batch-size curve under these what-ifs, only where it was asked for."""
 
 
 def break_even(one_off_s: Interval | None, change_ms: Interval) -> int | None:

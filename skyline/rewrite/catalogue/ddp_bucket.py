@@ -5,7 +5,7 @@ from __future__ import annotations
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_argument
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.sites.replicas import replicas_call
+from skyline.rewrite.sites.replicas import replicas_arguments
 from skyline.source.edit import TextEdit
 
 NAME = "ddp_bucket"
@@ -18,7 +18,7 @@ def snippet(value: str) -> str:
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     """``bucket_cap_mb=…`` in the call that wraps the model."""
-    module, call = replicas_call(context)
+    module, call = replicas_arguments(context)
     return set_argument(context, module, call, "bucket_cap_mb", _megabytes(value))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skyline.rewrite.argument import set_argument
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.sites.replicas import replicas_call
+from skyline.rewrite.sites.replicas import replicas_arguments
 from skyline.rewrite.value import check_switched_on
 from skyline.source.edit import TextEdit
 
@@ -19,5 +19,5 @@ def snippet(value: str) -> str:
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     """``gradient_as_bucket_view=True`` in the call that wraps the model."""
     check_switched_on(NAME, value)
-    module, call = replicas_call(context)
+    module, call = replicas_arguments(context)
     return set_argument(context, module, call, "gradient_as_bucket_view", "True")

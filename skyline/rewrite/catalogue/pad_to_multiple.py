@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import replace
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.sites.layers import layer_calls, layer_class
+from skyline.rewrite.sites.vocabulary import check_drawing, check_outputs, parameter_of
 from skyline.rewrite.value import whole_number
 from skyline.source.arguments import passed
 from skyline.source.edit import TextEdit
@@ -15,7 +17,7 @@ from skyline.source.knob import KnobKind
 from skyline.source.origin import Frame, Route
 from skyline.source.program import Module
 from skyline.source.shared_use import reads
-from skyline.source.syntax import last_name, text_of
+from skyline.source.syntax import last_name, offsets_of, text_of
 from skyline.whatif.cost.alignment import padded
 
 NAME = "pad_to_multiple"
@@ -30,7 +32,7 @@ def snippet(value: str) -> str:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """The literal that sets the vocabulary, or the literals where layers are made with numbers."""
+    """The literal that sets the vocabulary; where none alone does, the sizes in the calls that make the layers."""
     multiple = whole_number(NAME, value or "8")
     layers = [
         module
@@ -53,7 +55,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
             hint="Change them by hand, all that must agree.",
         )
     chosen = [one for one in layers if one.options.get(_ROWS[one.class_name][0]) in vocabulary]
-    edits: dict[tuple[str, int, int], tuple[TextEdit, ...]] = {}
+    sites: list[_Site] = []
     for module, call, layer in layer_calls(context, chosen):
         name, place = _ROWS[layer.class_name]
         given = passed(call, name, place).value
@@ -62,9 +64,69 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         if given is None:
             message = f"`{name}` is not written in `{text_of(call)}`"
             raise RewriteRefused(message, file=module.path, line=call.lineno)
-        where, node = _literal(context, module, given, name, size, multiple)
-        edits[where.path, node.lineno, node.col_offset] = _replaced(where, node, size, multiple)
+        sites.append(_Site(module, given, name, size))
+    try:
+        return _in_literals(context, sites, multiple)
+    except RewriteRefused:
+        return _in_layers(context, sites, multiple)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Site:
+    """What the call of a layer is given for a size: ``name`` is the argument."""
+
+    module: Module
+    given: ast.expr
+    name: str
+    size: int
+
+
+def _in_literals(context: RewriteContext, sites: list[_Site], multiple: int) -> tuple[TextEdit, ...]:
+    edits: dict[tuple[str, int, int], tuple[TextEdit, ...]] = {}
+    for site in sites:
+        where, node = _literal(context, site.module, site.given, site.name, site.size, multiple)
+        edits[where.path, node.lineno, node.col_offset] = _replaced(where, node, site.size, multiple)
+    for size in {site.size for site in sites}:
+        check_drawing(context, size, padded(size, multiple))
     return tuple(edit for each in edits.values() for edit in each)
+
+
+def _in_layers(context: RewriteContext, sites: list[_Site], multiple: int) -> tuple[TextEdit, ...]:
+    """The number of words stays what it is, wherever it comes from; layers have the next multiple of it."""
+    edits: list[TextEdit] = []
+    for size in {site.size for site in sites}:
+        unpadded = [_without_padding(site.given) for site in sites if site.size == size]
+        check_outputs(context, unpadded, size, padded(size, multiple))
+    for site in sites:
+        words = _without_padding(site.given)
+        begin, end = offsets_of(site.module.source, words)
+        text = site.module.source.text[begin:end]
+        if not isinstance(words, ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant):
+            text = f"({text})"
+        wanted = f"-(-{text} // {multiple}) * {multiple}"
+        if ast.dump(ast.parse(wanted, mode="eval").body) != ast.dump(site.given):
+            edits += replace(site.module, site.given, wanted)
+    return tuple(edits)
+
+
+def _without_padding(node: ast.expr) -> ast.expr:
+    """The number that an expression written by ``_in_layers`` pads; any other as it is."""
+    match node:
+        case ast.BinOp(
+            left=ast.UnaryOp(
+                op=ast.USub(),
+                operand=ast.BinOp(
+                    left=ast.UnaryOp(op=ast.USub(), operand=inner),
+                    op=ast.FloorDiv(),
+                    right=ast.Constant(value=int() as by),
+                ),
+            ),
+            op=ast.Mult(),
+            right=ast.Constant(value=int() as times),
+        ) if by == times:
+            return inner
+        case _:
+            return node
 
 
 def _replaced(module: Module, node: ast.expr, size: int, multiple: int) -> tuple[TextEdit, ...]:
@@ -109,7 +171,7 @@ def _goes_along(context: RewriteContext, module: Module, node: ast.expr, names: 
                 if inner is around.func:
                     return False
                 layer = bool(layer_class(module, around.func)) or last_name(around.func) in _SHAPING
-                return layer or _parameter(context, around, inner) in names
+                return layer or parameter_of(context, around, inner) in names
             case ast.Compare() | ast.Assert() | ast.FormattedValue() | ast.JoinedStr():
                 return True
             case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
@@ -117,22 +179,3 @@ def _goes_along(context: RewriteContext, module: Module, node: ast.expr, names: 
             case _:
                 return False
     return False
-
-
-def _parameter(context: RewriteContext, call: ast.Call, given: ast.AST) -> str:
-    """What the program's own function or class calls the argument; empty where it is a stranger's."""
-    name = last_name(call.func)
-    for _, node in context.program.nodes_of(ast.FunctionDef, ast.ClassDef):
-        if node.name != name:
-            continue
-        if isinstance(given, ast.keyword):
-            return given.arg or ""
-        function: ast.AST | None = node
-        if isinstance(node, ast.ClassDef):
-            methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
-            function = next((each for each in methods if each.name == "__init__"), None)
-        if isinstance(function, ast.FunctionDef) and isinstance(given, ast.expr) and given in call.args:
-            parameters = [*function.args.posonlyargs, *function.args.args]
-            place = call.args.index(given) + isinstance(node, ast.ClassDef)
-            return parameters[place].arg if place < len(parameters) else ""
-    return ""

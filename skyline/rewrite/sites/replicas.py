@@ -1,8 +1,10 @@
-"""The call that makes replicas of the model join their gradients."""
+"""The call that makes replicas of the model join their gradients, or that hands its arguments on to it."""
 
 from __future__ import annotations
 
 import ast
+import os
+from collections.abc import Iterator
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
@@ -13,23 +15,30 @@ from skyline.source.program import Module
 _CLASS = "DistributedDataParallel"
 _BY_KEYWORD = 5
 """From here on the places of its arguments differ between versions of PyTorch."""
+_HANDED_ON = {
+    ("accelerate", "DistributedDataParallelKwargs"): 0,
+    ("lightning", "DDPStrategy"): _BY_KEYWORD,
+    ("pytorch_lightning", "DDPStrategy"): _BY_KEYWORD,
+    ("lightning_fabric", "DDPStrategy"): _BY_KEYWORD,
+    ("ignite", "auto_model"): 2,
+}
+"""By package and name, calls whose arguments given by name reach the wrapper, and how many others they may have."""
+_ONLY_REPLICAS = {
+    "bucket_cap_mb",
+    "find_unused_parameters",
+    "gradient_as_bucket_view",
+    "static_graph",
+    "broadcast_buffers",
+    "process_group",
+}
+"""Arguments that nothing but the wrapper takes: with one of them a call is made for several ranks alone."""
 
 
 def replicas_call(context: RewriteContext) -> tuple[Module, ast.Call]:
     """The call of ``DistributedDataParallel``; raises RewriteRefused where it is a library's, or one of many."""
-    fact = context.profile.parallel
-    if fact is not None and fact.created_line is not None:
-        module, line = context.place(fact.created_line)
-        calls = calls_at(module, line, lambda callee: _is_wrapper(module, callee))
-        if len(calls) == 1:
-            return _checked(module, calls[0])
-    found = [
-        (module, call)
-        for module, call in context.program.nodes_of(ast.Call)
-        if _is_wrapper(module, call.func)
-    ]
+    found = _wrapper_calls(context)
     if len(found) == 1:
-        return _checked(*found[0])
+        return _checked(*found[0], _BY_KEYWORD)
     used = framework(context)
     if not found and used is not None:
         raise RewriteRefused(
@@ -42,9 +51,61 @@ def replicas_call(context: RewriteContext) -> tuple[Module, ast.Call]:
     raise RewriteRefused(f"{count} a torch.nn.parallel.{_CLASS} by name", file=context.profile.script)
 
 
-def _checked(module: Module, call: ast.Call) -> tuple[Module, ast.Call]:
-    if len(call.args) > _BY_KEYWORD or any(isinstance(each, ast.Starred) for each in call.args):
-        message = f"The arguments of {_CLASS} are given without their names, and differ between versions"
+def replicas_arguments(context: RewriteContext) -> tuple[Module, ast.Call]:
+    """The call whose arguments the wrapper gets: its own, or the one that a framework takes them from.
+
+    Raises:
+        RewriteRefused: no such call, more than one, or one that also serves where no replicas are made.
+    """
+    if not _wrapper_calls(context):
+        handing = [
+            (module, call, positions)
+            for module, call in _calls(context)
+            if (positions := _handed_on(module, call.func)) is not None
+        ]
+        if len(handing) == 1:
+            module, call, positions = handing[0]
+            name = ast.unparse(call.func)
+            if name.endswith("auto_model") and not any(each.arg in _ONLY_REPLICAS for each in call.keywords):
+                # Outside of a job it hands its arguments to DataParallel, which does not know these.
+                message = (
+                    f"`{name}` may also be called where there is one process, which takes no such argument"
+                )
+                raise RewriteRefused(message, file=module.path, line=call.lineno)
+            return _checked(module, call, positions)
+        if handing:
+            message = f"More than one call hands arguments on to {_CLASS}"
+            raise RewriteRefused(message, file=handing[1][0].path, line=handing[1][1].lineno)
+    return replicas_call(context)
+
+
+def _wrapper_calls(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
+    """Every call of the wrapper; of several, the one that ran where that is known.
+
+    Raises:
+        RewriteRefused: the line that ran is no longer what it was.
+    """
+    fact = context.profile.parallel
+    if fact is not None and fact.created_line is not None:
+        module, line = context.place(fact.created_line)
+        calls = calls_at(module, line, lambda callee: _is_wrapper(module, callee))
+        if len(calls) == 1:
+            return [(module, calls[0])]
+    return [(module, call) for module, call in _calls(context) if _is_wrapper(module, call.func)]
+
+
+def _calls(context: RewriteContext) -> Iterator[tuple[Module, ast.Call]]:
+    """The calls in the files that ran: a framework's own sources may lie beside the script, and another copy run."""
+    ran = {os.path.realpath(source.path) for source in context.profile.sources}
+    for module, call in context.program.nodes_of(ast.Call):
+        if module is context.program.script or not ran or os.path.realpath(module.path) in ran:
+            yield module, call
+
+
+def _checked(module: Module, call: ast.Call, positions: int) -> tuple[Module, ast.Call]:
+    if len(call.args) > positions or any(isinstance(each, ast.Starred) for each in call.args):
+        name = _CLASS if _is_wrapper(module, call.func) else ast.unparse(call.func)
+        message = f"The arguments of {name} are given without their names, and differ between versions"
         raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Name them.")
     return module, call
 
@@ -52,6 +113,12 @@ def _checked(module: Module, call: ast.Call) -> tuple[Module, ast.Call]:
 def _is_wrapper(module: Module, callee: ast.expr) -> bool:
     package, _, last = qualified_name(module, callee).rpartition(".")
     return last == _CLASS and package.startswith("torch.nn")
+
+
+def _handed_on(module: Module, callee: ast.expr) -> int | None:
+    """How many arguments such a call may have without names; None for any other callee."""
+    name = qualified_name(module, callee)
+    return _HANDED_ON.get((name.partition(".")[0], name.rpartition(".")[2]))
 
 
 def _hint(kind: str) -> str:

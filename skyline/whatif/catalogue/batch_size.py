@@ -17,6 +17,7 @@ from skyline.predict.sizes import sizes_to_show
 from skyline.simulate.engine import simulate
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.standing_cost import grown
 from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import whole_number
 
@@ -65,11 +66,13 @@ class BatchSize:
         told_apart = {part for part, ms in baseline.parts_ms.items() if ms > 0}
         graph = scenario.graph
         by_part = np.array([factors[part if part in told_apart else Part.REST] for part in PARTS])
-        on_lane = graph.tasks.lane == graph.tasks.lane_code(baseline.lane)
         everything = select(graph)
-        scaled = scale(
-            graph, everything, np.where(on_lane, by_part[parts_of(graph.tasks)], ratio.value), gaps=True
-        )
+        parts = parts_of(graph.tasks)
+        if baseline.on_gpu:
+            on_lane = graph.tasks.lane == graph.tasks.lane_code(baseline.lane)
+            scaled = scale(graph, everything, np.where(on_lane, by_part[parts], ratio.value), gaps=True)
+        else:
+            scaled = grown(graph, baseline.lane, parts, by_part, size / (curve.base or size))
         # On several lanes the parts overlap; the curve is of whole iterations and has the last word.
         simulated = simulate(scaled).iteration_ms(baseline.lane)
         wanted = baseline.simulated_ms * ratio.value
@@ -93,19 +96,24 @@ class BatchSize:
 def shown_sizes(baseline: Baseline) -> tuple[int, ...]:
     """The batch sizes to offer: those whose memory is believed to fit, and always the script's own."""
     curve = baseline.curve
+    capacity = usable_bytes(baseline.profile)
+    return tuple(
+        size
+        for size in offered_sizes(baseline)
+        if size == curve.base or fit(curve.peak_bytes(size), capacity) is not Fit.TOO_LARGE
+    )
+
+
+def offered_sizes(baseline: Baseline) -> tuple[int, ...]:
+    """The batch sizes of which something is known, whether they fit or not."""
+    curve = baseline.curve
     if curve.base is None:
         return ()
     data_sets = [loader.dataset_size for loader in baseline.profile.loaders if loader.dataset_size]
-    capacity = usable_bytes(baseline.profile)
     sizes = sizes_to_show(
         curve.base, (point.batch_size for point in curve.points), min(data_sets, default=None)
     )
-    return tuple(
-        size
-        for size in sizes
-        if size == curve.base
-        or (curve.knows(size) and fit(curve.peak_bytes(size), capacity) is not Fit.TOO_LARGE)
-    )
+    return tuple(size for size in sizes if size == curve.base or curve.knows(size))
 
 
 def _unsure_ms(baseline: Baseline, ratio: Interval) -> tuple[float, float]:

@@ -8,21 +8,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.errors import UsageError
+from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches
-from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, ON_GPU
+from skyline.graph.task import TaskKind, WorkClass
+from skyline.graph.tasks import KIND, ON_GPU, WORK
 from skyline.interval import Interval
 from skyline.trace.profile import Profile
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import ran_on_cpu
 from skyline.whatif.cost.compiling import (
     BACKWARD_CALL_US,
+    CPU_CALL_US,
     FORWARD_CALL_US,
     KERNEL_CALL_US,
     compiling_s,
 )
-from skyline.whatif.cost.fusion import BEST, LIKELY, WORST, Case, Regions, fused, regions
+from skyline.whatif.cost.fusion import BEST, LIKELY, WORST, Regions, fused, regions
+from skyline.whatif.cost.thread_scaling import threads_of
 from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.memory import Memory
 from skyline.whatif.recording import Recording
@@ -82,8 +85,11 @@ class Compile:
         mode = _mode(value, subject)
         graph = scenario.graph
         found = regions(subject, graph)
+        larger, threads = scenario.batch_factor(subject), threads_of(subject)
         likely, least, most = (
-            _compiled(graph, found, case, calls, mode, tuned)
+            _compiled(
+                graph, found, calls, mode, tuned, fused(graph, found, case, larger=larger, threads=threads)
+            )
             for case, calls, tuned in zip(
                 (LIKELY, BEST, WORST), (1.0, 0.5, 1.6), (_TUNED.value, _TUNED.low, _TUNED.high), strict=True
             )
@@ -136,8 +142,10 @@ def _mode(value: str, subject: Subject) -> str:
     raise UsageError(f"compile={value} is not possible", hint=f"Possible here: {known}.")
 
 
-def _compiled(graph: Graph, found: Regions, case: Case, calls: float, mode: str, tuned: float) -> Graph:
-    durations, gaps = fused(graph, found, case)
+def _compiled(
+    graph: Graph, found: Regions, calls: float, mode: str, tuned: float, joined: tuple[Times, Times]
+) -> Graph:
+    durations, gaps = joined
     kinds = graph.tasks.kind
     on_gpu = bool(ON_GPU[kinds].any())
     durable = found.host if on_gpu else found.host[kinds[found.host] != KIND[TaskKind.CPU]]
@@ -149,12 +157,22 @@ def _compiled(graph: Graph, found: Regions, case: Case, calls: float, mode: str,
         own = own + _REPLAY_US
     elif on_gpu:
         durations[_remaining_launches(graph, found)] = calls * KERNEL_CALL_US
+    else:
+        called = np.union1d(
+            [group.tasks[0] for group in found.groups], np.intersect1d(found.host, _heavy(graph))
+        )
+        durations[called.astype(np.int64)] += calls * CPU_CALL_US
     if mode == MAX_AUTOTUNE:
-        heavy = np.flatnonzero((graph.tasks.work != 0) & ON_GPU[kinds])
+        heavy = np.intersect1d(_heavy(graph), np.flatnonzero(ON_GPU[kinds]))
         durations[heavy] *= tuned
     # The call of the compiled graph, guards and all, precedes what it runs.
     durations[found.entries] += own
     return graph.with_times(durations=durations, gaps=gaps)
+
+
+def _heavy(graph: Graph) -> Indices:
+    """Products, convolutions and attention."""
+    return np.flatnonzero(graph.tasks.work != WORK[WorkClass.OTHER])
 
 
 def _remaining_launches(graph: Graph, found: Regions) -> np.ndarray:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from skyline.graph.scaling import scale
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
+from skyline.whatif.catalogue.fused_optimizer import FOREACH
+from skyline.whatif.catalogue.sparse_embedding import sparse_work
 from skyline.whatif.cost.beside_workers import beside_workers
 from skyline.whatif.cost.reloading import cores_of
-from skyline.whatif.cost.thread_scaling import factors, split_tasks
+from skyline.whatif.cost.thread_scaling import factors, joins_in_loader, split_tasks
 from skyline.whatif.loader_setting import present_setting, threads_in
 from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import whole_number
@@ -63,10 +67,20 @@ class CpuThreads:
         assert isinstance(subject, Baseline)
         now, cores = threads_in(Scenario.of(subject), subject), cores_of(subject)
         graph = scenario.graph
-        chosen, parts = split_tasks(subject, graph, scenario.batch_factor(subject))
+        larger = scenario.batch_factor(subject)
+        chosen, divisions = split_tasks(
+            subject,
+            graph,
+            larger,
+            undivided=sparse_work(subject, graph, larger) if "sparse_embedding" in scenario.choices else None,
+            fused=scenario.choices.get("fused_optimizer", FOREACH) != FOREACH,
+        )
         if not len(chosen) or asked == now:
             return scenario
-        likely, least, most = factors(parts, graph.durations[chosen], min(now, cores), min(asked, cores))
+        if not present_setting(subject).workers:
+            small, joining = joins_in_loader(graph, subject.lane)
+            chosen, divisions = np.concatenate([chosen, small]), (*divisions, *joining)
+        likely, least, most = factors(divisions, graph.durations[chosen], min(now, cores), min(asked, cores))
         changed = scenario.between(
             subject,
             scale(graph, chosen, likely),

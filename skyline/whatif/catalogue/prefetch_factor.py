@@ -90,7 +90,9 @@ def _waits_ms(baseline: Baseline) -> np.ndarray[tuple[int], np.dtype[np.float64]
     """By measured iteration, waiting beyond what taking a batch that is ready costs."""
     data_ms = np.array(baseline.profile.times.data_ms or (0.0,), np.float64)
     fetches = len(select(baseline.outline, kind=TaskKind.DATA, lane=baseline.lane)) / baseline.steps
-    taking_ms = max(1.0, fetches) * COSTS.taken_us(float(baseline.batch_bytes)) / 1e3
+    taking_ms = (
+        max(1.0, fetches) * COSTS.taken_us(float(baseline.batch_bytes), len(baseline.batch_tensors)) / 1e3
+    )
     typical_ms = max(taking_ms, float(np.median(data_ms)))
     return np.where(data_ms > 2 * typical_ms, data_ms - typical_ms, 0.0)
 

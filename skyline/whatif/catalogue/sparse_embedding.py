@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.errors import UsageError
+from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
@@ -84,7 +85,7 @@ class SparseEmbedding:
                 f"{self.name}={value} is not possible", hint=f"Give the name alone: {self.name}."
             )
         assert isinstance(subject, Baseline)
-        chosen = sparse_tables(subject.profile)
+        chosen = sparse_tables(subject.profile, scenario.batch_factor(subject))
         optimizer = subject.profile.optimizers[0]
         likely, least, most = (_changed(subject, scenario.graph, chosen, optimizer, end) for end in range(3))
         saved = sum(table.saved_bytes for table in chosen)
@@ -101,6 +102,15 @@ class SparseEmbedding:
             ),
             memory=lambda memory: memory.less("gradients", Interval(saved, saved, saved)),
         )
+
+
+def sparse_work(baseline: Baseline, graph: Graph, larger: float) -> Indices:
+    """What touched rows alone are left of, done by one thread: indices are sorted, rows found and added up."""
+    found = [
+        updates_of(baseline, graph, shape)
+        for shape in {table.shape for table in sparse_tables(baseline.profile, larger)}
+    ]
+    return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
 
 def _why_not_sparse(baseline: Baseline) -> str:

@@ -11,6 +11,8 @@ FORWARD_CALL_US = 110.0
 BACKWARD_CALL_US = 170.0
 KERNEL_CALL_US = 7.0
 """Launching one kernel from the code that is generated around the kernels."""
+CPU_CALL_US = 10.0
+"""On a CPU: calling one piece of generated code, or a library's product, from the Python around them."""
 # Seconds of one processor core, by ``benchmarks/compile_cost.py``.
 _START_S = 12.0
 """Loading the compiler, and its first run with the headers of PyTorch."""

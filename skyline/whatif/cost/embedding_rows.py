@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -41,7 +41,7 @@ class SparseStep:
 
 SPARSE_STEPS = {
     "SGD": SparseStep(Interval(2.0, 0.5, 4.0), 0.06, 20.0),
-    "Adagrad": SparseStep(Interval(1.0, 0.4, 3.0), 0.4, 150.0),
+    "Adagrad": SparseStep(Interval(1.0, 0.4, 3.0), 0.25, 120.0),
 }
 """The optimizers of PyTorch that take sparse gradients as they are; times from ``benchmarks/sparse_steps.py``."""
 
@@ -92,9 +92,13 @@ def tables(profile: Profile) -> tuple[Table, ...]:
     return tuple(found)
 
 
-def sparse_tables(profile: Profile) -> tuple[Table, ...]:
-    """The embeddings that gain by sparse gradients."""
-    return tuple(table for table in tables(profile) if table.pays and not is_shared(profile, table))
+def sparse_tables(profile: Profile, larger: float = 1.0) -> tuple[Table, ...]:
+    """The embeddings that gain by sparse gradients, with what a batch so much larger looks up in them."""
+    return tuple(
+        replace(table, touched=larger * table.touched)
+        for table in tables(profile)
+        if table.pays and not is_shared(profile, table)
+    )
 
 
 def is_table(module: ModuleFact) -> bool:

@@ -28,7 +28,7 @@ class FetchingCosts:
     """
 
     taking_us: float = 850.0
-    """Waking up, reading the message and mapping the shared memory that it names."""
+    """Waking up, reading the message, and mapping the shared memory of the one tensor that it names."""
     reading_us_per_mb: float = 80.0
     """The first touch of every page of it, on top of what reading private memory takes: it lengthens the copy to
     the GPU, which pageable memory passes through a page at a time. Pinned memory was read before, elsewhere."""
@@ -38,14 +38,30 @@ class FetchingCosts:
     """What the worker takes to put a batch into shared memory, at 2 GB/s."""
     slowdown_beside_one: float = 0.03
     """How much longer CPU work takes beside one busy core: shared caches, memory and clocks."""
+    taking_us_per_tensor: float = 210.0
+    """The same for each further tensor: its file descriptor is asked for over a connection of its own, on which both
+    sides prove that they belong together (``multiprocessing.resource_sharer``), and the worker has to answer."""
+    sending_us: float = 500.0
+    """What the worker takes for any batch: the indices, the message, the threads of both queues."""
+    sending_us_per_tensor: float = 160.0
+    """For each tensor: a file of shared memory, and its side of handing the descriptor over."""
 
-    def taken_us(self, size_bytes: float) -> float:
+    def taken_us(self, size_bytes: float, tensors: int = 1) -> float:
         """What the script spends on a batch that is ready and that it reads on the CPU."""
-        return self.taking_us + size_bytes / 1e6 * (self.reading_us_per_mb + self.returning_us_per_mb)
+        further_us = max(0, tensors - 1) * self.taking_us_per_tensor
+        return (
+            self.taking_us
+            + further_us
+            + size_bytes / 1e6 * (self.reading_us_per_mb + self.returning_us_per_mb)
+        )
 
-    def sent_us(self, size_bytes: float) -> float:
+    def sent_us(self, size_bytes: float, tensors: int = 1) -> float:
         """What the worker spends on passing a batch on, beside making it."""
-        return size_bytes / 1e6 * self.writing_us_per_mb
+        return (
+            self.sending_us
+            + max(1, tensors) * self.sending_us_per_tensor
+            + size_bytes / 1e6 * self.writing_us_per_mb
+        )
 
 
 @dataclass(frozen=True, slots=True)

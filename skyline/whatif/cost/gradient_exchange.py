@@ -102,7 +102,7 @@ def arrivals(baseline: Baseline, graph: Graph) -> Iterator[Arrivals]:
     for iteration in graph.iterations:
         tasks = [task for task in size_of if graph.tasks.iteration[task] == iteration]
         # Of micro-batches only the last one's gradients are exchanged.
-        kept = _last_of(tasks, size_of, fact.gradient_bytes)
+        kept = _last_of(tasks, size_of, fact.gradient_bytes, unused=bool(fact.find_unused_parameters))
         if not kept:
             continue
         here = backward[(graph.tasks.iteration[backward] == iteration) & (backward >= kept[0])]
@@ -120,7 +120,10 @@ def arrivals(baseline: Baseline, graph: Graph) -> Iterator[Arrivals]:
         )
 
 
-def _last_of(tasks: list[int], size_of: dict[int, int], wanted_bytes: int) -> list[int]:
+def _last_of(tasks: list[int], size_of: dict[int, int], wanted_bytes: int, *, unused: bool) -> list[int]:
+    """The tasks that take in so much, from the end; where parameters may go unused, all that there are if too few."""
+    if unused and sum(size_of[task] for task in tasks) < wanted_bytes:
+        return tasks
     held, kept = 0, list[int]()
     for task in reversed(tasks):
         if held >= wanted_bytes * (1 - _NEAR):

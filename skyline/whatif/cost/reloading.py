@@ -13,6 +13,7 @@ from skyline.spread import median
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.contention import Computing, contended_us, uncontended
 from skyline.whatif.cost.fetching import FetchingCosts
+from skyline.whatif.cost.thread_scaling import factors, joins_in_loader
 from skyline.whatif.cost.worker_queue import fetching, loader_and_compute_us, roughly, with_queue
 from skyline.whatif.loader_setting import LoaderSetting, present_setting, threads_in
 from skyline.whatif.scenario import Scenario
@@ -53,7 +54,7 @@ def told_load_us(baseline: Baseline) -> float | None:
     """
     setting = present_setting(baseline)
     waited_us, compute_us = loader_and_compute_us(baseline.outline, baseline.lane)
-    taking_us = COSTS.taken_us(float(baseline.batch_bytes))
+    taking_us = COSTS.taken_us(float(baseline.batch_bytes), len(baseline.batch_tensors))
     if setting.workers == 0 or waited_us - taking_us <= _ALWAYS_WAITED * (waited_us + compute_us):
         return None
     # The load with which these workers take as long as was measured: it grows with it, so halving finds it.
@@ -73,7 +74,8 @@ def reloaded(scenario: Scenario, baseline: Baseline, setting: LoaderSetting) -> 
     size_bytes = _batch_bytes(scenario, baseline)
     if setting.workers == 0:
         return _in_the_script(baseline, graph, work)
-    receive_us, send_us = COSTS.taken_us(size_bytes), COSTS.sent_us(size_bytes)
+    tensors = len(baseline.batch_tensors)
+    receive_us, send_us = COSTS.taken_us(size_bytes, tensors), COSTS.sent_us(size_bytes, tensors)
     fetches = len(select(graph, kind=TaskKind.DATA, lane=baseline.lane)) / max(1, len(graph.iterations))
     moved = with_queue(
         _computed(graph, baseline, work.computing.total_us),
@@ -117,9 +119,22 @@ def _work(scenario: Scenario, baseline: Baseline, graph: Graph) -> _Work:
     in_loader_us, compute_us = loader_and_compute_us(graph, baseline.lane)
     now = present_setting(baseline).workers
     if now == 0:
-        return _Work(in_loader_us, _computing(baseline, scenario, compute_us, 0.0, 0))
+        alone_us = max(0.0, in_loader_us - _joining_us(scenario, baseline))
+        return _Work(alone_us, _computing(baseline, scenario, compute_us, 0.0, 0))
     load_us = (told_load_us(baseline) or 0.0) * scenario.batch_factor(baseline)
     return _Work(load_us, _computing(baseline, scenario, compute_us, load_us, now))
+
+
+def _joining_us(scenario: Scenario, baseline: Baseline) -> float:
+    """What the loader takes longer on the script's threads than on a worker's only one."""
+    if threads_in(scenario, baseline) < 2:
+        return 0.0
+    chosen, divisions = joins_in_loader(baseline.operators, baseline.lane)
+    if not len(chosen):
+        return 0.0
+    times_us = baseline.operators.durations[chosen]
+    on_one, _, _ = factors(divisions, times_us, 2, 1)
+    return float((times_us * (1 - on_one)).sum()) / baseline.steps * scenario.batch_factor(baseline)
 
 
 def _computing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind, WorkClass
-from skyline.graph.tasks import WORK
+from skyline.graph.tasks import WORKS
 from skyline.graph.threads import is_split
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
@@ -25,8 +26,10 @@ PLAIN_PART = Interval(0.8, 0.55, 0.97)
 """The part of a split operator, its call apart, that goes faster with the threads. Repeated by itself on two threads a
 large operator takes 1/1.9 to 1/1.6 of its time on one, and so do steps of networks with large batches; with small
 ones calls and waking count, 1/1.7 to 1/1.1 (``benchmarks/worker_contention.py``)."""
-_BACKWARD_PART = Interval(0.75, 0.45, 0.95)
-"""The same of the backward pass of an operator, which does several things, not all of them split."""
+_BACKWARD_PART = Interval(0.87, 0.5, 0.98)
+"""The same of the backward pass of an operator, whose calls count for less: it does twice as much or more."""
+_ROWS_PART = Interval(0.6, 0.3, 0.85)
+"""The same of the gradient of an embedding: threads clear the table and add up its rows, one sorts the indices."""
 _ATTENTION_PART = Interval(0.4, 0.0, 0.9)
 """The same of fused attention of unknown size."""
 _ATTENTION_MOST, _ATTENTION_HALF = 0.9, 2800.0
@@ -37,34 +40,64 @@ _TRAFFIC_PART = Interval(0.5, 0.25, 0.9)
 _CACHES_BYTES = 32e6
 _COMPUTES_FROM = 8.0
 """Arithmetic per byte from which an operator is held up by arithmetic and not by memory."""
-_CALL_US = 12.0
+CALL_US = 12.0
 """What an operator costs before it divides its work: dispatch, the result's memory."""
 _JOINING_US = 5.0
-"""What waking threads for one operator and waiting for the last of them costs: 4 to 8 µs."""
+"""What waking threads once and waiting for the last of them costs: 4 to 8 µs."""
+_LOOPS = {(WorkClass.CONVOLUTION, False): 4, (WorkClass.CONVOLUTION, True): 10}
+"""How often that happens in an operator, forward or backward, where it is not once: a convolution brings its input and
+weights into the layout of its kernel, computes, and brings the result back; backward it does so for the gradients of
+the input and of the weights, of which each thread has a part that they add up (oneDNN)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How an operator is divided among threads: which part of its time, and in how many loops."""
+
+    part: Interval
+    loops: int = 1
 
 
 def split_tasks(
-    baseline: Baseline, graph: Graph, larger: float = 1.0
-) -> tuple[Indices, tuple[Interval, ...]]:
-    """The tasks on the script's thread that are divided among threads, and which part of each.
+    baseline: Baseline,
+    graph: Graph,
+    larger: float = 1.0,
+    *,
+    undivided: Indices | None = None,
+    fused: bool = False,
+) -> tuple[Indices, tuple[Division, ...]]:
+    """The tasks on the script's thread that are divided among threads, and how.
 
-    In a batch that is so much larger more of them are: all but the optimizer's work grows with it.
+    In a batch that is so much larger more of them are: all but the optimizer's work grows with it. ``undivided`` are
+    tasks that have become work for one thread, ``fused`` says that the optimizer's step is one pass over all tensors,
+    none of which is still in a cache when the next step comes.
     """
     trace = baseline.profile.trace
+    in_one_pass = fused and _optimizer_bytes(baseline) > _CACHES_BYTES
+    apart = set[int]() if undivided is None else set[int](undivided.tolist())
     chosen = select(graph, kind=TaskKind.CPU, lane=baseline.lane)
     kept: list[int] = []
-    parts: list[Interval] = []
+    divisions: list[Division] = []
     indices: list[int] = chosen.tolist()
     rows: list[int] = graph.tasks.origin[chosen].tolist()
     for task, row in zip(indices, rows, strict=True):
-        if row < 0:
+        if row < 0 or task in apart:
             continue
         record = trace.records[row]
         growth = 1.0 if record.phase is Phase.OPTIMIZER else larger
         if is_split(record, trace, growth):
             kept.append(task)
-            parts.append(_part(record, trace, attention=graph.tasks.work[task] == WORK[WorkClass.ATTENTION]))
-    return np.array(kept, np.int64), tuple(parts)
+            work: WorkClass = WORKS[int(graph.tasks.work[task])]
+            in_pass = in_one_pass and record.phase is Phase.OPTIMIZER
+            part = _TRAFFIC_PART if in_pass else _part(record, trace, attention=work is WorkClass.ATTENTION)
+            divisions.append(Division(part, _LOOPS.get((work, record.phase is Phase.BACKWARD), 1)))
+    return np.array(kept, np.int64), tuple(divisions)
+
+
+def joins_in_loader(graph: Graph, lane: str) -> tuple[Indices, tuple[Division, ...]]:
+    """The loader's small convolutions, of single images: too small to gain by threads, which are woken all the same."""
+    chosen = select(graph, kind=TaskKind.DATA, work=WorkClass.CONVOLUTION, lane=lane)
+    return chosen, (Division(Interval.exact(0.0), _LOOPS[WorkClass.CONVOLUTION, False]),) * len(chosen)
 
 
 def attention_part(numbers: float) -> float:
@@ -84,20 +117,26 @@ def threads_of(subject: Subject) -> int:
 
 
 def factors(
-    parts: tuple[Interval, ...], times_us: Times, before: int, after: int
+    divisions: tuple[Division, ...], times_us: Times, before: int, after: int
 ) -> tuple[Times, Times, Times]:
     """By task, its time on ``after`` threads over that on ``before``: likely, at least, at most (Amdahl, 1967)."""
-    columns = [np.array([getattr(one, name) for one in parts]) for name in ("value", "low", "high")]
-    likely, first, second = (_factor(part, times_us, before, after) for part in columns)
+    columns = [np.array([getattr(one.part, name) for one in divisions]) for name in ("value", "low", "high")]
+    joining_us = _JOINING_US * np.array([one.loops for one in divisions], np.float64)
+    likely, first, second = (_factor(part, times_us, joining_us, before, after) for part in columns)
     return likely, np.minimum(first, second), np.maximum(first, second)
 
 
-def _factor(part: Times, times_us: Times, before: int, after: int) -> Times:
-    called_us = np.minimum(_CALL_US, 0.5 * times_us)
-    joined_us = np.minimum(_JOINING_US * (before > 1), 0.25 * times_us)
+def _factor(part: Times, times_us: Times, joining_us: Times, before: int, after: int) -> Times:
+    called_us = np.minimum(CALL_US, 0.5 * times_us)
+    joined_us = np.minimum(joining_us * (before > 1), 0.25 * times_us)
     alone_us = (times_us - called_us - joined_us) / gained(part, before)
-    then_us = called_us + alone_us * gained(part, after) + _JOINING_US * (after > 1)
+    then_us = called_us + alone_us * gained(part, after) + joining_us * (after > 1)
     return then_us / np.maximum(times_us, 1e-3)
+
+
+def _optimizer_bytes(baseline: Baseline) -> float:
+    memory = baseline.memory
+    return memory.parameters.value + memory.gradients.value + memory.optimizer.value
 
 
 def _part(record: Record, trace: Trace, *, attention: bool) -> Interval:
@@ -108,7 +147,9 @@ def _part(record: Record, trace: Trace, *, attention: bool) -> Interval:
         return _attention(shape)
     if moved > _CACHES_BYTES and flops < _COMPUTES_FROM * moved:
         return _TRAFFIC_PART
-    return _BACKWARD_PART if "Backward" in record.name or "backward" in record.name else PLAIN_PART
+    if "backward" in record.name.lower():
+        return _ROWS_PART if "embedding" in record.name.lower() else _BACKWARD_PART
+    return PLAIN_PART
 
 
 def _attention(shape: OperatorShape | None) -> Interval:

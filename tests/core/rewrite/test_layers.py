@@ -164,15 +164,97 @@ def test_the_vocabulary_is_padded_where_it_is_set(workshop, before, value, chang
     assert with_layers(workshop, text, embedding(), head()).plan(f"pad_to_multiple={value}").edits == ()
 
 
+COMPUTED = """\
+from torch import nn
+number = len(words)
+class Net(nn.Module):
+    def __init__(self, size):
+        self.table = nn.Embedding(size, 64)
+        self.head = nn.Linear(64, size, bias=False)  # scores
+    def forward(self, x):
+        return self.head(self.table(x))
+net = Net(number)
+"""
+MORE = COMPUTED.replace("(size,", "(size + 1,").replace("64, size", "64, size + 1")
+SETTINGS = """\
+from torch import nn
+settings = dict(width=64, words=None)
+settings["words"] = found["words"] if found else 50257
+class Net(nn.Module):
+    def __init__(self, config):
+        self.table = nn.Embedding(config["words"], 64)
+        self.head = nn.Linear(64, config["words"])
+net = Net(settings)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "given", "padded"),
+    [
+        (COMPUTED, "size", "-(-size // 64) * 64"),
+        (COMPUTED + "data = torch.randint(0, number, (8,))\nprint(f'{number} words')\n", "size", "-(-size // 64) * 64"),
+        (COMPUTED + "assert number < 100_000\nlogits = net(x)[..., :number]\n", "size", "-(-size // 64) * 64"),
+        (SETTINGS, 'config["words"]', '-(-config["words"] // 64) * 64'),
+        (COMPUTED.replace("(number)", "(prime + 2)") + "data = torch.arange(prime)\n", "size", "-(-size // 64) * 64"),
+        (MORE, "size + 1", "-(-(size + 1) // 64) * 64"),
+        (NAMED.replace("50257", "50000 + 257").replace(".view(-1, VOCAB)", ""), "vocab", "-(-vocab // 64) * 64"),
+    ],
+)  # fmt: skip
+def test_layers_are_padded_where_no_number_alone_sets_the_vocabulary(workshop, before, given, padded):
+    shop = with_layers(workshop, before, embedding(), head())
+    text = shop.edited("pad_to_multiple=64")
+    assert text == before.replace(f"Embedding({given}", f"Embedding({padded}").replace(
+        f"Linear(64, {given}", f"Linear(64, {padded}"
+    )
+    again = with_layers(workshop, text, embedding(), head())
+    assert again.plan("pad_to_multiple=64").edits == ()
+    other = again.edited("pad_to_multiple=8")
+    assert other == text.replace("64) * 64", "8) * 8")
+
+
+DRAW = """\
+def more(net, x):
+    return torch.multinomial(net(x).softmax(-1), 1)
+"""
+
+
+def test_words_that_are_none_are_not_to_be_drawn(workshop):
+    small = [replace(one, options={**one.options, name: 65}) for one, name in (
+        (embedding(), "num_embeddings"), (head(), "out_features"),
+    )]  # fmt: skip
+    for source in (COMPUTED, COMPUTED.replace("len(words)", "65")):
+        assert with_layers(workshop, source + DRAW, *small).plan("pad_to_multiple=8").edits
+        drawing = with_layers(workshop, source + DRAW + "y = more(net, x)\n", *small)
+        assert "of which 7 would be none" in drawing.reason("pad_to_multiple=8")
+    # A thousandth of all is put up with.
+    assert (
+        with_layers(workshop, COMPUTED + DRAW + "y = more(net, x)\n", embedding(), head())
+        .plan("pad_to_multiple=8")
+        .edits
+    )
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (NAMED + "data = torch.randint(0, VOCAB, (8,))\n", "also used in `data = torch.randint"),
+        (NAMED + "data = torch.randint(0, VOCAB, (8,))\n", "also used in `logits = net(x).view(-1, VOCAB)`"),
         (NAMED + "data = make(VOCAB)\n", "also used in"),
-        (NAMED.replace("VOCAB = 50257", "VOCAB = len(tokens)"), "could not be told"),
-        (NAMED.replace("VOCAB = 50257", "VOCAB = 50000 + 257"), "could not be told"),
-        (NAMED.replace("VOCAB = 50257", "VOCAB = 50256 + 1"), "could not be told"),
-        (NAMED.replace("Net(VOCAB)", "Net(n)"), "could not be told"),
+        (
+            NAMED.replace("VOCAB = 50257", "VOCAB = len(tokens)"),
+            "also used in `logits = net(x).view(-1, VOCAB)`",
+        ),
+        (NAMED.replace("VOCAB = 50257", "VOCAB = 50000 + 257"), "also used in `logits"),
+        (COMPUTED + "logits = net(x).view(-1, len(words))\n", "`len(words)` is also used in"),
+        (COMPUTED + "logits = net(x).view(-1, 50257)\n", "has 50257 written out"),
+        (COMPUTED + "assert net(x).shape[-1] == number\n", "also used in `assert"),
+        (COMPUTED + "weight = torch.ones(number)\n", "also used in `weight"),
+        (COMPUTED + "count = number\nhits = F.one_hot(y, num_classes=count)\n", "also used in `hits"),
+        (
+            COMPUTED.replace("(number)", "(p + 2)") + "hits = scores.view(-1, p + 2)\n",
+            "`p + 2` is also used in `hits",
+        ),
+        (COMPUTED + "logits = net(x).view(8 * number)\n", "also used in `logits"),
+        (COMPUTED + "other = Stranger(number)\n", "also used in `other"),
         (LITERALS + "k = nn.Linear(2, 3)\n", "More than one call"),
     ],
 )

@@ -50,11 +50,71 @@ CALLS = [
     ),
     (HEAD + "m = DDP(net, static_graph=True)\n", "static_graph", HEAD + "m = DDP(net, static_graph=True)\n"),
 ]
+ACCELERATE = (
+    "from accelerate import Accelerator\n"
+    "from accelerate.utils import DistributedDataParallelKwargs\n"
+    "kept = DistributedDataParallelKwargs({})\n"
+    "accelerator = Accelerator(kwargs_handlers=[kept])\n"
+)
+LIGHTNING = (
+    "import lightning as L\n"
+    "from lightning.pytorch.strategies import DDPStrategy\n"
+    "trainer = L.Trainer(strategy=DDPStrategy({}), devices=2)\n"
+)
+IGNITE = "import ignite.distributed as idist\nmodel = idist.auto_model(net{})  # replicas, or none\n"
+HANDED_ON = [
+    (
+        ACCELERATE,
+        "find_unused_parameters=True",
+        "static_graph",
+        "find_unused_parameters=True, static_graph=True",
+    ),
+    (ACCELERATE, "", "ddp_bucket=50", "bucket_cap_mb=50"),
+    (ACCELERATE, "static_graph=False", "static_graph", "static_graph=True"),
+    (
+        LIGHTNING,
+        "find_unused_parameters=True",
+        "static_graph",
+        "find_unused_parameters=True, static_graph=True",
+    ),
+    (LIGHTNING, "'cpu'", "gradient_as_bucket_view", "'cpu', gradient_as_bucket_view=True"),
+    (
+        IGNITE,
+        ", find_unused_parameters=True",
+        "static_graph",
+        ", find_unused_parameters=True, static_graph=True",
+    ),
+    (IGNITE, ", False, bucket_cap_mb=10", "ddp_bucket=5", ", False, bucket_cap_mb=5"),
+]
 
 
 @pytest.mark.parametrize(("before", "choice", "after"), CALLS)
 def test_written_into_the_call(workshop, before, choice, after):
     assert job(workshop, before).edited(choice) == after
+
+
+@pytest.mark.parametrize(("source", "given", "choice", "written"), HANDED_ON)
+def test_written_where_a_framework_takes_its_arguments_from(workshop, source, given, choice, written):
+    assert job(workshop, source.format(given)).edited(choice) == source.format(written)
+    assert job(workshop, source.format(written)).edited(choice) == source.format(written)
+
+
+@pytest.mark.parametrize(
+    ("source", "choice", "said"),
+    [
+        (ACCELERATE.format("0"), "static_graph", "without their names"),
+        (ACCELERATE.format("**options"), "static_graph", "may set `static_graph`"),
+        (ACCELERATE.format("static_graph=args.static"), "static_graph", "decided when the script runs"),
+        (ACCELERATE.format("") + "more = DistributedDataParallelKwargs()\n", "static_graph", "More than one"),
+        (ACCELERATE.format(""), "ddp_compression=fp16", "Accelerate makes the replicas"),
+        (IGNITE.format(""), "static_graph", "may also be called where there is one process"),
+        (IGNITE.format(", True, 3, static_graph=False"), "static_graph", "without their names"),
+        ("def auto_model(**more): ...\nm = auto_model(find_unused_parameters=True)\n", "static_graph", "No call"),
+        ("from mine import DDPStrategy\nm = DDPStrategy(net)\n", "static_graph", "No call makes"),
+    ],
+)  # fmt: skip
+def test_refused_where_a_framework_is_not_understood(workshop, source, choice, said):
+    assert said in job(workshop, source).reason(choice)
 
 
 @pytest.mark.parametrize(

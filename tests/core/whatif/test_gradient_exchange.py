@@ -189,6 +189,15 @@ def test_a_static_graph_saves_the_search_where_there_is_one(profile):
     assert "nothing to save" in STATIC.detect(baseline(replicas(profile))).reason
 
 
+@pytest.mark.parametrize("whatif", [BUCKET, COMPRESSION, STATIC])
+def test_parameters_that_go_unused_have_no_gradient_to_arrive(profile, whatif):
+    searching = replace(FACT, find_unused_parameters=True, gradient_bytes=LAYERS * LAYER_BYTES * 5 // 4)
+    trace = replicas(profile, parallel=searching, searched_us=2000.0)
+    assert whatif.detect(baseline(trace)).applicable
+    told = replace(trace, parallel=replace(searching, find_unused_parameters=False))
+    assert "was not recorded" in whatif.detect(baseline(told)).reason
+
+
 @pytest.mark.parametrize("whatif", [BUCKET, COMPRESSION, VIEW, STATIC])
 @pytest.mark.parametrize(
     ("fact", "said"),

@@ -19,6 +19,7 @@ from skyline.whatif.catalogue.persistent_workers import WHATIF as PERSISTENT
 from skyline.whatif.catalogue.pin_memory import WHATIF as PIN
 from skyline.whatif.catalogue.prefetch_factor import WHATIF as PREFETCH
 from skyline.whatif.composition import compose
+from skyline.whatif.cost.reloading import COSTS
 from skyline.whatif.cost.starting import start_ms
 from skyline.whatif.loader_setting import iterations_per_epoch
 from skyline.whatif.question import Choice
@@ -31,7 +32,7 @@ ENDLESS = LoaderFact(16, 0, None, 1.0)
 def start_of(profile, *, batch_bytes=4000, loader=ENDLESS, **machine):
     environment = replace(profile.environment, **machine)
     made = replace(profile, environment=environment, loaders=(loader,))
-    return replace(baseline(made), batch_bytes=batch_bytes)
+    return replace(baseline(made), batch_tensors=(batch_bytes,))
 
 
 def with_data(profile, data_ms):
@@ -62,7 +63,8 @@ def test_workers_do_not_create_cores(profile):
 
 def test_one_worker_cannot_keep_up_with_a_slow_loader_and_three_can(profile):
     start = start_of(with_data(profile, (24.0,)), cpu_count=16, intraop_threads=1)
-    assert asked(start, "num_workers=1")[1] == pytest.approx(24.0 * 1.03, rel=0.02)
+    sent_ms = COSTS.sent_us(4000.0) / 1e3
+    assert asked(start, "num_workers=1")[1] == pytest.approx((24.0 + sent_ms) * 1.03, rel=0.001)
     assert asked(start, "num_workers=4")[1] == pytest.approx(8.85 * 1.08, rel=0.03)
     assert WORKERS.detect(start).default == "3"
 

@@ -1,0 +1,214 @@
+"""Whether a model may have more rows and outputs than there are words: who else takes their number for its sizes."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from skyline.errors import RewriteRefused
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.sites.layers import layer_class
+from skyline.source.program import Module
+from skyline.source.syntax import Function, dotted, last_name, literal_key, text_of
+
+_SHAPING = {"view", "reshape", "expand", "unflatten", "one_hot", "zeros", "ones", "full", "empty", "eye"}
+_HARMLESS = {
+    "print",
+    "format",
+    "isinstance",
+    "info",
+    "debug",
+    "warning",
+    "log",
+    "str",
+    "repr",
+    "randint",
+    "range",
+}
+"""Calls to which a number of words may go, whatever the layers have."""
+_TRANSPARENT, _SELECTING = {"int"}, {"max", "min"}
+_MADE = (ast.Call, ast.BinOp)
+_DRAWING = {"multinomial", "Categorical"}
+_RARELY = 0.01
+"""The share of added outputs up to which one of them may be drawn before the model learns that they are never right."""
+
+
+def check_outputs(context: RewriteContext, expressions: list[ast.expr], size: int, padded: int) -> None:
+    """Refuse where something else has to agree with the number of outputs that the expressions give to layers.
+
+    It goes by names, in the whole program: a variable that is called the same elsewhere counts as this one, and so do
+    all that get their value from it, and all that it gets its value from.
+    """
+    flows = _flows(context)
+    names = {name for each in expressions for name in _names_in(each)}
+    made = {ast.dump(each) for each in expressions if isinstance(each, _MADE)}
+    before = -1
+    while before != len(names) + len(made):
+        before = len(names) + len(made)
+        for flow in flows:
+            if flow.targets is None:
+                continue
+            if flow.source in names or flow.made in made:
+                names |= flow.targets
+            if flow.is_same and flow.targets & names:
+                names |= {flow.source} - {""}
+                made |= {flow.made} - {""}
+    for flow in flows:
+        if flow.targets is None and (flow.source in names or flow.made in made):
+            line = flow.module.source.line(flow.node.lineno).strip()
+            message = (
+                f"`{text_of(flow.node)}` is also used in `{line}`, which would not agree with padded layers"
+            )
+            raise RewriteRefused(message, file=flow.module.path, line=flow.node.lineno)
+    for module, call in context.program.nodes_of(ast.Call):
+        written = [each for each in ast.walk(call) if isinstance(each, ast.Constant) and each.value == size]
+        if last_name(call.func) in _SHAPING and written:
+            message = f"`{module.source.line(call.lineno).strip()}` has {size} written out"
+            raise RewriteRefused(message, file=module.path, line=call.lineno)
+    check_drawing(context, size, padded)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Flow:
+    """Where a variable, or what is computed, goes: the names that get it, None where that is something else.
+
+    ``source`` is the variable's name; ``made`` tells calls and arithmetic that are written alike. ``is_same`` is
+    whether the names get the number itself, not what is computed with it.
+    """
+
+    module: Module
+    node: ast.expr
+    source: str
+    made: str
+    targets: set[str] | None
+    is_same: bool
+
+
+def _flows(context: RewriteContext) -> list[_Flow]:
+    found: list[_Flow] = []
+    for module, node in context.program.nodes_of(ast.Name, ast.Attribute, ast.Subscript, *_MADE):
+        is_made = isinstance(node, _MADE)
+        name = "" if is_made else _name_of(node)
+        if is_made or (name and isinstance(node.ctx, ast.Load)):
+            targets, is_same = _goes_to(context, module, node)
+            found.append(_Flow(module, node, name, ast.dump(node) if is_made else "", targets, is_same))
+    return found
+
+
+def check_drawing(context: RewriteContext, size: int, padded: int) -> None:
+    """Refuse where words are drawn from what the model gives, and many of the outputs would be none."""
+    if padded - size <= _RARELY * size:
+        return
+    for module, call in context.program.nodes_of(ast.Call):
+        if last_name(call.func) not in _DRAWING:
+            continue
+        function = next((each for each in module.around(call) if isinstance(each, Function)), None)
+        if function is None or _is_called(context, module, function):
+            message = f"Words are drawn from what the model gives, of which {padded - size} would be none"
+            hint = f"Draw from the first {size} outputs alone, in code that Skyline does not read as drawing."
+            raise RewriteRefused(message, file=module.path, line=call.lineno, hint=hint)
+
+
+def _is_called(context: RewriteContext, module: Module, function: Function) -> bool:
+    return any(
+        where is not module or not any(around is function for around in where.around(call))
+        for where, call in context.program.calls_of(function.name)
+    )
+
+
+def _goes_to(context: RewriteContext, module: Module, node: ast.expr) -> tuple[set[str] | None, bool]:
+    """The names that get a number from here, and whether they get just that.
+
+    None in the place of names where it goes to something that may have to agree with layers.
+    """
+    inner: ast.AST = node
+    is_same = True
+    for around in module.around(node):
+        match around:
+            case ast.BinOp() | ast.UnaryOp() | ast.BoolOp():
+                inner, is_same = around, False
+            case ast.keyword():
+                inner = around
+            case ast.IfExp():
+                if inner is around.test:
+                    return set(), is_same
+                inner = around
+            case ast.Call(func=callee) if callee is not inner:
+                if layer_class(module, callee) or last_name(callee) in _HARMLESS:
+                    return set(), is_same
+                if last_name(callee) not in _TRANSPARENT | _SELECTING:
+                    name = parameter_of(context, around, inner)
+                    return ({name} if name else None), is_same
+                inner, is_same = around, is_same and last_name(callee) in _TRANSPARENT
+            case ast.Compare():
+                return (None if _asks_for_a_shape(around) else set()), is_same
+            case ast.Assert() | ast.FormattedValue() | ast.Slice() | ast.If() | ast.While() | ast.Expr():
+                return set(), is_same
+            case ast.Dict() if inner in around.values:
+                key = next(key for key, held in zip(around.keys, around.values, strict=True) if held is inner)
+                names = {key.value} if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+                return names, is_same
+            case ast.Assign(targets=targets) if inner is around.value:
+                return _bound(targets), is_same
+            case ast.AnnAssign(target=target) if inner is around.value:
+                return _bound([target]), is_same
+            case _:
+                return None, is_same
+    return None, is_same
+
+
+def _bound(targets: list[ast.expr]) -> set[str] | None:
+    names = [_name_of(each) for each in targets]
+    return set(names) if all(names) else None
+
+
+def _asks_for_a_shape(comparison: ast.Compare) -> bool:
+    asked = [node for node in ast.walk(comparison) if isinstance(node, ast.Attribute | ast.Call)]
+    return any(
+        last_name(each.func if isinstance(each, ast.Call) else each) in ("shape", "size") for each in asked
+    )
+
+
+def _names_in(expression: ast.expr) -> set[str]:
+    """The variables that an expression reads, without the objects that they belong to."""
+    owners = {
+        id(inner)
+        for node in ast.walk(expression)
+        if isinstance(node, ast.Attribute | ast.Subscript) and _name_of(node)
+        for inner in ast.walk(node)
+        if inner is not node
+    }
+    nodes = [node for node in ast.walk(expression) if id(node) not in owners]
+    return {name for node in nodes if isinstance(node, ast.expr) and (name := _name_of(node))}
+
+
+def _name_of(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Subscript():
+            key = literal_key(node)
+            return key if isinstance(key, str) else ""
+        case _:
+            return ""
+
+
+def parameter_of(context: RewriteContext, call: ast.Call, given: ast.AST) -> str:
+    """What the program's own function or class calls the argument; empty where it is a stranger's."""
+    name = last_name(call.func)
+    if dotted(call.func) == "dict" and isinstance(given, ast.keyword):
+        return given.arg or ""
+    for _, node in context.program.nodes_of(ast.FunctionDef, ast.ClassDef):
+        if node.name != name:
+            continue
+        if isinstance(given, ast.keyword):
+            return given.arg or ""
+        function: ast.AST | None = node
+        if isinstance(node, ast.ClassDef):
+            methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+            function = next((each for each in methods if each.name == "__init__"), None)
+        if isinstance(function, ast.FunctionDef) and isinstance(given, ast.expr) and given in call.args:
+            parameters = [*function.args.posonlyargs, *function.args.args]
+            place = call.args.index(given) + isinstance(node, ast.ClassDef)
+            return parameters[place].arg if place < len(parameters) else ""
+    return ""

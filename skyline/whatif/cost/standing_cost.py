@@ -1,0 +1,50 @@
+"""What of an iteration does not grow with the batch: Python, and the calls of operators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyline.graph.column import Codes, Times
+from skyline.graph.graph import Graph
+from skyline.graph.part import PARTS, Part
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND
+from skyline.whatif.cost.thread_scaling import CALL_US
+
+_STANDING = (Part.BACKWARD, Part.REST)
+"""Loading works on each sample by itself, Python and all, and the optimizer's step does not grow in any case."""
+_MOST_OF_A_TASK = 0.5
+
+
+def grown(graph: Graph, lane: str, parts: Codes, factors: Times, larger: float) -> Graph:
+    """The lane's tasks in a batch ``larger`` times as large, in which each part takes ``factors`` times as long.
+
+    ``parts`` gives each task's part, as a code. A line through what a part takes at both sizes shows how much of it
+    does not grow. That is taken to be Python between the operators and the operators' calls, as far as there are so
+    much of them; all else grows by one factor. Taken as a whole a part takes what it does when all of it is scaled
+    alike, but how much of it is work that threads share or a compiler joins differs.
+    """
+    tasks = graph.tasks
+    on_lane = (tasks.lane == tasks.lane_code(lane)) & (tasks.kind != KIND[TaskKind.DATA])
+    durations, gaps = graph.durations.copy(), graph.gaps.copy()
+    for part in _STANDING:
+        factor = float(factors[PARTS.index(part)])
+        chosen = np.flatnonzero(on_lane & (parts == PARTS.index(part)))
+        work_us, python_us = graph.durations[chosen], graph.gaps[chosen]
+        calls_us = np.minimum(CALL_US, _MOST_OF_A_TASK * work_us)
+        whole_us, standing_us = float((work_us + python_us).sum()), float((calls_us + python_us).sum())
+        if larger == 1 or standing_us <= 0 or standing_us >= whole_us:
+            durations[chosen], gaps[chosen] = factor * work_us, factor * python_us
+            continue
+        # No less than nothing stands, and what grows never shrinks by more than the batch does.
+        kept_us = min(standing_us, max(0.0, whole_us * (larger - factor) / (larger - 1)))
+        kept = kept_us / standing_us
+        rest = max(0.0, (factor * whole_us - kept_us) / (whole_us - kept_us))
+        durations[chosen] = kept * calls_us + rest * (work_us - kept * calls_us)
+        gaps[chosen] = (kept + rest * (1 - kept)) * python_us
+    others = np.flatnonzero(~(on_lane & np.isin(parts, [PARTS.index(part) for part in _STANDING])))
+    on_lane_too = tasks.lane[others] == tasks.lane_code(lane)
+    by_part = np.where(on_lane_too, factors[parts[others]], 1.0)
+    durations[others] *= by_part
+    gaps[others] *= by_part
+    return graph.with_times(durations, gaps)
