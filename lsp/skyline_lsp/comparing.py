@@ -28,6 +28,7 @@ class Comparer:
 
         Refused beside another comparison, and while the script is measured: it would disturb that.
         """
+        self.errand.server.require_trust()
         if self.errand.path:
             raise UsageError(
                 f"{Path(self.errand.path).name} is being compared", hint="Wait for its end, or cancel it."

@@ -23,8 +23,12 @@ _UTF16 = PositionCodec(types.PositionEncodingKind.Utf16)
 
 def path_of(uri: str) -> str | None:
     """The file of a URI, links resolved, as profiles name it; None where it is no local file."""
-    path = to_fs_path(uri)
-    return os.path.realpath(path) if path else None
+    try:
+        path = to_fs_path(uri)
+        return os.path.realpath(path) if path and os.path.isabs(path) else None
+    except (AttributeError, OSError, ValueError):
+        # No URI at all, or one with characters that no path has.
+        return None
 
 
 def uri_of(path: str) -> str:

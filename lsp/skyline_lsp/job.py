@@ -17,6 +17,9 @@ from skyline.trace.profile import Profile
 
 logger = logging.getLogger(__name__)
 
+_LONGEST_OUTPUT = 2000
+"""Characters that are logged of what a script printed at once."""
+
 Result = TypeVar("Result")
 
 
@@ -105,5 +108,8 @@ class Job(Generic[Result]):
 
 
 def _log_output(text: str) -> None:
-    if text.strip():
-        logger.info("script: %s", text.rstrip())
+    words = text[:_LONGEST_OUTPUT].rstrip()
+    if words:
+        # A script may print without end, and a client need not read what is logged as fast as that.
+        left_out = len(text.rstrip()) - len(words)
+        logger.info("script: %s%s", words, f" … ({left_out} characters more)" if left_out > 0 else "")

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from skyline.report.schema import LineReport, ProfileReport
 from skyline.source.text import SourceText
+from skyline_lsp.line_detail import LineDetail
 from skyline_lsp.line_map import line_map
 from skyline_lsp.state import Scripts
+
+_NOTHING = LineDetail()
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,7 @@ class LineCost:
     line: int
     row: LineReport
     report: ProfileReport
+    detail: LineDetail
     stale: bool
 
 
@@ -30,4 +34,5 @@ def line_costs(scripts: Scripts, path: str, text: SourceText) -> Iterator[LineCo
     for number, row in state.prepared.lines.get(path, {}).items():
         line = lines(number)
         if line is not None:
-            yield LineCost(line, row, state.prepared.report, state.stale)
+            detail = state.prepared.details.get((path, number), _NOTHING)
+            yield LineCost(line, row, state.prepared.report, detail, state.stale)

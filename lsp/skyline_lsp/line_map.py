@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from difflib import SequenceMatcher
 from functools import lru_cache
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
-# difflib is quadratic in the changed middle; past this many comparisons a keystroke would be felt.
-_MOST_COMPARISONS = 4_000_000
+# difflib is quadratic; past this many comparisons a keystroke would be felt.
+_MOST_COMPARISONS = 40_000
 
 
 class LineMap:
     """Lines of an old text to lines of a new one, both counted from 1; changed lines have no counterpart."""
 
-    __slots__ = ("_lines", "_to", "identical")
+    __slots__ = ("_last", "_lines", "_to", "identical")
 
     def __init__(self, old: str, new: str) -> None:
         self.identical = old == new
-        self._to: dict[int, int] = (
-            {} if self.identical else _matches(_LINE_END.split(old), _LINE_END.split(new))
-        )
-        self._lines = sorted(self._to)
+        lines = _LINE_END.split(new)
+        self._to: dict[int, int] = {} if self.identical else _matches(_LINE_END.split(old), lines)
+        self._lines, self._last = sorted(self._to), len(lines)
 
     def __call__(self, line: int) -> int | None:
         """The line's new number, None where the line itself was changed or removed."""
@@ -34,7 +34,7 @@ class LineMap:
         if exact is not None:
             return exact
         above = bisect_left(self._lines, line) - 1
-        return self._to[self._lines[above]] + 1 if above >= 0 else 1
+        return min(self._to[self._lines[above]] + 1, self._last) if above >= 0 else 1
 
 
 @lru_cache(maxsize=64)
@@ -44,20 +44,53 @@ def line_map(old: str, new: str) -> LineMap:
 
 
 def _matches(old: list[str], new: list[str]) -> dict[int, int]:
-    shorter = min(len(old), len(new))
-    head = 0
-    while head < shorter and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    found = {line: line for line in range(1, head + 1)}
-    middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
-    if len(middle_old) * len(middle_new) <= _MOST_COMPARISONS:
-        matcher = SequenceMatcher(None, middle_old, middle_new, autojunk=False)
-        for block in matcher.get_matching_blocks():
-            for offset in range(block.size):
-                found[head + block.a + offset + 1] = head + block.b + offset + 1
-    for offset in range(tail):
-        found[len(old) - offset] = len(new) - offset
+    """Lines that stayed: from both ends, then around the lines that both have once (patience diff), then the rest."""
+    found: dict[int, int] = {}
+    regions = [(0, len(old), 0, len(new))]
+    while regions:
+        first, last, new_first, new_last = regions.pop()
+        while first < last and new_first < new_last and old[first] == new[new_first]:
+            first, new_first = first + 1, new_first + 1
+            found[first] = new_first
+        while first < last and new_first < new_last and old[last - 1] == new[new_last - 1]:
+            found[last] = new_last
+            last, new_last = last - 1, new_last - 1
+        if first == last or new_first == new_last:
+            continue
+        anchors = _anchors(old[first:last], new[new_first:new_last])
+        if anchors:
+            ends = [(first + at, new_first + new_at) for at, new_at in anchors]
+            starts = [(first, new_first), *ends]
+            for (start, new_start), (end, new_end) in zip(starts, [*ends, (last, new_last)], strict=True):
+                regions.append((start, end, new_start, new_end))
+        elif (last - first) * (new_last - new_first) <= _MOST_COMPARISONS:
+            matcher = SequenceMatcher(None, old[first:last], new[new_first:new_last], autojunk=False)
+            for block in matcher.get_matching_blocks():
+                for offset in range(1, block.size + 1):
+                    found[first + block.a + offset] = new_first + block.b + offset
     return found
+
+
+def _anchors(old: list[str], new: list[str]) -> list[tuple[int, int]]:
+    """Places of the lines that each side has exactly once: the longest run of them that is in order on both."""
+    counts, new_counts = Counter(old), Counter(new)
+    places = {line: at for at, line in enumerate(new) if new_counts[line] == 1}
+    pairs = [(at, places[line]) for at, line in enumerate(old) if counts[line] == 1 and line in places]
+    # Patience sorting: on each pile the lowest card so far, and for each card the one below it in the run.
+    tops: list[int] = []
+    piles: list[int] = []
+    below: list[int] = []
+    for number, (_, at) in enumerate(pairs):
+        pile = bisect_left(tops, at)
+        below.append(piles[pile - 1] if pile else -1)
+        if pile == len(tops):
+            tops.append(at)
+            piles.append(number)
+        else:
+            tops[pile], piles[pile] = at, number
+    run: list[tuple[int, int]] = []
+    number = piles[-1] if piles else -1
+    while number >= 0:
+        run.append(pairs[number])
+        number = below[number]
+    return run[::-1]

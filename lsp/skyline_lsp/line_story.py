@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from skyline import units
 from skyline.report import basis
+from skyline.report.schema import LineReport
 from skyline_lsp.line_cost import LineCost
+
+_ALL = 0.995
+"""Share from which everything is on the critical path, as on a machine without a GPU: not worth a row."""
 
 
 def story(cost: LineCost) -> str:
-    """The Markdown that a hover or a hint's tooltip shows; phases that take no time are left out."""
-    row, report = cost.row, cost.report
+    """The Markdown that a hover or a hint's tooltip shows, a dozen rows at most; what does not apply is left out."""
+    row, report, detail = cost.row, cost.report, cost.detail
     phases = (
         ("data", row.data_ms),
         ("forward", row.forward_ms),
@@ -19,12 +23,22 @@ def story(cost: LineCost) -> str:
     )
     scale = units.time_scale((row.self_ms,))
     table = [(name, scale.text(value)) for name, value in phases if value > 0]
-    if row.activation_bytes:
-        table.append(("activation memory", units.format_bytes(row.activation_bytes)))
     if row.calls:
         table.append(("calls", units.format_count(row.calls)))
+    if detail.kernels:
+        kernels = f"{units.format_count(detail.kernels)}, {units.format_ms(row.gpu_ms)} on the GPU"
+        table.append(("kernels and copies", kernels))
+    if detail.operators:
+        table.append(("operators", ", ".join(f"`{name}`" for name in detail.operators)))
+    if row.activation_bytes or row.peak_bytes:
+        table.append(("memory", _memory(row)))
     if row.module:
         table.append(("module", f"`{row.module}`"))
+    if detail.bound:
+        table.append(("bound by", detail.bound))
+    if detail.critical_share < _ALL:
+        share = units.format_share(detail.critical_share)
+        table.append(("waited for", f"{share} of its work is on the critical path"))
     whole = units.format_ms_interval(report.iteration_ms)
     head = f"**{scale.text(row.self_ms)}** per iteration · {units.format_share(row.share)} of {whole}"
     rows = "\n".join(f"| {name} | {value} |" for name, value in table)
@@ -36,3 +50,11 @@ def story(cost: LineCost) -> str:
         source += f"; an iteration is {report.iteration.meaning}"
     note = "\n\n~ the code changed since: profile again for current numbers" if cost.stale else ""
     return f"{head}\n\n| Skyline | |\n|:--|--:|\n{rows}\n\n*{source}*{note}"
+
+
+def _memory(row: LineReport) -> str:
+    words = f"{units.format_bytes(row.activation_bytes)} kept for the backward pass"
+    if row.peak_bytes:
+        at_peak = f"{units.format_bytes(row.peak_bytes)} at the peak"
+        return f"{words}, {at_peak}" if row.activation_bytes else at_peak
+    return words

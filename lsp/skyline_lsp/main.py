@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from skyline.errors import ExitCode
+from skyline.settings.source import SettingsSource, from_words
 from skyline_lsp import transport, wire
 from skyline_lsp.features import (
     code_action,
@@ -17,10 +18,13 @@ from skyline_lsp.features import (
     configuration,
     devices,
     documents,
+    history,
     hover,
     inlay_hint,
+    opening,
     rewrite,
     simulate,
+    timeline,
     verify,
 )
 from skyline_lsp.server import SkylineServer
@@ -37,12 +41,15 @@ FEATURES = (
     rewrite,
     verify,
     devices,
+    timeline,
+    history,
+    opening,
 )
 
 
-def create_server() -> SkylineServer:
-    """A server that can do everything, not yet connected to anyone."""
-    server = SkylineServer()
+def create_server(command_line: SettingsSource | None = None) -> SkylineServer:
+    """A server that can do everything, not yet connected to anyone; settings of the command line win over others."""
+    server = SkylineServer(command_line)
     for feature in FEATURES:
         feature.register(server)
     return server
@@ -60,6 +67,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--tcp", type=int, metavar="PORT", help="serve one client on 127.0.0.1:PORT instead (0: any)"
     )
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a setting that wins over the editor's, as in --set profile.steps=20",
+    )
     parser.add_argument("--log-file", metavar="FILE", help="write the log there instead of to standard error")
     parser.add_argument("-v", "--verbose", action="store_true", help="log every message too")
     options = parser.parse_args(argv)
@@ -76,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Until a client has introduced itself there is nothing to clean up, and the thread that reads standard
     # input would hold up a gentler ending.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    server = create_server()
+    server = create_server(from_words(options.set))
     if options.tcp is None:
         transport.serve_stdio(server)
     else:

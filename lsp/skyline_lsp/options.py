@@ -1,4 +1,4 @@
-"""What one profiling may set for itself, over the settings."""
+"""What a client may say for one session or one profiling, over the settings."""
 
 from __future__ import annotations
 
@@ -6,14 +6,27 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class InitializationOptions:
+    """What ``initializationOptions`` may hold beside the settings; camelCase because it is the wire format.
+
+    ``trusted`` false: the person has not said that they trust this workspace, so that nothing of it is run.
+    ``warmStart``: keep a process with torch imported, so that runs need not wait for the import.
+    """
+
+    trusted: bool = True
+    warmStart: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ProfileOptions:
-    """The second argument of ``skyline.profile``; camelCase because it is the wire format, None: as in the settings.
+    """The second argument of ``skyline.profile``; None: as in the settings.
 
     Later runs of the same script, such as those on save, keep them until others are given.
     """
 
     args: tuple[str, ...] | None = None
     steps: int | None = None
+    warmup: int | None = None
     timeoutS: float | None = None
     batchPoints: int | None = None
     device: str | None = None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,9 +16,10 @@ from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Known, Progress
 from skyline.errors import SkylineError
 from skyline.predict.carried_curve import with_carried_curve
+from skyline.report.schema import ProfileReport
+from skyline.settings.pyproject import from_folder
 from skyline.trace import store
 from skyline.trace.profile import Profile
-from skyline_lsp import convert
 from skyline_lsp.job import Job, Outcome
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.progress import ProgressBar
@@ -60,9 +61,11 @@ class Profiler:
         """Have a script profiled as it reads now.
 
         Returns ``started``; ``running`` where the very same is under way already; ``restarted`` where a run
-        of older text is being stopped for it.
+        of older text is being stopped for it. Raises NotTrusted where nothing may be run.
         """
+        self.server.require_trust()
         state.asked = True
+        self.server.remembered.add(state.path)
         state.options = options or state.options
         request = self.request_for(state)
         run = self._runs.get(state.path)
@@ -91,7 +94,7 @@ class Profiler:
         return True
 
     def restore(self, state: ScriptState) -> None:
-        """Show the profile that was saved last, by any front end, until there is a newer one."""
+        """Show the profile that was saved last, by any front end, where it is newer than the one there is."""
 
         def load() -> Prepared | None:
             try:
@@ -103,7 +106,11 @@ class Profiler:
 
         def loaded(task: asyncio.Future[Prepared | None]) -> None:
             prepared = None if task.cancelled() else task.result()
-            if prepared is not None and state.prepared is None and not self._closed:
+            if prepared is None or state.job is not None or self._closed:
+                return
+            known = state.prepared.report if state.prepared is not None else None
+            if known is None or _is_newer(prepared.report, known):
+                state.attempt = _sources_of(prepared)
                 state.accept(prepared)
                 state.stale = state.is_stale(self.server.texts)
                 self.server.profile_changed(state)
@@ -123,32 +130,27 @@ class Profiler:
 
     @property
     def starter(self) -> Starter:
-        """How runs start: from the process that has torch imported, unless the settings want none."""
-        return self.nursery.start if self.server.settings.profile.warm_start else start_fresh
+        """How runs start: from the process that has torch imported, unless the client wants none."""
+        return self.nursery.start if self.server.warm_start else start_fresh
 
     def request_for(self, state: ScriptState) -> CaptureRequest:
         """How a script is run now: by the settings, and by what was asked of it last."""
-        settings, options = self.server.settings, state.options
-        defaults = CaptureRequest(Path(state.path))
+        settings, options = self.server.settings_at(state.path), state.options
+        defaults, folder = CaptureRequest(Path(state.path)), self.server.folder_of(state.path)
         return CaptureRequest(
             script=Path(state.path),
             arguments=options.args if options.args is not None else settings.profile.args,
-            interpreter=settings.interpreter,
-            working_directory=Path(self._folder(state.path)),
-            device=options.device or defaults.device,
+            interpreter=from_folder(settings.interpreter, Path(folder)) if settings.interpreter else None,
+            working_directory=Path(folder),
+            device=options.device or settings.profile.device,
             gpu=options.gpu if options.gpu is not None else settings.gpu or "",
+            variables=tuple(settings.profile.env.items()),
+            warmup=options.warmup,
             steps=options.steps or settings.profile.steps,
             batch_points=options.batchPoints if options.batchPoints is not None else defaults.batch_points,
             timeout_s=options.timeoutS or settings.profile.timeout_s,
             source_overrides=tuple((text.path, text.text) for text in self.server.texts.unsaved()),
         )
-
-    def _folder(self, path: str) -> str:
-        """Where the script runs: the innermost workspace folder around it, as in editors, else its own."""
-        roots = [convert.path_of(folder.uri) for folder in self.server.workspace.folders.values()]
-        roots.append(self.server.workspace.root_path)
-        around = [root for root in roots if root and Path(root) in Path(path).parents]
-        return max(around, key=len, default=os.path.dirname(path))
 
     def _texts(self, state: ScriptState) -> dict[str, str | None]:
         current = {path: self.server.texts.current(path) for path in state.files()}
@@ -202,7 +204,7 @@ class Profiler:
             self._known(state, run, progress.known)
         if now - run.refreshed_at >= _LENS_REFRESH_S:
             run.refreshed_at = now
-            self.server.refresh_lenses()
+            self.server.refresher.lenses()
 
     def _known(self, state: ScriptState, run: _Run, known: Known) -> None:
         """There is something to show before the profile: tell it, and follow the files that it came from."""
@@ -234,7 +236,7 @@ class Profiler:
             run.bar.end("stopped for a newer version")
             self._launch(state, run.next)
         elif outcome.result is not None:
-            state.attempt = {source.path: source.text for source in outcome.result.profile.sources}
+            state.attempt = _sources_of(outcome.result)
             state.accept(outcome.result)
             state.stale = state.is_stale(self.server.texts)
             run.bar.end(outcome.result.headline)
@@ -257,3 +259,12 @@ class Profiler:
         self.server.profile_changed(state)
         if not repeated:
             self.server.warn(str(error))
+
+
+def _is_newer(one: ProfileReport, other: ProfileReport) -> bool:
+    # Times are told to the second: what was saved later counts as newer.
+    return one.id != other.id and datetime.fromisoformat(one.created) >= datetime.fromisoformat(other.created)
+
+
+def _sources_of(prepared: Prepared) -> dict[str, str | None]:
+    return {source.path: source.text for source in prepared.profile.sources}

@@ -1,9 +1,13 @@
-"""Profiles again when a file is saved, once the saves have settled."""
+"""What to do when files are saved, once the saves have settled: profile again, show a profile that was saved."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING
+
+from skyline.settings import pyproject
+from skyline.trace import store
 
 if TYPE_CHECKING:
     from skyline_lsp.server import SkylineServer
@@ -41,13 +45,34 @@ class Saves:
     def _settled(self) -> None:
         paths, self._pending, self._timer = self._pending, set(), None
         server = self._server
+        if any(os.path.basename(path) == pyproject.NAME for path in paths):
+            server.settings_changed()
         for path in paths:
-            server.texts_changed(path)
-        on_save = server.settings.profile.on_save
-        if on_save == "never":
+            if path.endswith(store.SUFFIX):
+                self._profile_saved(path)
+            else:
+                server.texts_changed(path)
+        if not server.trusted:
             return
         concerned = {state.path: state for path in paths for state in server.scripts.concerned_by(path)}
         for state in concerned.values():
+            settings = server.settings_at(state.path)
+            on_save = settings.profile.on_save
             wanted = state.asked or (on_save == "always" and server.is_training_script(state.path))
-            if wanted and state.changed_since_attempt(server.texts):
+            if not settings.enable or on_save == "never" or not wanted:
+                continue
+            if state.changed_since_attempt(server.texts):
                 server.profiler.start(state)
+
+    def _profile_saved(self, path: str) -> None:
+        """Another front end, such as the command line, has profiled a script."""
+        folder, name = os.path.split(path)
+        for state in self._server.scripts:
+            home, script = os.path.split(state.path)
+            stem = os.path.splitext(script)[0]
+            if (
+                os.path.join(home, store.FOLDER) == folder
+                and name.startswith(f"{stem}-")
+                and state.job is None
+            ):
+                self._server.profiler.restore(state)

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from functools import cached_property
+from pathlib import Path
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from skyline.capture.request import Known
+from skyline.errors import UsageError
 from skyline.report import protocol
 from skyline.report.headline import headline_so_far
+from skyline.settings.pyproject import from_folder
+from skyline.settings.source import SettingsSource
+from skyline.trace import store
 from skyline.version import __version__
 from skyline_lsp import convert, wire
 from skyline_lsp.applied import AppliedStack
 from skyline_lsp.comparing import Comparer
 from skyline_lsp.errand import Errand
 from skyline_lsp.features import diagnostics
+from skyline_lsp.loop_lines import LoopLines
+from skyline_lsp.messages import Messages
+from skyline_lsp.opened import Traces
 from skyline_lsp.profiling import Profiler
+from skyline_lsp.refreshing import Refresher
+from skyline_lsp.remembered import Remembered
 from skyline_lsp.saves import Saves
-from skyline_lsp.settings import Settings
+from skyline_lsp.settings import Settings, SettingsBook
 from skyline_lsp.state import Scripts, ScriptState
 from skyline_lsp.texts import Texts
 from skyline_lsp.training_script import training_loop
+from skyline_lsp.trust import NotTrusted
 from skyline_lsp.verifying import Verifier
 from skyline_lsp.watch import FileWatch
 
@@ -33,32 +45,56 @@ logger = logging.getLogger(__name__)
 class SkylineServer(LanguageServer):
     """One session with one client. Features read from here; only the event loop's thread writes."""
 
-    def __init__(self) -> None:
-        # Whole documents: pygls splits lines at form feeds and other characters where the protocol does not,
-        # so that incremental changes would land in the wrong place below one.
+    protocol: Messages  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(self, command_line: SettingsSource | None = None) -> None:
+        # Whole documents: whatever went wrong with one change is right again with the next.
         super().__init__(
             "skyline",
             __version__,
+            protocol_cls=Messages,
             text_document_sync_kind=types.TextDocumentSyncKind.Full,
             converter_factory=wire.converter,
         )
-        self.settings = Settings()
+        self.book = SettingsBook(command_line)
         self.settings_known = asyncio.Event()
         self.texts = Texts()
         self.scripts = Scripts()
+        self.traces = Traces()
         self.applied = AppliedStack()
         self.saves = Saves(self)
         self.verifier = Verifier(Errand(self))
         self.comparer = Comparer(Errand(self))
         self.watch = FileWatch(self.saves.from_disk)
-        self.initialization_options: object = None
+        self.refresher = Refresher(self)
+        self.loops = LoopLines(self)
+        self.remembered = Remembered()
+        self.warm_start = True
+        self.latest = ""
+        """The URI of the script that was last worked on, for a command that names none."""
         self.shutdown_requested = False
+        self._faults: set[str] = set()
+        self._told: set[str] = set()
         self._published: dict[str, list[types.Diagnostic]] = {}
 
     @cached_property
     def profiler(self) -> Profiler:
         """Runs the scripts; made on first use, since it needs the running event loop."""
         return Profiler(self, asyncio.get_running_loop())
+
+    @property
+    def trusted(self) -> bool:
+        """Whether anything of this workspace may be run."""
+        return self.book.trusted
+
+    def require_trust(self) -> None:
+        """Raise NotTrusted where nothing may be run."""
+        if not self.trusted:
+            raise NotTrusted
+
+    def settings_at(self, path: str | None) -> Settings:
+        """The settings in force for a file; None: for all files."""
+        return self.book.at(path)
 
     def state_of(self, uri: str) -> ScriptState | None:
         """The state of a script, None where nothing was asked of it yet."""
@@ -67,22 +103,66 @@ class SkylineServer(LanguageServer):
     def touch(self, uri: str) -> ScriptState | None:
         """The state of a script, made on first use: a saved profile is shown, and its saves are followed.
 
-        None where the URI is no local file.
+        None where the URI is no local file, or one that is neither there nor open.
         """
         path = convert.path_of(uri)
-        if path is None:
+        if path is None or not (os.path.isfile(path) or self.texts.at(path)):
             return None
         known = self.scripts.at(path)
         state = self.scripts.ensure(uri, path)
+        self.latest = uri
         if known is None:
+            state.asked = path in self.remembered
             self.watch.add([path])
+            self.watch.add_folder(os.path.join(os.path.dirname(path), store.FOLDER))
             self.profiler.restore(state)
+            self.tell_problems(path)
         return state
+
+    def script_for(self, uri: str) -> ScriptState | None:
+        """The script that a file is about: itself, the one whose profile covers it, or its folder's entry point.
+
+        Raises UsageError where the entry point that is set is not there.
+        """
+        path = convert.path_of(uri)
+        if path is None or self.scripts.at(path) is not None or self.is_training_script(path):
+            return self.touch(uri)
+        covering = self.scripts.covering(path)
+        if covering is not None:
+            return covering
+        named = self.settings_at(path).profile.entry_point
+        if named is None:
+            return self.touch(uri)
+        entry = from_folder(named, Path(self.folder_of(path)))
+        state = self.touch(convert.uri_of(entry))
+        if state is None:
+            raise UsageError(f"There is no {entry}", hint="Correct the setting skyline.profile.entryPoint.")
+        return state
+
+    def folder_of(self, path: str) -> str:
+        """Where a script runs: the innermost workspace folder around it, as in editors, else its own."""
+        roots = [convert.path_of(folder.uri) for folder in self.workspace.folders.values()]
+        roots.append(self.workspace.root_path)
+        around = [root for root in roots if root and Path(root) in Path(path).parents]
+        return max(around, key=len, default=os.path.dirname(path))
+
+    def tell_problems(self, path: str | None) -> None:
+        """Name the settings of a file that make no sense, each once; their defaults are used."""
+        news = self.book.news(path)
+        if news:
+            self.warn("Skyline settings: " + "; ".join(news))
 
     def is_training_script(self, path: str) -> bool:
         """Whether a file looks like it trains something, without running it."""
         text = self.texts.current(path)
         return text is not None and training_loop(text) is not None
+
+    def settings_changed(self) -> None:
+        """The client or a project's file may say something else: look again, and draw accordingly."""
+        self.book.forget()
+        for path in [None, *(state.path for state in self.scripts)]:
+            self.tell_problems(path)
+        self.refresh()
 
     def profile_changed(self, state: ScriptState) -> None:
         """A script has a new profile, a new error, or went stale: tell the client all that follows."""
@@ -122,21 +202,13 @@ class SkylineServer(LanguageServer):
 
     def refresh(self) -> None:
         """Have lenses and hints asked for again, and diagnostics brought up to date."""
-        self.refresh_lenses()
-        workspace = self.client_capabilities.workspace
-        if workspace and workspace.inlay_hint and workspace.inlay_hint.refresh_support:
-            self.workspace_inlay_hint_refresh(None)
+        self.refresher.lenses()
+        self.refresher.hints()
         self.publish_diagnostics()
-
-    def refresh_lenses(self) -> None:
-        """Have the lenses alone asked for again, as while a run makes progress."""
-        workspace = self.client_capabilities.workspace
-        if workspace and workspace.code_lens and workspace.code_lens.refresh_support:
-            self.workspace_code_lens_refresh(None)
 
     def publish_diagnostics(self) -> None:
         """Send the diagnostics of every file where they differ from those the client has."""
-        current = diagnostics.by_file(self.scripts, self.texts, self.workspace.position_codec)
+        current = diagnostics.by_file(self.scripts, self.texts, self.workspace.position_codec, self.book)
         for path in {*current, *self._published}:
             now = current.get(path, [])
             if now != self._published.get(path, []):
@@ -149,8 +221,28 @@ class SkylineServer(LanguageServer):
         """Show the person something that went wrong."""
         self.window_show_message(types.ShowMessageParams(types.MessageType.Warning, message))
 
+    def once(self, message: str) -> None:
+        """Tell the person something, the first time that it comes up."""
+        if message not in self._told:
+            self._told.add(message)
+            self.window_show_message(types.ShowMessageParams(types.MessageType.Info, message))
+
+    def report_server_error(self, error: Exception, source: object) -> None:
+        """Show the person a fault of ours that no request was there to be answered with; each once."""
+        if str(error) not in self._faults:
+            self._faults.add(str(error))
+            self.window_show_message(types.ShowMessageParams(types.MessageType.Error, str(error)))
+
+    def stop_runs(self) -> None:
+        """Stop what is being run for anybody, and go on without it."""
+        for state in self.scripts:
+            self.profiler.cancel(state)
+            self.verifier.errand.cancel(state.path)
+            self.comparer.errand.cancel(state.path)
+
     def stop_work(self) -> None:
         """End all runs and watches; safe to call more than once."""
+        self.refresher.close()
         self.verifier.errand.close()
         self.comparer.errand.close()
         if "profiler" in self.__dict__:

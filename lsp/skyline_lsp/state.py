@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.estimate import estimate
+from skyline.analysis.line_parts import Place
 from skyline.errors import SkylineError
 from skyline.ledger.ledger import Ledger, LedgerUnusable
 from skyline.report import build
@@ -18,11 +19,13 @@ from skyline.report.verification import with_ledger
 from skyline.source.same_code import same_code
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
+from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Question
+from skyline.whatif.question import Choice, Question
 from skyline_lsp.changes import Change, changes
 from skyline_lsp.function_cost import FunctionCost, function_costs
 from skyline_lsp.job import Job
+from skyline_lsp.line_detail import LineDetail, line_details
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.texts import Texts
 
@@ -42,8 +45,10 @@ class Prepared:
     headline: str
     lines: dict[str, dict[int, LineReport]]
     """Rows by file and line, without the unattributed one."""
+    details: dict[Place, LineDetail]
+    """What is known beside the cost of a line, by file and line."""
     functions: dict[str, tuple[FunctionCost, ...]]
-    """What the lines of each function take together, by file."""
+    """What the lines of each function and class take together, by file."""
     sources: dict[str, SourceText]
     """The files as they were profiled."""
     changes: tuple[Change, ...]
@@ -59,8 +64,13 @@ def prepare(profile: Profile) -> Prepared:
         if row.line:
             lines.setdefault(row.file, {}).setdefault(row.line, row)
     sources = {source.path: SourceText.of(source.path, source.text) for source in profile.sources}
+    details = line_details(analysis)
     functions = {
-        path: function_costs(sources[path].text, rows.values())
+        path: function_costs(
+            sources[path].text,
+            rows.values(),
+            {line: details[path, line].bound for line in rows if (path, line) in details},
+        )
         for path, rows in lines.items()
         if path in sources
     }
@@ -72,6 +82,7 @@ def prepare(profile: Profile) -> Prepared:
         whatifs=with_records(whatifs, analysis),
         headline=headline(report),
         lines=lines,
+        details=details,
         functions=functions,
         sources=sources,
         changes=changes(analysis, whatifs, report.findings),
@@ -102,11 +113,21 @@ class ScriptState:
     attempt: dict[str, str | None] = field(default_factory=dict)
     """The texts that the latest run was made from, whether it succeeded or not; None: there was none to read."""
     estimates: OrderedDict[Question, Estimate] = field(default_factory=OrderedDict)
+    curves: dict[tuple[Choice, ...], tuple[CurvePoint, ...]] = field(default_factory=dict)
+    """The batch-size curve under what-ifs, for those that were asked about."""
 
     def accept(self, prepared: Prepared) -> None:
         """A newer profile takes the place of the one there was."""
         self.prepared, self.error, self.stale = prepared, None, False
         self.estimates.clear()
+        self.curves.clear()
+
+    def clear(self) -> None:
+        """Nothing is known any more, and nothing is measured again until it is asked for."""
+        self.prepared, self.error, self.stale, self.asked = None, None, False, False
+        self.attempt.clear()
+        self.estimates.clear()
+        self.curves.clear()
 
     def files(self) -> set[str]:
         """Every file whose change makes the profile out of date."""

@@ -8,12 +8,19 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import AsyncIterator, Coroutine
+from concurrent.futures import CancelledError
+from typing import BinaryIO
 
-from pygls.io_ import run_async
+from pygls.io_ import StdoutWriter
 
+from skyline_lsp.framing import Frames
 from skyline_lsp.server import SkylineServer
 
 logger = logging.getLogger(__name__)
+
+_PIECE = 1 << 16
+_PIECES_AHEAD = 8
 
 
 def serve_stdio(server: SkylineServer) -> None:
@@ -22,21 +29,26 @@ def serve_stdio(server: SkylineServer) -> None:
     A stray ``print``, ours, a library's or a child's, goes to standard error, and nothing else can read
     what the client sends.
     """
-    reader = os.fdopen(os.dup(0), "rb")
+    source = os.dup(0)
     writer = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    server.start_io(reader, writer)
+    serve(server, source, writer)
+
+
+def serve(server: SkylineServer, source: int, writer: BinaryIO) -> None:
+    """Serve what comes in on a file descriptor, until it ends or the client takes its leave."""
+    server.protocol.set_writer(StdoutWriter(writer))
+    _run(server, _conversation(server, _pieces(source)))
 
 
 def serve_tcp(server: SkylineServer, port: int) -> None:
     """Serve the first client that connects to the loopback port, and no other; OSError where it is taken."""
-    stop = threading.Event()
 
-    async def serve() -> None:
+    async def meet() -> None:
         connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
         connected = asyncio.get_running_loop().create_future()
 
@@ -52,14 +64,56 @@ def serve_tcp(server: SkylineServer, port: int) -> None:
         reader, writer = await connected
         listener.close()
         server.protocol.set_writer(writer)  # pyright: ignore[reportArgumentType]
-        await run_async(stop, reader, server.protocol, logger, server.report_server_error)
+        await _conversation(server, _received(reader))
 
+    _run(server, meet())
+
+
+def _run(server: SkylineServer, conversation: Coroutine[None, None, None]) -> None:
     try:
-        asyncio.run(serve())
+        asyncio.run(conversation)
     except (KeyboardInterrupt, SystemExit, ConnectionError):
         pass
     finally:
         server.shutdown()
+
+
+async def _conversation(server: SkylineServer, pieces: AsyncIterator[bytes]) -> None:
+    frames = Frames()
+    async for piece in pieces:
+        for body in frames.feed(piece):
+            if not server.protocol.receive(body):
+                frames.broken(body)
+            # A client that sends many at once must not hold up what is to be done between two messages.
+            await asyncio.sleep(0)
+
+
+async def _received(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    while piece := await reader.read(_PIECE):
+        yield piece
+
+
+async def _pieces(source: int) -> AsyncIterator[bytes]:
+    """What comes in on a file descriptor, read on a thread of its own: work elsewhere cannot hold it up."""
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Queue[bytes] = asyncio.Queue(_PIECES_AHEAD)
+
+    def read() -> None:
+        piece = b"more"
+        while piece:
+            try:
+                piece = os.read(source, _PIECE)
+            except OSError as error:
+                logger.warning("the client cannot be read any more: %s", error)
+                piece = b""
+            try:
+                asyncio.run_coroutine_threadsafe(arrived.put(piece), loop).result()
+            except (RuntimeError, CancelledError):
+                return
+
+    threading.Thread(target=read, name="client", daemon=True).start()
+    while piece := await arrived.get():
+        yield piece
 
 
 def stop_on_signals(server: SkylineServer, loop: asyncio.AbstractEventLoop) -> None:

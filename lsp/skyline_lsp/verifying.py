@@ -29,6 +29,7 @@ class Verifier:
 
         A second one while one is under way is refused: the two would measure each other.
         """
+        self.errand.server.require_trust()
         if self.errand.path:
             raise UsageError(
                 f"{Path(self.errand.path).name} is being verified", hint="Wait for its end, or cancel it."

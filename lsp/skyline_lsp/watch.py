@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from watchdog.events import (
+    DirCreatedEvent,
     FileClosedEvent,
     FileCreatedEvent,
     FileModifiedEvent,
@@ -34,6 +35,7 @@ class FileWatch:
         self._on_save = on_save
         self._files: set[str] = set()
         self._folders: set[str] = set()
+        self._whole: set[str] = set()
         self._lock = threading.Lock()
         self._observer: BaseObserver | None = None
 
@@ -46,6 +48,13 @@ class FileWatch:
             if os.path.isdir(folder):
                 self._watch(folder)
 
+    def add_folder(self, folder: str) -> None:
+        """Watch all files of a folder, by real path, as soon as there is one; the folder around it is watched."""
+        with self._lock:
+            self._whole.add(folder)
+        if os.path.isdir(folder) and folder not in self._folders:
+            self._watch(folder)
+
     def close(self) -> None:
         """Stop watching."""
         if self._observer is not None:
@@ -54,7 +63,7 @@ class FileWatch:
             self._observer = None
 
     def _watch(self, folder: str) -> None:
-        handler = _Handler(self._saved)
+        handler = _Handler(self._saved, self._made)
         try:
             if self._observer is None:
                 self._observer = Observer()
@@ -75,18 +84,31 @@ class FileWatch:
 
     def _saved(self, path: str) -> None:
         with self._lock:
-            watched = path in self._files
+            watched = path in self._files or os.path.dirname(path) in self._whole
         if watched:
             self._on_save(path)
+
+    def _made(self, folder: str) -> None:
+        """A folder has come to be; on the thread of the watch."""
+        with self._lock:
+            wanted = folder in self._whole
+        if wanted and folder not in self._folders and os.path.isdir(folder):
+            self._watch(folder)
+            # What was written into it before it was watched was not seen.
+            for name in os.listdir(folder):
+                self._on_save(os.path.join(folder, name))
 
 
 class _Handler(FileSystemEventHandler):
     """Turns the events that a save can consist of into the path that was saved."""
 
-    def __init__(self, saved: Callable[[str], None]) -> None:
+    def __init__(self, saved: Callable[[str], None], made: Callable[[str], None]) -> None:
         self._saved = saved
+        self._made = made
 
     def on_any_event(self, event: FileSystemEvent) -> None:
+        if isinstance(event, DirCreatedEvent):
+            self._made(os.path.realpath(os.fsdecode(event.src_path)))
         if isinstance(event, _SAVES):
             # Editors that save atomically move a new file into place: there the destination counts.
             name = os.fsdecode(event.dest_path or event.src_path)

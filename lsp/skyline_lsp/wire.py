@@ -33,7 +33,7 @@ def receive(params: object, kind: type[Params]) -> Params:
     """The params of a custom request as ``kind``; raises the protocol's own error where they do not fit."""
     try:
         return msgspec.convert(params, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeError, RecursionError) as error:
         raise JsonRpcInvalidParams(f"{kind.__name__}: {error}") from error
 
 

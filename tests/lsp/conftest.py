@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import gzip
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 import pytest_lsp
@@ -17,6 +20,8 @@ from pygls.uris import to_fs_path
 from pygls.workspace import PositionCodec, TextDocument
 
 from skyline.report import protocol
+from skyline.trace import store
+from skyline.trace.profile import Profile
 
 WAIT_S = 60
 
@@ -69,6 +74,9 @@ class Editor:
         self.measuring: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.labels: list[str | None] = []
         self.refreshed = {"lens": 0, "hint": 0}
+        self.registered: list[types.Registration] = []
+        self.offered: list[types.WorkspaceEdit] = []
+        self.takes_edits = True
 
         @self.client.feature(protocol.PROFILE_CHANGED)
         def profile_changed(params: dict[str, Any]) -> None:
@@ -81,7 +89,12 @@ class Editor:
         @self.client.feature(types.WORKSPACE_APPLY_EDIT)
         def apply_edit(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
             self.labels.append(params.label)
-            return self._apply(params.edit)
+            self.offered.append(params.edit)
+            return self._apply(params.edit) if self.takes_edits else types.ApplyWorkspaceEditResult(False)
+
+        @self.client.feature(types.CLIENT_REGISTER_CAPABILITY)
+        def register(params: types.RegistrationParams) -> None:
+            self.registered += params.registrations
 
         @self.client.feature(types.WORKSPACE_CODE_LENS_REFRESH)
         def refresh_lenses(params: None) -> None:
@@ -91,12 +104,20 @@ class Editor:
         def refresh_hints(params: None) -> None:
             self.refreshed["hint"] += 1
 
-    async def start(self, root: Path, settings: dict[str, Any] | None = None) -> types.InitializeResult:
+    async def start(
+        self,
+        root: Path,
+        settings: dict[str, Any] | None = None,
+        *,
+        options: dict[str, Any] | None = None,
+        capabilities: types.ClientCapabilities | None = None,
+    ) -> types.InitializeResult:
         self.client.set_configuration({"skyline": settings or {}})
         await self.client.start_io(sys.executable, "-m", "skyline_lsp")
         return await self.client.initialize_session(
             types.InitializeParams(
-                capabilities=_capabilities(),
+                capabilities=capabilities or client_capabilities(),
+                initialization_options=options,
                 workspace_folders=[types.WorkspaceFolder(uri=root.as_uri(), name=root.name)],
             )
         )
@@ -249,7 +270,7 @@ def _plain_results() -> Any:
     return converter
 
 
-def _capabilities() -> types.ClientCapabilities:
+def client_capabilities() -> types.ClientCapabilities:
     return types.ClientCapabilities(
         general=types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf16]),
         text_document=types.TextDocumentClientCapabilities(
@@ -279,18 +300,52 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.fixture
+def capabilities() -> types.ClientCapabilities:
+    """What the client of these tests can do; a test may take some of it away or add to it."""
+    return client_capabilities()
+
+
+RECORDED = Path(__file__).resolve().parents[1] / "data" / "linear.profile.json.gz"
+
+
+def save_recorded(root: Path, *, id: str = "", created: str = "") -> Path:
+    """The recorded profile as if it had been made of ``train.py`` in a folder, which is written too."""
+    text = gzip.decompress(RECORDED.read_bytes()).decode().replace("/tmp/project", str(root))
+    profile = msgspec.json.decode(text, type=Profile)
+    changes = {name: value for name, value in (("id", id), ("created", created)) if value}
+    profile = dataclasses.replace(profile, **changes)
+    if not (root / "train.py").exists():
+        (root / "train.py").write_text(profile.sources[0].text)
+    return store.save(profile)
+
+
+@pytest.fixture
+def save() -> Callable[..., Path]:
+    """Saves the recorded profile in a folder."""
+    return save_recorded
+
+
+@pytest.fixture
+def profiled(tmp_path: Path) -> Path:
+    """A folder with a training script and its saved profile."""
+    root = tmp_path.resolve()
+    save_recorded(root)
+    return root
+
+
 StartEditor = Callable[..., Awaitable[Editor]]
 
 
 @pytest.fixture
-async def start_editor(project: Path) -> AsyncIterator[StartEditor]:
-    """Starts editors on the project; each has a server process of its own, ended with the test."""
+async def start_editor(tmp_path: Path) -> AsyncIterator[StartEditor]:
+    """Starts editors on the test's folder; each has a server process of its own, ended with the test."""
     editors: list[Editor] = []
 
-    async def start(settings: dict[str, Any] | None = None) -> Editor:
+    async def start(settings: dict[str, Any] | None = None, **more: Any) -> Editor:
         editor = Editor()
         editors.append(editor)
-        await editor.start(project, settings)
+        await editor.start(tmp_path.resolve(), settings, **more)
         return editor
 
     yield start
@@ -299,5 +354,5 @@ async def start_editor(project: Path) -> AsyncIterator[StartEditor]:
 
 
 @pytest.fixture
-async def editor(start_editor: StartEditor) -> Editor:
+async def editor(project: Path, start_editor: StartEditor) -> Editor:
     return await start_editor()

@@ -43,5 +43,26 @@ def test_each_row_belongs_to_the_innermost_function() -> None:
     ]
 
 
+TWO_METHODS = """\
+class Model:
+    def forward(self, x):
+        return self.part(x)
+
+    def part(self, x):
+        return x
+"""
+
+
+def test_a_class_has_what_its_methods_take_together() -> None:
+    costs = function_costs(TWO_METHODS, [row(3, 3), row(6, 4)], {3: "arithmetic", 6: "memory bandwidth"})
+    assert [(cost.name, cost.line, cost.self_ms, cost.bound) for cost in costs] == [
+        ("Model", 1, 7, "memory bandwidth"),
+        ("forward", 2, 3, "arithmetic"),
+        ("part", 5, 4, "memory bandwidth"),
+    ]
+    # What only one method says need not be said twice.
+    assert [cost.name for cost in function_costs(TWO_METHODS, [row(3, 3)])] == ["forward"]
+
+
 def test_a_source_that_does_not_parse_has_no_functions() -> None:
     assert function_costs("def f(:\n", [row(1, 1)]) == ()

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from skyline.report import protocol
-from skyline_lsp.settings import parse
 
 TRAINING = """\
 import torch
@@ -21,11 +20,6 @@ for step in range(100):
     loss.backward()
     optimizer.step()
 """
-
-
-def test_the_setting_names_a_gpu():
-    assert parse({"gpu": "h100"}).settings.gpu == "h100"
-    assert parse({}).settings.gpu is None
 
 
 @pytest.mark.capture

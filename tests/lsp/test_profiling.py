@@ -67,7 +67,9 @@ async def test_profile_look_predict_apply_and_take_back(editor, project: Path) -
 
     findings = editor.client.diagnostics[train]
     assert {finding.code for finding in findings} == {finding["code"] for finding in profile["findings"]}
-    assert {finding.severity for finding in findings} == {types.DiagnosticSeverity.Information}
+    # Warnings are those that take a fifth of the iteration and more, as the machine has it.
+    known = {types.DiagnosticSeverity.Information, types.DiagnosticSeverity.Warning}
+    assert {finding.severity for finding in findings} <= known
     unfused = next(finding for finding in findings if finding.code == "SKY301")
     assert unfused.code_description.href.endswith("/docs/rules/SKY301.md")
     (evidence, *_) = unfused.related_information
@@ -91,6 +93,14 @@ async def test_profile_look_predict_apply_and_take_back(editor, project: Path) -
     estimate = await editor.ask(protocol.SIMULATE, uri=train, batchSize=64, whatifs=[])
     assert estimate["batch_size"] == 64
     assert estimate["throughput"]["value"] > profile["throughput"]["value"]
+    assert estimate["curve"] == []
+    as_is = await editor.ask(protocol.SIMULATE, uri=train, curve=True)
+    assert as_is["curve"] == profile["curve"]
+    fused = await editor.ask(protocol.SIMULATE, uri=train, whatifs=["fused_optimizer"], curve=True)
+    assert {point["batch_size"] for point in fused["curve"]} >= {
+        point["batch_size"] for point in profile["curve"]
+    }
+    assert not any(point["measured"] for point in fused["curve"])
     best = await editor.ask(protocol.BEST, uri=train, semantics="exact")
     assert best["estimate"]["semantics"] == "exact"
     assert [part["name"] for part in best["parts"]] == [
@@ -227,7 +237,8 @@ async def test_cancelling_from_the_progress_bar(editor, project: Path) -> None:
     editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
     await editor.until(lambda: editor.client.progress_reports[token][-1].kind == "end")
     assert editor.client.progress_reports[token][-1].message == "cancelled"
-    assert editor.runs() == []
+    # The system may take a moment to bury a process.
+    await editor.until(lambda: editor.runs() == [])
     assert await editor.ask(protocol.PROFILE, uri=train) is None
     assert await editor.run(protocol.COMMAND_CANCEL, train) == {"status": "idle", "path": None}
     assert await editor.lenses(train) == ["▶ Profile this training script with Skyline"]

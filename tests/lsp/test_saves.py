@@ -85,7 +85,7 @@ async def test_a_failure_is_cured_in_the_module_that_caused_it(editor, project: 
 async def test_two_servers_have_a_resident_process_each_and_take_it_along(
     start_editor, project: Path
 ) -> None:
-    first, second = await start_editor(), await start_editor({"profile": {"warmStart": False}})
+    first, second = await start_editor(), await start_editor(options={"warmStart": False})
     uri = (project / "train.py").as_uri()
     for editor in (first, second):
         await editor.run(protocol.COMMAND_PROFILE, uri, QUICK)

@@ -71,13 +71,13 @@ def test_leaving_without_a_word_is_an_error_and_says_nothing_on_stdout() -> None
 def test_prints_do_not_reach_the_protocol(tmp_path: Path) -> None:
     """Neither Python's ``print`` nor a child process that inherited standard output can garble it."""
     program = (
-        "import subprocess, sys\n"
+        "import os, subprocess, sys\n"
         "from skyline_lsp import transport\n"
         "from skyline_lsp.main import create_server\n"
         "server = create_server()\n"
-        "server.start_io = lambda reader, writer: (\n"
+        "transport.serve = lambda server, source, writer: (\n"
         "    print('from print'), subprocess.run([sys.executable, '-c', 'print(\"from a child\")']),\n"
-        "    writer.write(reader.read()), writer.close())\n"
+        "    writer.write(os.read(source, 100)), writer.close())\n"
         "transport.serve_stdio(server)\n"
     )
     environment = dict(os.environ, PYTHONUNBUFFERED="1")

@@ -6,6 +6,7 @@ the lines that it edits; one that the code does not allow is shown with its reas
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from lsprotocol import types
 
 from skyline import units
 from skyline.errors import SkylineError
+from skyline.report import protocol
 from skyline.report.schema import EstimateReport
 from skyline.source.text import SourceText
 from skyline.whatif.question import Choice, Question
@@ -25,9 +27,17 @@ from skyline_lsp.line_map import line_map
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import Prepared, ScriptState
 
-QUICK_FIX, REFACTORING = types.CodeActionKind.QuickFix, types.CodeActionKind.RefactorRewrite
+QUICK_FIX, REFACTORING = (
+    types.CodeActionKind.QuickFix.value,
+    f"{types.CodeActionKind.RefactorRewrite.value}.skyline",
+)
+FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.skyline"
 _WORTH_TELLING = 0.01
 """Share of the peak from which a change of memory is told."""
+_MEANING = {
+    "numerics": "Changes how numbers are rounded.",
+    "convergence": "Changes how the model trains.",
+}
 
 
 def register(server: SkylineServer) -> None:
@@ -35,26 +45,33 @@ def register(server: SkylineServer) -> None:
 
     @server.feature(
         types.TEXT_DOCUMENT_CODE_ACTION,
-        types.CodeActionOptions(code_action_kinds=[QUICK_FIX, REFACTORING], resolve_provider=True),
+        types.CodeActionOptions(code_action_kinds=[QUICK_FIX, REFACTORING, FIX_ALL], resolve_provider=True),
     )
     def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
         only, uri, place = params.context.only, params.text_document.uri, params.range
         found: list[types.CodeAction] = []
+        if not server.settings_at(convert.path_of(uri)).enable:
+            return found
         if _wanted(QUICK_FIX, only):
             found += fixes(server, uri, place)
         if _wanted(REFACTORING, only):
             known = {action.title for action in found}
             found += [one for one in refactorings(server, uri, place) if one.title not in known]
+        # Only whoever asks for it gets it: it is made to run at every save.
+        if only and _wanted(FIX_ALL, only):
+            found += fix_all(server, uri)
         return found
 
     @server.feature(types.CODE_ACTION_RESOLVE)
     def resolve(action: types.CodeAction) -> types.CodeAction:
         data: Any = action.data
-        state = server.state_of(data["uri"]) if isinstance(data, dict) and "uri" in data else None
+        ours = isinstance(data, dict) and all(isinstance(data.get(key), str) for key in ("uri", "whatif"))
+        state = server.state_of(data["uri"]) if ours else None
         if state is not None and action.edit is None:
             try:
-                question = Question(choices=(Choice.parse(data["whatif"]),))
-                action.edit = planned_edit(server, state, question)
+                choice = Choice.parse(data["whatif"])
+                edit = planned_edit(server, state, Question(choices=(choice,)))
+                action.edit = _annotated(server, edit, data.get("semantics", "exact"), action.title)
             except SkylineError as error:
                 server.warn(str(error))
         return action
@@ -67,12 +84,15 @@ def fixes(server: SkylineServer, uri: str, place: types.Range) -> Iterator[types
         prepared = placed.state.prepared
         if prepared is None or placed.finding.file != path or not _covers(place, placed.line):
             continue
+        settings = server.settings_at(path).diagnostics
+        if not diagnostics.is_selected(placed.finding.code, settings):
+            continue
         change = _cure(prepared, placed)
         action = change and _action(server, placed.state, change, QUICK_FIX)
         if action:
             assert change is not None
             action.diagnostics = [
-                diagnostics.of_finding(placed, server.workspace.position_codec, server.texts)
+                diagnostics.of_finding(placed, server.workspace.position_codec, server.texts, settings)
             ]
             action.is_preferred = change.estimate.semantics == "exact"
             yield action
@@ -98,8 +118,42 @@ def refactorings(server: SkylineServer, uri: str, place: types.Range) -> Iterato
             yield action
 
 
-def _wanted(kind: types.CodeActionKind, only: Any) -> bool:
-    return not only or any(f"{kind.value}.".startswith(f"{getattr(one, 'value', one)!s}.") for one in only)
+def fix_all(server: SkylineServer, uri: str) -> Iterator[types.CodeAction]:
+    """One action that cures every finding of a file whose cure changes nothing about the training, and helps."""
+    path = convert.path_of(uri)
+    settings = server.settings_at(path).diagnostics
+    cures: dict[str, tuple[ScriptState, Choice]] = {}
+    for placed in diagnostics.placed_findings(server.scripts, server.texts):
+        prepared = placed.state.prepared
+        if prepared is None or placed.finding.file != path:
+            continue
+        change = _cure(prepared, placed)
+        selected = diagnostics.is_selected(placed.finding.code, settings)
+        if change is not None and selected and change.estimate.semantics == "exact":
+            estimate = change.estimate
+            cures.setdefault(estimate.name, (placed.state, Choice(estimate.name, estimate.value)))
+    state = next((state for state, _ in cures.values()), None)
+    chosen: tuple[Choice, ...] = ()
+    edit: types.WorkspaceEdit | None = None
+    for _, choice in cures.values():
+        if state is None:
+            break
+        with contextlib.suppress(SkylineError):
+            # What cannot be written together with the others is left for the person.
+            planned = planned_edit(server, state, Question(choices=(*chosen, choice)))
+            if planned is not None:
+                chosen, edit = (*chosen, choice), planned
+    if state is not None and state.prepared is not None and edit is not None:
+        effect = _effect(state.estimate(Question(choices=chosen)), state.prepared)
+        yield types.CodeAction(
+            title=f"Skyline: make all safe changes ({', '.join(map(str, chosen))}), {effect}",
+            kind=FIX_ALL,
+            edit=edit,
+        )
+
+
+def _wanted(kind: str, only: Any) -> bool:
+    return not only or any(f"{kind}.".startswith(f"{getattr(one, 'value', one)!s}.") for one in only)
 
 
 def _covers(place: types.Range, line: int | None) -> bool:
@@ -107,33 +161,22 @@ def _covers(place: types.Range, line: int | None) -> bool:
 
 
 def _cure(prepared: Prepared, placed: PlacedFinding) -> Change | None:
-    whatif = placed.finding.whatif
-    choice = Choice.parse(whatif) if whatif is not None else None
-    known = next(
-        (
-            change
-            for change in prepared.changes
-            if choice is not None
-            and change.estimate.name == choice.name
-            and choice.value in ("", change.estimate.value)
-        ),
-        None,
-    )
+    known = next((change for change in prepared.changes if diagnostics.cures(change, placed.finding)), None)
     if known is None or not known.edits:
         return None
     # The cure of a finding that costs no time is one that saves memory.
     return known if known.estimate.speedup > 1 or placed.finding.cost_ms == 0 else None
 
 
-def _action(
-    server: SkylineServer, state: ScriptState, change: Change, kind: types.CodeActionKind
-) -> types.CodeAction | None:
+def _action(server: SkylineServer, state: ScriptState, change: Change, kind: str) -> types.CodeAction | None:
     """None where it cannot be offered: it is refused, and the client shows no reasons, or the text has changed."""
     prepared, estimate = state.prepared, change.estimate
     assert prepared is not None
-    document = server.client_capabilities.text_document
+    document, workspace = server.client_capabilities.text_document, server.client_capabilities.workspace
     able = document.code_action if document else None
-    action = types.CodeAction(title=f"Skyline: {estimate.title}, {_effect(estimate, prepared)}", kind=kind)
+    name = f"{kind}.{estimate.name}" if kind == REFACTORING else kind
+    title = f"Skyline: {estimate.title}, {_effect(estimate, prepared)}"
+    action = types.CodeAction(title=title, kind=name)
     if not change.edits:
         if not (able and able.disabled_support):
             return None
@@ -142,12 +185,18 @@ def _action(
     choice = Choice(estimate.name, estimate.value)
     before = _unchanged(server, prepared, change)
     if before is not None:
-        action.edit = edit_of(server, state, change.edits, before)
+        edit = edit_of(server, state, change.edits, before)
+        action.edit = _annotated(server, edit, estimate.semantics, title)
     elif able and able.resolve_support and "edit" in able.resolve_support.properties:
-        action.data = {"uri": state.uri, "whatif": str(choice)}
+        action.data = {"uri": state.uri, "whatif": str(choice), "semantics": estimate.semantics}
+    elif workspace and workspace.apply_edit:
+        # Planning every change for a text that was edited would be felt: it is done for the one that is chosen.
+        asked = [state.uri, {"whatifs": [str(choice)]}]
+        action.command = types.Command(title, protocol.COMMAND_APPLY_REWRITE, arguments=asked)
     else:
         try:
-            action.edit = planned_edit(server, state, Question(choices=(choice,)))
+            edit = planned_edit(server, state, Question(choices=(choice,)))
+            action.edit = _annotated(server, edit, estimate.semantics, title)
         except SkylineError:
             return None
         if action.edit is None:
@@ -155,11 +204,38 @@ def _action(
     return action
 
 
+def _annotated(
+    server: SkylineServer, edit: types.WorkspaceEdit | None, semantics: str, label: str
+) -> types.WorkspaceEdit | None:
+    """The edit with a note that has it confirmed first, where it changes training and the client has a way to."""
+    workspace = server.client_capabilities.workspace
+    able = workspace.workspace_edit if workspace else None
+    meaning = _MEANING.get(semantics)
+    if (
+        edit is None
+        or meaning is None
+        or not (able and able.change_annotation_support and able.document_changes)
+    ):
+        return edit
+    annotation = types.ChangeAnnotation(label=label, needs_confirmation=True, description=meaning)
+    for change in edit.document_changes or ():
+        if isinstance(change, types.TextDocumentEdit):
+            change.edits = [
+                types.AnnotatedTextEdit(semantics, part.range, part.new_text)
+                if isinstance(part, types.TextEdit)
+                else part
+                for part in change.edits
+            ]
+    edit.change_annotations = {semantics: annotation}
+    return edit
+
+
 def _unchanged(server: SkylineServer, prepared: Prepared, change: Change) -> dict[str, SourceText] | None:
     """The texts that a change edits, where every source reads as it was profiled."""
     shown = {path: server.texts.shown(path) for path in prepared.sources}
     known = {path: text for path, text in shown.items() if text is not None}
     same = all(path in known and known[path].text == source.text for path, source in prepared.sources.items())
+    same = same and not any(server.texts.outdated(path) for path in known)
     files = {edit.span.file for edit in change.edits}
     return known if same and files <= known.keys() else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from lsprotocol import types
 
@@ -14,41 +15,63 @@ from skyline_lsp import convert
 from skyline_lsp.line_map import line_map
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
-from skyline_lsp.training_script import training_loop
 
 INVITATION = "▶ Profile this training script with Skyline"
 
 
 def register(server: SkylineServer) -> None:
-    """Answer ``textDocument/codeLens``."""
+    """Answer ``textDocument/codeLens``, and ``codeLens/resolve`` for clients that ask for each title by itself."""
 
-    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=True))
     def code_lens(params: types.CodeLensParams) -> list[types.CodeLens]:
-        return lenses(server, params.text_document.uri)
+        found = lenses(server, params.text_document.uri)
+        if _resolves_commands(server):
+            for lens in found:
+                lens.command = None
+        return found
+
+    @server.feature(types.CODE_LENS_RESOLVE)
+    def resolve(lens: types.CodeLens) -> types.CodeLens:
+        data: Any = lens.data
+        if lens.command is None and isinstance(data, dict) and isinstance(data.get("uri"), str):
+            known = (one for one in lenses(server, data["uri"]) if one.data == data)
+            # What it was about is gone meanwhile: new lenses are on their way.
+            gone = types.Command(title="…", command=protocol.COMMAND_SHOW_REPORT, arguments=[data["uri"]])
+            lens.command = next((one.command for one in known), gone)
+        return lens
 
 
 def lenses(server: SkylineServer, uri: str) -> list[types.CodeLens]:
     """All lenses of a document; none where they are switched off."""
     path = convert.path_of(uri)
     text = server.texts.shown(path) if path else None
-    if path is None or text is None or not server.settings.code_lens.enable:
+    settings = server.settings_at(path)
+    if path is None or text is None or not (settings.enable and settings.code_lens.enable):
         return []
     found: list[types.CodeLens] = []
     for state in server.scripts:
-        line = _loop_line(state, path, text)
+        line = _loop_line(server, state, path, text)
         if line is not None:
-            found += (_lens(line, title, command, state.uri) for title, command in _about(state))
+            found += (_lens(line, title, command, state.uri) for title, command in _about(server, state))
     own = server.scripts.at(path)
-    if own is None or not (own.prepared or own.job or own.error):
-        line = training_loop(text)
+    if server.trusted and (own is None or not (own.prepared or own.job or own.error)):
+        line = server.loops.at(text)
         # A file that another script's profile covers is a part of that training, not one of its own.
         if line is not None and server.scripts.covering(path) is None:
             found.append(_lens(line, INVITATION, protocol.COMMAND_PROFILE, uri))
-    found += _function_lenses(server, path, text)
+    found += _function_lenses(server, path, text, settings.code_lens.min_share)
+    for slot, lens in enumerate(found):
+        lens.data = {"uri": uri, "slot": slot}
     return found
 
 
-def _about(state: ScriptState) -> Iterator[tuple[str, str]]:
+def _resolves_commands(server: SkylineServer) -> bool:
+    document = server.client_capabilities.text_document
+    able = document.code_lens.resolve_support if document and document.code_lens else None
+    return able is not None and "command" in able.properties
+
+
+def _about(server: SkylineServer, state: ScriptState) -> Iterator[tuple[str, str]]:
     known = state.job.known if state.job else None
     if known is not None and (known.iteration_ms is not None or state.prepared is None):
         # Newer than the profile there is, and all that is known of what the file says now.
@@ -60,13 +83,15 @@ def _about(state: ScriptState) -> Iterator[tuple[str, str]]:
         words = f"{stage.stage}: {stage.message}" if stage.message else stage.stage
         yield f"Profiling, {words} ({units.format_share(stage.fraction)}) · cancel", protocol.COMMAND_CANCEL
         return
+    if not server.trusted:
+        return
     if state.error is not None:
         yield f"Profiling failed: {state.error.message.splitlines()[0]} · run again", protocol.COMMAND_PROFILE
     elif state.stale:
         yield "▶ Profile again", protocol.COMMAND_PROFILE
 
 
-def _loop_line(state: ScriptState, path: str, text: SourceText) -> int | None:
+def _loop_line(server: SkylineServer, state: ScriptState, path: str, text: SourceText) -> int | None:
     """Where in this file the headline of a script belongs, None where it is another file's."""
     prepared = state.prepared
     loop = prepared.report.loop if prepared else None
@@ -76,19 +101,23 @@ def _loop_line(state: ScriptState, path: str, text: SourceText) -> int | None:
         return line_map(prepared.sources[path].text, text.text).nearest(loop.line)
     if path != state.path or not (prepared or state.job or state.error):
         return None
-    return training_loop(text) or 1
+    return server.loops.at(text) or 1
 
 
-def _function_lenses(server: SkylineServer, path: str, text: SourceText) -> Iterator[types.CodeLens]:
+def _function_lenses(
+    server: SkylineServer, path: str, text: SourceText, min_share: float
+) -> Iterator[types.CodeLens]:
     state = server.scripts.covering(path)
     if state is None or state.prepared is None:
         return
     lines = line_map(state.prepared.sources[path].text, text.text)
     for cost in state.prepared.functions.get(path, ()):
         line = lines(cost.line)
-        if line is not None and cost.share >= server.settings.code_lens.min_share:
+        if line is not None and cost.share >= min_share:
             mark = "~ " if state.stale else ""
             title = f"{mark}{units.format_ms(cost.self_ms)} ({units.format_share(cost.share)})"
+            if cost.bound:
+                title += f" · bound by {cost.bound}"
             yield _lens(line, title, protocol.COMMAND_SHOW_REPORT, state.uri)
 
 

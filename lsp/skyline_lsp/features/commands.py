@@ -1,30 +1,40 @@
-"""The commands: profile, cancel, show the report, export it. Each says in its result what it did."""
+"""The commands: profile, cancel, clear, ask, show the report, export it. Each says in its result what it did.
+
+Every one can be sent twice: the second time there is nothing left to do, and the result says so.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcInvalidParams
 
+from skyline import units
 from skyline.errors import SkylineError, UsageError
 from skyline.report import protocol
-from skyline.report.protocol import CommandResult
+from skyline.report.protocol import CommandResult, QuestionOptions, VerifyOptions, VerifyParams
+from skyline.whatif.estimate import Estimate
+from skyline.whatif.question import Choice, Question
 from skyline_lsp import convert, exporting, wire
+from skyline_lsp.arguments import options, script_uri
 from skyline_lsp.exporting import ExportOptions
 from skyline_lsp.features.simulate import profiled
+from skyline_lsp.features.verify import verification
+from skyline_lsp.notebooks import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.server import SkylineServer
+from skyline_lsp.state import ScriptState
 
 _SETTINGS_TIMEOUT_S = 2.0
 
 
 def register(server: SkylineServer) -> None:
-    """Answer ``workspace/executeCommand``; the first argument is always the script's URI."""
+    """Answer ``workspace/executeCommand``; the first argument is the script's URI."""
     # The parameters bear no annotations, since pygls would take an annotated one for the server itself.
 
     @server.command(protocol.COMMAND_PROFILE)
@@ -32,36 +42,82 @@ def register(server: SkylineServer) -> None:
         # A client may ask for a run before it has been asked for its settings.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(server.settings_known.wait(), _SETTINGS_TIMEOUT_S)
-        return _answer(lambda: _profile(server, _uri(arguments), _options(arguments, ProfileOptions)))
+        uri = script_uri(server, arguments)
+        return _answer(lambda: _profile(server, uri, options(arguments, ProfileOptions)))
 
     @server.command(protocol.COMMAND_CANCEL)
     def cancel(*arguments) -> Any:
-        state = server.state_of(_uri(arguments))
-        stopped = state is not None and (
-            server.profiler.cancel(state)
-            | server.verifier.errand.cancel(state.path)
-            | server.comparer.errand.cancel(state.path)
-        )
-        return wire.send(CommandResult("cancelled" if stopped else "idle"))
+        state = server.state_of(script_uri(server, arguments))
+        return wire.send(CommandResult("cancelled" if state and _stop(server, state) else "idle"))
+
+    @server.command(protocol.COMMAND_CLEAR)
+    def clear(*arguments) -> Any:
+        state = server.state_of(script_uri(server, arguments))
+        if state is None or not (state.prepared or state.error or state.job):
+            return wire.send(CommandResult("idle"))
+        _stop(server, state)
+        state.clear()
+        server.profile_changed(state)
+        return wire.send(CommandResult("cleared"))
+
+    @server.command(protocol.COMMAND_WHATIF)
+    def what_if(*arguments) -> Any:
+        asked = options(arguments, QuestionOptions) or QuestionOptions()
+        return _answer(lambda: _what_if(server, script_uri(server, arguments), asked))
+
+    @server.command(protocol.COMMAND_VERIFY)
+    async def verify(*arguments) -> Any:
+        asked = options(arguments, VerifyOptions) or VerifyOptions()
+        uri = script_uri(server, arguments)
+        params = VerifyParams(uri, asked.batchSize, asked.whatifs, asked.rounds, asked.minutes)
+        try:
+            return wire.send(await verification(server, params))
+        except SkylineError as error:
+            raise wire.failed(error) from error
 
     @server.command(protocol.COMMAND_SHOW_REPORT)
     async def show_report(*arguments) -> Any:
         try:
-            return wire.send(await _show_report(server, _uri(arguments)))
+            return wire.send(await _show_report(server, script_uri(server, arguments)))
         except SkylineError as error:
             raise wire.failed(error) from error
 
     @server.command(protocol.COMMAND_EXPORT)
     def export(*arguments) -> Any:
-        return _answer(lambda: _export(server, _uri(arguments), _options(arguments, ExportOptions)))
+        asked = options(arguments, ExportOptions) or ExportOptions()
+        return _answer(lambda: _export(server, script_uri(server, arguments), asked))
 
 
-def _profile(server: SkylineServer, uri: str, options: ProfileOptions | None) -> CommandResult:
-    state = server.touch(uri)
+def _profile(server: SkylineServer, uri: str, asked: ProfileOptions | None) -> CommandResult:
+    if is_notebook(uri):
+        raise UsageError(NO_NOTEBOOKS, hint=NOTEBOOK_HINT)
+    state = server.script_for(uri)
     if state is None:
         hint = "Save it as a file first: a script runs from its own folder."
         raise UsageError(f"{uri} is not a file on this machine", hint=hint)
-    return CommandResult(server.profiler.start(state, options))
+    return CommandResult(server.profiler.start(state, asked))
+
+
+def _stop(server: SkylineServer, state: ScriptState) -> bool:
+    return (
+        server.profiler.cancel(state)
+        | server.verifier.errand.cancel(state.path)
+        | server.comparer.errand.cancel(state.path)
+    )
+
+
+def _what_if(server: SkylineServer, uri: str, asked: QuestionOptions) -> Estimate:
+    question = Question(asked.batchSize, tuple(Choice.parse(text) for text in asked.whatifs))
+    state = profiled(server, uri)
+    assert state.prepared is not None
+    found, now = state.estimate(question), state.prepared.report.iteration_ms.value
+    delta = units.format_ms_delta(found.iteration_ms.value - now)
+    words = f"{found.title}: predicted {units.format_ms_interval(found.iteration_ms)} per iteration ({delta})"
+    if not found.applicable:
+        words = f"{found.title}: does not apply. {found.reason or ''}"
+    # An editor without a plug-in shows no result of a command.
+    server.window_show_message(types.ShowMessageParams(types.MessageType.Info, words))
+    return found
 
 
 async def _show_report(server: SkylineServer, uri: str) -> CommandResult:
@@ -74,36 +130,24 @@ async def _show_report(server: SkylineServer, uri: str) -> CommandResult:
     window = server.client_capabilities.window
     if window and window.show_document and window.show_document.support:
         target = types.ShowDocumentParams(uri=convert.uri_of(str(path)), external=True, take_focus=True)
-        shown = await server.window_show_document_async(target)
-        if shown.success:
-            return CommandResult("shown", path=str(path))
+        with contextlib.suppress(Exception):
+            if (await server.window_show_document_async(target)).success:
+                return CommandResult("shown", path=str(path))
     server.window_show_message(types.ShowMessageParams(types.MessageType.Info, f"The report is in {path}"))
     return CommandResult("written", path=str(path))
 
 
-def _export(server: SkylineServer, uri: str, options: ExportOptions | None) -> CommandResult:
-    options = options or ExportOptions()
+def _export(server: SkylineServer, uri: str, asked: ExportOptions) -> CommandResult:
     state = profiled(server, uri)
     assert state.prepared is not None
     script = Path(state.path)
-    path = script.parent / (options.path or exporting.default_name(script, options.format))
-    exporting.write(state.prepared, options.format, path)
+    path = script.parent / (asked.path or exporting.default_name(script, asked.format))
+    exporting.write(state.prepared, asked.format, path)
     return CommandResult("written", path=str(path))
 
 
-def _answer(action: Any) -> Any:
+def _answer(action: Callable[[], object]) -> Any:
     try:
         return wire.send(action())
     except SkylineError as error:
         raise wire.failed(error) from error
-
-
-def _uri(arguments: tuple[Any, ...]) -> str:
-    if not arguments or not isinstance(arguments[0], str):
-        raise JsonRpcInvalidParams("the first argument must be the URI of a script")
-    return arguments[0]
-
-
-def _options(arguments: tuple[Any, ...], kind: type[wire.Params]) -> wire.Params | None:
-    given = arguments[1] if len(arguments) > 1 else None
-    return None if given is None else wire.receive(given, kind)

@@ -1,50 +1,66 @@
-"""The life of a session: its settings as they come and change, and its end."""
+"""The life of a session: its settings as they come and change, whether it is trusted, and its end."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
+from typing import Any
 
+import msgspec
 from lsprotocol import types
 
-from skyline_lsp import settings, transport
+from skyline.report import protocol
+from skyline.report.protocol import ConfigParams, ConfigResult, TrustParams
+from skyline.settings import pyproject
+from skyline.settings.model import SECTION
+from skyline.trace import store
+from skyline_lsp import convert, transport, wire
+from skyline_lsp.options import InitializationOptions
 from skyline_lsp.server import SkylineServer
 
 logger = logging.getLogger(__name__)
 
 
 def register(server: SkylineServer) -> None:
-    """Follow initialize, configuration changes and shutdown."""
+    """Follow initialize, configuration changes, trust and shutdown; answer ``skyline/config``."""
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
         loop = asyncio.get_running_loop()
         server.saves.attach(loop)
         transport.stop_on_signals(server, loop)
-        server.initialization_options = params.initialization_options
-        server.settings = settings.parse(params.initialization_options).settings
+        introduced(server, params.initialization_options)
 
     @server.feature(types.INITIALIZED)
     async def initialized(params: types.InitializedParams) -> None:
-        # The client cannot show a message before it is initialized: parse again for the problems.
-        adopt(server, server.initialization_options)
-        workspace = server.client_capabilities.workspace
-        changes = workspace.did_change_configuration if workspace else None
-        if changes and changes.dynamic_registration:
-            registration = types.Registration(
-                "skyline-configuration",
-                types.WORKSPACE_DID_CHANGE_CONFIGURATION,
-                types.DidChangeConfigurationRegistrationOptions(section=settings.SECTION),
-            )
-            await server.client_register_capability_async(types.RegistrationParams([registration]))
+        # The client cannot show a message before it is initialized.
+        server.tell_problems(None)
+        await _register(server)
         await ask(server)
         server.settings_known.set()
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     async def changed(params: types.DidChangeConfigurationParams) -> None:
-        if not await ask(server):
-            adopt(server, params.settings)
-        server.refresh()
+        if not await ask(server) and params.settings is not None:
+            adopt(server, {"": params.settings})
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    async def folders(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        await ask(server)
+
+    @server.feature(protocol.TRUST)
+    def trust(params: wire.Json) -> None:
+        server.book.trusted = wire.receive(params, TrustParams).trusted
+        if not server.trusted:
+            server.stop_runs()
+        server.settings_changed()
+
+    @server.feature(protocol.CONFIG)
+    def config(params: wire.Json) -> Any:
+        uri = wire.receive(params, ConfigParams).uri
+        resolved = server.book.resolved(convert.path_of(uri) if uri else None)
+        return wire.send(ConfigResult(resolved.entries, resolved.problems, server.trusted))
 
     @server.feature(types.SHUTDOWN)
     def shutdown(params: None) -> None:
@@ -52,26 +68,71 @@ def register(server: SkylineServer) -> None:
         server.stop_work()
 
 
+def introduced(server: SkylineServer, options: object) -> None:
+    """Take what the client says of itself: settings, and what holds for this session alone.
+
+    Whoever says something about trust that is neither yes nor no is not trusted.
+    """
+    given = options if isinstance(options, Mapping) else {}
+    own = given.get(SECTION, given) if isinstance(given.get(SECTION, given), Mapping) else given
+    trusted = given.get("trusted", own.get("trusted", True))
+    server.book.trusted = trusted is True or trusted is None
+    try:
+        warm = msgspec.convert(own.get("warmStart", True), bool)
+    except msgspec.ValidationError:
+        warm = InitializationOptions().warmStart
+    server.warm_start = warm
+    server.book.at_start(options)
+
+
 async def ask(server: SkylineServer) -> bool:
     """Fetch the settings from a client that keeps them; False where it does not, or has none for us."""
     workspace = server.client_capabilities.workspace
     if not (workspace and workspace.configuration):
         return False
-    item = types.ConfigurationItem(section=settings.SECTION)
+    folders = [folder.uri for folder in server.workspace.folders.values()]
+    # What holds for all folders holds for the only one.
+    scopes = folders if len(folders) > 1 else []
+    items = [types.ConfigurationItem(section=SECTION)]
+    items += [types.ConfigurationItem(scope_uri=scope, section=SECTION) for scope in scopes]
     try:
-        values = await server.workspace_configuration_async(types.ConfigurationParams([item]))
+        values = await server.workspace_configuration_async(types.ConfigurationParams(items))
     except Exception:
         logger.warning("the client did not answer for its configuration", exc_info=True)
         return False
-    if not values or values[0] is None:
+    places = ["", *(convert.path_of(scope) or "" for scope in scopes)]
+    known = {place: value for place, value in zip(places, values or (), strict=False) if value is not None}
+    if not known:
         return False
-    adopt(server, values[0])
+    adopt(server, known)
     return True
 
 
-def adopt(server: SkylineServer, value: object) -> None:
-    """Use what the client sent; what makes no sense in it is said once and its default used."""
-    parsed = settings.parse(value)
-    server.settings = parsed.settings
-    if parsed.problems:
-        server.warn("Skyline settings: " + "; ".join(parsed.problems))
+def adopt(server: SkylineServer, values: Mapping[str, object]) -> None:
+    """Use what the client sent, by folder; what makes no sense in it is said once and its default used."""
+    server.book.from_client(values)
+    server.settings_changed()
+
+
+async def _register(server: SkylineServer) -> None:
+    """Have the client tell of its settings, and of files that other programs write, where it can."""
+    workspace = server.client_capabilities.workspace
+    wanted: list[types.Registration] = []
+    changes = workspace.did_change_configuration if workspace else None
+    if changes and changes.dynamic_registration:
+        section = types.DidChangeConfigurationRegistrationOptions(section=SECTION)
+        method = types.WORKSPACE_DID_CHANGE_CONFIGURATION
+        wanted.append(types.Registration("skyline-configuration", method, section))
+    files = workspace.did_change_watched_files if workspace else None
+    if files and files.dynamic_registration:
+        globs = (f"**/{store.FOLDER}/*{store.SUFFIX}", f"**/{pyproject.NAME}")
+        watchers = types.DidChangeWatchedFilesRegistrationOptions(
+            [types.FileSystemWatcher(glob) for glob in globs]
+        )
+        method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+        wanted.append(types.Registration("skyline-files", method, watchers))
+    if wanted:
+        try:
+            await server.client_register_capability_async(types.RegistrationParams(wanted))
+        except Exception:
+            logger.warning("the client did not take the registrations", exc_info=True)

@@ -10,9 +10,12 @@ from pygls.workspace import PositionCodec
 
 from skyline import units
 from skyline.report.schema import FindingReport
+from skyline.settings.model import DiagnosticSettings
 from skyline.source.text import SourceText
 from skyline_lsp import convert
+from skyline_lsp.changes import Change
 from skyline_lsp.line_map import line_map
+from skyline_lsp.settings import SettingsBook
 from skyline_lsp.state import Scripts, ScriptState
 from skyline_lsp.texts import Texts
 
@@ -32,12 +35,19 @@ class PlacedFinding:
     line: int
 
 
-def by_file(scripts: Scripts, texts: Texts, codec: PositionCodec) -> dict[str, list[types.Diagnostic]]:
+def by_file(
+    scripts: Scripts, texts: Texts, codec: PositionCodec, book: SettingsBook
+) -> dict[str, list[types.Diagnostic]]:
     """All diagnostics as of now; what was said about a line goes when the line is edited."""
     found: dict[str, list[types.Diagnostic]] = {}
     for placed in placed_findings(scripts, texts):
-        found.setdefault(placed.finding.file, []).append(of_finding(placed, codec, texts))
+        settings = book.at(placed.finding.file)
+        if settings.enable and is_selected(placed.finding.code, settings.diagnostics):
+            diagnostic = of_finding(placed, codec, texts, settings.diagnostics)
+            found.setdefault(placed.finding.file, []).append(diagnostic)
     for state in scripts:
+        if not book.at(state.path).enable:
+            continue
         for path, diagnostic in _error(state, texts, codec):
             found.setdefault(path, []).append(diagnostic)
     return found
@@ -57,20 +67,47 @@ def placed_findings(scripts: Scripts, texts: Texts) -> Iterator[PlacedFinding]:
                 yield PlacedFinding(state, finding, text, line)
 
 
-def of_finding(placed: PlacedFinding, codec: PositionCodec, texts: Texts) -> types.Diagnostic:
+def is_selected(code: str, settings: DiagnosticSettings) -> bool:
+    """Whether findings with this code are to be shown."""
+    return code.startswith(settings.select) and not code.startswith(settings.ignore)
+
+
+def of_finding(
+    placed: PlacedFinding, codec: PositionCodec, texts: Texts, settings: DiagnosticSettings
+) -> types.Diagnostic:
     """The diagnostic that a finding is published as; its evidence elsewhere is related information."""
     finding = placed.finding
     cost = f" ({units.format_ms(finding.cost_ms)} per iteration)" if finding.cost_ms > 0 else ""
     return types.Diagnostic(
         range=convert.line_range(codec, placed.text, placed.line),
         message=f"{finding.title}{cost}",
-        severity=types.DiagnosticSeverity.Information,
+        severity=_severity(placed, settings),
         code=finding.code,
         code_description=types.CodeDescription(f"{PAGES}/{finding.code}.md"),
         source=SOURCE,
         related_information=_related(placed, codec, texts) or None,
-        data={"whatif": finding.whatif} if finding.whatif else None,
+        data={"finding": f"{finding.code}:{finding.file}:{finding.line}", "whatif": finding.whatif},
     )
+
+
+def _severity(placed: PlacedFinding, settings: DiagnosticSettings) -> types.DiagnosticSeverity:
+    """A warning is what costs much and can be cured by an edit that is ready."""
+    prepared = placed.state.prepared
+    whole_ms = prepared.report.iteration_ms.value if prepared else 0.0
+    curable = prepared is not None and any(
+        change.edits and cures(change, placed.finding) for change in prepared.changes
+    )
+    if curable and whole_ms > 0 and placed.finding.cost_ms / whole_ms > settings.warn_at:
+        return types.DiagnosticSeverity.Warning
+    return types.DiagnosticSeverity.Information
+
+
+def cures(change: Change, finding: FindingReport) -> bool:
+    """Whether a change is the one that a finding names."""
+    if finding.whatif is None:
+        return False
+    name, _, value = finding.whatif.partition("=")
+    return change.estimate.name == name and value in ("", change.estimate.value)
 
 
 def _related(

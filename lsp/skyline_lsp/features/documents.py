@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 from lsprotocol import types
 
 from skyline_lsp import convert
+from skyline_lsp.notebooks import NO_NOTEBOOKS, NOTEBOOK_HINT, is_notebook
 from skyline_lsp.server import SkylineServer
+
+logger = logging.getLogger(__name__)
 
 
 def register(server: SkylineServer) -> None:
@@ -14,6 +19,9 @@ def register(server: SkylineServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def opened(params: types.DidOpenTextDocumentParams) -> None:
         document = params.text_document
+        if is_notebook(document.uri):
+            server.once(f"{NO_NOTEBOOKS}. {NOTEBOOK_HINT}")
+            return
         server.texts.opened(document.uri, document.version, document.text)
         path = convert.path_of(document.uri)
         if path is None:
@@ -24,11 +32,14 @@ def register(server: SkylineServer) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def changed(params: types.DidChangeTextDocumentParams) -> None:
-        uri = params.text_document.uri
-        # pygls has applied the changes to its own copy by now.
-        text = server.workspace.get_text_document(uri).source
-        server.texts.changed(uri, params.text_document.version, text)
-        server.texts_changed(convert.path_of(uri) or "")
+        uri, version = params.text_document.uri, params.text_document.version
+        codec = server.workspace.position_codec
+        if server.texts.changed(uri, version, params.content_changes, codec):
+            server.texts_changed(convert.path_of(uri) or "")
+        else:
+            logger.warning(
+                "ignored version %d of %.200s: it is not open, or a newer one is known", version, uri
+            )
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def saved(params: types.DidSaveTextDocumentParams) -> None:

@@ -22,7 +22,8 @@ def hover_at(server: SkylineServer, uri: str, position: types.Position) -> types
     """What is known about the line of a position; nothing where it costs nothing, or was edited since."""
     path = convert.path_of(uri)
     text = server.texts.shown(path) if path else None
-    if path is None or text is None or not server.settings.hover.enable:
+    settings = server.settings_at(path)
+    if path is None or text is None or not (settings.enable and settings.hover.enable):
         return None
     wanted = convert.line_number(position)
     for cost in line_costs(server.scripts, path, text):

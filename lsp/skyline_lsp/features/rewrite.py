@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 
 from skyline.errors import SkylineError, UsageError
 from skyline.report import protocol
-from skyline.report.protocol import ApplyResult, PreviewResult, QuestionParams, Refusal, UriParams
+from skyline.report.protocol import (
+    ApplyResult,
+    PreviewResult,
+    QuestionOptions,
+    QuestionParams,
+    Refusal,
+    UriParams,
+)
 from skyline.rewrite.plan import RewritePlan, plan
 from skyline.source.edit import TextEdit
 from skyline.source.text import SourceText
 from skyline.whatif.question import Question
 from skyline_lsp import convert, wire
 from skyline_lsp.applied import Applied, holds
+from skyline_lsp.arguments import options, script_uri
 from skyline_lsp.features.simulate import profiled, question
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
@@ -26,10 +37,14 @@ ALREADY_UNDONE = "the change is already undone in the editor"
 CHANGED_SINCE = (
     "the code was edited since the change was applied: take it back by hand or with the editor's undo"
 )
+STILL_CHANGING = "the code was changed again each time the edit came: apply it when it rests"
+_OFFERS = 4
+_NEWS_WAIT_S = 0.5
+_ANSWER_WAIT_S = 120.0
 
 
 def register(server: SkylineServer) -> None:
-    """Answer ``skyline/preview``, ``skyline/apply`` and ``skyline/revert``."""
+    """Answer ``skyline/preview``, ``skyline/apply`` and ``skyline/revert``, and the commands that do the same."""
     # Two edits on their way at once would each be made for a text that the other changes.
     one_at_a_time = asyncio.Lock()
 
@@ -55,6 +70,20 @@ def register(server: SkylineServer) -> None:
         asked = wire.receive(params, UriParams)
         async with one_at_a_time:
             return wire.send(await _revert(server, asked.uri))
+
+    @server.command(protocol.COMMAND_APPLY_REWRITE)
+    async def apply_rewrite(*arguments) -> Any:
+        asked = options(arguments, QuestionOptions) or QuestionOptions()
+        uri = script_uri(server, arguments)
+        result = await apply({"uri": uri, "batchSize": asked.batchSize, "whatifs": asked.whatifs})
+        if not result["applied"]:
+            # Chosen from a menu: nobody looks at what a command gives back.
+            server.warn(result["reason"])
+        return result
+
+    @server.command(protocol.COMMAND_REVERT)
+    async def take_back(*arguments) -> Any:
+        return await revert({"uri": script_uri(server, arguments)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +122,48 @@ def _preview(server: SkylineServer, state: ScriptState, asked: Question) -> Prev
 
 
 async def _apply(server: SkylineServer, state: ScriptState, asked: Question) -> ApplyResult:
-    planned = _plan(server, state, asked)
-    left_out = "; ".join(f"{refused.name}: {refused.reason}" for refused in planned.plan.refused)
-    edits = planned.plan.edits
-    refused = _refusals(planned.plan)
-    if not edits:
-        return ApplyResult(False, left_out or "there is nothing to change", refused)
-    touched = {edit.span.file for edit in edits}
-    before = {path: planned.before[path] for path in touched}
-    after = {
-        path: text.apply(edit for edit in edits if edit.span.file == path) for path, text in before.items()
-    }
+    """Offer the change to the client; where it knows a newer text by then, once more for that one."""
     label = f"Skyline: {_words(asked)}"
-    result = await _send(server, state, label, edits, before)
-    if not result.applied:
-        return result
-    server.applied.push(state.path, Applied(label, before, after))
-    return ApplyResult(True, f"not rewritten: {left_out}" if left_out else None, refused)
+    for _ in range(_OFFERS):
+        planned = _plan(server, state, asked)
+        left_out = "; ".join(f"{refused.name}: {refused.reason}" for refused in planned.plan.refused)
+        edits, refused = planned.plan.edits, _refusals(planned.plan)
+        if not edits:
+            return ApplyResult(False, left_out or "there is nothing to change", refused)
+        before = {path: planned.before[path] for path in {edit.span.file for edit in edits}}
+        check_current(server, before)
+        after = {
+            path: text.apply(edit for edit in edits if edit.span.file == path)
+            for path, text in before.items()
+        }
+        result = await _send(server, state, label, edits, before)
+        if result.applied:
+            server.applied.push(state.path, Applied(label, before, after))
+            return ApplyResult(True, f"not rewritten: {left_out}" if left_out else None, refused)
+        if not await _moved_on(server, before):
+            return result
+    return ApplyResult(False, STILL_CHANGING)
+
+
+async def _moved_on(server: SkylineServer, before: dict[str, SourceText]) -> bool:
+    """Whether a text is no longer the one that a refused edit was for; the client's news may be on its way."""
+    end = asyncio.get_running_loop().time() + _NEWS_WAIT_S
+    while holds(before, server.texts.shown):
+        if asyncio.get_running_loop().time() >= end:
+            return False
+        await asyncio.sleep(_NEWS_WAIT_S / 10)
+    return True
+
+
+def check_current(server: SkylineServer, files: Iterable[str]) -> None:
+    """Raise UsageError where a file was written by another program and the client still has the text from before."""
+    for path in files:
+        if server.texts.outdated(path):
+            raise UsageError(
+                f"{os.path.basename(path)} was changed on disk by another program since the editor read it",
+                file=path,
+                hint="Read it again in the editor, or save it there; then make the change.",
+            )
 
 
 def _refusals(planned: RewritePlan) -> tuple[Refusal, ...]:
@@ -126,6 +180,10 @@ async def _revert(server: SkylineServer, uri: str) -> ApplyResult:
             server.applied.pop(state.path)
             return ApplyResult(False, ALREADY_UNDONE)
         return ApplyResult(False, CHANGED_SINCE)
+    try:
+        check_current(server, last.after)
+    except UsageError as error:
+        return ApplyResult(False, _reason(error))
     result = await _send(server, state, f"Take back: {last.label}", last.inverse(), last.after)
     if result.applied:
         server.applied.pop(state.path)
@@ -137,6 +195,7 @@ def planned_edit(server: SkylineServer, state: ScriptState, asked: Question) -> 
     planned = _plan(server, state, asked)
     if not planned.plan.edits or planned.plan.refused:
         return None
+    check_current(server, {edit.span.file for edit in planned.plan.edits})
     return edit_of(server, state, planned.plan.edits, planned.before)
 
 
@@ -151,7 +210,13 @@ async def _send(
     if not (workspace and workspace.apply_edit):
         return ApplyResult(False, "this client does not take edits; use skyline apply on the command line")
     edit = edit_of(server, state, edits, texts)
-    answer = await server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(edit=edit, label=label))
+    asked = server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(edit=edit, label=label))
+    try:
+        answer = await asyncio.wait_for(asked, _ANSWER_WAIT_S)
+    except asyncio.TimeoutError:
+        return ApplyResult(False, "the client did not answer")
+    except JsonRpcException as error:
+        return ApplyResult(False, f"the client did not take the edit: {error.message}")
     if answer.applied:
         return ApplyResult(True)
     return ApplyResult(False, answer.failure_reason or "the client did not take the edit")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 from skyline.analysis.best import Wish
+from skyline.analysis.curve_under import curve_under
 from skyline.errors import SkylineError
 from skyline.report import protocol
 from skyline.report.build import best_report
 from skyline.report.protocol import BestParams, QuestionParams, UriParams
 from skyline.whatif.base import Semantics
+from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.question import Choice, Question
-from skyline_lsp import wire
+from skyline_lsp import convert, wire
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
 
@@ -24,12 +28,18 @@ def register(server: SkylineServer) -> None:
 
     @server.feature(protocol.PROFILE)
     def profile(params: wire.Json) -> Any:
-        state = server.touch(wire.receive(params, UriParams).uri)
+        uri = wire.receive(params, UriParams).uri
+        if (trace := server.traces.at(convert.path_of(uri))) is not None:
+            return wire.send(trace.report)
+        state = server.touch(uri)
         return wire.send(state.prepared.report) if state and state.prepared else None
 
     @server.feature(protocol.WHATIFS)
     def whatifs(params: wire.Json) -> Any:
-        state = server.touch(wire.receive(params, UriParams).uri)
+        uri = wire.receive(params, UriParams).uri
+        if (trace := server.traces.at(convert.path_of(uri))) is not None:
+            return wire.send(trace.whatifs)
+        state = server.touch(uri)
         return wire.send(state.prepared.whatifs) if state and state.prepared else None
 
     @server.feature(protocol.BEST)
@@ -45,12 +55,33 @@ def register(server: SkylineServer) -> None:
             raise wire.failed(error) from error
 
     @server.feature(protocol.SIMULATE)
-    def simulate(params: wire.Json) -> Any:
+    async def simulate(params: wire.Json) -> Any:
         asked = wire.receive(params, QuestionParams)
         try:
-            return wire.send(profiled(server, asked.uri).estimate(question(asked)))
+            if (trace := server.traces.at(convert.path_of(asked.uri))) is not None:
+                return wire.send(trace.estimate(question(asked)))
+            state = profiled(server, asked.uri)
+            answer = state.estimate(question(asked))
+            if asked.curve:
+                answer = replace(answer, curve=await _curve(state, answer_to=question(asked)))
+            return wire.send(answer)
         except SkylineError as error:
             raise wire.failed(error) from error
+
+
+async def _curve(state: ScriptState, *, answer_to: Question) -> tuple[CurvePoint, ...]:
+    """The curve under the what-ifs of a question. Other questions are answered while it is worked out."""
+    changes, prepared = answer_to.choices, state.prepared
+    assert prepared is not None
+    if changes not in state.curves:
+        found = await asyncio.get_running_loop().run_in_executor(
+            None, curve_under, prepared.analysis, changes
+        )
+        if state.prepared is not prepared:
+            # A newer profile came meanwhile: what is kept is of that one alone.
+            return found
+        state.curves[changes] = found
+    return state.curves[changes]
 
 
 def question(params: QuestionParams) -> Question:

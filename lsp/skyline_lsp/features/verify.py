@@ -7,6 +7,7 @@ from typing import Any
 from skyline.errors import SkylineError
 from skyline.report import protocol
 from skyline.report.protocol import VerifyParams
+from skyline.report.schema import VerifyReport
 from skyline.verification.measure import Effort
 from skyline.whatif.question import Choice, Question
 from skyline_lsp import wire
@@ -21,11 +22,16 @@ def register(server: SkylineServer) -> None:
     async def verify(params: wire.Json) -> Any:
         asked = wire.receive(params, VerifyParams)
         try:
-            state = profiled(server, asked.uri)
-            question = Question(asked.batchSize, tuple(Choice.parse(text) for text in asked.whatifs))
-            return wire.send(await server.verifier.verify(state, question, _effort(asked)))
+            return wire.send(await verification(server, asked))
         except SkylineError as error:
             raise wire.failed(error) from error
+
+
+async def verification(server: SkylineServer, asked: VerifyParams) -> VerifyReport:
+    """Measure a question about a script; raises SkylineError where that cannot be, or was cancelled."""
+    state = profiled(server, asked.uri)
+    question = Question(asked.batchSize, tuple(Choice.parse(text) for text in asked.whatifs))
+    return await server.verifier.verify(state, question, _effort(asked))
 
 
 def _effort(asked: VerifyParams) -> Effort:

@@ -1,0 +1,77 @@
+"""What was measured before: the saved profiles of a script, and any two of them compared."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from skyline.errors import SkylineError, UsageError
+from skyline.report import protocol
+from skyline.report.history import ComparisonReport, SavedProfile, compared, saved_profile
+from skyline.report.protocol import CompareParams, UriParams
+from skyline.trace import store
+from skyline_lsp import convert, wire
+from skyline_lsp.server import SkylineServer
+from skyline_lsp.state import Prepared, prepare
+
+
+def register(server: SkylineServer) -> None:
+    """Answer ``skyline/history`` and ``skyline/compare``."""
+
+    @server.feature(protocol.HISTORY)
+    async def history(params: wire.Json) -> Any:
+        script = _script(server, wire.receive(params, UriParams).uri)
+        return wire.send(await asyncio.get_running_loop().run_in_executor(None, _saved, script))
+
+    @server.feature(protocol.COMPARE)
+    async def compare(params: wire.Json) -> Any:
+        asked = wire.receive(params, CompareParams)
+        try:
+            state = server.state_of(asked.uri)
+            now = state.prepared if state is not None else None
+            script = _script(server, asked.uri)
+            return wire.send(
+                await asyncio.get_running_loop().run_in_executor(None, _compared, script, asked, now)
+            )
+        except SkylineError as error:
+            raise wire.failed(error) from error
+
+
+def _script(server: SkylineServer, uri: str) -> Path:
+    """The script of a uri; of an opened profile the one that it is of."""
+    path = Path(convert.path_of(uri) or "")
+    state = server.state_of(uri)
+    if path.suffix not in {".py", ".pyw"} and state is not None and state.prepared is not None:
+        return Path(state.prepared.profile.script)
+    return path
+
+
+def _saved(script: Path) -> tuple[SavedProfile, ...]:
+    """Newest first; what cannot be read is left out."""
+    found: list[SavedProfile] = []
+    for path in store.saved(script):
+        try:
+            profile = store.load(path)
+        except SkylineError:
+            continue
+        if Path(profile.script) == script:
+            found.append(saved_profile(profile, str(path)))
+    return tuple(sorted(found, key=lambda one: one.created, reverse=True))
+
+
+def _compared(script: Path, asked: CompareParams, now: Prepared | None) -> ComparisonReport:
+    before = _prepared(script, asked.before, now)
+    after = now if asked.after is None else _prepared(script, asked.after, now)
+    if after is None:
+        raise SkylineError("There is no profile of this script yet", hint="Run skyline.profile first.")
+    return compared(before.report, after.report, before.profile, after.profile)
+
+
+def _prepared(script: Path, wanted: str, now: Prepared | None) -> Prepared:
+    if now is not None and now.profile.id == wanted:
+        return now
+    for path in store.saved(script):
+        if path.name == f"{script.stem}-{wanted}{store.SUFFIX}":
+            return prepare(store.load(path))
+    raise UsageError(f"There is no saved profile {wanted} of {script.name}")

@@ -1,0 +1,58 @@
+"""Files that are opened without a script: saved profiles, and traces of PyTorch's profiler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from skyline.analysis.traced_answers import estimate_traced
+from skyline.report.schema import EstimateReport, ProfileReport, WhatIfReport
+from skyline.report.traced_profile import estimate_of_trace, profile_of_trace, whatifs_of_trace
+from skyline.trace import store
+from skyline.trace.kineto.reader import read
+from skyline.trace.kineto.recognition import is_trace
+from skyline.whatif.question import Question
+from skyline.whatif.recording import Recording, recording
+from skyline_lsp.state import Prepared, prepare
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenedTrace:
+    """A trace with everything computed that a client asks for first."""
+
+    recording: Recording
+    report: ProfileReport
+    whatifs: WhatIfReport
+
+    def estimate(self, question: Question) -> EstimateReport:
+        """What the what-ifs would bring; raises UsageError where one is none."""
+        return estimate_of_trace(estimate_traced(self.recording, question.choices))
+
+
+@dataclass(slots=True)
+class Traces:
+    """The opened traces by path."""
+
+    _traces: dict[str, OpenedTrace] = field(default_factory=dict[str, OpenedTrace])
+
+    def at(self, path: str | None) -> OpenedTrace | None:
+        """The trace of a path, None where it was not opened as one."""
+        return self._traces.get(path or "")
+
+    def keep(self, path: str, trace: OpenedTrace) -> None:
+        """Answer for a path from now on."""
+        self._traces[path] = trace
+
+
+def open_file(path: Path) -> Prepared | OpenedTrace:
+    """Read a saved profile or a trace and analyse it, which belongs on a worker thread.
+
+    Raises:
+        UsageError: a file that is neither, or is damaged.
+    """
+    if not is_trace(path):
+        return prepare(store.load(path))
+    found = recording(read(path))
+    moment = datetime.fromtimestamp(path.stat().st_mtime).astimezone().isoformat(timespec="seconds")
+    return OpenedTrace(found, profile_of_trace(found, str(path), moment), whatifs_of_trace(found))

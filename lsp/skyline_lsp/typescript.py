@@ -1,0 +1,135 @@
+"""Declarations in TypeScript of all that is said beyond the standard protocol: ``python -m skyline_lsp.typescript``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any, Union
+
+from skyline.report import devices, schema
+from skyline_lsp.methods import METHODS, Method
+
+_HEAD = """\
+// Made by `python -m skyline_lsp.typescript` from the types of the Python protocol. Not to be edited by hand.
+/* eslint-disable */
+"""
+_PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
+
+
+class Declarations:
+    """The interfaces that a set of types needs, each declared once, in the order in which they were met.
+
+    Of what a client sends, fields with a default may be left out; what it is sent always has all of them.
+    """
+
+    def __init__(self) -> None:
+        self._interfaces: dict[str, str] = {}
+        self._known: dict[str, tuple[Any, bool]] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._interfaces.values())
+
+    def name(self, kind: Any, *, sent: bool) -> str:
+        """How a type is written in TypeScript; its interfaces are declared on the way."""
+        origin, parts = typing.get_origin(kind), typing.get_args(kind)
+        if kind in _PLAIN:
+            return _PLAIN[kind]
+        if kind is Any or kind is object:
+            return "unknown"
+        if origin is typing.Annotated:
+            return self.name(parts[0], sent=sent)
+        if origin is typing.Literal:
+            return " | ".join(f'"{part}"' for part in parts)
+        if origin in (Union, types.UnionType):
+            return " | ".join(dict.fromkeys(self.name(part, sent=sent) for part in parts))
+        if origin is tuple and (len(parts) != 2 or parts[1] is not Ellipsis):
+            return f"readonly [{', '.join(self.name(part, sent=sent) for part in parts)}]"
+        if origin in (tuple, list, frozenset, Sequence):
+            inner = self.name(parts[0], sent=sent)
+            return f"readonly ({inner})[]" if " " in inner else f"readonly {inner}[]"
+        if origin in (dict, Mapping):
+            return f"Readonly<Record<string, {self.name(parts[1], sent=sent)}>>"
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return " | ".join(f'"{member.value}"' for member in kind)
+        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+            return self._interface(kind, sent=sent)
+        raise TypeError(f"no TypeScript for {kind!r}")
+
+    def _interface(self, kind: type[Any], *, sent: bool) -> str:
+        name = kind.__name__
+        # A setting may be left out as well, where it is sent.
+        if name in self._known:
+            if self._known[name] != (kind, sent):
+                raise TypeError(f"{name} means two things")
+            return name
+        self._known[name] = (kind, sent)
+        self._interfaces[name] = ""
+        hints = typing.get_type_hints(kind, include_extras=True)
+        lines = [f"/** {_summary(kind)} */", f"export interface {name} {{"]
+        for field in dataclasses.fields(kind):
+            optional = sent and (
+                field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+            )
+            words = self.name(hints[field.name], sent=sent)
+            lines.append(f"  readonly {field.name}{'?' if optional else ''}: {words};")
+        self._interfaces[name] = "\n".join([*lines, "}"])
+        return name
+
+
+def generated() -> str:
+    """The whole file."""
+    declared = Declarations()
+    sections: list[str] = []
+    for kind, title in (
+        ("request", "Requests of the client: what goes along and what comes back."),
+        ("command", "Commands by `workspace/executeCommand`: the second argument and what comes back."),
+        ("event", "Notifications to the client."),
+        ("notification", "Notifications to the server."),
+    ):
+        rows = [_row(method, declared) for method in METHODS if method.kind == kind]
+        name = f"Skyline{kind.capitalize()}s"
+        sections.append("\n".join([f"/** {title} */", f"export interface {name} {{", *rows, "}"]))
+    for method in METHODS:
+        if method.kind == "options":
+            declared.name(method.sent, sent=True)
+    names = [f'  {_constant(method)}: "{method.name}",' for method in METHODS if method.kind != "options"]
+    constants = "\n".join(
+        ["/** The names of all of them. */", "export const METHODS = {", *names, "} as const;"]
+    )
+    return "\n\n".join([_HEAD.rstrip(), *declared, *_aliases(declared), *sections, constants]) + "\n"
+
+
+def _row(method: Method, declared: Declarations) -> str:
+    sent = "undefined" if method.sent is None else declared.name(method.sent, sent=method.kind != "event")
+    if method.kind not in ("request", "command"):
+        return f'  "{method.name}": {sent};'
+    answer = declared.name(method.answer, sent=False)
+    return f'  "{method.name}": {{ readonly sent: {sent}; readonly answer: {answer} }};'
+
+
+def _aliases(declared: Declarations) -> Iterator[str]:
+    """The names under which a report calls what the analysis computed."""
+    known = {text.split()[text.split().index("interface") + 1] for text in declared}
+    for module in (schema, devices):
+        for name, value in vars(module).items():
+            if isinstance(value, type) and name != value.__name__ and value.__name__ in known:
+                yield f"export type {name} = {value.__name__};"
+
+
+def _constant(method: Method) -> str:
+    prefix = "command" if method.kind == "command" else ""
+    word = method.name.replace(".", "/").partition("/")[2]
+    return prefix + word[:1].upper() + word[1:] if prefix else word
+
+
+def _summary(kind: type[Any]) -> str:
+    text = (kind.__doc__ or "").strip().partition("\n\n")[0]
+    return " ".join(text.replace("``", "`").split()).replace("*/", "* /")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(generated())

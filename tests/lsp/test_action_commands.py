@@ -1,0 +1,39 @@
+"""A client that cannot have an edit worked out later gets a command that makes the change when it is chosen."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from lsprotocol import types
+
+from skyline.report import protocol
+
+
+@pytest.mark.capture
+async def test_the_change_is_made_when_it_is_chosen(project: Path, start_editor, capabilities) -> None:
+    capabilities.text_document.code_action.resolve_support = None
+    editor = await start_editor({"profile": {"onSave": "never"}}, capabilities=capabilities)
+    uri = editor.open(project / "train.py")
+    await editor.run(protocol.COMMAND_PROFILE, uri, {"steps": 4, "batchPoints": 0})
+    await editor.until(editor.idle)
+    before = editor.text(uri) + "# mine\n"
+    editor.change(uri, before)
+    line = next(number for number, text in enumerate(before.splitlines()) if "Adam" in text)
+    place = types.Range(types.Position(line, 0), types.Position(line, 0))
+    context = types.CodeActionContext([], only=[types.CodeActionKind.Refactor])
+    params = types.CodeActionParams(types.TextDocumentIdentifier(uri), place, context)
+    offered = await editor.client.text_document_code_action_async(params)
+    # The library of the tests takes an action that holds a command for that command, and writes it out.
+    commands = [ast.literal_eval(action.command) for action in offered if isinstance(action, types.Command)]
+    fused = next(command for command in commands if "fused" in command["title"])
+    result = await editor.run(fused["command"], *fused["arguments"])
+    assert result["applied"], result
+    assert editor.text(uri) == before.replace("lr=1e-3)", "lr=1e-3, fused=True)")
+    assert isinstance(editor.offered[0].document_changes[0], types.TextDocumentEdit)
+
+    # What cannot be made after all is said in words: nobody looks at what a command gives back.
+    assert not (await editor.run(fused["command"], *fused["arguments"]))["applied"]
+    await editor.until(lambda: bool(editor.client.messages))
+    assert "fused_optimizer" in editor.client.messages[-1].message
