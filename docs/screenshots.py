@@ -25,6 +25,7 @@ from skyline_tui.app import SkylineApp
 from skyline_tui.client import Server
 from skyline_tui.session import ServerSession
 from skyline_tui.widgets.controls import Controls
+from skyline_tui.widgets.status import Status
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 IMAGES = Path(__file__).resolve().parent / "images"
@@ -40,17 +41,32 @@ THEME = TerminalTheme(
 )
 
 
-async def terminal_ui(script: Path, size: tuple[int, int]) -> str:
-    """The main screen with twice the batch and the best what-if asked for, as SVG; measures the script."""
+PAGES = {"tui-lines": "2", "tui-timeline": "3", "tui-memory": "4", "tui-diff": "6", "tui-findings": "7"}
+"""The other pages of the terminal UI, and the keys that go there."""
+
+
+async def terminal_ui(script: Path, size: tuple[int, int]) -> dict[str, str]:
+    """The pages as SVG by name, with twice the batch and the best what-if asked for; measures the script."""
     app = SkylineApp(script, lambda post: ServerSession(script, Server(post, {})), live=False)
+    pictures: dict[str, str] = {}
     async with app.run_test(size=size) as pilot:
         await _until(pilot, "the script is measured", lambda: _curve_is_known(app))
+        await _until(pilot, "the run is over", lambda: not app.query_one(Status).busy)
         await pilot.press("space")
         assert app.profile is not None
         assert app.profile.batch_size.value is not None
         app.query_one(Controls).choose(2 * app.profile.batch_size.value)
         await pilot.pause(1.5)
-        return _without_web_fonts(app.export_screenshot(title="skyline tui"))
+        pictures["tui"] = _picture(app)
+        for name, keys in PAGES.items():
+            await pilot.press(*keys)
+            await pilot.pause(1.5)
+            pictures[name] = _picture(app)
+    return pictures
+
+
+def _picture(app: SkylineApp) -> str:
+    return _without_web_fonts(app.export_screenshot(title="skyline tui"))
 
 
 def command_line(script: Path, width: int) -> str:
@@ -90,9 +106,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder).resolve() / options.example
         shutil.copy(REPOSITORY / "examples" / options.example, script)
-        (options.images / "tui.svg").write_text(asyncio.run(terminal_ui(script, (124, 40))), encoding="utf-8")
+        pictures = asyncio.run(terminal_ui(script, (124, 40)))
+        for name, picture in pictures.items():
+            (options.images / f"{name}.svg").write_text(picture, encoding="utf-8")
         (options.images / "profile.svg").write_text(command_line(script, 100), encoding="utf-8")
-    print(f"wrote tui.svg and profile.svg to {options.images}")
+    print(f"wrote {', '.join(pictures)} and profile to {options.images}")
     return 0
 
 

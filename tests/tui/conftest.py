@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.interval import Interval
+from skyline.memory.timeline import MemoryPoint
 from skyline.report.devices import DevicesReport
 from skyline.report.protocol import (
     ApplyResult,
@@ -47,6 +50,15 @@ from skyline.trace.facts import Device
 from skyline.trace.phase import PhaseTimes
 from skyline_tui import messages
 from skyline_tui.app import SkylineApp
+from skyline_tui.workspace_edit import Written
+
+_SPEC = importlib.util.spec_from_file_location("tui_pictures", Path(__file__).with_name("pictures.py"))
+assert _SPEC is not None
+assert _SPEC.loader is not None
+_PICTURES = importlib.util.module_from_spec(_SPEC)
+sys.modules["tui_pictures"] = _PICTURES
+_SPEC.loader.exec_module(_PICTURES)
+FakePictures = _PICTURES.FakePictures
 
 SCRIPT = """\
 import torch
@@ -129,7 +141,15 @@ def make_profile(script: Path, batch_size: int = 32, number: int = 1) -> Profile
         throughput=here.throughput,
         batch_size=BatchSizeReport(batch_size, knob, None),
         memory=MemoryReport(
-            here.peak_bytes, 24_000_000_000, MemoryBreakdown(200_000_000, 200_000_000, 0, 0, 0)
+            here.peak_bytes,
+            24_000_000_000,
+            MemoryBreakdown(200_000_000, 200_000_000, 0, 0, 0),
+            timeline=tuple(
+                MemoryPoint(total * step / 10, level, 200_000_000, 200_000_000, 0, level - 400_000_000, 0)
+                for step, level in enumerate(
+                    (int(4e8), int(9e8), int(here.peak_bytes.value), int(6e8), int(4e8))
+                )
+            ),
         ),
         phases=phases,
         lines=tuple(lines),
@@ -178,13 +198,10 @@ VALUES = {"checkpointing": ("", "all", "fit")}
 
 
 @dataclass
-class FakeSession:
+class FakeSession(FakePictures):
     """Answers like the server; the file on disk is really rewritten, so that reverting can be seen."""
 
-    script: Path
-    post: messages.Post
     batch_size: int = 32
-    profiles: int = 0
     questions: list[QuestionParams] = field(default_factory=list)
     wishes: list[BestParams] = field(default_factory=list)
     applied: list[QuestionParams] = field(default_factory=list)
@@ -206,6 +223,8 @@ class FakeSession:
     measuring: bool = False
     before: list[bytes] = field(default_factory=list)
 
+    runs: bool = True
+
     @property
     def uri(self) -> str:
         return self.script.as_uri()
@@ -222,6 +241,9 @@ class FakeSession:
         self.post(messages.Progressed("Profiling train.py", "measure: 2 of 8", 0.38))
         self.post(messages.ProgressEnded(""))
         self.say(profileId=f"profile-{self.profiles}")
+
+    def profile_at(self, batch_size: int) -> ProfileReport:
+        return make_profile(self.script, batch_size)
 
     def say(self, **changes: object) -> None:
         fields = {"uri": self.uri, "profileId": None, "headline": "", "stale": False}
@@ -291,6 +313,16 @@ class FakeSession:
         )
 
     async def simulate(self, question: QuestionParams) -> EstimateReport:
+        if question.curve:
+            answers = {size: self.estimate(replace(question, batchSize=size)) for size in SIZES}
+            points = tuple(
+                replace(
+                    point(size), iteration_ms=found.iteration_ms, throughput=found.throughput, measured=False
+                )
+                for size, found in answers.items()
+                if found.throughput is not None
+            )
+            return replace(answers[SIZES[0]], curve=points)
         self.questions.append(question)
         if self.refuse:
             raise UsageError(self.refuse)
@@ -374,7 +406,7 @@ class FakeSession:
             old, new = f"batch_size={self.batch_size}".encode(), f"batch_size={question.batchSize}".encode()
             self.script.write_bytes(self.script.read_bytes().replace(old, new))
             self.batch_size = question.batchSize
-        self.post(messages.FilesWritten((self.script,)))
+        self.post(messages.FilesWritten((Written(self.script, (6,), "-old\n+new"),)))
         if self.slow:
             self.measuring = True
             self.say(profileId=f"profile-{self.profiles}", stale=True)
@@ -387,7 +419,11 @@ class FakeSession:
             return ApplyResult(False, "nothing was applied in this session")
         self.script.write_bytes(self.before.pop())
         self.batch_size = 32
-        await self.profile()
+        if self.slow:
+            self.measuring = False
+            self.say(profileId=f"profile-{self.profiles}")
+        else:
+            await self.profile()
         return ApplyResult(True)
 
 

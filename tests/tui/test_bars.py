@@ -62,7 +62,7 @@ async def test_after_a_release_the_measurement_takes_the_place_of_the_prediction
         made.session.say(profileId="profile-2")
         await pilot.pause()
         assert "applied: predicted" in made.text, "the second profile of the same measurement leaves it there"
-        await pilot.press("space")
+        await pilot.press("m", "space")
         await pilot.pause()
         assert "applied: predicted" not in made.text
 
@@ -146,11 +146,11 @@ async def test_there_is_no_batch_size_below_one(desk) -> None:
         assert made.app.query_one(Controls).wanted == 1
 
 
-async def test_a_digit_begins_a_number_that_may_lie_beyond_the_bars(desk) -> None:
+async def test_a_typed_number_may_lie_beyond_the_bars(desk) -> None:
     made = desk()
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        await pilot.press(*"512", "enter")
+        await pilot.press("b", *"512", "enter")
         await pilot.pause()
         assert [question.batchSize for question in made.session.applied] == [512]
 
@@ -212,7 +212,7 @@ async def test_a_question_survives_a_new_profile_of_another_edit(desk) -> None:
         assert "32 → 42" in made.text
 
 
-async def test_a_change_during_a_measurement_is_written_right_after_it(desk) -> None:
+async def test_a_change_before_the_measurement_takes_the_place_of_the_last_one(desk) -> None:
     made = desk(slow=True)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
@@ -220,12 +220,26 @@ async def test_a_change_during_a_measurement_is_written_right_after_it(desk) -> 
         await pilot.pause()
         await pilot.press("}", "enter")
         await pilot.pause()
-        assert [question.batchSize for question in made.session.applied] == [33]
+        assert [question.batchSize for question in made.session.applied] == [33, 43]
+        assert len(made.session.before) == 1, "one undo brings the file back"
+        assert b"batch_size=43" in made.session.script.read_bytes()
+
+
+async def test_a_change_of_code_that_was_edited_is_written_once_it_is_measured(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        made.session.measuring = True
+        made.session.say(profileId="profile-1", stale=True)
+        await pilot.pause()
+        await pilot.press("]", "enter")
+        await pilot.pause()
+        assert made.session.applied == []
         assert "written right after" in made.toasts
         await made.session.profile()
         await pilot.pause()
         await pilot.pause()
-        assert [question.batchSize for question in made.session.applied] == [33, 43]
+        assert [question.batchSize for question in made.session.applied] == [33]
 
 
 async def test_the_figures_of_a_lopsided_prediction_are_not_cut(desk) -> None:

@@ -17,7 +17,8 @@ from skyline.report.devices import (
     LargestBatchReport,
     PriceReport,
 )
-from skyline_tui.screens.devices import Devices
+from skyline_tui.views.devices import DevicesView
+from skyline_tui.widgets.sort_table import SortTable
 
 if TYPE_CHECKING:
     from conftest import Desk
@@ -88,7 +89,7 @@ def make_devices(script: Path) -> DevicesReport:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-async def test_other_gpus_are_shown_on_a_page(desk: Callable[..., Desk], size: tuple[int, int]) -> None:
+async def test_other_gpus_are_shown_in_a_table(desk: Callable[..., Desk], size: tuple[int, int]) -> None:
     made = desk()
     made.session.devices_page = make_devices(made.session.script)
     async with made.app.run_test(size=size) as pilot:
@@ -96,14 +97,34 @@ async def test_other_gpus_are_shown_on_a_page(desk: Callable[..., Desk], size: t
         await pilot.press("e")
         await pilot.pause()
         assert [asked.uri for asked in made.session.compared] == [made.session.uri]
-        assert isinstance(made.app.screen, Devices)
+        assert made.app.query_one(DevicesView).display
         rows = made.text.splitlines()
-        (small,) = [row for row in rows if " S1 " in row and " no " in row]
+        small, *_ = [row for row in rows if " S1 " in row and "! no" in row]
         assert "12" in small.split()
-        (large,) = [row for row in rows if " L9 " in row and " yes " in row]
+        large, *_ = [row for row in rows if " L9 " in row and " yes " in row]
         assert "1024" in large.split()
         await pilot.press("escape")
-        assert not isinstance(made.app.screen, Devices)
+        assert not made.app.query_one(DevicesView).display
+
+
+async def test_the_table_sorts_by_any_column(desk: Callable[..., Desk]) -> None:
+    made = desk()
+    made.session.devices_page = make_devices(made.session.script)
+    async with made.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await pilot.press("5", "e")
+        await pilot.pause()
+        table = made.app.query_one("#device-table", SortTable)
+        orders: list[list[str]] = []
+        for _ in range(5):
+            await pilot.press("s")
+            orders.append([one.gpu for one in table.order])
+        assert ["S1", "L9"] in orders
+        assert ["L9", "S1"] in orders
+        await pilot.click(table, offset=(3, 1))
+        assert [one.gpu for one in table.order] == ["L9", "S1"]
+        await pilot.click(table, offset=(3, 1))
+        assert [one.gpu for one in table.order] == ["S1", "L9"]
 
 
 async def test_it_can_be_cancelled(desk: Callable[..., Desk]) -> None:
@@ -118,5 +139,5 @@ async def test_it_can_be_cancelled(desk: Callable[..., Desk]) -> None:
         await pilot.press("escape")
         await pilot.pause()
         assert made.session.cancelled.is_set()
-        assert not isinstance(made.app.screen, Devices)
+        assert made.app.query_one(DevicesView).report is None
         assert len(made.session.compared) == 1

@@ -10,7 +10,9 @@ import pytest
 
 from skyline.findings.base import Evidence
 from skyline.report.schema import FindingReport, ProfileReport
-from skyline_tui.screens.findings import Findings
+from skyline_tui.views.findings import FindingsView
+from skyline_tui.widgets.source import Source
+from skyline_tui.widgets.whatifs import WhatIfs
 
 if TYPE_CHECKING:
     from conftest import Desk
@@ -32,13 +34,36 @@ async def test_each_with_its_evidence_and_cure(desk: Callable[..., Desk], size: 
         await pilot.pause()
         await pilot.press("i")
         await pilot.pause()
-        assert isinstance(made.app.screen, Findings)
+        assert made.app.query_one(FindingsView).display
         words = " ".join(made.text.split())
-        for expected in ("SKY101", "21.9 ms per iteration", "train.py:8: 4 ms of an iteration", "→ num_workers",
-                         "the peak is [b]full[/b]"):  # fmt: skip
+        for expected in ("SKY101", "21.9 ms per iteration", "train.py:8: 4 ms of an iteration", "num_workers",
+                         "docs/rules/SKY101.md"):  # fmt: skip
             assert expected in words
+        await pilot.press("down")
+        await pilot.pause()
+        assert "the peak is [b]full[/b]" in " ".join(made.text.split())
         await pilot.press("escape")
-        assert not isinstance(made.app.screen, Findings)
+        assert not made.app.query_one(FindingsView).display
+
+
+async def test_space_asks_what_the_cure_would_bring(desk: Callable[..., Desk]) -> None:
+    made = desk(alter=with_findings, live=False)
+    async with made.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await pilot.press("i", "space")
+        await pilot.pause()
+        assert made.app.query_one(WhatIfs).checked == ("num_workers=2",)
+        assert made.session.questions[-1].whatifs == ("num_workers=2",)
+
+
+async def test_enter_opens_the_line(desk: Callable[..., Desk]) -> None:
+    made = desk(alter=with_findings)
+    async with made.app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await pilot.press("7", "enter")
+        await pilot.pause()
+        assert made.app.query_one("#line-source", Source).place == (str(made.session.script), 6)
+        assert made.app.query_one("#line-source", Source).has_focus
 
 
 async def test_a_profile_without_problems(desk: Callable[..., Desk]) -> None:

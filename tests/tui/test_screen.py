@@ -18,7 +18,7 @@ SIZE = (120, 40)
 
 
 async def test_checked_whatifs_are_asked_together(desk) -> None:
-    made = desk()
+    made = desk(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("space", "down", "space")
@@ -26,11 +26,11 @@ async def test_checked_whatifs_are_asked_together(desk) -> None:
         assert made.session.questions[-1].whatifs == ("fused_optimizer", "checkpointing")
         assert "together (2): 198.1 ms" in made.text
         assert "[x] fused_optimizer" in made.text
-        assert not made.session.applied, "what-ifs wait for an explicit apply, also in live mode"
+        assert not made.session.applied, "in staged mode what-ifs wait for an explicit apply"
 
 
 async def test_a_click_checks(desk) -> None:
-    made = desk()
+    made = desk(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.click("#whatifs", offset=(5, 3))
@@ -38,7 +38,7 @@ async def test_a_click_checks(desk) -> None:
 
 
 async def test_two_values_of_one_whatif_exclude_each_other(desk) -> None:
-    made = desk()
+    made = desk(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("down", "down", "space", "down", "space")
@@ -112,7 +112,7 @@ async def test_enter_on_a_line_shows_it_in_its_file(desk) -> None:
         await pilot.pause()
         await pilot.press("l", "down", "down", "enter")
         await pilot.pause()
-        source = made.app.query_one(Source)
+        source = made.app.query_one("#source", Source)
         assert source.place == (str(made.session.script), 8)
         assert "▶   8 for x, y in loader:" in made.text
         assert "21.8 ms" in made.text

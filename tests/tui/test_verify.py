@@ -17,7 +17,7 @@ SIZE = (120, 40)
 
 
 async def test_the_question_is_measured_and_shown_beside_its_prediction(desk: Callable[..., Desk]) -> None:
-    made = desk()
+    made = desk(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("space", "v")
@@ -41,7 +41,7 @@ async def test_the_question_is_measured_and_shown_beside_its_prediction(desk: Ca
 
 
 async def test_what_does_not_count_says_so_first(desk: Callable[..., Desk]) -> None:
-    made = desk(discarded="the null scatters too much")
+    made = desk(live=False, discarded="the null scatters too much")
     async with made.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         await pilot.press("space", "v")
@@ -52,7 +52,7 @@ async def test_what_does_not_count_says_so_first(desk: Callable[..., Desk]) -> N
 
 
 async def test_what_cannot_be_measured_says_why(desk: Callable[..., Desk]) -> None:
-    made = desk(no_verdict="there is no rewrite for this yet")
+    made = desk(live=False, no_verdict="there is no rewrite for this yet")
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("space", "v")
@@ -63,7 +63,7 @@ async def test_what_cannot_be_measured_says_why(desk: Callable[..., Desk]) -> No
 
 @pytest.mark.parametrize("key", ["c", "escape"])
 async def test_it_can_be_cancelled_and_the_question_stays(desk: Callable[..., Desk], key: str) -> None:
-    made = desk(endless=True)
+    made = desk(live=False, endless=True)
     async with made.app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         await pilot.press("space", "v")
@@ -81,7 +81,7 @@ async def test_it_can_be_cancelled_and_the_question_stays(desk: Callable[..., De
 
 
 async def test_nothing_asked_is_nothing_to_verify(desk: Callable[..., Desk]) -> None:
-    made = desk()
+    made = desk(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("v")

@@ -75,7 +75,7 @@ def test_a_word_becomes_shorter_before_a_name_does() -> None:
 
 
 async def test_keys_go_through_the_values_of_a_row(desk: Callable[..., Desk]) -> None:
-    made = desk()
+    made = desk(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("down", "right")
@@ -93,7 +93,7 @@ async def test_keys_go_through_the_values_of_a_row(desk: Callable[..., Desk]) ->
 
 
 async def test_a_checked_row_stays_checked_at_another_value(desk: Callable[..., Desk]) -> None:
-    made = desk()
+    made = desk(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("space", "down", "space", "right")
@@ -103,7 +103,7 @@ async def test_a_checked_row_stays_checked_at_another_value(desk: Callable[..., 
 
 
 async def test_one_value_only_is_said(desk: Callable[..., Desk]) -> None:
-    made = desk()
+    made = desk(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("right")
@@ -112,7 +112,7 @@ async def test_one_value_only_is_said(desk: Callable[..., Desk]) -> None:
 
 
 async def test_the_explanation_has_values_and_what_it_costs_once(desk: Callable[..., Desk]) -> None:
-    made = desk()
+    made = desk(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("down", "enter")

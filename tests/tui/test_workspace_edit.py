@@ -31,7 +31,7 @@ def test_all_bytes_but_the_edited_ones_stay(tmp_path: Path, before: bytes, colum
     path = tmp_path / "train.py"
     path.write_bytes(before)
     edit = types.WorkspaceEdit(document_changes=[replacing(path, 1, column, column + 2, "64")])
-    assert write_workspace_edit(edit) == (path,)
+    assert [file.path for file in write_workspace_edit(edit)] == [path]
     assert path.read_bytes() == after
 
 

@@ -30,6 +30,7 @@ from skyline_tui.launch import server_command
 from skyline_tui.messages import (
     FilesWritten,
     FirstFigures,
+    Logged,
     Post,
     ProfileMoved,
     Progressed,
@@ -42,6 +43,7 @@ from skyline_tui.workspace_edit import write_workspace_edit
 
 T = TypeVar("T")
 LOG_LINES = 40
+LOG_LINE_BYTES = 4000
 STOP_AFTER_S = 3.0
 
 _SEVERITIES = {
@@ -171,8 +173,15 @@ class Server:
 
     async def _read_log(self, stream: asyncio.StreamReader) -> None:
         # An unread pipe fills up and stops the server; its last lines are what explains a crash.
-        while line := await stream.readline():
-            self._log.append(line.decode("utf-8", "replace").rstrip())
+        # Not by lines: a script that prints a long one must not stop the reading.
+        rest = b""
+        while piece := await stream.read(1 << 16):
+            *lines, rest = (rest + piece).split(b"\n")
+            rest = rest[-LOG_LINE_BYTES:]
+            for line in lines:
+                text = line[-LOG_LINE_BYTES:].decode("utf-8", "replace").rstrip()
+                self._log.append(text)
+                self._post(Logged(text))
 
     def _exited(self, exit_code: int | None) -> None:
         if not self._stopping:
@@ -193,10 +202,10 @@ class Server:
         @feature(types.WORKSPACE_APPLY_EDIT)
         def apply_edit(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
             try:
-                paths = write_workspace_edit(params.edit)
+                written = write_workspace_edit(params.edit)
             except SkylineError as error:
                 return types.ApplyWorkspaceEditResult(applied=False, failure_reason=str(error))
-            self._post(FilesWritten(paths))
+            self._post(FilesWritten(written))
             return types.ApplyWorkspaceEditResult(applied=True)
 
         @feature(types.WORKSPACE_CONFIGURATION)
@@ -218,6 +227,7 @@ class Server:
         @feature(types.WINDOW_LOG_MESSAGE)
         def log_message(params: types.LogMessageParams) -> None:
             self._log.append(params.message)
+            self._post(Logged(params.message))
 
         for method in (types.CLIENT_REGISTER_CAPABILITY, types.CLIENT_UNREGISTER_CAPABILITY):
             feature(method)(_nothing)

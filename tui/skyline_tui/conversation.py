@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
 
 from skyline.errors import SkylineError
-from skyline.report.protocol import BestParams, DevicesParams, QuestionParams, VerifyParams
+from skyline.report.protocol import (
+    BestParams,
+    CompareParams,
+    DevicesParams,
+    MemoryAtParams,
+    QuestionParams,
+    TimelineParams,
+    VerifyParams,
+)
 from skyline.report.schema import EstimateReport
 from skyline_tui import messages
 from skyline_tui.latest_wins import LatestWins
@@ -22,7 +31,14 @@ class Conversation:
     def __init__(self, session: Session, post: Post) -> None:
         self._session = session
         self._post = post
+        self._writing = asyncio.Lock()
         self._questions: LatestWins[QuestionParams] = LatestWins(self._simulate)
+        self._moments: LatestWins[MemoryAtParams] = LatestWins(self._memory_at)
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is a script to measure."""
+        return self._session.runs
 
     @property
     def uri(self) -> str:
@@ -33,13 +49,15 @@ class Conversation:
         """Connect, and have the script measured."""
         try:
             await self._session.start()
-            await self._session.profile()
+            if self._session.runs:
+                await self._session.profile()
         except (SkylineError, OSError) as error:
             self._post(messages.ServerLost(None, str(error)))
 
     async def stop(self) -> None:
         """Give up on all answers and leave no process behind."""
         await self._questions.close()
+        await self._moments.close()
         await self._session.stop()
 
     async def profile(self) -> None:
@@ -96,7 +114,54 @@ class Conversation:
         if found is not None:
             self._post(messages.DevicesCompared(found))
 
-    async def apply(self, question: QuestionParams) -> None:
+    async def timeline(self, asked: TimelineParams) -> None:
+        """A window of an iteration as measured and as simulated."""
+        try:
+            self._post(messages.TimelineArrived(asked, await self._session.timeline(asked)))
+        except SkylineError as error:
+            self._post(messages.PictureFailed("timeline", str(error)))
+
+    def memory_at(self, time_ms: float) -> None:
+        """Have what is live at a moment told, as soon as the last such question is answered."""
+        self._moments.put(MemoryAtParams(self.uri, time_ms))
+
+    async def history(self) -> None:
+        """The saved profiles."""
+        try:
+            self._post(messages.HistoryArrived(await self._session.history()))
+        except SkylineError as error:
+            self._post(messages.PictureFailed("diff", str(error)))
+
+    async def compare(self, asked: CompareParams) -> None:
+        """Two saved profiles."""
+        try:
+            self._post(messages.Compared(asked, await self._session.compare(asked)))
+        except SkylineError as error:
+            self._post(messages.PictureFailed("diff", str(error)))
+
+    async def write(self, question: QuestionParams, *, instead: bool, seen: int) -> None:
+        """Make the change; ``instead``: of the last one, which is taken back first.
+
+        ``seen`` goes along with the answer. Once begun it is not given up half-way.
+        """
+        await asyncio.shield(self._written(question, instead=instead, seen=seen))
+
+    async def _written(self, question: QuestionParams, *, instead: bool, seen: int) -> None:
+        async with self._writing:
+            if instead:
+                result = await self._answer(self._session.revert())
+                if (
+                    result is None
+                    or not result.applied
+                    or (question.batchSize is None and not question.whatifs)
+                ):
+                    if result is not None:
+                        self._post(messages.Reverted(result))
+                    return
+            if question.batchSize is not None or question.whatifs:
+                await self._apply(question, seen)
+
+    async def _apply(self, question: QuestionParams, seen: int) -> None:
         """Make the change, and remember what was expected of it."""
         expected: EstimateReport | None = None
         try:
@@ -106,19 +171,31 @@ class Conversation:
             pass
         result = await self._answer(self._session.apply(question))
         if result is not None:
-            self._post(messages.Applied(question, result, expected))
+            self._post(messages.Applied(question, result, expected, seen))
 
     async def revert(self) -> None:
         """Take the last change back."""
-        result = await self._answer(self._session.revert())
-        if result is not None:
-            self._post(messages.Reverted(result))
+        async with self._writing:
+            result = await self._answer(self._session.revert())
+            if result is not None:
+                self._post(messages.Reverted(result))
 
     async def _simulate(self, question: QuestionParams) -> None:
         try:
             self._post(messages.EstimateArrived(question, await self._session.simulate(question)))
+            if question.whatifs:
+                # The answer comes first; the server remembers the curve while the batch size is dragged.
+                asked = QuestionParams(self.uri, None, question.whatifs, curve=True)
+                answer = await self._session.simulate(asked)
+                self._post(messages.CurveArrived(question.whatifs, answer.curve))
         except SkylineError as error:
             self._post(messages.QuestionFailed(question, str(error)))
+
+    async def _memory_at(self, asked: MemoryAtParams) -> None:
+        try:
+            self._post(messages.MemoryArrived(await self._session.memory_at(asked)))
+        except SkylineError as error:
+            self._post(messages.PictureFailed("memory", str(error)))
 
     async def _answer(self, asked: Awaitable[T]) -> T | None:
         try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from textual.binding import Binding
 
+from skyline_tui.widgets.view_tabs import VIEWS
+
 KEYS = (
     Binding("left_square_bracket", "step(-1)", "Batch −1", key_display="[", show=False, id="batch.less"),
     Binding("right_square_bracket", "step(1)", "Batch +1", key_display="]", show=False, id="batch.more"),
@@ -19,7 +21,7 @@ KEYS = (
         "Batch",
         show=False,
         id="batch.type",
-        tooltip="Type a batch size; digits do too",
+        tooltip="Type a batch size",
     ),
     Binding("enter", "settle", "Take it", show=False, priority=True, id="batch.settle"),
     Binding("a", "apply", "Apply", id="apply", tooltip="Write what is asked into the code"),
@@ -50,7 +52,7 @@ KEYS = (
     ),
     Binding(
         "i",
-        "findings",
+        "view('view-findings')",
         "Findings",
         show=False,
         id="findings",
@@ -61,7 +63,7 @@ KEYS = (
         "mode",
         "Mode",
         id="mode",
-        tooltip="Live: a release rewrites the file. Staged: only apply does",
+        tooltip="Live: a release or a toggle rewrites the file. Staged: only apply does",
     ),
     Binding("r", "profile", "Measure", id="profile", tooltip="Measure the script again"),
     Binding("question_mark", "help", "Help", key_display="?", id="help"),
@@ -75,6 +77,12 @@ KEYS = (
     Binding("g", "panel('curve')", "Batch sizes", show=False, id="panel.curve"),
     Binding("p", "panel('source')", "Source", show=False, id="panel.source"),
 )
+
+VIEW_KEYS = tuple(
+    Binding(str(number), f"view('{view}')", title, show=False, id=f"page.{title.lower()}")
+    for number, (view, title) in enumerate(VIEWS.items(), 1)
+)
+"""The pages by number."""
 
 IN_PALETTE = (
     "batch.type",
@@ -94,36 +102,53 @@ IN_PALETTE = (
 """Bindings that the command palette offers as well; the others are of no use without their key."""
 
 HELP = """\
+[b]Pages[/b]
+  1 2 3 4          Overview, Lines, Timeline, Memory
+  5 6 7 8          Devices, Diff, Findings, Log
+  Esc              back to the Overview
+  Ctrl+P           everything by name, themes too
+
 [b]Move a bar[/b]
   drag             the other bar and the numbers follow at once
   \\[ ]              batch size −1, +1       { }  −10, +10
-  b, or digits     type a batch size
+  b                type a batch size
   Enter            take it at once, not after a moment
   Esc              back to the script as it is
 
 [b]Change the code[/b]
-  m                live ●: letting go rewrites · staged ○: a does
+  m                live ●: a release or a toggle rewrites
+                   staged ○: only a does
   a                apply the batch size and the checked what-ifs
   u                undo the last apply, byte for byte
-  d                show what apply would write
+  d                show what apply would write, or wrote last
   f                find the fastest combination under limits
   v                verify: measure it in memory, for minutes
-  e                elsewhere: predict the script on other GPUs
   o                open the line in $EDITOR; saving measures again
 
 [b]Look[/b]
   w l g p          what-ifs, lines, batch sizes, source
-  i                findings: problems, with evidence and cure
   Space            check a what-if; all checked go together
   ← →, + -         another value of a what-if with ‹›
   Enter            explain a what-if, open a line, choose a size
-  s                sort the lines by time, memory, place
+  s                sort by the next column
+  i                findings, with evidence; Space tries the cure
+  e                elsewhere: predict the script on other GPUs
+
+[b]On a page[/b]
+  Lines            t modules: Enter leaves its lines only
+                   S, R turn the order round
+  Timeline         ← → moves, + - or the wheel zooms, drag pans
+                   n b next and previous work, z zooms to it
+                   Home all, Enter its line, , . iterations
+  Memory           ← → or a drag moves the cursor, x the peak
 
 [b]Measure[/b]
   r                measure again          c, Esc  cancel
 
 [b]Signs[/b]
   █ now   ▓ would be added   ░ would go   ┃ where you are
+  ▏▎▌█ a line's share of the time   ± just rewritten
+  \\[x] asked   \\[w] written, not measured yet
   ± half the range the value is believed to lie in
   exact            the same numbers come out of training
   numerics, num.   results differ by rounding

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from skyline.errors import ExitCode
@@ -19,13 +21,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         epilog="Example: skyline tui train.py -- --epochs 1",
     )
     parser.add_argument(
-        "script", nargs="?", metavar="SCRIPT", help="the training script; asked for where left out"
+        "script",
+        nargs="?",
+        metavar="SCRIPT",
+        help="the training script, asked for where left out; or a saved profile, or a PyTorch profiler trace",
     )
     parser.add_argument("arguments", nargs="*", metavar="ARGS", help="arguments for the script, after --")
     parser.add_argument("--interpreter", metavar="PYTHON", help="the Python that runs the script")
     parser.add_argument(
-        "--staged", action="store_true", help="rewrite the file on apply only, not on every release"
+        "--staged", action="store_true", help="rewrite the file on apply only, not on every release or toggle"
     )
+    parser.add_argument("--theme", metavar="NAME", help="colours: skyline, or any of Textual's themes")
     options = parser.parse_args(argv)
 
     if options.script is not None and not Path(options.script).is_file():
@@ -36,11 +42,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"skyline tui: this needs a terminal. {hint}", file=sys.stderr)
         return ExitCode.USAGE
 
+    from skyline_tui.frames import set_frame_rate
+
+    set_frame_rate(os.environ)
     from skyline_tui.app import SkylineApp
     from skyline_tui.client import Server
     from skyline_tui.messages import Post
     from skyline_tui.pick import pick_script
-    from skyline_tui.session import ServerSession
+    from skyline_tui.preferences import read_preferences
+    from skyline_tui.session import SavedSession, ServerSession
 
     script = Path(options.script) if options.script else pick_script(Path.cwd())
     if script is None:
@@ -51,9 +61,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings["interpreter"] = options.interpreter
 
     def connect(post: Post) -> ServerSession:
+        if script.suffix in {".json", ".gz"}:
+            return SavedSession(script, Server(post, settings), post)
         return ServerSession(script, Server(post, settings))
 
-    app = SkylineApp(script, connect, live=not options.staged)
+    wishes = read_preferences()
+    if options.theme:
+        wishes = replace(wishes, theme=options.theme)
+    live = not options.staged and wishes.live is not False
+    app = SkylineApp(script, connect, live=live, preferences=wishes)
     app.run()
     return app.return_code or ExitCode.OK
 

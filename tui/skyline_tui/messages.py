@@ -5,13 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
 from textual.message import Message
 
 from skyline.report.devices import DevicesReport
-from skyline.report.protocol import ApplyResult, Measuring, PreviewResult, ProfileChanged, QuestionParams
-from skyline.report.schema import BestReport, EstimateReport, ProfileReport, VerifyReport, WhatIfReport
+from skyline.report.history import ComparisonReport, SavedProfile
+from skyline.report.live_memory import LiveMemoryReport
+from skyline.report.protocol import (
+    ApplyResult,
+    CompareParams,
+    Measuring,
+    PreviewResult,
+    ProfileChanged,
+    QuestionParams,
+    TimelineParams,
+)
+from skyline.report.schema import (
+    BestReport,
+    CurvePointReport,
+    EstimateReport,
+    ProfileReport,
+    VerifyReport,
+    WhatIfReport,
+)
+from skyline.report.timelines import TimelineReport
+from skyline_tui.workspace_edit import Written
 
 Post = Callable[[Message], object]
 
@@ -55,6 +73,14 @@ class EstimateArrived(Message):
 
 
 @dataclass
+class CurveArrived(Message):
+    """The batch-size curve under the what-ifs of a question, which may no longer be the question on the screen."""
+
+    whatifs: tuple[str, ...]
+    points: tuple[CurvePointReport, ...]
+
+
+@dataclass
 class ValueArrived(Message):
     """What one what-if would bring at another value than the one that was shown."""
 
@@ -89,7 +115,7 @@ class ProgressEnded(Message):
 class FilesWritten(Message):
     """The server's edit was written to these files."""
 
-    paths: tuple[Path, ...]
+    files: tuple[Written, ...]
 
 
 @dataclass
@@ -150,6 +176,8 @@ class Applied(Message):
     question: QuestionParams
     result: ApplyResult
     expected: EstimateReport | None
+    seen: int
+    """How many profiles had come when it was asked for."""
 
 
 @dataclass
@@ -157,3 +185,48 @@ class Reverted(Message):
     """Whether the last change was taken back."""
 
     result: ApplyResult
+
+
+@dataclass
+class TimelineArrived(Message):
+    """A window of both timelines, for the params that asked for it."""
+
+    asked: TimelineParams
+    report: TimelineReport
+
+
+@dataclass
+class MemoryArrived(Message):
+    """What is live at a moment."""
+
+    report: LiveMemoryReport
+
+
+@dataclass
+class HistoryArrived(Message):
+    """The saved profiles, newest first."""
+
+    saved: tuple[SavedProfile, ...]
+
+
+@dataclass
+class Compared(Message):
+    """Two profiles, in numbers and in code."""
+
+    asked: CompareParams
+    report: ComparisonReport
+
+
+@dataclass
+class PictureFailed(Message):
+    """A picture that there is none of, and why; ``view`` is where it was wanted."""
+
+    view: str
+    reason: str
+
+
+@dataclass
+class Logged(Message):
+    """A line of the server's own log."""
+
+    text: str

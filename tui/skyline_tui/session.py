@@ -5,19 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
+from skyline.errors import UsageError
 from skyline.report import protocol
 from skyline.report.devices import DevicesReport
+from skyline.report.history import ComparisonReport, SavedProfile
+from skyline.report.live_memory import LiveMemoryReport
 from skyline.report.protocol import (
     ApplyResult,
     BestParams,
+    CompareParams,
     DevicesParams,
+    MemoryAtParams,
+    OpenResult,
     PreviewResult,
     QuestionParams,
+    TimelineParams,
     UriParams,
     VerifyParams,
 )
 from skyline.report.schema import BestReport, EstimateReport, ProfileReport, VerifyReport, WhatIfReport
+from skyline.report.timelines import TimelineReport
 from skyline_tui.client import Server
+from skyline_tui.messages import Post, ProfileMoved
 
 
 class Session(Protocol):
@@ -25,6 +34,8 @@ class Session(Protocol):
 
     script: Path
     uri: str
+    runs: bool
+    """Whether there is a script to measure; else this is something that was saved."""
 
     async def start(self) -> None:
         """Get ready to answer."""
@@ -66,6 +77,22 @@ class Session(Protocol):
         """The script on GPUs that need not be here, which takes a minute; ``cancel`` ends it."""
         ...
 
+    async def timeline(self, asked: TimelineParams) -> TimelineReport:
+        """A window of an iteration as measured and as simulated."""
+        ...
+
+    async def memory_at(self, asked: MemoryAtParams) -> LiveMemoryReport:
+        """What is live at a moment of the iteration."""
+        ...
+
+    async def history(self) -> tuple[SavedProfile, ...]:
+        """The saved profiles, newest first."""
+        ...
+
+    async def compare(self, asked: CompareParams) -> ComparisonReport:
+        """Two saved profiles, in numbers and in code."""
+        ...
+
     async def preview(self, question: QuestionParams) -> PreviewResult:
         """The edits that would make the change."""
         ...
@@ -81,6 +108,8 @@ class Session(Protocol):
 
 class ServerSession:
     """A script, asked about over the language-server protocol."""
+
+    runs = True
 
     def __init__(self, script: Path, server: Server) -> None:
         self.script = script
@@ -127,6 +156,22 @@ class ServerSession:
         """The script on GPUs that need not be here, as the server predicts it."""
         return await self._server.request(protocol.DEVICES, asked, DevicesReport)
 
+    async def timeline(self, asked: TimelineParams) -> TimelineReport:
+        """A window of both timelines, as the server cuts it."""
+        return await self._server.request(protocol.TIMELINE, asked, TimelineReport)
+
+    async def memory_at(self, asked: MemoryAtParams) -> LiveMemoryReport:
+        """What is live at a moment, line by line."""
+        return await self._server.request(protocol.MEMORY_AT, asked, LiveMemoryReport)
+
+    async def history(self) -> tuple[SavedProfile, ...]:
+        """The profiles saved beside the script, newest first."""
+        return await self._server.request(protocol.HISTORY, UriParams(self.uri), tuple[SavedProfile, ...])
+
+    async def compare(self, asked: CompareParams) -> ComparisonReport:
+        """Two saved profiles, as the server compares them."""
+        return await self._server.request(protocol.COMPARE, asked, ComparisonReport)
+
     async def preview(self, question: QuestionParams) -> PreviewResult:
         """The edits and their diff."""
         return await self._server.request(protocol.PREVIEW, question, PreviewResult)
@@ -138,6 +183,40 @@ class ServerSession:
     async def revert(self) -> ApplyResult:
         """The edits of the last apply, unmade."""
         return await self._server.request(protocol.REVERT, UriParams(self.uri), ApplyResult)
+
+
+class SavedSession(ServerSession):
+    """A saved profile or a profiler trace: everything is answered but what would need the script to run."""
+
+    runs = False
+
+    def __init__(self, file: Path, server: Server, post: Post) -> None:
+        super().__init__(file, server)
+        self._post = post
+
+    async def start(self) -> None:
+        """Start the server and have the file opened; what is in it is there at once."""
+        await super().start()
+        await self._server.request(protocol.OPEN, UriParams(self.uri), OpenResult)
+        self._post(ProfileMoved(protocol.ProfileChanged(self.uri, self.script.name, "", stale=False)))
+
+    async def profile(self) -> None:
+        """Refused, with the next step."""
+        raise _nothing_to_run(self.script)
+
+    async def verify(self, question: VerifyParams) -> VerifyReport:
+        """Refused, with the next step."""
+        raise _nothing_to_run(self.script)
+
+    async def devices(self, asked: DevicesParams) -> DevicesReport:
+        """Refused, with the next step."""
+        raise _nothing_to_run(self.script)
+
+
+def _nothing_to_run(file: Path) -> UsageError:
+    return UsageError(
+        f"{file.name} is a recording: nothing can be run from it", hint="Open its script: skyline tui SCRIPT"
+    )
 
 
 def project_root(script: Path) -> Path:

@@ -32,6 +32,17 @@ def together(estimate: EstimateReport | None, question: QuestionParams) -> Conte
     return Content.assemble((f"{what}: ", "bold"), " · ".join(parts), (mark, "bold $text-warning"))
 
 
+def written(question: QuestionParams, expected: EstimateReport | None) -> Content:
+    """What is in the code now and waits to be measured."""
+    names = [f"batch {question.batchSize}"] if question.batchSize is not None else []
+    promised = (
+        f" predicted {units.format_ms_interval(expected.iteration_ms)};" if expected is not None else ""
+    )
+    return Content.assemble(
+        ("written: ", "bold"), " + ".join((*names, *question.whatifs)), promised, (" u undoes, d diff", MUTED)
+    )
+
+
 def kept_promise(expected: EstimateReport, profile: ProfileReport) -> Content:
     """What was predicted for the change that was just applied, beside what was then measured."""
     predicted, measured = expected.iteration_ms, profile.iteration_ms

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from lsprotocol import types
@@ -14,16 +16,37 @@ from skyline.source.span import SourceSpan
 from skyline.source.text import SourceText
 
 
-def write_workspace_edit(edit: types.WorkspaceEdit) -> tuple[Path, ...]:
-    """Make the edit on disk and say which files changed.
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file that was rewritten; ``lines`` are those that are new in it, from 1, ``diff`` is the change."""
+
+    path: Path
+    lines: tuple[int, ...]
+    diff: str
+
+
+def write_workspace_edit(edit: types.WorkspaceEdit) -> tuple[Written, ...]:
+    """Make the edit on disk and say what changed in which files.
 
     All files are read and edited in memory before the first is written, so that a refusal leaves every one
     untouched. Raises RewriteRefused or UsageError, with the reason.
     """
     edited = [_edited(uri, edits) for uri, edits in _by_file(edit)]
-    for source in edited:
-        source.write_bytes()
-    return tuple(Path(source.path) for source in edited)
+    for _, after in edited:
+        after.write_bytes()
+    return tuple(_written(before, after) for before, after in edited)
+
+
+def _written(before: SourceText, after: SourceText) -> Written:
+    old, new = before.text.splitlines(), after.text.splitlines()
+    changed: list[int] = []
+    for what, _, _, begin, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if what != "equal":
+            # Of lines that are gone the one that took their place.
+            changed += range(begin + 1, max(end, begin + 1) + 1)
+    name = Path(after.path).name
+    diff = "\n".join(difflib.unified_diff(old, new, name, name, lineterm=""))
+    return Written(Path(after.path), tuple(changed), diff)
 
 
 def _by_file(edit: types.WorkspaceEdit) -> Iterator[tuple[str, list[types.TextEdit]]]:
@@ -38,12 +61,12 @@ def _by_file(edit: types.WorkspaceEdit) -> Iterator[tuple[str, list[types.TextEd
         yield from ((uri, list(edits)) for uri, edits in (edit.changes or {}).items())
 
 
-def _edited(uri: str, edits: list[types.TextEdit]) -> SourceText:
+def _edited(uri: str, edits: list[types.TextEdit]) -> tuple[SourceText, SourceText]:
     path = to_fs_path(uri)
     if not path:
         raise RewriteRefused(f"{uri} is not a file on this machine")
     source = SourceText.read(path)
-    return source.apply(_text_edit(source, item) for item in edits)
+    return source, source.apply(_text_edit(source, item) for item in edits)
 
 
 def _text_edit(source: SourceText, edit: types.TextEdit) -> TextEdit:

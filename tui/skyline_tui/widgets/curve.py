@@ -1,26 +1,33 @@
-"""Throughput and memory by batch size: a bar for each point, with its number and how it is known."""
+"""Throughput and memory by batch size: a bar with its band for each point, its number and how it is known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
 
 from skyline import units
+from skyline.interval import Interval
 from skyline.report.basis import point_basis
 from skyline.report.schema import CurvePointReport, ProfileReport
-from skyline_tui.figures import BAR, MUTED
+from skyline_tui.figures import BAR, MUTED, tail
 from skyline_tui.widgets.row_list import RowList
 
-_MARKS = {"measured": "●", "interpolated": "○", "extrapolated": "?"}
+_MARKS = {"measured": "●", "interpolated": "○", "predicted": "○", "extrapolated": "?"}
 _HERE = "◂"
+_BAND, _VALUE, _AS_IS = "░", "┃", "╎"
+_TITLE = "Batch sizes: samples/s, peak (Enter goes there)"
+_BEYOND = 1.3
+"""A band may reach this far beyond the best value: one that is wider would leave no room for the bars."""
+_LEAST_ROOM = 4
 
 
 class Curve(RowList):
-    """One row for each batch size; Enter goes there."""
+    """One row for each batch size; Enter goes there. Under what-ifs the curve is that with them."""
 
     @dataclass
     class Chosen(Message):
@@ -30,40 +37,52 @@ class Curve(RowList):
 
     def __init__(self) -> None:
         super().__init__(id="curve", classes="panel")
-        self.border_title = "Batch sizes: samples/s, peak (Enter goes there)"
-        self.border_subtitle = "● measured  ○ predicted  ? extrapolated"
+        self.border_title = _TITLE
         self._profile: ProfileReport | None = None
+        self._under: tuple[CurvePointReport, ...] = ()
 
     def show(self, profile: ProfileReport) -> None:
         """A new profile."""
         self._profile = profile
+        self.show_under(())
+
+    def show_under(self, whatifs: Sequence[str], points: tuple[CurvePointReport, ...] = ()) -> None:
+        """The curve under what-ifs; without any, or without points, that of the script as it stands."""
+        self._under = points if whatifs else ()
+        with_them = f"{_TITLE.partition(' (')[0]} with {', '.join(whatifs)}"
+        self.border_title = tail(with_them, max(self.size.width - 4, 20)) if self._under else _TITLE
+        legend = f"{_BAND} range  ● measured  ○ predicted  ? extrapolated"
+        self.border_subtitle = f"{_AS_IS} as it is  {legend}" if self._under else legend
         self.redraw()
 
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:
-        """Mark, batch size, bar, throughput, memory."""
+        """Mark, batch size, bar with its band, throughput, memory."""
         profile = self._profile
-        points = profile.curve if profile else ()
+        points = self._under or (profile.curve if profile else ())
         if profile is None or not points:
             reason = (profile.batch_size.reason or "no curve") if profile else "waiting for the first profile"
             yield "empty", Content.styled(reason, MUTED)
             return
+        as_is = {point.batch_size: point.throughput.value for point in profile.curve if self._under}
         rates = units.rate_scale(point.throughput.value for point in points)
         sizes = units.byte_scale(point.peak_bytes.value for point in points)
-        best = max(point.throughput.value for point in points) or 1.0
-        numbers = {point.batch_size: _numbers(point, rates, sizes) for point in points}
-        room = width - max(len(text) for text in numbers.values()) - 12
+        best = max(*(point.throughput.value for point in points), *as_is.values(), 0.0) or 1.0
+        top = max(best, *(min(point.throughput.high, _BEYOND * best) for point in points))
+        usable = profile.memory.usable_bytes
+        numbers = {point.batch_size: _numbers(point, rates, sizes, usable) for point in points}
+        room = width - max(len(text) for text in numbers.values()) - 11
+        predicted = profile.mode == "predicted" or bool(self._under)
         for point in sorted(points, key=lambda point: point.batch_size):
-            cells = max(round(point.throughput.value / best * room), 1) if room >= 4 else 0
-            basis = point_basis(point)
+            basis = point_basis(point, predicted=predicted)
             here = _HERE if point.batch_size == profile.batch_size.value else " "
+            was = as_is.get(point.batch_size)
             yield (
                 str(point.batch_size),
                 Content.assemble(
                     (_MARKS[basis], "$text-warning" if basis == "extrapolated" else ""),
                     (f"{point.batch_size:>6} ", "bold" if here == _HERE else ""),
                     (here + " ", "bold $text-primary"),
-                    (BAR * cells, "$primary" if basis == "measured" else "$primary 60%"),
-                    " " * (max(room, 0) - cells) if room >= 4 else "",
+                    *(_bar(point.throughput, top, room, was) if room >= _LEAST_ROOM else ()),
                     " ",
                     numbers[point.batch_size],
                 ),
@@ -76,6 +95,30 @@ class Curve(RowList):
             self.post_message(self.Chosen(int(message.option.id)))
 
 
-def _numbers(point: CurvePointReport, rates: units.Scale, sizes: units.Scale) -> str:
+def _bar(said: Interval, top: float, room: int, as_is: float | None) -> list[tuple[str, str]]:
+    """Solid up to the low end, a band from there to the high end, with marks at the value and at that without changes.
+
+    An exact value has a bar and no band.
+    """
+
+    def at(value: float) -> int:
+        return max(0, min(room - 1, round(value / top * room) - 1))
+
+    cells = [" "] * room
+    low, high = at(said.low), at(said.high)
+    cells[: low + 1] = [BAR] * (low + 1)
+    if high > low:
+        cells[low + 1 : high + 1] = [_BAND] * (high - low)
+        cells[at(said.value)] = _VALUE
+    if as_is is not None:
+        cells[at(as_is)] = _AS_IS
+    styles = {BAR: "$primary", _BAND: "$primary 60%", _VALUE: "bold $primary", _AS_IS: "$foreground"}
+    return [("".join(run), styles.get(char, "")) for char, run in groupby(cells)]
+
+
+def _numbers(point: CurvePointReport, rates: units.Scale, sizes: units.Scale, usable: int | None) -> str:
     spread = f"±{rates.half_width(point.throughput)}" if point.throughput.half_width > 0 else ""
-    return f"{rates.number(point.throughput.value):>6} {spread:<5} {sizes.text(point.peak_bytes.value):>9}"
+    full = "!" if usable and point.peak_bytes.high > usable else " "
+    return (
+        f"{rates.number(point.throughput.value):>6} {spread:<5} {sizes.text(point.peak_bytes.value):>9}{full}"
+    )

@@ -26,7 +26,7 @@ class Headline(Static):
         self._profile: ProfileReport | None = None
         self._stale = False
         self._first = ""
-        self._live = True
+        self._live, self._runs = True, True
 
     def show(self, profile: ProfileReport | None, *, stale: bool) -> None:
         """A new profile, or the news that the one shown no longer fits the files."""
@@ -38,9 +38,9 @@ class Headline(Static):
         self._first = text
         self.refresh(layout=True)
 
-    def show_mode(self, *, live: bool) -> None:
-        """Whether a release rewrites the file."""
-        self._live = live
+    def show_mode(self, *, live: bool, runs: bool = True) -> None:
+        """Whether a release rewrites the file; a recording has no script to run."""
+        self._live, self._runs = live, runs
         self.refresh(layout=True)
 
     def on_resize(self) -> None:
@@ -54,7 +54,7 @@ class Headline(Static):
         mode = (
             Content.styled("live ●", "$text-success")
             if self._live
-            else Content.styled("staged ○", "$text-warning")
+            else Content.styled("staged ○" if self._runs else "recording", "$text-warning")
         )
         name = middle(command_line(profile) if profile else self._script.name, width - 25)
         title = Content.assemble(("Skyline", "bold $text-primary"), "   ", (name, "bold"))
@@ -84,7 +84,8 @@ class Headline(Static):
 
 def _numbers(profile: ProfileReport) -> list[Content]:
     predicted = " (predicted)" if profile.mode == "predicted" else ""
-    peak = units.format_bytes_of(profile.memory.peak_bytes.value, profile.memory.capacity_bytes)
+    bytes_now = profile.memory.peak_bytes.value
+    peak = units.format_bytes_of(bytes_now, profile.memory.capacity_bytes) if bytes_now else "unknown"
     rate = units.format_throughput(profile.throughput.value) if profile.throughput else "unknown samples/s"
     return [
         Content.assemble(
@@ -100,7 +101,7 @@ def _basis(profile: ProfileReport, device_cells: int) -> list[str]:
     # Of today's measurements the time of day says it all.
     moment = moment.removeprefix(datetime.now().astimezone().strftime("%Y-%m-%d "))
     device = fitting(device_cells, device_name(profile), profile.device.kind.upper())
-    if profile.device.kind == "cpu":
+    if profile.device.kind == "cpu" and profile.intraop_threads:
         device += f", {profile.intraop_threads} thread{'s' * (profile.intraop_threads != 1)}"
     parts = [f"{profile.mode} {moment} on {device}"]
     if profile.mode == "measured":

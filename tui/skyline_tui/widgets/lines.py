@@ -69,9 +69,9 @@ class Lines(RowList):
         if profile is None:
             yield "empty", Content.styled("waiting for the first profile", MUTED)
             return
-        known = sorted((line for line in profile.lines if line.line), key=_ORDERS[self._order][1])
-        rest = [line for line in profile.lines if not line.line]
-        files = {line.file for line in known}
+        known = sorted((line for line in profile.lines if _known(line)), key=_ORDERS[self._order][1])
+        rest = [line for line in profile.lines if not _known(line)]
+        files = {line.file for line in known if line.file}
         # In a script of one file its name would say the same in every row.
         base = None if files <= {profile.script} else common_base(profile.script, tuple(files))
         self._by_id = {f"{line.file}:{line.line}:{line.function}": line for line in known}
@@ -93,12 +93,17 @@ class Lines(RowList):
         """Enter opens."""
         message.stop()
         line = self._by_id.get(message.option.id or "")
-        if line is not None:
+        if line is not None and line.file:
             self.post_message(self.Opened(line))
 
     def _title(self) -> None:
         self.border_title = "Costliest lines (Enter opens)"
         self.border_subtitle = f"by {_ORDERS[self._order][0]} · s sorts"
+
+
+def _known(line: LineReport) -> bool:
+    """Whether this is a line of the person's, or in a trace an operator: not the rest that belongs to nothing."""
+    return bool(line.line or line.source)
 
 
 def _place(line: LineReport, base: Path | None) -> str:
@@ -117,5 +122,7 @@ def _row(line: LineReport, scale: units.Scale, base: Path | None, place_width: i
         numbers = f"{phases}  {memory:>9}  {numbers}"
     room = width - place_width - len(numbers) - 4
     where = middle(_place(line, base), place_width).ljust(place_width)
-    code = tail(line.source.strip() if line.line else UNATTRIBUTED, room).ljust(room)
-    return Content.assemble((where, "$text-primary"), "  ", (code, "" if line.line else MUTED), "  ", numbers)
+    code = tail(line.source.strip() if _known(line) else UNATTRIBUTED, room).ljust(room)
+    return Content.assemble(
+        (where, "$text-primary"), "  ", (code, "" if _known(line) else MUTED), "  ", numbers
+    )

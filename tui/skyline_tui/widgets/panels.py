@@ -27,6 +27,8 @@ HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (32, "-tall")]
 class Panels(Vertical):
     """Knows which panel is in front; the style sheet decides which of the others are seen beside it."""
 
+    _name = "whatifs"
+
     def compose(self) -> ComposeResult:
         """Tabs, and what they choose from."""
         yield Tabs(*(Tab(title, id=f"tab-{name}") for name, title in TITLES.items()), id="panel-tabs")
@@ -42,12 +44,17 @@ class Panels(Vertical):
         self.query_one(Tabs).active = f"tab-{name}"
         self.query_one(f"#{name}", Widget).focus()
 
+    def focus_front(self) -> None:
+        """Give the keys to the panel in front."""
+        self.query_one(f"#{self._name}", Widget).focus()
+
     def on_tabs_tab_activated(self, message: Tabs.TabActivated) -> None:
         """A tab was clicked."""
         message.stop()
         self._front((message.tab.id or "tab-whatifs").removeprefix("tab-"))
 
     def _front(self, name: str) -> None:
+        self._name = name
         grid = self.query_one("#panel-grid")
         for other in TITLES:
             grid.set_class(other == name, f"show-{other}")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.highlight import highlight
@@ -17,15 +20,24 @@ from skyline.source.text import SourceText
 from skyline_tui.figures import MUTED
 
 GUTTER = 9
+FLASH_S = 2.5
+"""How long lines that were rewritten are marked."""
+_HEAT = " ▏▎▍▌▋▊▉█"
 
 
 class Source(VerticalScroll):
     """Shows a line in its file, read from disk at that moment."""
 
-    def __init__(self) -> None:
-        super().__init__(id="source", classes="panel")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll_down", "Down", show=False, id="source.down"),
+        Binding("k", "scroll_up", "Up", show=False, id="source.up"),
+    ]
+
+    def __init__(self, source_id: str = "source") -> None:
+        super().__init__(id=source_id, classes="panel source")
         self.border_title = "Source (o edits)"
         self._costs: dict[tuple[str, int], float] = {}
+        self._flashing: frozenset[int] = frozenset()
         self.file: str = ""
         self.line: int = 0
 
@@ -36,7 +48,7 @@ class Source(VerticalScroll):
 
     def compose(self) -> ComposeResult:
         """One block of text."""
-        yield Static("Enter on a line shows it here", id="source-text")
+        yield Static("Enter on a line shows it here", classes="source-text")
 
     def show(self, profile: ProfileReport) -> None:
         """A new profile; the file in view stays, or becomes the one with the dearest line."""
@@ -50,13 +62,29 @@ class Source(VerticalScroll):
         self.reload()
 
     def open(self, line: LineReport) -> None:
+        """Go to a line of the profile."""
+        self.open_at(line.file, line.line)
+
+    def open_at(self, file: str, line: int) -> None:
         """Go to a line."""
-        self.file, self.line = line.file, line.line
+        self.file, self.line = file, line
+        self.reload()
+
+    def flash(self, file: str, lines: Collection[int]) -> None:
+        """Show lines that were just rewritten: marked for a moment, in view, and the cursor on the first."""
+        if not lines:
+            return
+        self.file, self.line, self._flashing = file, min(lines), frozenset(lines)
+        self.reload()
+        self.set_timer(FLASH_S, self._flashed)
+
+    def _flashed(self) -> None:
+        self._flashing = frozenset()
         self.reload()
 
     def reload(self) -> None:
         """Read the file again."""
-        block = self.query_one("#source-text", Static)
+        block = self.query_one(".source-text", Static)
         self.border_subtitle = f"{Path(self.file).name}:{self.line}"
         try:
             source = SourceText.read(self.file)
@@ -71,17 +99,33 @@ class Source(VerticalScroll):
         code = highlight(text, language="python").split("\n", allow_blank=True)
         costs = {line: cost for (file, line), cost in self._costs.items() if file == self.file}
         scale = units.time_scale(costs.values())
+        most = max(self._costs.values(), default=0.0) or 1.0
         rows: list[Content] = []
         for number, line in enumerate(code[: source.line_count], start=1):
             cost = costs.get(number, 0.0)
             # What rounds to nothing would only be noise between the lines that count.
             spent = scale.text(cost) if scale.number(cost).strip("0.") else ""
-            here = number == self.line
-            mark = "▶" if here else " "
-            gutter = Content.styled(f"{spent:>{GUTTER}} {mark}{number:>4} ", "bold" if here else MUTED)
+            here, new = number == self.line, number in self._flashing
+            mark = "±" if new else "▶" if here else " "
+            gutter = Content.assemble(
+                (f"{spent:>{GUTTER}}", "bold" if here else MUTED),
+                (_heat(cost / most), "$accent"),
+                (f"{mark}{number:>4} ", "bold" if here or new else MUTED),
+            )
             row = gutter + line
-            rows.append(row.stylize("on $primary-muted") if here else row)
+            rows.append(
+                row.stylize("bold on $warning 40%")
+                if new
+                else row.stylize("on $primary-muted")
+                if here
+                else row
+            )
         return Content("\n").join(rows)
 
     def _scroll_to_line(self) -> None:
         self.scroll_to(y=max(self.line - 1 - self.size.height // 2, 0), animate=False)
+
+
+def _heat(share: float) -> str:
+    """One cell that is the fuller the dearer the line is; a line that costs anything to speak of is never empty."""
+    return _HEAT[0] if share < 0.004 else _HEAT[min(max(round(share * 8), 1), 8)]

@@ -20,12 +20,16 @@ _MARK = 4
 
 
 def whatif_rows(
-    estimates: Mapping[str, EstimateReport], checked: Collection[str], baseline: BaselineReport, width: int
+    estimates: Mapping[str, EstimateReport],
+    checked: Collection[str],
+    baseline: BaselineReport,
+    width: int,
+    spent: Collection[str] = (),
 ) -> Iterator[tuple[str, Content]]:
-    """Identity and content of every row, in the order given."""
+    """Identity and content of every row, in the order given; those that are written into the code have ``[w]``."""
     possible = {name: item for name, item in estimates.items() if item.applicable}
     others = {name: item for name, item in estimates.items() if not item.applicable}
-    yield from _applicable(possible, checked, baseline, width)
+    yield from _applicable(possible, checked, baseline, width, spent)
     if possible and others:
         yield REST, Content.styled(f"do not apply here ({len(others)}):", MUTED)
     names = min(max(map(len, others), default=0), max(width // 3, 8))
@@ -37,7 +41,11 @@ def whatif_rows(
 
 
 def _applicable(
-    estimates: Mapping[str, EstimateReport], checked: Collection[str], baseline: BaselineReport, width: int
+    estimates: Mapping[str, EstimateReport],
+    checked: Collection[str],
+    baseline: BaselineReport,
+    width: int,
+    spent: Collection[str],
 ) -> Iterator[tuple[str, Content]]:
     """Name, change of time, semantics, change of memory."""
     labels = {name: name + CHOICE * bool(item.values) for name, item in estimates.items()}
@@ -59,7 +67,8 @@ def _applicable(
             break
     name_width = max(min(longest, room - time_width), 8)
     for name, estimate in estimates.items():
-        mark = ("[x] ", "bold $text-success") if name in checked else ("[ ] ", "")
+        sign = "[w] " if name in spent else "[x] "
+        mark = (sign, "bold $text-success") if name in checked else ("[ ] ", "")
         more = CHOICE if estimate.values else ""
         label = middle(name, name_width - len(more))
         blank = " " * (name_width - len(label) - len(more))

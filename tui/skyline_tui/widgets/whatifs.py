@@ -63,6 +63,8 @@ class WhatIfs(RowList):
         super().__init__(id="whatifs", classes="panel")
         self.border_title = "What-ifs (space toggles, Enter explains, ← → value)"
         self.checked: tuple[str, ...] = ()
+        self.spent: frozenset[str] = frozenset()
+        """Those of them that are written into the code and wait to be measured."""
         self._baseline: BaselineReport | None = None
         self._estimates: dict[str, EstimateReport] = {}
         self._other_values: dict[str, EstimateReport] = {}
@@ -124,8 +126,25 @@ class WhatIfs(RowList):
     def uncheck(self, names: Iterable[str] | None = None) -> None:
         """Take marks away; all of them by default."""
         gone = set(self.checked if names is None else names)
+        self.spent -= gone
         self.checked = tuple(name for name in self.checked if name not in gone)
         self.redraw()
+
+    def spend(self, names: Iterable[str]) -> None:
+        """These are written into the code."""
+        self.spent = frozenset(names)
+        self.redraw()
+
+    def check(self, whatif: str) -> bool:
+        """Ask a what-if by name, at its value here or the one given; False where it is not in the list."""
+        row = next((row for row in self._estimates if whatif in (row, self._estimates[row].name)), None)
+        if row is None:
+            return False
+        ids = [option.id for option in self.options]
+        self.highlighted = ids.index(row) if row in ids else None
+        if row not in self.checked:
+            self._toggle(row)
+        return row in self.checked
 
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:
         """Those that apply, best first, then the others with their reasons."""
@@ -133,7 +152,7 @@ class WhatIfs(RowList):
         if baseline is None or not self._estimates:
             yield "empty", Content.styled(self._empty, MUTED)
             return
-        yield from whatif_rows(self._estimates, self.checked, baseline, width)
+        yield from whatif_rows(self._estimates, self.checked, baseline, width, self.spent)
 
     def action_check(self) -> None:
         """Check or uncheck the row the cursor is on."""

@@ -9,7 +9,13 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from skyline.report.protocol import QuestionParams
-from skyline.report.schema import BestReport, EstimateReport, ProfileReport, WhatIfReport
+from skyline.report.schema import (
+    BestReport,
+    CurvePointReport,
+    EstimateReport,
+    ProfileReport,
+    WhatIfReport,
+)
 from skyline_tui.screens.explain import Explain
 from skyline_tui.summary import kept_promise, together
 from skyline_tui.widgets.controls import Controls
@@ -18,7 +24,6 @@ from skyline_tui.widgets.lines import Lines
 from skyline_tui.widgets.panels import Panels
 from skyline_tui.widgets.source import Source
 from skyline_tui.widgets.status import Status
-from skyline_tui.widgets.trouble import Trouble
 from skyline_tui.widgets.whatifs import BATCH_SIZE, WhatIfs
 
 
@@ -31,7 +36,7 @@ class Workbench(Vertical):
 
     @dataclass
     class Meant(Message):
-        """The person let go of a bar, or took a typed number: this change of the batch size is meant."""
+        """The person let go of a bar, took a typed number or toggled a what-if: this is meant."""
 
         question: QuestionParams
 
@@ -43,14 +48,22 @@ class Workbench(Vertical):
     def compose(self) -> ComposeResult:
         """Bars on top, panels below them."""
         yield Controls()
-        yield Trouble()
         yield Panels()
-        yield Status()
 
     @property
     def question(self) -> QuestionParams:
         """The batch size the bars are at and the checked what-ifs."""
         return QuestionParams(self._uri, self.query_one(Controls).wanted, self.query_one(WhatIfs).checked)
+
+    @property
+    def _status(self) -> Status:
+        return self.screen.query_one(Status)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether all that is asked is written into the code already."""
+        controls, checked = self.query_one(Controls), self.query_one(WhatIfs)
+        return (controls.wanted is None or controls.is_spent) and set(checked.checked) <= checked.spent
 
     @property
     def asks_nothing(self) -> bool:
@@ -74,13 +87,18 @@ class Workbench(Vertical):
         if self._expected is not None and self._expected.batch_size != profile.batch_size.value:
             self._expected = None
         if self._expected is not None and self.asks_nothing:
-            self.query_one(Status).sum_up(kept_promise(self._expected, profile))
+            self._status.sum_up(kept_promise(self._expected, profile))
 
     def show_estimate(self, question: QuestionParams, estimate: EstimateReport) -> None:
         """An answer. During a drag it may be to a batch size just passed; to other what-ifs it is of no use."""
         if question.whatifs == self.question.whatifs and not self.asks_nothing:
             self.query_one(Controls).show_estimate(question, estimate)
-            self.query_one(Status).sum_up(together(estimate, question))
+            self._status.sum_up(together(estimate, question))
+
+    def show_curve(self, whatifs: tuple[str, ...], points: tuple[CurvePointReport, ...]) -> None:
+        """The batch-size curve under what-ifs; with others checked by now it is of no use."""
+        if whatifs == self.question.whatifs:
+            self.query_one(Curve).show_under(whatifs, points)
 
     def show_value(self, estimate: EstimateReport) -> None:
         """A what-if at another value."""
@@ -90,7 +108,19 @@ class Workbench(Vertical):
         """The question is written into the code: the next profile answers it."""
         self._expected = expected
         self.query_one(Controls).spent()
+        self.query_one(WhatIfs).spend(question.whatifs)
+
+    def measured(self, question: QuestionParams) -> None:
+        """What was written is how the script is by now: it is no question any more."""
         self.query_one(WhatIfs).uncheck(question.whatifs)
+
+    def check(self, whatif: str) -> bool:
+        """Ask this what-if too; False where it is none that can be asked."""
+        name, _, value = whatif.partition("=")
+        if name == BATCH_SIZE and value.isdecimal():
+            self.query_one(Controls).choose(int(value))
+            return True
+        return self.query_one(WhatIfs).check(whatif)
 
     def propose(self, best: BestReport) -> None:
         """A combination becomes the question on the screen; nothing of it is written into the code."""
@@ -108,12 +138,12 @@ class Workbench(Vertical):
 
     def progress(self, title: str, text: str, fraction: float | None) -> None:
         """How far a measurement is."""
-        self.query_one(Status).progress(title, text, fraction)
+        self._status.progress(title, text, fraction)
         self.query_one(Controls).measuring = True
 
     def progress_ended(self) -> None:
         """No measurement is on its way."""
-        self.query_one(Status).done()
+        self._status.done()
         self.query_one(Controls).measuring = False
 
     def on_controls_moved(self, message: Controls.Moved) -> None:
@@ -122,15 +152,16 @@ class Workbench(Vertical):
         self._question_changed()
 
     def on_controls_settled(self, message: Controls.Settled) -> None:
-        """A bar was let go. The what-ifs wait for an explicit apply."""
+        """A bar was let go: the whole question is meant."""
         message.stop()
         if self.query_one(Controls).wanted is not None:
-            self.post_message(self.Meant(QuestionParams(self._uri, message.batch_size)))
+            self.post_message(self.Meant(self.question))
 
     def on_what_ifs_toggled(self, message: WhatIfs.Toggled) -> None:
-        """Other what-ifs, another question."""
+        """Other what-ifs, another question, which is meant."""
         message.stop()
         self._question_changed()
+        self.post_message(self.Meant(self.question))
 
     def on_what_ifs_asked(self, message: WhatIfs.Asked) -> None:
         """Show what a what-if rests on."""
@@ -146,9 +177,11 @@ class Workbench(Vertical):
         self.query_one(Panels).select("source")
 
     def _question_changed(self) -> None:
+        if not self.question.whatifs:
+            self.query_one(Curve).show_under(())
         if self.asks_nothing:
             self.query_one(Controls).clear_estimate()
-            self.query_one(Status).sum_up(together(None, self.question))
+            self._status.sum_up(together(None, self.question))
         elif not self.query_one(Controls).is_spent:
             self._expected = None
         self.post_message(self.Changed())

@@ -1,0 +1,44 @@
+"""The screen as a picture, at three sizes: kept for one version of Textual, since every version draws anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from textual.pilot import Pilot
+
+if TYPE_CHECKING:
+    from conftest import Desk
+
+DRAWN_WITH = "8.2.8"
+
+pytestmark = pytest.mark.skipif(
+    version("textual") != DRAWN_WITH, reason=f"the pictures were drawn with Textual {DRAWN_WITH}"
+)
+
+
+@pytest.fixture
+def still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither today's date nor a blinking cursor is in the picture."""
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
+
+
+@pytest.mark.parametrize(
+    ("size", "keys"),
+    [((80, 24), ""), ((120, 40), "3"), ((160, 50), "2")],
+    ids=["overview-80x24", "timeline-120x40", "lines-160x50"],
+)
+def test_picture(
+    desk: Callable[..., Desk], snap_compare: Any, still: None, size: tuple[int, int], keys: str
+) -> None:
+    made = desk()
+
+    async def look(pilot: Pilot[None]) -> None:
+        await pilot.pause()
+        await pilot.press(*keys)
+        await pilot.pause(0.3)
+
+    assert snap_compare(made.app, terminal_size=size, run_before=look)

@@ -1,0 +1,320 @@
+"""What comes from the server, and where on the screen it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Literal
+
+from textual.app import App
+
+from skyline.report.protocol import ApplyResult, QuestionParams
+from skyline.report.schema import ProfileReport
+from skyline_tui import messages
+from skyline_tui.conversation import Conversation
+from skyline_tui.messages import Post, Severity
+from skyline_tui.screens.diff import Diff
+from skyline_tui.screens.verified import Verified
+from skyline_tui.session import Session
+from skyline_tui.summary import written
+from skyline_tui.views.devices import DevicesView
+from skyline_tui.views.diff import DiffView
+from skyline_tui.views.log import LogView
+from skyline_tui.views.memory import MemoryView
+from skyline_tui.views.timeline import TimelineView
+from skyline_tui.views.view import View
+from skyline_tui.widgets.headline import Headline
+from skyline_tui.widgets.phase_bar import PhaseBar
+from skyline_tui.widgets.source import Source
+from skyline_tui.widgets.status import Status
+from skyline_tui.widgets.trouble import Trouble
+from skyline_tui.widgets.view_tabs import ViewTabs
+from skyline_tui.widgets.whatifs import WhatIfs
+from skyline_tui.widgets.workbench import Workbench
+from skyline_tui.workspace_edit import Written
+
+
+class NewsApp(App[None]):
+    """Takes messages to the pages; in live mode has the code follow the question on the screen."""
+
+    def __init__(self, script: Path, connect: Callable[[Post], Session], *, live: bool) -> None:
+        super().__init__()
+        self.script = script
+        self.profile: ProfileReport | None = None
+        self.stale = False
+        self._connect = connect
+        self._lost = False
+        self._later: QuestionParams | None = None
+        self._verifying: QuestionParams | None = None
+        self._unmeasured: QuestionParams | None = None
+        """What is written into the code and not measured yet."""
+        self._arrivals = 0
+        self._last_written: tuple[Written, ...] = ()
+        self._talk = Conversation(connect(self.post_message), self.post_message)
+        self.live = live and self._talk.runs
+
+    @property
+    def _bench(self) -> Workbench:
+        return self.query_one(Workbench)
+
+    @property
+    def _log_view(self) -> LogView:
+        return self.query_one(LogView)
+
+    def _do(self, group: str, work: Coroutine[Any, Any, None]) -> None:
+        self.run_worker(work, group=group, exclusive=True)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: Literal["information", "warning", "error"] = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Say something in passing; it can be read again on the page Log. Words, never markup: they hold code."""
+        for log in self.query(LogView):
+            log.write(
+                severity if severity != "information" else "note", f"{title}: {message}" if title else message
+            )
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
+    # The question on the screen.
+
+    def on_workbench_changed(self) -> None:
+        """Have it answered."""
+        question = self._bench.question
+        self.query_one(TimelineView).ask(question)
+        if self._bench.asks_nothing:
+            self._talk.ask_nothing()
+        else:
+            self._talk.ask(question)
+
+    def on_workbench_meant(self, message: Workbench.Meant) -> None:
+        """A bar was let go, or a what-if toggled: in live mode the code follows."""
+        if self.live and message.question != self._unmeasured:
+            self._write(message.question)
+
+    def _write(self, question: QuestionParams) -> None:
+        """Have the code say what is asked, in place of what was written since it was measured last."""
+        self._do(
+            "apply", self._talk.write(question, instead=self._unmeasured is not None, seen=self._arrivals)
+        )
+
+    # What comes from the server.
+
+    def on_estimate_arrived(self, message: messages.EstimateArrived) -> None:
+        """An answer."""
+        self._bench.show_estimate(message.question, message.estimate)
+
+    def on_curve_arrived(self, message: messages.CurveArrived) -> None:
+        """The batch-size curve under what-ifs."""
+        self._bench.show_curve(message.whatifs, message.points)
+
+    def on_question_failed(self, message: messages.QuestionFailed) -> None:
+        """The server has no answer, and says why."""
+        if message.question == self._bench.question:
+            self.notify(message.reason, title="No prediction", severity="warning")
+
+    def on_profile_moved(self, message: messages.ProfileMoved) -> None:
+        """Fetch a new profile; mark the one shown where it went stale; say what went wrong."""
+        change = message.change
+        if change.uri != self._talk.uri:
+            return
+        self.stale = change.stale
+        self.query_one(Headline).show(self.profile, stale=self.stale)
+        self.screen.set_class(self.stale, "-stale")
+        if change.error is None:
+            self.query_one(Trouble).clear()
+        else:
+            self._trouble(change.error, change.errorLine)
+        if change.profileId is not None:
+            self._do("fetch", self._talk.fetch())
+
+    def on_first_figures(self, message: messages.FirstFigures) -> None:
+        """A first look at what is being measured."""
+        measuring = message.measuring
+        if measuring.uri == self._talk.uri and (self.profile is None or measuring.iterationMs is not None):
+            self.query_one(Headline).show_first(measuring.text)
+
+    def on_profile_arrived(self, message: messages.ProfileArrived) -> None:
+        """Show it everywhere."""
+        if message.profile == self.profile:
+            self.query_one(WhatIfs).learn(message.whatifs)
+            return
+        self.profile = message.profile
+        self._arrivals += 1
+        if self._unmeasured is not None and not self.stale:
+            self._bench.measured(self._unmeasured)
+            self._unmeasured = None
+        self.query_one(Headline).show(message.profile, stale=self.stale)
+        self.query_one(PhaseBar).show(message.profile)
+        self._bench.show(message.profile, message.whatifs)
+        for view in self.query(View):
+            view.show(message.profile)
+        found = len(message.profile.findings)
+        self.query_one(ViewTabs).mark("view-findings", f" {found}" if found else "")
+        self._log_view.write(
+            "profile", f"{message.profile.id}: {message.profile.iteration_ms.value:.4g} ms per iteration"
+        )
+        for note in message.profile.notes:
+            self._log_view.write("note", note)
+        later, self._later = self._later, None
+        if later is not None and later == self._bench.question and self.live:
+            self._write(later)
+
+    def on_progressed(self, message: messages.Progressed) -> None:
+        """How far a measurement is."""
+        self._log_view.write("progress", f"{message.title}: {message.text}".partition(" of ")[0])
+        self._bench.progress(message.title, message.text, message.fraction)
+
+    def on_progress_ended(self, message: messages.ProgressEnded) -> None:
+        """A measurement is over."""
+        self._log_view.write("progress", message.text)
+        self._bench.progress_ended()
+        self.query_one(Headline).show_first("")
+        if message.text == "cancelled":
+            self.notify("Measuring was cancelled.")
+
+    def on_best_found(self, message: messages.BestFound) -> None:
+        """Put it on the screen as a question, which may be applied or dropped like any other."""
+        best = message.best
+        if best.estimate is None or not best.choices:
+            text = best.reason or "Nothing that keeps to these limits is predicted to be worth a change."
+            self.notify(text, title="Fastest combination")
+            return
+        self._bench.propose(best)
+        self.notify(f"Fastest of {best.tried} simulated: {' '.join(best.choices)}")
+
+    def on_what_ifs_wanted(self, message: WhatIfs.Wanted) -> None:
+        """Ask for one what-if at another value."""
+        self._do("value", self._talk.value(message.whatif))
+
+    def on_value_arrived(self, message: messages.ValueArrived) -> None:
+        """The answer to that."""
+        self._bench.show_value(message.estimate)
+
+    def on_verified(self, message: messages.Verified) -> None:
+        """Show the prediction beside its measurement, which the ledger knows from now on."""
+        self._verifying = None
+        self.push_screen(Verified(message.report))
+        self._do("fetch", self._talk.fetch())
+
+    def on_not_verified(self, message: messages.NotVerified) -> None:
+        """Say why; the person's own cancelling needs no reason."""
+        asked, self._verifying = self._verifying, None
+        if asked is None:
+            self.notify("Verifying was cancelled.")
+        else:
+            self.notify(message.reason, title="Not verified", severity="warning")
+
+    def on_devices_compared(self, message: messages.DevicesCompared) -> None:
+        """The script on other GPUs."""
+        self.query_one(DevicesView).arrived(message.report)
+
+    def on_timeline_view_wanted(self, message: TimelineView.Wanted) -> None:
+        """A picture of an iteration."""
+        self._do("timeline", self._talk.timeline(message.params))
+
+    def on_timeline_arrived(self, message: messages.TimelineArrived) -> None:
+        """The picture."""
+        self.query_one(TimelineView).arrived(message.asked, message.report)
+
+    def on_memory_view_moment_wanted(self, message: MemoryView.MomentWanted) -> None:
+        """What is live at a moment."""
+        self._talk.memory_at(message.time_ms)
+
+    def on_memory_arrived(self, message: messages.MemoryArrived) -> None:
+        """That."""
+        self.query_one(MemoryView).arrived(message.report)
+
+    def on_diff_view_history_wanted(self) -> None:
+        """The saved profiles."""
+        self._do("history", self._talk.history())
+
+    def on_history_arrived(self, message: messages.HistoryArrived) -> None:
+        """Those."""
+        self.query_one(DiffView).listed(message.saved)
+
+    def on_diff_view_compare_wanted(self, message: DiffView.CompareWanted) -> None:
+        """Two of them compared."""
+        self._do("compare", self._talk.compare(message.params))
+
+    def on_compared(self, message: messages.Compared) -> None:
+        """The comparison."""
+        self.query_one(DiffView).arrived(message.asked, message.report)
+
+    def on_picture_failed(self, message: messages.PictureFailed) -> None:
+        """There is none: the page says why."""
+        self.query_one(f"#view-{message.view}", View).fail(message.reason)
+
+    def on_previewed(self, message: messages.Previewed) -> None:
+        """Show the diff."""
+        self.query_one(DiffView).propose(message.preview)
+        self.push_screen(Diff(message.preview))
+
+    def on_files_written(self, message: messages.FilesWritten) -> None:
+        """The lines that changed light up."""
+        self._last_written = message.files
+        self.query_one(DiffView).wrote(message.files)
+        for file in message.files[:1]:
+            for source in self.query(Source):
+                source.flash(str(file.path), file.lines)
+
+    def on_applied(self, message: messages.Applied) -> None:
+        """The file follows; what was asked is now how the script is, once it is measured."""
+        self._unmeasured = None
+        if not message.result.applied and self.stale and self.live:
+            # The rewrite knows the code as it was measured: wait for the measurement that is on its way.
+            self._later = message.question
+            self.notify("The code is being measured; this change is written right after.")
+            return
+        if not message.result.applied:
+            self._refused("Not rewritten", message.result)
+            return
+        if message.result.reason:
+            self.notify(message.result.reason, title="Rewritten in part", severity="warning")
+        self._bench.applied(message.question, message.expected)
+        places = ", ".join(f"{file.path.name}:{file.lines[0]}" for file in self._last_written if file.lines)
+        self.notify(f"{places or 'The code'} rewritten.  u undoes, d shows the change", timeout=6)
+        if message.seen == self._arrivals:
+            self._unmeasured = message.question
+            self.query_one(Status).sum_up(written(message.question, message.expected))
+        else:
+            self._bench.measured(message.question)
+
+    def on_reverted(self, message: messages.Reverted) -> None:
+        """The file is as it was before the last apply, or the reason why not."""
+        self._unmeasured = None
+        if message.result.applied:
+            self._bench.drop()
+            self.notify("The last change is taken back: the file is as before, byte for byte.")
+        else:
+            self._refused("Not undone", message.result)
+
+    def _refused(self, title: str, result: ApplyResult) -> None:
+        more = "\nd shows the code to write by hand." if any(one.snippet for one in result.refused) else ""
+        self.notify(f"{result.reason or 'no reason was given'}{more}", title=title, severity="warning")
+
+    def on_logged(self, message: messages.Logged) -> None:
+        """A line of the server's log."""
+        self._log_view.write("server", message.text)
+
+    def on_server_said(self, message: messages.ServerSaid) -> None:
+        """What the trouble panel says already is not said twice."""
+        if message.text != self.query_one(Trouble).message:
+            self.notify(message.text, severity=Severity(message.severity).value)
+
+    def on_server_lost(self, message: messages.ServerLost) -> None:
+        """Keep the numbers, say what is known; measuring again starts another one."""
+        self._lost = True
+        self._bench.progress_ended()
+        code = "" if message.exit_code is None else f" (exit code {message.exit_code})"
+        self._trouble(f"The language server is not running{code}.\n{message.log}", None)
+
+    def _trouble(self, text: str, line: int | None) -> None:
+        self._log_view.write("error", text)
+        self.query_one(Trouble).show(
+            text, script=self.script, line=line, has_profile=self.profile is not None
+        )

@@ -1,0 +1,70 @@
+"""What a person wants of the terminal UI on all scripts: theme, keys, and whether it begins live."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """``keys`` maps the ids of bindings to keys as Textual names them, several with commas between."""
+
+    theme: str = ""
+    live: bool | None = None
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    problem: str = ""
+    """Why the file could not be read; empty where it could, or where there is none."""
+
+    def complaints(self, themes: Collection[str], bindings: Collection[str]) -> list[str]:
+        """In words what of this cannot be done."""
+        found = [self.problem] if self.problem else []
+        if self.theme and self.theme not in themes:
+            found.append(f"There is no theme {self.theme!r}. Known: {', '.join(sorted(themes))}.")
+        unknown = [name for name in self.keys if name not in bindings and "." not in name]
+        if unknown:
+            known = ", ".join(sorted(name for name in bindings if name))
+            found.append(f"No key is called {', '.join(unknown)}. Known: {known}.")
+        return found
+
+
+def preferences_file() -> Path:
+    """``skyline/tui.toml`` in the person's configuration folder."""
+    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(home) / "skyline" / "tui.toml"
+
+
+def read_preferences(path: Path | None = None) -> Preferences:
+    """What the file says; nothing where there is none, and a problem in words where it makes no sense."""
+    path = path or preferences_file()
+    try:
+        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Preferences()
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return Preferences(problem=f"{path} cannot be read: {error}")
+    theme, live, keys = data.get("theme", ""), data.get("live"), data.get("keys", {})
+    wrong = [
+        name
+        for name, bad in (
+            ("theme", not isinstance(theme, str)),
+            ("live", live is not None and not isinstance(live, bool)),
+            (
+                "keys",
+                not isinstance(keys, dict) or not all(isinstance(value, str) for value in keys.values()),
+            ),
+        )
+        if bad
+    ]
+    if wrong:
+        return Preferences(problem=f"{path}: {', '.join(wrong)} cannot be used as written there")
+    return Preferences(theme, live, dict(keys))

@@ -1,0 +1,230 @@
+"""The page of differences: what apply would write or wrote, and this profile against an earlier one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from textual.app import ComposeResult
+from textual.containers import Container, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList, Static
+
+from skyline import units
+from skyline.report.basis import when
+from skyline.report.diff import DiffReport
+from skyline.report.history import ComparisonReport, SavedProfile
+from skyline.report.place import place
+from skyline.report.protocol import CompareParams, PreviewResult
+from skyline.report.schema import ProfileReport
+from skyline_tui.diff_text import diff_lines, preview_lines
+from skyline_tui.figures import MUTED, memory_change, tail, time_change
+from skyline_tui.views.view import View
+from skyline_tui.widgets.row_list import RowList
+from skyline_tui.workspace_edit import Written
+
+PENDING, WRITTEN = "pending", "written"
+_MOST_LINES = 12
+
+
+class Choices(RowList):
+    """What can be looked at: the change that is asked, the last one written, each earlier profile."""
+
+    def __init__(self) -> None:
+        super().__init__(id="diff-choices", classes="panel")
+        self.border_title = "Before and after"
+        self.current_id = ""
+        self._saved: tuple[SavedProfile, ...] = ()
+        self._pending = self._written = False
+
+    def offer(self, saved: tuple[SavedProfile, ...] | None, *, pending: bool, written: bool) -> None:
+        """Other things to choose from; None: the same profiles."""
+        self._saved = self._saved if saved is None else saved
+        self._pending, self._written = pending, written
+        self.redraw()
+
+    def rows(self, width: int) -> Iterable[tuple[str, Content]]:
+        """The changes of the code first."""
+        if self._pending:
+            yield PENDING, Content("what apply would write")
+        if self._written:
+            yield WRITTEN, Content("what was written last")
+        if len(self._saved) > 1:
+            yield "head", Content.styled("now against the profile of:", MUTED)
+        scale = units.time_scale(one.iteration_ms for one in self._saved)
+        for one in self._saved:
+            if one.id == self.current_id:
+                continue
+            batch = f" batch {one.batch_size}" if one.batch_size is not None else ""
+            yield one.id, Content(tail(f"{when(one.created)}  {scale.text(one.iteration_ms)}{batch}", width))
+        if not self._pending and not self._written and len(self._saved) < 2:
+            yield "empty", Content.styled("nothing to compare yet: ask a question, or measure twice", MUTED)
+
+
+class DiffView(View):
+    """The choices on the left; what was chosen on the right."""
+
+    @dataclass
+    class HistoryWanted(Message):
+        """The saved profiles are wanted of the server."""
+
+    @dataclass
+    class CompareWanted(Message):
+        """A comparison is wanted of the server."""
+
+        params: CompareParams
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(id="view-diff", classes="view page")
+        self._uri = uri
+        self._preview: PreviewResult | None = None
+        self._written: tuple[Written, ...] = ()
+        self._compared: dict[str, ComparisonReport] = {}
+        self._waiting = ""
+        """The profile whose comparison is on its way."""
+
+    def compose(self) -> ComposeResult:
+        """List and page."""
+        with Container(classes="two-panes"):
+            yield Choices()
+            with VerticalScroll(id="diff-page", classes="panel") as page:
+                page.border_title = "Difference"
+                yield Static(id="diff-text")
+
+    def show(self, profile: ProfileReport) -> None:
+        """A new profile: comparisons with the last one are out of date."""
+        self._compared.clear()
+        self._waiting = ""
+        self.query_one(Choices).current_id = profile.id
+        if self.display:
+            self.shown()
+
+    def shown(self) -> None:
+        """Ask which profiles there are."""
+        self.post_message(self.HistoryWanted())
+        self._tell()
+        self.query_one(Choices).focus()
+
+    def propose(self, preview: PreviewResult | None) -> None:
+        """What apply would write; None: nothing is asked."""
+        self._preview = preview
+        self._offer(PENDING if preview is not None else "")
+
+    def wrote(self, files: Sequence[Written]) -> None:
+        """Something was written."""
+        self._written, self._preview = tuple(files), None
+        self._offer(WRITTEN)
+
+    def listed(self, saved: tuple[SavedProfile, ...]) -> None:
+        """The profiles that there are."""
+        self.query_one(Choices).offer(saved, pending=self._preview is not None, written=bool(self._written))
+        self._tell()
+
+    def arrived(self, asked: CompareParams, report: ComparisonReport) -> None:
+        """A comparison."""
+        self._compared[asked.before] = report
+        self._waiting = ""
+        self._tell()
+
+    def fail(self, reason: str) -> None:
+        """Why there is no comparison."""
+        self._waiting = ""
+        self.query_one("#diff-text", Static).update(Content.styled(f"! {reason}", "$text-warning"))
+
+    def on_option_list_option_highlighted(self, message: OptionList.OptionHighlighted) -> None:
+        """Look at another one."""
+        message.stop()
+        self._tell()
+
+    def on_resize(self) -> None:
+        """Figures fold by the width."""
+        self._tell()
+
+    def _offer(self, chosen: str) -> None:
+        choices = self.query_one(Choices)
+        choices.offer(None, pending=self._preview is not None, written=bool(self._written))
+        ids = [option.id for option in choices.options]
+        if chosen in ids:
+            choices.highlighted = ids.index(chosen)
+        self._tell()
+
+    def _tell(self) -> None:
+        option = self.query_one(Choices).highlighted_option
+        chosen = (option.id or "") if option is not None else ""
+        page = self.query_one("#diff-text", Static)
+        if chosen == PENDING and self._preview is not None:
+            page.update(Content("\n").join(preview_lines(self._preview)))
+        elif chosen == WRITTEN:
+            page.update(Content("\n").join(self._written_lines()))
+        elif chosen in self._compared:
+            page.update(Content("\n").join(_comparison(self._compared[chosen])))
+        elif chosen and option is not None and not option.disabled:
+            page.update(Content.styled("comparing…", MUTED))
+            if chosen != self._waiting:
+                self._waiting = chosen
+                self.post_message(self.CompareWanted(CompareParams(self._uri, chosen)))
+        else:
+            page.update("")
+
+    def _written_lines(self) -> list[Content]:
+        lines = [Content.styled("u takes it back, byte for byte", MUTED), Content("")]
+        for file in self._written:
+            lines += diff_lines(file.diff)
+        return lines
+
+
+def _comparison(report: ComparisonReport) -> list[Content]:
+    """The verdict, the headline numbers, the phases, the lines that changed most, the source."""
+    found = report.profiles
+    lines = [_verdict(found), Content("")]
+    lines.append(_fact("iteration", time_change(found.before.iteration_ms, found.after.iteration_ms)))
+    lines.append(_fact("peak memory", memory_change(found.before.peak_bytes, found.after.peak_bytes)))
+    if found.before.batch_size != found.after.batch_size:
+        lines.append(_fact("batch size", f"{found.before.batch_size} → {found.after.batch_size}"))
+    lines += [_fact("note", note) for note in found.notes]
+    scale = units.time_scale(
+        [time for one in found.phases for time in (one.before_ms, one.after_ms)] or [1.0]
+    )
+    lines += [
+        Content(""),
+        Content.styled(f"{'':14}{'before':>10}{'after':>10}{'change':>10}  in {scale.unit}", MUTED),
+    ]
+    for one in found.phases:
+        change = scale.signed(one.after_ms - one.before_ms)
+        lines.append(
+            Content(
+                f"{one.phase:14}{scale.number(one.before_ms):>10}{scale.number(one.after_ms):>10}{change:>10}"
+            )
+        )
+    lines += [Content(""), Content.styled("Lines that changed most", "bold")]
+    base = Path(found.after.script).parent
+    for line in found.lines[:_MOST_LINES]:
+        number = line.line_after or line.line_before
+        gone = "  (gone)" if not line.line_after else "  (new)" if not line.line_before else ""
+        lines.append(
+            Content.assemble(
+                f"{scale.signed(line.change_ms):>10} ",
+                (place(line.file, number, base), "$text-primary"),
+                f"  {line.source.strip()}",
+                (gone, MUTED),
+            )
+        )
+    lines += [Content(""), Content.styled("Source", "bold")]
+    lines += diff_lines(report.source) or [Content("The code is the same.")]
+    return lines
+
+
+def _verdict(found: DiffReport) -> Content:
+    per = "per sample" if found.per_sample else "per iteration"
+    sign = {"faster": "▼ faster", "slower": "▲ slower", "within noise": "= within noise"}[found.verdict]
+    style = {"faster": "bold $text-success", "slower": "bold $text-error"}.get(found.verdict, "bold")
+    change = units.format_share_delta(found.change)
+    return Content.assemble(
+        (sign, style), f"  {change} {per}; what the spread makes up is {units.format_share(found.noise)}"
+    )
+
+
+def _fact(name: str, value: str) -> Content:
+    return Content.assemble((f"{name:<14}", MUTED), value)

@@ -1,0 +1,248 @@
+"""The page of the person's code: a table of lines, the modules they run in, and the source with its heat."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widgets import DataTable, Tree
+from textual.widgets.tree import TreeNode
+
+from skyline import units
+from skyline.report.place import common_base, place
+from skyline.report.schema import LineReport, ProfileReport
+from skyline_tui.figures import BAR
+from skyline_tui.module_costs import WHOLE, ModuleCost, module_costs, share_in
+from skyline_tui.views.view import Place, View
+from skyline_tui.widgets.lines import UNATTRIBUTED
+from skyline_tui.widgets.sort_table import SortTable, TableColumn
+from skyline_tui.widgets.source import Source
+
+_HEAT_CELLS = 8
+_ROOMY = 90
+
+
+class LinesView(View):
+    """Choosing a module leaves its lines in the table; choosing a line shows it in its file."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "modules", "Modules", show=False, id="lines.modules")
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(id="view-lines", classes="view page")
+        self._profile: ProfileReport | None = None
+        self._module = WHOLE
+        self._base: Path | None = None
+        self._followed: Place | None = None
+
+    def compose(self) -> ComposeResult:
+        """Modules, table, source."""
+        with Container(id="lines-grid"):
+            tree: Tree[ModuleCost] = Tree("all modules", id="modules", classes="panel")
+            tree.border_title = "Modules (Enter: only its lines)"
+            tree.show_root = True
+            tree.guide_depth = 2
+            yield tree
+            table: SortTable[LineReport] = SortTable(
+                [TableColumn("waiting for the first profile", _code, lambda line: line.line)],
+                sorted_by=0,
+                table_id="line-table",
+            )
+            table.border_title = "Lines (Enter: source, s or a click on a title sorts)"
+            yield table
+            yield Source("line-source")
+
+    def show(self, profile: ProfileReport) -> None:
+        """A new profile; the module that was looked into stays where it still is."""
+        self._profile = profile
+        self._base = common_base(profile.script, tuple(line.file for line in profile.lines if line.file))
+        self.query_one(Source).show(profile)
+        self._grow(module_costs(profile.lines))
+        self._fill()
+
+    def shown(self) -> None:
+        """The keys go to the table."""
+        self.query_one(SortTable).focus()
+
+    def open(self, file: str, line: int) -> None:
+        """Show a line that was chosen elsewhere."""
+        self.query_one(SortTable).go_to(lambda row: (row.file, row.line) == (file, line))
+        self.query_one(Source).open_at(file, line)
+
+    @property
+    def place(self) -> Place | None:
+        """The line of the table's cursor, or the one in view where the source has the keys."""
+        source = self.query_one(Source)
+        row: LineReport | None = self.query_one(SortTable).current
+        if source.has_focus or row is None or not row.line:
+            return source.place
+        return row.file, row.line
+
+    def action_modules(self) -> None:
+        """Go to the modules, or from them back to the lines."""
+        tree = self.query_one(Tree)
+        if tree.has_focus:
+            self.remove_class("-modules")
+            self.query_one(SortTable).focus()
+        else:
+            self.add_class("-modules")
+            tree.focus()
+
+    def on_tree_node_selected(self, message: Tree.NodeSelected[ModuleCost]) -> None:
+        """Only the lines that spend time in this module."""
+        message.stop()
+        self._module = message.node.data.path if message.node.data is not None else WHOLE
+        self._fill()
+        self.remove_class("-modules")
+        self.query_one(SortTable).focus()
+
+    def on_data_table_row_highlighted(self, message: DataTable.RowHighlighted) -> None:
+        """The source follows the cursor."""
+        message.stop()
+        table: SortTable[LineReport] = self.query_one(SortTable)
+        row = table.current
+        if row is None or not row.line:
+            return
+        # Only where the person moves: a table that is written anew says so too.
+        here, before = (row.file, row.line), self._followed
+        self._followed = here
+        if table.has_focus and before is not None and here != before:
+            self.query_one(Source).open_at(*here)
+
+    def on_data_table_row_selected(self, message: DataTable.RowSelected) -> None:
+        """Enter goes into the source."""
+        message.stop()
+        self.query_one(Source).focus()
+
+    def on_resize(self) -> None:
+        """Fewer columns where it is narrow."""
+        if self._profile is not None:
+            self._fill()
+
+    def _grow(self, root: ModuleCost) -> None:
+        tree: Tree[ModuleCost] = self.query_one(Tree)
+        tree.clear()
+        scale = units.time_scale([root.total_ms])
+        tree.root.data = root
+        tree.root.set_label(f"all modules  {scale.text(root.total_ms)}")
+        _branch(tree.root, root, root.total_ms, scale)
+        tree.root.expand()
+
+    def _fill(self) -> None:
+        profile = self._profile
+        assert profile is not None
+        table: SortTable[LineReport] = self.query_one(SortTable)
+        rows = [line for line in profile.lines if share_in(line, self._module) > 0]
+        files = {line.file for line in rows if line.file}
+        self._base = None if files <= {profile.script} else self._base
+        table.fill(rows, self._shape(rows, table.size.width))
+        name = f"Lines in {self._module}" if self._module else "Lines"
+        table.border_title = f"{name} (Enter: source, s or a click on a title sorts)"
+        table.border_subtitle = "t: modules"
+
+    def _shape(self, rows: list[LineReport], width: int) -> list[TableColumn[LineReport]]:
+        profile, module = self._profile, self._module
+        assert profile is not None
+        times = [share_in(line, module) for line in rows]
+        scale = units.time_scale(times)
+        most = max(times, default=1.0) or 1.0
+        whole = profile.iteration_ms.value or 1.0
+
+        def spent(line: LineReport) -> float:
+            return share_in(line, module)
+
+        shape = [
+            TableColumn[LineReport](
+                "time",
+                lambda line: scale.text(spent(line)),
+                lambda line: spent(line) if _named(line) else None,
+            ),
+            TableColumn[LineReport](
+                "share",
+                lambda line: units.format_share(spent(line) / whole),
+                lambda line: spent(line) if _named(line) else None,
+            ),
+            TableColumn[LineReport](
+                "heat",
+                lambda line: BAR * max(round(spent(line) / most * _HEAT_CELLS), 0),
+                lambda line: spent(line) if _named(line) else None,
+                left=True,
+            ),
+            TableColumn[LineReport](
+                "line",
+                lambda line: _where(line, self._base),
+                lambda line: (line.file, line.line) if line.line else None,
+                left=True,
+                largest_first=False,
+            ),
+            TableColumn[LineReport](
+                "code",
+                _code,
+                lambda line: line.source.strip() or None,
+                left=True,
+                largest_first=False,
+                flexible=True,
+            ),
+        ]
+        if width >= _ROOMY:
+            for title, read in _PHASES.items():
+                shape.append(
+                    TableColumn[LineReport](
+                        title,
+                        lambda line, read=read: scale.number(read(line)) if read(line) else "·",
+                        lambda line, read=read: read(line) if _named(line) else None,
+                    )
+                )
+        shape.append(
+            TableColumn[LineReport](
+                "memory",
+                lambda line: units.format_bytes(line.activation_bytes) if line.activation_bytes else "",
+                lambda line: line.activation_bytes if _named(line) else None,
+            )
+        )
+        shape.append(
+            TableColumn[LineReport](
+                "calls", lambda line: f"{line.calls:g}" if line.calls else "", lambda line: line.calls
+            )
+        )
+        return shape
+
+
+_PHASES = {
+    "fwd": lambda line: line.forward_ms,
+    "bwd": lambda line: line.backward_ms,
+    "opt": lambda line: line.optimizer_ms,
+}
+
+
+def _named(line: LineReport) -> bool:
+    """Whether a row is of a line or an operator: the rest that belongs to none stays at the end."""
+    return bool(line.line or line.source)
+
+
+def _code(line: LineReport) -> str:
+    return line.source.strip() or UNATTRIBUTED
+
+
+def _where(line: LineReport, base: Path | None) -> str:
+    if not line.line:
+        return ""
+    return f":{line.line}" if base is None else place(line.file, line.line, base)
+
+
+def _branch(node: TreeNode[ModuleCost], cost: ModuleCost, whole_ms: float, scale: units.Scale) -> None:
+    for inner in cost.by_cost():
+        if inner.total_ms <= 0:
+            continue
+        share = units.format_share(inner.total_ms / whole_ms) if whole_ms > 0 else ""
+        label = Text.assemble((inner.name, "bold"), f"  {scale.text(inner.total_ms)}  {share}")
+        if inner.inside:
+            branch = node.add(label, data=inner)
+            _branch(branch, inner, whole_ms, scale)
+        else:
+            node.add_leaf(label, data=inner)

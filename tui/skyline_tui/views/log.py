@@ -1,0 +1,57 @@
+"""The page of everything that was said: progress, notes, errors, the server's own log."""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import datetime
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widgets import RichLog, Static
+
+from skyline_tui.figures import MUTED
+from skyline_tui.views.view import View
+
+_KEPT = 2000
+
+
+class LogView(View):
+    """One line a message, newest last, each with its time and where it comes from."""
+
+    def __init__(self) -> None:
+        super().__init__(id="view-log", classes="view page")
+        self._lines: deque[str] = deque(maxlen=_KEPT)
+
+    def compose(self) -> ComposeResult:
+        """A heading and the lines."""
+        yield Static(
+            Content.styled("what happened in this session, newest last; y copies it", MUTED),
+            classes="view-title",
+        )
+        log = RichLog(id="log", max_lines=_KEPT, wrap=True, markup=False, classes="panel")
+        log.border_title = "Log"
+        yield log
+
+    def shown(self) -> None:
+        """The keys scroll."""
+        self.query_one(RichLog).focus()
+
+    def write(self, source: str, text: str) -> None:
+        """Add a message; repeated ones stand once."""
+        if not text.strip():
+            return
+        line = f"{source:<8} {text.strip()}"
+        if self._lines and self._lines[-1][9:] == line:
+            return
+        moment = datetime.now().strftime("%H:%M:%S")
+        self._lines.append(f"{moment} {line}")
+        # By hand: the words may hold anything, brackets included.
+        self.query_one(RichLog).write(
+            Text.assemble((f"{moment} ", "dim"), (f"{source:<8} ", "bold"), text.strip())
+        )
+
+    @property
+    def text(self) -> str:
+        """Everything that is kept."""
+        return "\n".join(self._lines)

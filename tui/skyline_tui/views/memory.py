@@ -1,0 +1,216 @@
+"""The page of live memory: its level over the iteration, and what is live at the cursor."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList, Static
+
+from skyline import units
+from skyline.memory.timeline import MemoryPoint
+from skyline.report.live_memory import LiveLine, LiveMemoryReport
+from skyline.report.place import common_base, middle, place
+from skyline.report.schema import ProfileReport
+from skyline_tui.figures import BAR, MUTED, flow, tail
+from skyline_tui.plots import memory_plot
+from skyline_tui.views.view import Place, View
+from skyline_tui.widgets.row_list import RowList
+
+_AGE_CELLS = 22
+_OTHER_CELLS = 9 + 1 + 6 + 2 + 7 + 2 + 2 + _AGE_CELLS
+"""Of a row, without its place and its code."""
+OWNERS = ("parameters", "gradients", "optimizer", "activations", "other")
+
+
+class LiveLines(RowList):
+    """The lines that hold memory at the cursor, largest first."""
+
+    @dataclass
+    class Opened(Message):
+        """The person wants to see a line in its file."""
+
+        line: LiveLine
+
+    def __init__(self) -> None:
+        super().__init__(id="live-lines", classes="panel")
+        self.border_title = "Live at the cursor, by the line that took it (Enter opens)"
+        self._report: LiveMemoryReport | None = None
+        self._base: Path | None = None
+        self._held: dict[str, LiveLine] = {}
+
+    def show(self, report: LiveMemoryReport | None, base: Path | None) -> None:
+        """Another moment."""
+        self._report, self._base = report, base
+        self.redraw()
+
+    @property
+    def current(self) -> LiveLine | None:
+        """The line under the cursor."""
+        option = self.highlighted_option
+        return self._held.get(option.id or "") if option else None
+
+    def rows(self, width: int) -> Iterable[tuple[str, Content]]:
+        """Size, share as a bar, place, code, phase and age."""
+        report = self._report
+        if report is None:
+            yield "empty", Content.styled("waiting for the first profile", MUTED)
+            return
+        scale = units.byte_scale([line.size_bytes for line in report.lines] or [report.live_bytes])
+        self._held = {f"{line.file}:{line.line}:{line.phase}": line for line in report.lines}
+        places = [place(line.file, line.line, self._base) for line in report.lines if line.file]
+        where = min(max(map(len, places), default=0), max(width // 4, 12))
+        for row, line in self._held.items():
+            yield row, _row(line, report, scale, self._base, where, width)
+        if report.other_bytes:
+            yield "others", Content.styled(f"{scale.text(report.other_bytes):>9}  smaller lines", MUTED)
+        older = "from before the iteration: parameters, optimizer state and what else is kept"
+        yield (
+            "older",
+            Content.styled(f"{scale.text(report.older_bytes):>9}  {tail(older, width - 12)}", MUTED),
+        )
+
+    def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
+        """Enter opens."""
+        message.stop()
+        if self.current is not None and self.current.file:
+            self.post_message(self.Opened(self.current))
+
+
+def _row(
+    line: LiveLine, report: LiveMemoryReport, scale: units.Scale, base: Path | None, where: int, width: int
+) -> Content:
+    share = line.size_bytes / max(report.live_bytes, 1)
+    at = middle(place(line.file, line.line, base) if line.file else "", where).ljust(where)
+    age = f"{line.phase}, {units.format_ms(max(line.held_ms, 0.0))} ago"
+    room = max(width - where - _OTHER_CELLS, 0)
+    code = tail(line.source or "(no line of yours)", room).ljust(room)
+    return Content.assemble(
+        f"{scale.text(line.size_bytes):>9} {units.format_share(share):>6}  ",
+        (BAR * max(round(share * 6), 1), "$primary"),
+        " " * (7 - max(round(share * 6), 1)),
+        (at, "$text-primary"),
+        "  ",
+        code,
+        "  ",
+        (tail(age, _AGE_CELLS), MUTED),
+    )
+
+
+class MemoryView(View):
+    """The curve above, the lines that hold memory at its cursor below."""
+
+    @dataclass
+    class MomentWanted(Message):
+        """What is live at this moment is wanted of the server."""
+
+        time_ms: float
+
+    def __init__(self) -> None:
+        super().__init__(id="view-memory", classes="view page")
+        self._profile: ProfileReport | None = None
+        self._plot = memory_plot()
+        self._fresh = False
+
+    def compose(self) -> ComposeResult:
+        """Headline, curve, lines."""
+        yield Static("waiting for the first profile", id="memory-title", classes="view-title")
+        yield (
+            self._plot
+            if self._plot is not None
+            else Static(
+                "The curve is drawn by textual-plot: pip install 'skyline-profiler[tui]'", id="memory-plot"
+            )
+        )
+        yield LiveLines()
+
+    def show(self, profile: ProfileReport) -> None:
+        """A new profile."""
+        self._profile, self._fresh = profile, False
+        if self.display:
+            self.shown()
+
+    def shown(self) -> None:
+        """Draw, and ask what is live at the peak."""
+        if self._profile is not None and not self._fresh:
+            self._fresh = True
+            points = self._profile.memory.timeline
+            if self._plot is not None:
+                self._plot.show(points)
+            if points:
+                self.post_message(self.MomentWanted(self._time_ms))
+            else:
+                self.fail("no allocations were recorded, so that the level over time is not known")
+        self._describe()
+        (self._plot or self.query_one(LiveLines)).focus()
+
+    def arrived(self, report: LiveMemoryReport) -> None:
+        """What is live at the moment that was asked about last."""
+        base = None
+        if self._profile is not None:
+            base = common_base(self._profile.script, tuple(line.file for line in report.lines if line.file))
+        self.query_one(LiveLines).show(report, base)
+
+    def fail(self, reason: str) -> None:
+        """Why there is nothing to see."""
+        self.query_one("#memory-title", Static).update(Content.styled(f"! {reason}", "$text-warning"))
+
+    def on_memory_plot_moved(self, message: Message) -> None:
+        """Another moment."""
+        message.stop()
+        self._describe()
+        self.post_message(self.MomentWanted(self._time_ms))
+
+    def on_live_lines_opened(self, message: LiveLines.Opened) -> None:
+        """Show a line in its file."""
+        message.stop()
+        self.post_message(self.PlaceChosen(message.line.file, message.line.line))
+
+    def on_resize(self) -> None:
+        """The words fold by the width."""
+        self._describe()
+
+    @property
+    def place(self) -> Place | None:
+        """The line under the cursor of the list."""
+        line = self.query_one(LiveLines).current
+        return (line.file, line.line) if line is not None and line.file else None
+
+    @property
+    def _time_ms(self) -> float:
+        if self._plot is not None:
+            return self._plot.time_ms
+        points = self._profile.memory.timeline if self._profile is not None else ()
+        return max(points, key=lambda point: point.live_bytes).time_ms if points else 0.0
+
+    def _describe(self) -> None:
+        profile = self._profile
+        if profile is None or not profile.memory.timeline:
+            return
+        points = profile.memory.timeline
+        at = max(bisect_right([point.time_ms for point in points], self._time_ms) - 1, 0)
+        point = points[at]
+        scale = units.byte_scale([point.live_bytes])
+        peak = max(one.live_bytes for one in points)
+        here = " (the peak)" if point.live_bytes == peak else f" of {units.format_bytes(peak)} at the peak"
+        parts = [
+            Content.assemble(
+                "at ",
+                (units.format_ms(self._time_ms), "bold"),
+                "  ",
+                (scale.text(point.live_bytes), "bold"),
+                here,
+            ),
+            *(Content(f"{owner} {scale.text(_of(point, owner))}") for owner in OWNERS if _of(point, owner)),
+            Content.styled("← → or drag moves, x peak; ▞ live  ⠒ kept between iterations", MUTED),
+        ]
+        self.query_one("#memory-title", Static).update(flow(parts, max(self.size.width - 2, 20)))
+
+
+def _of(point: MemoryPoint, owner: str) -> int:
+    return int(getattr(point, owner))

@@ -1,0 +1,32 @@
+"""The first page: phases, bars, what-ifs, and what they would bring together."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+
+from skyline_tui.views.view import Place, View
+from skyline_tui.widgets.panels import Panels
+from skyline_tui.widgets.phase_bar import PhaseBar
+from skyline_tui.widgets.workbench import Workbench
+
+
+class Overview(View):
+    """Everything that a question is put together from."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(id="overview", classes="view")
+        self._uri = uri
+
+    def compose(self) -> ComposeResult:
+        """Phases above, the workbench below."""
+        yield PhaseBar()
+        yield Workbench(self._uri)
+
+    def shown(self) -> None:
+        """The keys go to the panel in front."""
+        self.query_one(Panels).focus_front()
+
+    @property
+    def place(self) -> Place | None:
+        """The line under the cursor, else the one in view."""
+        return self.query_one(Workbench).place

@@ -1,0 +1,181 @@
+"""The page of one iteration over time, lane by lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from skyline import units
+from skyline.report.place import place
+from skyline.report.protocol import QuestionParams, TimelineParams
+from skyline.report.schema import ProfileReport
+from skyline.report.timelines import TimelineReport
+from skyline_tui.figures import MUTED, flow
+from skyline_tui.views.view import Place, View
+from skyline_tui.widgets.lane_cells import NOTHING
+from skyline_tui.widgets.lanes import SIGNS, Lanes
+
+
+class TimelineView(View):
+    """Lanes with a line about the work under the cursor; asks for finer data where one looks closer."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("full_stop", "iteration(1)", "Next iteration", show=False, id="timeline.next-iteration"),
+        Binding("comma", "iteration(-1)", "Previous iteration", show=False, id="timeline.previous-iteration"),
+    ]
+
+    @dataclass
+    class Wanted(Message):
+        """A picture is wanted of the server."""
+
+        params: TimelineParams
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(id="view-timeline", classes="view page")
+        self._asked = TimelineParams(uri)
+        self._profile: ProfileReport | None = None
+        self._fresh = False
+
+    def compose(self) -> ComposeResult:
+        """What the lanes are of, the lanes, and what is under the cursor."""
+        yield Static(id="timeline-title", classes="view-title")
+        yield Lanes()
+        yield Static("waiting for the first profile", id="timeline-detail", classes="view-detail")
+
+    def show(self, profile: ProfileReport) -> None:
+        """A new profile: the picture is asked for when the page is looked at."""
+        self._profile, self._fresh = profile, False
+        if self.display:
+            self.shown()
+
+    def shown(self) -> None:
+        """Ask, unless the picture is there."""
+        if not self._fresh and self._profile is not None:
+            self._want(TimelineParams(self._asked.uri, self._asked.batchSize, self._asked.whatifs))
+        self.query_one(Lanes).focus()
+
+    def ask(self, question: QuestionParams) -> None:
+        """Another question is on the screen: the simulated side is of that."""
+        if (question.batchSize, question.whatifs) == (self._asked.batchSize, self._asked.whatifs):
+            return
+        self._asked = TimelineParams(question.uri, question.batchSize, question.whatifs, self._asked.step)
+        self._fresh = False
+        if self.display:
+            self._want(self._asked)
+
+    def arrived(self, asked: TimelineParams, report: TimelineReport) -> None:
+        """The picture, or a finer one of a stretch."""
+        if (asked.batchSize, asked.whatifs) != (self._asked.batchSize, self._asked.whatifs):
+            return
+        self._fresh = True
+        self._asked = TimelineParams(asked.uri, asked.batchSize, asked.whatifs, report.step)
+        lanes = self.query_one(Lanes)
+        anew = asked.beginMs is None
+        if anew or (asked.beginMs, asked.endMs) == (lanes.window.begin_ms, lanes.window.end_ms):
+            lanes.show(report, anew=anew)
+        self._describe()
+
+    def fail(self, reason: str) -> None:
+        """There is no picture, and why."""
+        self.query_one("#timeline-detail", Static).update(Content.styled(f"! {reason}", "$text-warning"))
+
+    def on_lanes_window_moved(self, message: Lanes.WindowMoved) -> None:
+        """Ask for what was too fine to be seen before."""
+        message.stop()
+        now, window = self._asked, message.window
+        margin = 2 * window.cells
+        asked = TimelineParams(
+            now.uri, now.batchSize, now.whatifs, now.step, window.begin_ms, window.end_ms, margin
+        )
+        self.post_message(self.Wanted(asked))
+        self._describe()
+
+    def on_lanes_cursor_moved(self, message: Lanes.CursorMoved) -> None:
+        """Say what is there."""
+        message.stop()
+        self._describe()
+
+    def on_lanes_opened(self, message: Lanes.Opened) -> None:
+        """Show the line in its file."""
+        message.stop()
+        at = self.place
+        if at is None:
+            self.notify("No line of yours is known for this.")
+        else:
+            self.post_message(self.PlaceChosen(*at))
+
+    def on_resize(self) -> None:
+        """The words fold by the width."""
+        self._describe()
+
+    def action_iteration(self, step: int) -> None:
+        """Look at another iteration."""
+        report = self.query_one(Lanes).report
+        if report is None or not 0 <= report.step + step < report.steps:
+            self.notify("There is no other recorded iteration in this direction.")
+            return
+        now = self._asked
+        self._want(TimelineParams(now.uri, now.batchSize, now.whatifs, report.step + step))
+
+    @property
+    def place(self) -> Place | None:
+        """The line of the work under the cursor."""
+        lanes = self.query_one(Lanes)
+        lane, piece, report = lanes.lane, lanes.piece, lanes.report
+        if lane is None or report is None or piece == NOTHING or lane.place[piece] < 0:
+            return None
+        at = report.places[lane.place[piece]]
+        return at.file, at.line
+
+    def _want(self, params: TimelineParams) -> None:
+        self.post_message(self.Wanted(params))
+
+    def _describe(self) -> None:
+        lanes = self.query_one(Lanes)
+        report = lanes.report
+        if report is None:
+            return
+        width = max(self.size.width - 2, 20)
+        signs = [f"{sign} {phase}" for phase, sign in SIGNS.items() if sign.strip() and self._has(phase)]
+        parts = [
+            Content.styled(f"iteration {report.step + 1} of {report.steps}", "bold"),
+            Content("  ".join(signs)),
+            Content.styled("drag or ← →, wheel or + − zooms, Home all, Enter line", MUTED),
+        ]
+        title = flow(parts, width)
+        if report.reason:
+            title += Content.styled(f"\n! not simulated: {report.reason}", "$text-warning")
+        self.query_one("#timeline-title", Static).update(title)
+        self.query_one("#timeline-detail", Static).update(self._detail(lanes, width))
+
+    def _has(self, phase: str) -> bool:
+        profile = self._profile
+        return profile is None or float(getattr(profile.phases, phase)) > 0
+
+    def _detail(self, lanes: Lanes, width: int) -> Content:
+        report, lane, piece = lanes.report, lanes.lane, lanes.piece
+        assert report is not None
+        scale = units.time_scale([lanes.window.ms_per_cell * 10])
+        at = scale.text(lanes.time_ms)
+        if lane is None or piece == NOTHING:
+            return flow([Content(f"at {at}"), Content.styled("nothing runs on this lane", MUTED)], width)
+        took = lane.end_ms[piece] - lane.start_ms[piece]
+        count = lane.count[piece]
+        name = report.labels[lane.label[piece]]
+        parts = [
+            Content.styled(name if count == 1 else f"{count} pieces of work, the longest {name}", "bold"),
+            Content(units.format_ms(took)),
+            Content(f"from {scale.text(lane.start_ms[piece])}"),
+            Content(report.phases[lane.phase[piece]]),
+        ]
+        if (own := self.place) is not None:
+            base = Path(self._profile.script).parent if self._profile is not None else None
+            parts.append(Content.styled(place(*own, base), "$text-primary"))
+        return flow(parts, width)

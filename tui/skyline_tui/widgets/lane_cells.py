@@ -1,0 +1,93 @@
+"""Which piece of work each cell of a lane shows."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+from skyline.report.timelines import LaneReport
+
+NOTHING = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The stretch of the iteration that is in view, in ms, on so many cells."""
+
+    begin_ms: float
+    end_ms: float
+    cells: int
+
+    @property
+    def ms_per_cell(self) -> float:
+        """Milliseconds that a cell stands for."""
+        return max(self.end_ms - self.begin_ms, 1e-9) / max(self.cells, 1)
+
+    def cell(self, time_ms: float) -> int:
+        """The cell of a time, which may lie outside."""
+        return int((time_ms - self.begin_ms) // self.ms_per_cell)
+
+    def time_ms(self, cell: float) -> float:
+        """The time at a cell's left edge."""
+        return self.begin_ms + cell * self.ms_per_cell
+
+    def zoomed(self, factor: float, about_ms: float, whole_ms: float) -> Window:
+        """Closer by a factor (away: below 1), with a time staying where it is; within the iteration."""
+        width = min(max((self.end_ms - self.begin_ms) / factor, whole_ms * 1e-6), whole_ms)
+        share = (about_ms - self.begin_ms) / max(self.end_ms - self.begin_ms, 1e-9)
+        return self._at(about_ms - share * width, width, whole_ms)
+
+    def moved(self, by_ms: float, whole_ms: float) -> Window:
+        """Along the iteration, within it."""
+        return self._at(self.begin_ms + by_ms, self.end_ms - self.begin_ms, whole_ms)
+
+    def _at(self, begin_ms: float, width_ms: float, whole_ms: float) -> Window:
+        begin = min(max(begin_ms, 0.0), max(whole_ms - width_ms, 0.0))
+        return Window(begin, begin + width_ms, self.cells)
+
+
+def cells_of(lane: LaneReport, window: Window) -> list[int]:
+    """For each cell the piece of work that takes most of it; ``NOTHING`` where the lane is idle for the most part."""
+    shown = [NOTHING] * window.cells
+    filled = [0.0] * window.cells
+    step = window.ms_per_cell
+    first = max(bisect_right(lane.end_ms, window.begin_ms) - 1, 0)
+    last = bisect_left(lane.start_ms, window.end_ms)
+    busy = [0.0] * window.cells
+    for piece in range(first, last):
+        begin, end = lane.start_ms[piece], lane.end_ms[piece]
+        left, right = max(window.cell(begin), 0), min(window.cell(end), window.cells - 1)
+        for cell in range(left, right + 1):
+            edge = window.begin_ms + cell * step
+            share = min(end, edge + step) - max(begin, edge)
+            if share > 0:
+                busy[cell] += share
+                if share > filled[cell]:
+                    filled[cell], shown[cell] = share, piece
+    # Below half a cell of work the lane counts as idle there, unless nothing else would show it at all.
+    return [
+        piece if share >= step / 2 or (piece != NOTHING and _alone(shown, cell)) else NOTHING
+        for cell, (piece, share) in enumerate(zip(shown, busy, strict=True))
+    ]
+
+
+def piece_at(lane: LaneReport, time_ms: float) -> int:
+    """The piece of work that runs at a time, ``NOTHING`` where none does."""
+    piece = bisect_right(lane.start_ms, time_ms) - 1
+    return piece if piece >= 0 and lane.end_ms[piece] > time_ms else NOTHING
+
+
+def neighbour(lane: LaneReport, time_ms: float, step: int) -> int:
+    """The next piece of work after a time, or with a negative step the one before; ``NOTHING`` at the ends."""
+    if step > 0:
+        piece = bisect_right(lane.start_ms, time_ms)
+        return piece if piece < len(lane.start_ms) else NOTHING
+    piece = bisect_left(lane.start_ms, time_ms) - 1
+    now = piece_at(lane, time_ms)
+    return piece - 1 if piece == now and piece > 0 else piece
+
+
+def _alone(shown: list[int], cell: int) -> bool:
+    """Whether the piece of a cell shows in no other one."""
+    piece = shown[cell]
+    return (cell == 0 or shown[cell - 1] != piece) and (cell + 1 == len(shown) or shown[cell + 1] != piece)

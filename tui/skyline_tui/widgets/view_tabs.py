@@ -1,0 +1,84 @@
+"""The pages by name, each with its key; a click goes there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from skyline_tui.figures import MUTED
+
+VIEWS = {
+    "overview": "Overview",
+    "view-lines": "Lines",
+    "view-timeline": "Timeline",
+    "view-memory": "Memory",
+    "view-devices": "Devices",
+    "view-diff": "Diff",
+    "view-findings": "Findings",
+    "view-log": "Log",
+}
+"""Identities and titles in the order of their keys, which count from 1."""
+
+
+class ViewTabs(Widget):
+    """One line. The page in front is in brackets, so that it is told without colour."""
+
+    @dataclass
+    class Chosen(Message):
+        """The person wants this page."""
+
+        view: str
+
+    def __init__(self) -> None:
+        super().__init__(id="view-tabs")
+        self._active = next(iter(VIEWS))
+        self._marks: dict[str, str] = {}
+
+    def activate(self, view: str) -> None:
+        """This page is in front."""
+        self._active = view
+        self.refresh()
+
+    def mark(self, view: str, text: str) -> None:
+        """A few characters behind a title, such as a number; empty: none."""
+        self._marks[view] = text
+        self.refresh()
+
+    def on_resize(self) -> None:
+        """Titles move together where it is narrow."""
+        self.refresh()
+
+    def render(self) -> Content:
+        """Key and title of each."""
+        return Content("").join(part for _, part in self._parts())
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the page whose title was clicked."""
+        at = 0
+        for view, part in self._parts():
+            at += part.cell_length
+            if event.x < at:
+                self.post_message(self.Chosen(view))
+                return
+
+    def _parts(self) -> list[tuple[str, Content]]:
+        words = {view: title + self._marks.get(view, "") for view, title in VIEWS.items()}
+        roomy = sum(len(text) + 6 for text in words.values()) <= self.size.width
+        if sum(len(text) + 3 for text in words.values()) >= self.size.width:
+            words = dict(VIEWS)
+        parts: list[tuple[str, Content]] = []
+        for number, (view, text) in enumerate(words.items(), 1):
+            gap = " " if roomy else ""
+            if view == self._active:
+                part = Content.styled(f"{gap}[{number} {text}]{gap}", "bold $text-primary on $primary 20%")
+            else:
+                after = "  " if roomy else ""
+                part = Content.assemble(
+                    f"{gap} ", (str(number), "$footer-key-foreground"), (f" {text}", MUTED), after
+                )
+            parts.append((view, part))
+        return parts
