@@ -1,0 +1,30 @@
+// An interpreter without PyTorch, and one that is none: one clear message each, with the way out.
+import { execFileSync } from "node:child_process";
+import * as fs from "node:fs";
+import { until } from "../workbench.mjs";
+import { Window } from "../window.mjs";
+
+export const title = "interpreters";
+
+export async function run({ bench, python, script, check }) {
+  execFileSync(python, ["-m", "venv", "--without-pip", bench.path("bare")]);
+  const cases = [
+    ["without PyTorch", bench.path("bare/bin/python"), /has no PyTorch/],
+    ["that is not there", "/nowhere/bin/python", /There is no Python at \/nowhere/],
+  ];
+  for (const [name, interpreter, message] of cases) {
+    const settings = ".vscode/settings.json";
+    const folder = bench.workspace(name.replaceAll(" ", "-"), { "train.py": script, [settings]: JSON.stringify({ "skyline.interpreter": interpreter }) });
+    const window = await Window.open(bench, folder, "train.py");
+    await window.notification(message).waitFor({ timeout: 60_000 });
+    check(`an interpreter ${name} gets a message`, true);
+    check(`one, with the way out`, (await window.page.locator(".notifications-toasts .notification-toast").count()) === 1 && (await window.notification(message).locator(".monaco-button", { hasText: "Select Interpreter" }).count()) === 1);
+    await window.showView();
+    await window.view.locator(".trouble", { hasText: message }).waitFor({ timeout: 20_000 });
+    check("the view says the same", true);
+    fs.writeFileSync(`${folder}/${settings}`, JSON.stringify({ "skyline.interpreter": python }));
+    await window.seesLens("Profile this training script", 90_000);
+    check("mended, it starts by itself", (await until(async () => (await window.view.locator(".trouble").count()) === 0, "the trouble stays on show")) === true);
+    await window.close();
+  }
+}

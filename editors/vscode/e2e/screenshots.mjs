@@ -1,0 +1,50 @@
+// The pictures of the README: the same window in light and dark, and a bar being dragged.
+import * as fs from "node:fs";
+import * as path from "node:path";
+import { animated } from "./animation.mjs";
+import { until } from "./workbench.mjs";
+
+const THEMES = { light: "Default Light Modern", dark: "Default Dark Modern", contrast: "Default High Contrast" };
+
+export async function takeScreenshots(window, folder) {
+  fs.mkdirSync(folder, { recursive: true });
+  const { page, view } = window;
+  await page.setViewportSize({ width: 1360, height: 900 });
+  await page.keyboard.press("Escape");
+  for (const [name, theme] of Object.entries(THEMES)) {
+    window.bench.setUser({ "workbench.colorTheme": theme });
+    await page.waitForTimeout(2500);
+    await view.locator("h1").scrollIntoViewIfNeeded();
+    await page.mouse.move(700, 600);
+    await page.screenshot({ path: path.join(folder, `${name}.png`) });
+  }
+  window.bench.setUser({ "workbench.colorTheme": THEMES.dark });
+  await page.waitForTimeout(1500);
+  const frames = [];
+  const clip = { x: 0, y: 0, width: 1100, height: 720 };
+  const shoot = async (times = 1) => {
+    const frame = await page.screenshot({ clip });
+    for (let time = 0; time < times; time += 1) frames.push(frame);
+  };
+  const before = await window.batchSizeInCode();
+  const box = await view.locator('[data-bar="throughput"] .track').boundingBox();
+  const handle = await view.locator('[data-bar="throughput"] .handle').boundingBox();
+  const y = box.y + box.height / 2;
+  await shoot(5);
+  await page.mouse.move(handle.x + 2, y);
+  await page.mouse.down();
+  const [from, to] = [handle.x + 2, box.x + box.width * 0.95];
+  for (let step = 1; step <= 14; step += 1) {
+    await page.mouse.move(from + ((to - from) * step) / 14, y);
+    await page.waitForTimeout(60);
+    await shoot();
+  }
+  await page.mouse.up();
+  await until(async () => (await window.batchSizeInCode()) !== before, "the number was not written");
+  await page.waitForTimeout(600);
+  await shoot(9);
+  await window.undo();
+  await page.waitForTimeout(800);
+  await shoot(6);
+  fs.writeFileSync(path.join(folder, "drag.png"), animated(frames, 140));
+}

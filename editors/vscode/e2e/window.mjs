@@ -1,0 +1,106 @@
+// A window of the workbench as a person uses it: what can be seen and done in it.
+import { until } from "./workbench.mjs";
+
+const RUN_TIMEOUT_MS = 120_000;
+
+export class Window {
+  constructor(bench, page) {
+    this.bench = bench;
+    this.page = page;
+    this.view = page.frameLocator("iframe.webview.ready").frameLocator("iframe#active-frame");
+  }
+
+  static async open(bench, folder, file, size) {
+    return new Window(bench, await bench.open(folder, file, size));
+  }
+
+  /** The lens with this text. */
+  lens(text) {
+    return this.page.locator(".codelens-decoration a", { hasText: text }).first();
+  }
+
+  /** Wait for a lens; runs take their time on a busy machine. */
+  async seesLens(text, timeout = RUN_TIMEOUT_MS) {
+    await this.lens(text).waitFor({ timeout });
+  }
+
+  /** Click a lens until that has had an effect: an editor that redraws its lenses drops a click now and then. */
+  async clickLens(text, effect, what) {
+    await until(async () => {
+      if (await effect()) return true;
+      await this.lens(text).click({ timeout: 2000 });
+      await this.page.waitForTimeout(700);
+      return effect();
+    }, what, 60_000);
+  }
+
+  /** The text of the line that holds this, with plain spaces; hints at its end included. */
+  async line(text) {
+    const found = await this.page.locator(".monaco-editor .view-line", { hasText: text }).first().innerText();
+    return found.replaceAll("\u00a0", " ");
+  }
+
+  /** The batch size that the code in the editor asks for. */
+  async batchSizeInCode() {
+    return Number(/batch_size=(\d+)/.exec(await this.line("batch_size="))?.[1]);
+  }
+
+  async isDirty() {
+    return (await this.page.locator(".tab.active.dirty").count()) > 0;
+  }
+
+  async showView() {
+    if ((await this.page.locator("iframe.webview.ready").count()) === 0) {
+      await this.page.locator('.activitybar .action-item:has(a[aria-label^="Skyline"])').click();
+    }
+    await this.view.locator("main#view header").waitFor({ state: "attached", timeout: 60_000 });
+  }
+
+  /** Run a command of the palette by its title. */
+  async command(title) {
+    await this.page.keyboard.press("F1");
+    await this.page.locator(".quick-input-widget input").first().fill(`>${title}`);
+    await this.page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first().click();
+  }
+
+  async focusEditor(text = "import torch") {
+    await this.page.locator(".monaco-editor .view-line", { hasText: text }).first().click();
+  }
+
+  /** One undo in the editor. */
+  async undo() {
+    await this.focusEditor();
+    await this.page.keyboard.press("Control+z");
+  }
+
+  /** Drag a bar of the view to a fraction of its width; `middle` is called before it is let go. */
+  async drag(name, fraction, middle = async () => {}) {
+    const track = this.view.locator(`[data-bar="${name}"] .track`);
+    await track.scrollIntoViewIfNeeded();
+    const box = await track.boundingBox();
+    const handle = await this.view.locator(`[data-bar="${name}"] .handle`).boundingBox();
+    const y = box.y + box.height / 2;
+    await this.page.mouse.move(handle.x + 2, y);
+    await this.page.mouse.down();
+    await this.page.mouse.move(box.x + box.width * fraction, y, { steps: 20 });
+    await middle();
+    await this.page.mouse.up();
+  }
+
+  figure(name) {
+    return this.view.locator(`[data-bar="${name}"] .figure`).innerText();
+  }
+
+  whatIf(name) {
+    return this.view.locator(".whatif", { hasText: name });
+  }
+
+  /** The notifications on show. */
+  notification(text) {
+    return this.page.locator(".notifications-toasts .notification-toast", { hasText: text }).first();
+  }
+
+  close() {
+    return this.page.context().close();
+  }
+}

@@ -1,0 +1,196 @@
+// A VS Code of its own: code-server with its own settings, extensions and workspaces, and a browser that shows it.
+import { execFileSync, spawn } from "node:child_process";
+import * as fs from "node:fs";
+import * as net from "node:net";
+import * as os from "node:os";
+import * as path from "node:path";
+import { chromium } from "playwright-core";
+
+const HERE = import.meta.dirname;
+const ENTRY = path.join(HERE, "workbench/node_modules/code-server/out/node/entry.js");
+const BROWSERS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+const START_TIMEOUT_MS = 150_000;
+
+const USER_SETTINGS = {
+  "workbench.startupEditor": "none",
+  "workbench.tips.enabled": false,
+  "telemetry.telemetryLevel": "off",
+  "update.mode": "none",
+  "extensions.ignoreRecommendations": true,
+  "extensions.autoCheckUpdates": false,
+  "extensions.autoUpdate": false,
+  "chat.disableAIFeatures": true,
+  "workbench.secondarySideBar.defaultVisibility": "hidden",
+  "workbench.enableExperiments": false,
+  "editor.minimap.enabled": false,
+  "editor.inlayHints.enabled": "on",
+  "window.menuBarVisibility": "hidden",
+  "git.enabled": false,
+  "files.autoSave": "off",
+  "security.workspace.trust.banner": "never",
+  "security.workspace.trust.startupPrompt": "never",
+  "window.confirmBeforeClose": "never",
+};
+
+/** Everything of one run, below one folder that goes away with it. */
+export class Workbench {
+  #server = null;
+  #browser = null;
+  #log = "";
+  #settings = {};
+  #pages = new Set();
+
+  constructor(root, port) {
+    this.root = root;
+    this.port = port;
+  }
+
+  static async start({ vsix, python, trust = false, settings = {}, machine = {} }) {
+    const root = fs.mkdtempSync(path.join(os.tmpdir(), "skyline-e2e-"));
+    const bench = new Workbench(root, await freePort());
+    const write = (name, value) => {
+      fs.mkdirSync(path.dirname(bench.path(name)), { recursive: true });
+      fs.writeFileSync(bench.path(name), JSON.stringify(value));
+    };
+    write("data/User/settings.json", { ...USER_SETTINGS, ...settings });
+    // Not among the user's: a workbench in a browser may forget those of this scope there.
+    write("data/Machine/settings.json", { ...(python ? { "skyline.interpreter": python } : {}), ...machine });
+    bench.#settings = { ...USER_SETTINGS, ...settings };
+    // The PATH's Python is this one too: it is what a workspace that is not trusted gets.
+    const searched = [...(python ? [path.dirname(python)] : []), process.env.PATH].join(path.delimiter);
+    const env = { ...process.env, PATH: searched, HOME: bench.path("home"), XDG_CONFIG_HOME: bench.path("home/xdg"), EXTENSIONS_GALLERY: '{"serviceUrl":""}', OMP_NUM_THREADS: "1" };
+    delete env.VSCODE_IPC_HOOK_CLI;
+    fs.mkdirSync(env.XDG_CONFIG_HOME, { recursive: true });
+    const base = [ENTRY, "--user-data-dir", bench.path("data"), "--extensions-dir", bench.path("extensions"), "--config", bench.path("config.yaml")];
+    execFileSync(process.execPath, [...base, "--install-extension", vsix], { env, stdio: "pipe" });
+    const flags = ["--auth", "none", "--bind-addr", `127.0.0.1:${bench.port}`, "--disable-telemetry", "--disable-update-check", "--disable-getting-started-override"];
+    if (!trust) flags.push("--disable-workspace-trust");
+    bench.#server = spawn(process.execPath, [...base, ...flags], { env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+    for (const stream of [bench.#server.stdout, bench.#server.stderr]) stream.on("data", (data) => (bench.#log += data));
+    await until(() => fetch(`http://127.0.0.1:${bench.port}/healthz`).then((answer) => answer.ok), "the workbench did not start", START_TIMEOUT_MS);
+    bench.#browser = await chromium.launch({ executablePath: browserPath(), args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
+    return bench;
+  }
+
+  path(name) {
+    return path.join(this.root, name);
+  }
+
+  /** A workspace folder with these files; returns its path. */
+  workspace(name, files) {
+    const folder = this.path(`workspaces/${name}`);
+    for (const [file, text] of Object.entries(files)) {
+      fs.mkdirSync(path.dirname(path.join(folder, file)), { recursive: true });
+      fs.writeFileSync(path.join(folder, file), text);
+    }
+    return folder;
+  }
+
+  /** A window on a folder, with a file open in it. */
+  async open(folder, file, { width = 1280, height = 860 } = {}) {
+    const context = await this.#browser.newContext({ viewport: { width, height }, permissions: ["clipboard-read", "clipboard-write"] });
+    const page = await context.newPage();
+    this.#pages.add(page);
+    page.on("close", () => this.#pages.delete(page));
+    page.outside = [];
+    page.violations = [];
+    page.on("request", (request) => {
+      const { hostname } = new URL(request.url());
+      if (hostname && hostname !== "127.0.0.1" && !hostname.endsWith("vscode-cdn.net")) page.outside.push(request.url());
+    });
+    page.on("console", (message) => {
+      if (/Content Security Policy/i.test(message.text()) && /skyline/i.test(message.text())) page.violations.push(message.text());
+    });
+    const payload = file ? `&payload=${encodeURIComponent(JSON.stringify([["openFile", `vscode-remote://127.0.0.1:${this.port}${folder}/${file}`]]))}` : "";
+    await page.goto(`http://127.0.0.1:${this.port}/?folder=${encodeURIComponent(folder)}${payload}`);
+    await page.locator(file ? ".monaco-editor .view-line" : ".monaco-workbench .part.editor").first().waitFor({ timeout: START_TIMEOUT_MS });
+    return page;
+  }
+
+  /** What the extension has logged, in all windows so far. */
+  extensionLog() {
+    const found = [];
+    const walk = (folder) => {
+      for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
+        const full = path.join(folder, entry.name);
+        if (entry.isDirectory()) walk(full);
+        else if (entry.name === "Skyline.log") found.push(fs.readFileSync(full, "utf8"));
+      }
+    };
+    if (fs.existsSync(this.path("data/logs"))) walk(this.path("data/logs"));
+    return found.join("\n");
+  }
+
+  /** The windows that are open. */
+  pages() {
+    return [...this.#pages];
+  }
+
+  /** Change the user's settings while the workbench runs. */
+  setUser(settings) {
+    this.#settings = { ...this.#settings, ...settings };
+    fs.writeFileSync(this.path("data/User/settings.json"), JSON.stringify(this.#settings));
+  }
+
+  /** The saved profiles of a workspace's scripts. */
+  profiles(workspace) {
+    const folder = this.path(`workspaces/${workspace}/.skyline`);
+    return fs.existsSync(folder) ? fs.readdirSync(folder).filter((name) => name.endsWith(".profile.json.gz")) : [];
+  }
+
+  hasProfiles(workspace) {
+    return this.profiles(workspace).length > 0;
+  }
+
+  get serverLog() {
+    return this.#log;
+  }
+
+  async stop() {
+    await this.#browser?.close();
+    if (this.#server?.pid && this.#server.exitCode === null) {
+      const ended = new Promise((resolve) => this.#server.once("exit", resolve));
+      process.kill(-this.#server.pid, "SIGTERM");
+      await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 8000))]);
+      try {
+        process.kill(-this.#server.pid, "SIGKILL");
+      } catch {
+        // Nobody of its group is left.
+      }
+    }
+    fs.rmSync(this.root, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
+  }
+}
+
+/** Ask until it holds; what it raises counts as no. */
+export async function until(holds, what, timeoutMs = 20_000) {
+  const end = Date.now() + timeoutMs;
+  for (;;) {
+    let found = null;
+    try {
+      found = await holds();
+    } catch (error) {
+      if (Date.now() >= end) throw new Error(`${what} (${error.message})`);
+    }
+    if (found) return found;
+    if (Date.now() >= end) throw new Error(`${what} (waited ${timeoutMs / 1000} s)`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+export function browserPath() {
+  const found = [process.env.SKYLINE_CHROMIUM, ...BROWSERS].find((one) => one && fs.existsSync(one));
+  if (!found) throw new Error("no Chromium here: install it (Debian: apt-get install chromium), or name one in SKYLINE_CHROMIUM");
+  return found;
+}
+
+function freePort() {
+  return new Promise((resolve, reject) => {
+    const server = net.createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}

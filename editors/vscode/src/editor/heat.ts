@@ -1,0 +1,68 @@
+/** A background on the lines that cost time, in five steps, and the same in the overview ruler. */
+
+import * as vscode from "vscode";
+import type { LineReport, ProfileReport } from "../protocol";
+import { exactLine } from "./place";
+
+/** Shares of the iteration from which a line is one step warmer. */
+const STEPS = [0.01, 0.03, 0.08, 0.15, 0.3] as const;
+const OPACITY = ["0a", "14", "20", "2e", "40"] as const;
+
+/** The step of a share, from 0; -1 for one that is not shown. */
+export function heatOf(share: number): number {
+  return STEPS.findLastIndex((least) => share >= least);
+}
+
+export class Heat implements vscode.Disposable {
+  #types: vscode.TextEditorDecorationType[] = [];
+  #profiles: readonly ProfileReport[] = [];
+  /** Which profile an editor is coloured by: from then on the editor moves the colours with their lines. */
+  #shown = new WeakMap<vscode.TextEditor, string>();
+  readonly #listener = vscode.window.onDidChangeVisibleTextEditors(() => this.#show());
+
+  /** Show these profiles, the first that has a file counting; none: nothing. */
+  show(profiles: readonly ProfileReport[]): void {
+    if (profiles.length > 0 && this.#types.length === 0) this.#types = OPACITY.map(typeOf);
+    this.#profiles = profiles;
+    this.#show();
+  }
+
+  dispose(): void {
+    this.#listener.dispose();
+    for (const type of this.#types) type.dispose();
+  }
+
+  #show(): void {
+    for (const editor of vscode.window.visibleTextEditors) {
+      const file = editor.document.uri.fsPath;
+      const profile = this.#profiles.find(({ lines }) => lines.some((line) => line.file === file));
+      const key = profile ? profile.id : "";
+      if ((this.#shown.get(editor) ?? "") === key) continue;
+      this.#shown.set(editor, key);
+      const ranges = this.#types.map((): vscode.Range[] => []);
+      for (const [index, range] of warm(editor.document, profile?.lines ?? [])) ranges[index]?.push(range);
+      this.#types.forEach((type, index) => editor.setDecorations(type, ranges[index] ?? []));
+    }
+  }
+}
+
+function* warm(document: vscode.TextDocument, lines: readonly LineReport[]): Generator<[number, vscode.Range]> {
+  const texts = document.getText().split(/\r?\n/);
+  for (const line of lines) {
+    if (line.file !== document.uri.fsPath) continue;
+    const index = exactLine(texts, line.line, line.source);
+    const heat = heatOf(line.share);
+    if (index !== null && heat >= 0) yield [heat, document.lineAt(index).range];
+  }
+}
+
+function typeOf(opacity: string): vscode.TextEditorDecorationType {
+  const colour = `#e8590c${opacity}`;
+  return vscode.window.createTextEditorDecorationType({
+    isWholeLine: true,
+    backgroundColor: colour,
+    overviewRulerColor: `#e8590c${opacity}`,
+    overviewRulerLane: vscode.OverviewRulerLane.Right,
+    rangeBehavior: vscode.DecorationRangeBehavior.ClosedClosed,
+  });
+}

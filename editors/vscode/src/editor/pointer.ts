@@ -1,0 +1,97 @@
+/** From a part of the view to the code that it came from: marked while the pointer rests on it, opened by a click. */
+
+import * as vscode from "vscode";
+import type { LineReport, ProfileReport, Question } from "../protocol";
+import type { Desk } from "../scripts/desk";
+import type { Place } from "../view/messages";
+import type { Lines, Marks } from "./marks";
+import { lineNow } from "./place";
+
+/** A line of the profile; `line` from 1, `source` as it read. */
+interface Spot {
+  readonly file: string;
+  readonly line: number;
+  readonly source: string;
+}
+
+const MOST_LINES = 12;
+
+export class Pointer {
+  #asked = 0;
+
+  constructor(
+    private readonly desk: Desk,
+    private readonly marks: Marks,
+  ) {}
+
+  /** Mark where a part came from; null: nothing any more. */
+  async point(place: Place | null): Promise<void> {
+    const asked = ++this.#asked;
+    if (!place) {
+      this.marks.pointed([]);
+      return;
+    }
+    const lines = await this.#lines(place);
+    if (asked === this.#asked) this.marks.pointed(lines);
+  }
+
+  /** Open the first of its lines. */
+  async open(place: Place): Promise<void> {
+    const [first] = await this.#lines(place);
+    const line = first?.lines[0];
+    if (!first || line === undefined) return;
+    const document = await vscode.workspace.openTextDocument(vscode.Uri.parse(first.uri));
+    const shown = vscode.window.visibleTextEditors.find((one) => one.document === document);
+    const editor = await vscode.window.showTextDocument(document, { viewColumn: shown?.viewColumn, preview: false });
+    const range = document.lineAt(Math.min(line, document.lineCount - 1)).range;
+    editor.selection = new vscode.Selection(range.start, range.start);
+    editor.revealRange(range, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+  }
+
+  async #lines(place: Place): Promise<Lines[]> {
+    const { profile } = this.desk;
+    if (!profile) return [];
+    const question = questionOf(place, profile);
+    const edits = question ? await this.desk.previewed(question) : [];
+    if (edits.length > 0) return edits.map(({ uri, startLine }) => ({ uri, lines: [startLine] }));
+    if (place.kind === "whatif") return [];
+    const spots = spotsOf(place, profile);
+    const byFile = new Map<string, Spot[]>();
+    for (const spot of spots) byFile.set(spot.file, [...(byFile.get(spot.file) ?? []), spot]);
+    return [...byFile].map(([file, own]) => located(file, own));
+  }
+}
+
+/** The change whose edits are the place; null where the profile tells it. */
+function questionOf(place: Place, profile: ProfileReport): Question | null {
+  if (place.kind === "whatif") return { batchSize: null, whatifs: [place.whatif] };
+  if (place.kind !== "batchSize" || profile.batch_size.value === null) return null;
+  return { batchSize: profile.batch_size.value + 1, whatifs: [] };
+}
+
+/** The lines of the profile that a part of the view came from, dearest first. */
+export function spotsOf(place: Exclude<Place, { kind: "whatif" }>, profile: ProfileReport): Spot[] {
+  switch (place.kind) {
+    case "line":
+      return [place];
+    case "batchSize": {
+      const { knob } = profile.batch_size;
+      return knob ? [{ ...knob, source: profile.lines.find((line) => line.file === knob.file && line.line === knob.line)?.source ?? "" }] : [];
+    }
+    case "memory":
+      return profile.memory.at_peak.slice(0, MOST_LINES);
+    case "phase": {
+      const phase = place.phase === "communication" ? "other" : place.phase;
+      const cost = (line: LineReport): number => line[`${phase}_ms` as "forward_ms"];
+      const known = profile.lines.filter((line) => line.line > 0 && cost(line) > 0.02 * profile.iteration_ms.value);
+      return known.sort((a, b) => cost(b) - cost(a)).slice(0, MOST_LINES);
+    }
+  }
+}
+
+function located(file: string, spots: readonly Spot[]): Lines {
+  const uri = vscode.Uri.file(file);
+  const document = vscode.workspace.textDocuments.find((one) => one.uri.fsPath === file);
+  const texts = document?.getText().split(/\r?\n/) ?? null;
+  return { uri: uri.toString(), lines: spots.map((spot) => (texts ? lineNow(texts, spot.line, spot.source) : spot.line - 1)) };
+}

@@ -1,0 +1,95 @@
+/** The extension's beginning: what is made at once is cheap; the server comes with the first training script. */
+
+import * as vscode from "vscode";
+import { registerCommands } from "./commands/register";
+import { Heat } from "./editor/heat";
+import { Marks } from "./editor/marks";
+import { Pointer } from "./editor/pointer";
+import { importsTorch } from "./editor/training-file";
+import { onActiveEnvironment } from "./python/choose";
+import { Desk } from "./scripts/desk";
+import { DiffView } from "./scripts/diff";
+import { Session } from "./server/session";
+import { declaredKeys } from "./server/declared-keys";
+import { statusItem } from "./status";
+import { TaskProvider } from "./tasks";
+import { ViewProvider } from "./view/provider";
+
+/** Settings that decide which server runs. */
+const STARTS = ["skyline.interpreter", "skyline.importStrategy", "skyline.enable"];
+
+let session: Session | null = null;
+
+export function activate(context: vscode.ExtensionContext): void {
+  const started = performance.now();
+  const log = vscode.window.createOutputChannel("Skyline", { log: true });
+  const at = (folder: string): vscode.Uri => vscode.Uri.joinPath(context.extensionUri, folder);
+  session = new Session(at("bundled"), declaredKeys(context.extension.packageJSON), log);
+  const marks = new Marks();
+  const desk = new Desk(session, marks);
+  const heat = new Heat();
+  const pointer = new Pointer(desk, marks);
+  const diff = DiffView.register(desk);
+  const view = new ViewProvider(at("dist"), desk, pointer, () => diff.view.show());
+  let heated = true;
+  const showHeat = (): void => {
+    const enabled = heated && vscode.workspace.getConfiguration("skyline").get<boolean>("heat.enable", true);
+    heat.show(enabled ? desk.profiles : []);
+  };
+  const toggleHeat = (): void => {
+    heated = !heated;
+    showHeat();
+  };
+  context.subscriptions.push(
+    log,
+    session,
+    marks,
+    desk,
+    heat,
+    diff.disposable,
+    desk.onDidChange(showHeat),
+    vscode.window.registerWebviewViewProvider(ViewProvider.id, view),
+    vscode.tasks.registerTaskProvider("skyline", new TaskProvider(session)),
+    statusItem(session, desk),
+    registerCommands(session, desk, diff.view, log, toggleHeat),
+    ...follow(session, desk, log),
+    vscode.workspace.onDidChangeConfiguration((change) => {
+      if (change.affectsConfiguration("skyline.heat")) showHeat();
+    }),
+  );
+  log.info(`activated in ${(performance.now() - started).toFixed(1)} ms`);
+}
+
+export async function deactivate(): Promise<void> {
+  await session?.stop();
+}
+
+/** What makes the session start, and look for its interpreter again. */
+function follow(session: Session, desk: Desk, log: vscode.LogOutputChannel): vscode.Disposable[] {
+  const look = (document: vscode.TextDocument | undefined): void => {
+    const training = document?.languageId === "python" && importsTorch(document.getText());
+    void vscode.commands.executeCommand("setContext", "skyline.trainingFile", training);
+    desk.follow(document).catch((error: unknown) => log.error(String(error)));
+  };
+  const again = (): void => void session.reconsider();
+  let environments: vscode.Disposable | null = null;
+  // The Python extension is woken only where there is something to run.
+  const once = session.onDidChange(({ phase }) => {
+    if (phase === "off" || environments) return;
+    once.dispose();
+    void onActiveEnvironment(again).then((disposable) => (environments = disposable));
+  });
+  look(vscode.window.activeTextEditor?.document);
+  return [
+    once,
+    vscode.window.onDidChangeActiveTextEditor((editor) => look(editor?.document)),
+    vscode.workspace.onDidSaveTextDocument((document) => {
+      if (document === vscode.window.activeTextEditor?.document && session.state.phase === "off") look(document);
+    }),
+    vscode.workspace.onDidChangeConfiguration((change) => {
+      if (STARTS.some((section) => change.affectsConfiguration(section))) again();
+    }),
+    vscode.workspace.onDidGrantWorkspaceTrust(() => void session.trusted()),
+    vscode.Disposable.from({ dispose: (): void => void environments?.dispose() }),
+  ];
+}

@@ -1,0 +1,832 @@
+// Made by `python -m skyline_lsp.typescript` from the types of the Python protocol. Not to be edited by hand.
+/* eslint-disable */
+
+/** Whose settings are asked for: those of a script or folder; null: those that hold for all of them. */
+export interface ConfigParams {
+  readonly uri?: string | null;
+}
+
+/** The settings in force with the origin of each (`skyline/config`), and what could not be used. */
+export interface ConfigResult {
+  readonly settings: readonly SettingInForce[];
+  readonly problems: readonly string[];
+  readonly trusted: boolean;
+}
+
+/** One setting: its value, and who set it; `place` is the file that did, empty where it was none. */
+export interface SettingInForce {
+  readonly key: string;
+  readonly value: unknown;
+  readonly origin: "command line" | "editor" | "pyproject" | "default";
+  readonly place: string;
+}
+
+/** The script that is asked about (`skyline/profile`, `skyline/whatifs`, `skyline/revert`). */
+export interface UriParams {
+  readonly uri: string;
+}
+
+/** `skyline.profile/1`: what a profile says, ready to show. */
+export interface ProfileReport {
+  readonly schema: string;
+  readonly id: string;
+  readonly created: string;
+  readonly script: string;
+  readonly arguments: readonly string[];
+  readonly mode: "measured" | "predicted";
+  readonly device: Device;
+  readonly intraop_threads: number;
+  readonly steps: readonly number[];
+  readonly iteration_ms: Interval;
+  readonly throughput: Interval | null;
+  readonly batch_size: BatchSizeReport;
+  readonly memory: MemoryReport;
+  readonly phases: PhaseTimes;
+  readonly lines: readonly LineCost[];
+  readonly unattributed_share: number;
+  readonly critical_path: CriticalPath;
+  readonly replay_error: number;
+  readonly overhead: number;
+  readonly findings: readonly Finding[];
+  readonly curve: readonly CurvePoint[];
+  readonly loop: LoopReport | null;
+  readonly notes: readonly string[];
+  readonly module: string;
+  readonly iteration: IterationFact | null;
+  readonly warmup_iterations: number;
+  readonly warmup_reason: string;
+  readonly side_effects: readonly SideEffect[];
+  readonly prediction: Prediction | null;
+  readonly power: PowerFact | null;
+}
+
+/** Where the script computes. `kind` is `cpu` or `cuda`. */
+export interface Device {
+  readonly name: string;
+  readonly kind: string;
+}
+
+/** A value and the low and high ends of its uncertainty, all in the same unit. */
+export interface Interval {
+  readonly value: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+/** The batch size in force, and the place to change it or the reason why there is none. */
+export interface BatchSizeReport {
+  readonly value: number | null;
+  readonly knob: KnobReport | null;
+  readonly reason: string | null;
+  readonly candidates: readonly KnobReport[];
+}
+
+/** The literal in the source that sets the batch size; line from 1, columns in characters from 0. */
+export interface KnobReport {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+  readonly end_column: number;
+  readonly text: string;
+  readonly kind: string;
+}
+
+/** Peak live tensor memory of an iteration against what the device has. */
+export interface MemoryReport {
+  readonly peak_bytes: Interval;
+  readonly capacity_bytes: number | null;
+  readonly breakdown: MemoryBreakdown;
+  readonly usable_bytes: number | null;
+  readonly timeline: readonly MemoryPoint[];
+  readonly at_peak: readonly PeakLine[];
+  readonly device: DeviceMemoryFact | null;
+}
+
+/** Who owns the bytes at the peak; the parts sum to the peak. */
+export interface MemoryBreakdown {
+  readonly parameters: number;
+  readonly gradients: number;
+  readonly optimizer: number;
+  readonly activations: number;
+  readonly other: number;
+}
+
+/** The level from one moment of the iteration on; the owners sum to `live_bytes`. */
+export interface MemoryPoint {
+  readonly time_ms: number;
+  readonly live_bytes: number;
+  readonly parameters: number;
+  readonly gradients: number;
+  readonly optimizer: number;
+  readonly activations: number;
+  readonly other: number;
+}
+
+/** A line and what it had taken of the memory that was live at the peak. */
+export interface PeakLine {
+  readonly file: string;
+  readonly line: number;
+  readonly source: string;
+  readonly size_bytes: number;
+}
+
+/** What a GPU's memory held at the end of the recorded iterations beside the live tensors, in bytes. */
+export interface DeviceMemoryFact {
+  readonly total_bytes: number;
+  readonly free_bytes: number;
+  readonly allocated_peak_bytes: number;
+  readonly reserved_bytes: number;
+  readonly context_bytes: number;
+  readonly other_process_bytes: number;
+}
+
+/** Milliseconds per phase of one iteration; they sum to the iteration time. */
+export interface PhaseTimes {
+  readonly data: number;
+  readonly forward: number;
+  readonly backward: number;
+  readonly optimizer: number;
+  readonly communication: number;
+  readonly other: number;
+}
+
+/** The cost of one line of the person's source per iteration. */
+export interface LineCost {
+  readonly file: string;
+  readonly line: number;
+  readonly function: string;
+  readonly module: string;
+  readonly source: string;
+  readonly calls: number;
+  readonly data_ms: number;
+  readonly forward_ms: number;
+  readonly backward_ms: number;
+  readonly optimizer_ms: number;
+  readonly other_ms: number;
+  readonly self_ms: number;
+  readonly share: number;
+  readonly activation_bytes: number;
+  readonly flops: number;
+  readonly peak_bytes: number;
+  readonly gpu_ms: number;
+  readonly frequency: number;
+  readonly parts: readonly LinePart[];
+}
+
+/** A part of a line's time per iteration. */
+export interface LinePart {
+  readonly module: string;
+  readonly callee: string;
+  readonly self_ms: number;
+  readonly calls: number;
+}
+
+/** What the iteration waits for, as shares that sum to 1. */
+export interface CriticalPath {
+  readonly cpu: number;
+  readonly gpu_compute: number;
+  readonly gpu_communication: number;
+  readonly launch: number;
+  readonly data: number;
+  readonly idle: number;
+}
+
+/** A performance problem, where it is, what it costs per iteration and which what-if would cure it. */
+export interface Finding {
+  readonly code: string;
+  readonly title: string;
+  readonly file: string;
+  readonly line: number;
+  readonly cost_ms: number;
+  readonly whatif: string | null;
+  readonly evidence: readonly Evidence[];
+}
+
+/** One thing that speaks for a finding, in words, and the line it is about (empty and 0: none in particular). */
+export interface Evidence {
+  readonly text: string;
+  readonly file: string;
+  readonly line: number;
+}
+
+/** Time and memory at one batch size; the band of the curve lies between their low and high ends. */
+export interface CurvePoint {
+  readonly batch_size: number;
+  readonly iteration_ms: Interval;
+  readonly throughput: Interval;
+  readonly peak_bytes: Interval;
+  readonly measured: boolean;
+  readonly extrapolated: boolean;
+}
+
+/** The statement that drives the training, where the headline belongs. */
+export interface LoopReport {
+  readonly file: string;
+  readonly line: number;
+}
+
+/** How a script's iteration was cut, and what one contains. */
+export interface IterationFact {
+  readonly meaning: string;
+  readonly boundary: string;
+  readonly optimizer_steps: number;
+  readonly backward_passes: number;
+  readonly batches: number;
+  readonly styles: readonly string[];
+  readonly rank: number;
+  readonly world_size: number;
+}
+
+/** One kind of effect on one target. */
+export interface SideEffect {
+  readonly kind: string;
+  readonly target: string;
+  readonly outcome: string;
+  readonly count: number;
+  readonly line: CodeLine | null;
+}
+
+/** A line of the person's code; `function` is the qualified name around it where it is known. */
+export interface CodeLine {
+  readonly file: string;
+  readonly line: number;
+  readonly function: string;
+}
+
+/** What a predicted profile rests on. */
+export interface Prediction {
+  readonly gpu: string;
+  readonly predictor: string;
+  readonly basis: string;
+  readonly iteration_ms: Interval;
+  readonly unmeasured_share: number;
+  readonly largest_batch: number | null;
+  readonly largest_batch_traced: boolean;
+  readonly larger_untried: boolean;
+}
+
+/** Energy of bare iterations, with all else that the counted part of the machine did meanwhile. */
+export interface PowerFact {
+  readonly source: "NVML" | "RAPL";
+  readonly of: string;
+  readonly joules: number;
+  readonly mean_watts: number;
+  readonly iterations: number;
+  readonly window_s: number;
+}
+
+/** `skyline.whatif/1`: every question asked, singly and together. */
+export interface WhatIfReport {
+  readonly schema: string;
+  readonly baseline: BaselineReport;
+  readonly estimates: readonly Estimate[];
+  readonly combined: Estimate | null;
+  readonly ledger: readonly TrackRecord[];
+  readonly best: BestReport | null;
+}
+
+/** The script as it stands. */
+export interface BaselineReport {
+  readonly iteration_ms: Interval;
+  readonly throughput: Interval | null;
+  readonly peak_bytes: Interval;
+  readonly replay_error: number;
+}
+
+/** What one what-if, or a combination, would bring. */
+export interface Estimate {
+  readonly name: string;
+  readonly value: string;
+  readonly title: string;
+  readonly iteration_ms: Interval;
+  readonly change_ms: Interval;
+  readonly throughput: Interval | null;
+  readonly peak_bytes: Interval;
+  readonly speedup: number;
+  readonly applicable: boolean;
+  readonly reason: string | null;
+  readonly semantics: "exact" | "numerics" | "convergence";
+  readonly basis: "cpu-measured" | "gpu-trace-pair" | "model-only";
+  readonly assumptions: readonly string[];
+  readonly rewrite: "available" | "refused" | "none";
+  readonly rewrite_reason: string | null;
+  readonly batch_size: number | null;
+  readonly extrapolated: boolean;
+  readonly one_off_s: Interval | null;
+  readonly break_even_iterations: number | null;
+  readonly values: readonly string[];
+  readonly curve: readonly CurvePoint[];
+}
+
+/** How predictions for one what-if, or one combination, did on this machine with this version of PyTorch. */
+export interface TrackRecord {
+  readonly whatif: string;
+  readonly cases: number;
+  readonly scripts: number;
+  readonly median_error: number;
+  readonly within: number;
+  readonly inside: number;
+  readonly held: number;
+  readonly discarded: number;
+  readonly correction: Correction | null;
+}
+
+/** What the measured iteration time was of the predicted one, typically; shown beside a prediction, never in it. */
+export interface Correction {
+  readonly factor: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+/** The best combination that was found: `choices` as they are typed, null and a reason where there is none. */
+export interface BestReport {
+  readonly choices: readonly string[];
+  readonly estimate: Estimate | null;
+  readonly parts: readonly Estimate[];
+  readonly tried: number;
+  readonly memory_bytes: number | null;
+  readonly semantics: "exact" | "numerics" | "convergence";
+  readonly reason: string | null;
+}
+
+/** A batch size (null: as it is) and what-ifs as `NAME` or `NAME=VALUE`. */
+export interface QuestionParams {
+  readonly uri: string;
+  readonly batchSize?: number | null;
+  readonly whatifs?: readonly string[];
+  readonly curve?: boolean;
+}
+
+/** What the best combination must keep to (`skyline/best`, answered with a `BestReport`). */
+export interface BestParams {
+  readonly uri: string;
+  readonly maxMemoryBytes?: number | null;
+  readonly semantics?: "exact" | "numerics" | "convergence";
+  readonly rewritable?: boolean;
+}
+
+/** The edits that `skyline/apply` would make, as a unified diff too. */
+export interface PreviewResult {
+  readonly edits: readonly PreviewEdit[];
+  readonly diff: string;
+  readonly refused: readonly Refusal[];
+}
+
+/** One replacement: line from 0, columns in UTF-16 code units, as in the standard protocol. */
+export interface PreviewEdit {
+  readonly uri: string;
+  readonly startLine: number;
+  readonly startColumn: number;
+  readonly endLine: number;
+  readonly endColumn: number;
+  readonly newText: string;
+}
+
+/** A part of the question that is not rewritten, and why; `snippet` is code to write by hand, if any. */
+export interface Refusal {
+  readonly name: string;
+  readonly reason: string;
+  readonly snippet: string;
+}
+
+/** Whether the client took the edit; `reason` says why not. */
+export interface ApplyResult {
+  readonly applied: boolean;
+  readonly reason: string | null;
+  readonly refused: readonly Refusal[];
+}
+
+/** A question as in `QuestionParams`, and how long to measure: `rounds` (6 at least), `minutes` at most. */
+export interface VerifyParams {
+  readonly uri: string;
+  readonly batchSize?: number | null;
+  readonly whatifs?: readonly string[];
+  readonly rounds?: number | null;
+  readonly minutes?: number | null;
+}
+
+/** `skyline.verify/1`: a prediction against its measurement. */
+export interface VerifyReport {
+  readonly schema: string;
+  readonly script: string;
+  readonly whatifs: readonly string[];
+  readonly baseline: BaselineReport | null;
+  readonly predicted: Estimate | null;
+  readonly measured: MeasuredReport;
+  readonly error: number | null;
+  readonly held: boolean | null;
+  readonly null_ratio: number;
+  readonly valid: boolean;
+  readonly reason: string | null;
+  readonly hint: string | null;
+  readonly notes: readonly string[];
+  readonly diff: string;
+  readonly entry: string | null;
+  readonly against: string;
+}
+
+/** What a verification measured, times on the iteration time of the profile that the prediction started from. */
+export interface MeasuredReport {
+  readonly iteration_ms: Interval;
+  readonly ratio: Interval;
+  readonly speedup: Interval;
+  readonly throughput: Interval | null;
+  readonly null: Interval;
+  readonly rounds: number;
+  readonly baseline_ms: number;
+  readonly others_cores: number;
+  readonly baseline_peak_bytes: number | null;
+  readonly peak_bytes: number | null;
+}
+
+/** GPUs to predict a script on (none: the usual ones and the person's own), of which none need be here. */
+export interface DevicesParams {
+  readonly uri: string;
+  readonly gpus?: readonly string[];
+  readonly provider?: string;
+  readonly gridGPerKwh?: number | null;
+}
+
+/** `skyline.devices/1`. All costs are for `span`. */
+export interface DevicesReport {
+  readonly schema: string;
+  readonly created: string;
+  readonly script: string;
+  readonly arguments: readonly string[];
+  readonly predictor: string;
+  readonly batch_size: number | null;
+  readonly span: Span;
+  readonly grid_g_per_kwh: number;
+  readonly traced_for_each: readonly string[];
+  readonly devices: readonly DeviceReport[];
+  readonly assumptions: readonly string[];
+  readonly notes: readonly string[];
+  readonly module: string;
+}
+
+/** What costs are told for: so many samples, or so many iterations where samples could not be seen. */
+export interface Span {
+  readonly epoch: boolean;
+  readonly samples: number | null;
+  readonly iterations: number;
+}
+
+/** One GPU; bytes, ms, and what `Run` says. `as_is` is the script unchanged, whether it fits or not. */
+export interface DeviceReport {
+  readonly gpu: string;
+  readonly full_name: string;
+  readonly own: boolean;
+  readonly memory_bytes: number;
+  readonly usable_bytes: number;
+  readonly fits: string;
+  readonly largest_batch: LargestBatchReport;
+  readonly as_is: Run;
+  readonly fullest: Run | null;
+  readonly prices: readonly PriceReport[];
+  readonly power_limit_watts: number;
+  readonly basis: string;
+  readonly unmeasured_share: number;
+}
+
+/** The largest batch size that fits: `traced` at that size, or reckoned from others; `reason` where unknown. */
+export interface LargestBatchReport {
+  readonly size: number | null;
+  readonly traced: boolean;
+  readonly larger_untried: boolean;
+  readonly reason: string;
+}
+
+/** One batch size on one GPU. `time_s` to `carbon_g` are those of a span of `iterations`. */
+export interface Run {
+  readonly batch_size: number | null;
+  readonly iteration_ms: Interval;
+  readonly throughput: Interval | null;
+  readonly peak_bytes: number;
+  readonly busy_share: number;
+  readonly power_watts: Interval;
+  readonly iterations: number;
+  readonly time_s: Interval;
+  readonly cost_usd: Interval | null;
+  readonly energy_kwh: Interval;
+  readonly carbon_g: Interval;
+}
+
+/** What an hour costs: `usd_per_hour` of the whole instance, of which one GPU's share is `usd_per_gpu_hour`. */
+export interface PriceReport {
+  readonly provider: string;
+  readonly instance: string;
+  readonly region: string;
+  readonly gpus: number;
+  readonly usd_per_hour: number;
+  readonly usd_per_gpu_hour: number;
+  readonly date: string;
+  readonly source: string;
+  readonly own: boolean;
+}
+
+/** What a file opened by `skyline/open` is: a saved profile, or a PyTorch profiler trace. */
+export interface OpenResult {
+  readonly kind: "profile" | "trace";
+  readonly script: string;
+}
+
+/** A question as in `QuestionParams`, and what to show of its timeline (`skyline/timeline`). */
+export interface TimelineParams {
+  readonly uri: string;
+  readonly batchSize?: number | null;
+  readonly whatifs?: readonly string[];
+  readonly step?: number | null;
+  readonly beginMs?: number | null;
+  readonly endMs?: number | null;
+  readonly most?: number;
+}
+
+/** `skyline.timeline/1`: iteration `step` of `steps`, between two times. */
+export interface TimelineReport {
+  readonly schema: string;
+  readonly step: number;
+  readonly steps: number;
+  readonly begin_ms: number;
+  readonly end_ms: number;
+  readonly measured: TimelineSide;
+  readonly simulated: TimelineSide;
+  readonly labels: readonly string[];
+  readonly phases: readonly string[];
+  readonly places: readonly TimelinePlace[];
+  readonly reason: string;
+}
+
+/** The iteration as it was measured, or as it is simulated; `duration_ms` is what it took. */
+export interface TimelineSide {
+  readonly title: string;
+  readonly duration_ms: number;
+  readonly lanes: readonly LaneReport[];
+}
+
+/** The work of one lane in order, as columns of one length; times in ms from the start of the iteration. */
+export interface LaneReport {
+  readonly name: string;
+  readonly start_ms: readonly number[];
+  readonly end_ms: readonly number[];
+  readonly label: readonly number[];
+  readonly phase: readonly number[];
+  readonly place: readonly number[];
+  readonly count: readonly number[];
+}
+
+/** A line of the person's code. */
+export interface TimelinePlace {
+  readonly file: string;
+  readonly line: number;
+}
+
+/** A moment of the iteration, in ms (`skyline/memoryAt`, answered with a `LiveMemoryReport`). */
+export interface MemoryAtParams {
+  readonly uri: string;
+  readonly timeMs: number;
+}
+
+/** `skyline.memory/1`: `older_bytes` were taken before the iteration, the rest by `lines`, largest first. */
+export interface LiveMemoryReport {
+  readonly schema: string;
+  readonly time_ms: number;
+  readonly live_bytes: number;
+  readonly older_bytes: number;
+  readonly lines: readonly LiveLine[];
+  readonly other_bytes: number;
+}
+
+/** Bytes in `blocks` blocks that a line had taken and that are still held, by the phase they were taken in. */
+export interface LiveLine {
+  readonly file: string;
+  readonly line: number;
+  readonly source: string;
+  readonly phase: string;
+  readonly size_bytes: number;
+  readonly blocks: number;
+  readonly held_ms: number;
+}
+
+/** One saved profile; times are medians in ms, memory is bytes. */
+export interface SavedProfile {
+  readonly id: string;
+  readonly path: string;
+  readonly created: string;
+  readonly mode: string;
+  readonly device: string;
+  readonly batch_size: number | null;
+  readonly iteration_ms: number;
+  readonly peak_bytes: number;
+}
+
+/** Two saved profiles of a script by their ids; `after` null: the latest (`skyline/compare`). */
+export interface CompareParams {
+  readonly uri: string;
+  readonly before: string;
+  readonly after?: string | null;
+}
+
+/** Two profiles of a script compared, and its source then and later as a unified diff. */
+export interface ComparisonReport {
+  readonly profiles: DiffReport;
+  readonly source: string;
+}
+
+/** `skyline.diff/1`. Changes are after minus before. */
+export interface DiffReport {
+  readonly schema: string;
+  readonly before: SideReport;
+  readonly after: SideReport;
+  readonly change_ms: number;
+  readonly change: number;
+  readonly noise: number;
+  readonly verdict: "faster" | "slower" | "within noise";
+  readonly per_sample: boolean;
+  readonly peak_change_bytes: number;
+  readonly phases: readonly PhaseChange[];
+  readonly lines: readonly LineChange[];
+  readonly notes: readonly string[];
+}
+
+/** One of the two profiles. */
+export interface SideReport {
+  readonly id: string;
+  readonly created: string;
+  readonly script: string;
+  readonly iteration_ms: Interval;
+  readonly throughput: Interval | null;
+  readonly peak_bytes: Interval;
+  readonly batch_size: number | null;
+}
+
+/** A phase before and after, in ms per iteration. */
+export interface PhaseChange {
+  readonly phase: string;
+  readonly before_ms: number;
+  readonly after_ms: number;
+}
+
+/** A line before and after; 0 on the side where it is not there. */
+export interface LineChange {
+  readonly file: string;
+  readonly line_before: number;
+  readonly line_after: number;
+  readonly function: string;
+  readonly source: string;
+  readonly before_ms: number;
+  readonly after_ms: number;
+}
+
+/** The second argument of `skyline.profile`; None: as in the settings. */
+export interface ProfileOptions {
+  readonly args?: readonly string[] | null;
+  readonly steps?: number | null;
+  readonly warmup?: number | null;
+  readonly timeoutS?: number | null;
+  readonly batchPoints?: number | null;
+  readonly device?: string | null;
+  readonly gpu?: string | null;
+}
+
+/** What a command did. */
+export interface CommandResult {
+  readonly status: "started" | "running" | "restarted" | "cancelled" | "idle" | "shown" | "written" | "cleared";
+  readonly path: string | null;
+}
+
+/** What `skyline.export` writes; `path` is relative to the script, by default named after it. */
+export interface ExportOptions {
+  readonly format?: "html" | "json" | "perfetto" | "speedscope";
+  readonly path?: string | null;
+}
+
+/** The second argument of `skyline.whatIf` and `skyline.applyRewrite`: a question about the script. */
+export interface QuestionOptions {
+  readonly batchSize?: number | null;
+  readonly whatifs?: readonly string[];
+}
+
+/** The second argument of `skyline.verify`: a question, and how long to measure, as in `VerifyParams`. */
+export interface VerifyOptions {
+  readonly batchSize?: number | null;
+  readonly whatifs?: readonly string[];
+  readonly rounds?: number | null;
+  readonly minutes?: number | null;
+}
+
+/** A script has a new profile, or the one it has went stale, or profiling it failed (`error`). */
+export interface ProfileChanged {
+  readonly uri: string;
+  readonly profileId: string | null;
+  readonly headline: string;
+  readonly stale: boolean;
+  readonly error: string | null;
+  readonly errorLine: number | null;
+}
+
+/** What a run under way has shown so far, for a look before its profile is there; `text` says it in words. */
+export interface Measuring {
+  readonly uri: string;
+  readonly text: string;
+  readonly batchSize: number | null;
+  readonly iterationMs: Interval | null;
+  readonly throughput: Interval | null;
+  readonly scriptSeconds: number | null;
+}
+
+/** The person trusts the workspace by now, or does not any more (`skyline/trust`, to the server). */
+export interface TrustParams {
+  readonly trusted: boolean;
+}
+
+/** What `initializationOptions` may hold beside the settings; camelCase because it is the wire format. */
+export interface InitializationOptions {
+  readonly trusted?: boolean;
+  readonly warmStart?: boolean;
+}
+
+export type LineReport = LineCost;
+
+export type CriticalPathReport = CriticalPath;
+
+export type FindingReport = Finding;
+
+export type CurvePointReport = CurvePoint;
+
+export type EstimateReport = Estimate;
+
+export type TrackRecordReport = TrackRecord;
+
+/** Requests of the client: what goes along and what comes back. */
+export interface SkylineRequests {
+  "skyline/config": { readonly sent: ConfigParams; readonly answer: ConfigResult };
+  "skyline/profile": { readonly sent: UriParams; readonly answer: ProfileReport | null };
+  "skyline/whatifs": { readonly sent: UriParams; readonly answer: WhatIfReport | null };
+  "skyline/simulate": { readonly sent: QuestionParams; readonly answer: Estimate };
+  "skyline/best": { readonly sent: BestParams; readonly answer: BestReport };
+  "skyline/preview": { readonly sent: QuestionParams; readonly answer: PreviewResult };
+  "skyline/apply": { readonly sent: QuestionParams; readonly answer: ApplyResult };
+  "skyline/revert": { readonly sent: UriParams; readonly answer: ApplyResult };
+  "skyline/verify": { readonly sent: VerifyParams; readonly answer: VerifyReport };
+  "skyline/devices": { readonly sent: DevicesParams; readonly answer: DevicesReport };
+  "skyline/open": { readonly sent: UriParams; readonly answer: OpenResult };
+  "skyline/timeline": { readonly sent: TimelineParams; readonly answer: TimelineReport };
+  "skyline/memoryAt": { readonly sent: MemoryAtParams; readonly answer: LiveMemoryReport };
+  "skyline/history": { readonly sent: UriParams; readonly answer: readonly SavedProfile[] };
+  "skyline/compare": { readonly sent: CompareParams; readonly answer: ComparisonReport };
+}
+
+/** Commands by `workspace/executeCommand`: the second argument and what comes back. */
+export interface SkylineCommands {
+  "skyline.profile": { readonly sent: ProfileOptions; readonly answer: CommandResult };
+  "skyline.cancel": { readonly sent: undefined; readonly answer: CommandResult };
+  "skyline.clear": { readonly sent: undefined; readonly answer: CommandResult };
+  "skyline.showReport": { readonly sent: undefined; readonly answer: CommandResult };
+  "skyline.export": { readonly sent: ExportOptions; readonly answer: CommandResult };
+  "skyline.whatIf": { readonly sent: QuestionOptions; readonly answer: Estimate };
+  "skyline.applyRewrite": { readonly sent: QuestionOptions; readonly answer: ApplyResult };
+  "skyline.revert": { readonly sent: undefined; readonly answer: ApplyResult };
+  "skyline.verify": { readonly sent: VerifyOptions; readonly answer: VerifyReport };
+}
+
+/** Notifications to the client. */
+export interface SkylineEvents {
+  "skyline/profileChanged": ProfileChanged;
+  "skyline/measuring": Measuring;
+}
+
+/** Notifications to the server. */
+export interface SkylineNotifications {
+  "skyline/trust": TrustParams;
+}
+
+/** The names of all of them. */
+export const METHODS = {
+  profileChanged: "skyline/profileChanged",
+  measuring: "skyline/measuring",
+  trust: "skyline/trust",
+  config: "skyline/config",
+  profile: "skyline/profile",
+  whatifs: "skyline/whatifs",
+  simulate: "skyline/simulate",
+  best: "skyline/best",
+  preview: "skyline/preview",
+  apply: "skyline/apply",
+  revert: "skyline/revert",
+  verify: "skyline/verify",
+  devices: "skyline/devices",
+  open: "skyline/open",
+  timeline: "skyline/timeline",
+  memoryAt: "skyline/memoryAt",
+  history: "skyline/history",
+  compare: "skyline/compare",
+  commandProfile: "skyline.profile",
+  commandCancel: "skyline.cancel",
+  commandClear: "skyline.clear",
+  commandShowReport: "skyline.showReport",
+  commandExport: "skyline.export",
+  commandWhatIf: "skyline.whatIf",
+  commandApplyRewrite: "skyline.applyRewrite",
+  commandRevert: "skyline.revert",
+  commandVerify: "skyline.verify",
+} as const;

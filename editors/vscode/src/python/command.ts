@@ -1,0 +1,27 @@
+/** The command line that runs Skyline in an environment, in a form that can be copied into a terminal. */
+
+import * as path from "node:path";
+import type { Environment } from "./environment";
+
+export interface CommandLine {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+export type ImportStrategy = "fromEnvironment" | "useBundled";
+
+/** `skyline ARGS` by this environment's interpreter. */
+export function skylineCommand(
+  environment: Environment,
+  bundled: string,
+  strategy: ImportStrategy,
+  ...args: string[]
+): CommandLine {
+  const flags = strategy === "useBundled" ? ["--bundled"] : [];
+  return { command: environment.executable, args: [path.join(bundled, "run_skyline.py"), ...flags, ...args] };
+}
+
+/** As it would be typed. */
+export function asTyped(line: CommandLine): string {
+  return [line.command, ...line.args].map((part) => (/^[\w@%+=:,./-]+$/.test(part) ? part : `'${part.replaceAll("'", `'\\''`)}'`)).join(" ");
+}

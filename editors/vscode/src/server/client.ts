@@ -1,0 +1,147 @@
+/** The language client: loaded when the first training script is opened. */
+
+import * as vscode from "vscode";
+import { CloseAction, ErrorAction, LanguageClient, State } from "vscode-languageclient/node";
+import type { CommandLine } from "../python/command";
+import {
+  type Measuring,
+  METHODS,
+  type ProfileChanged,
+  type SkylineCommands,
+  type SkylineNotifications,
+  type SkylineRequests,
+} from "../protocol";
+
+/** What the session needs to know of a connection. */
+export interface Hooks {
+  readonly profileChanged: (news: ProfileChanged) => void;
+  readonly measuring: (news: Measuring) => void;
+  readonly progress: (news: Progress) => void;
+  /** The process ended by itself. */
+  readonly lost: () => void;
+  /** The settings of a scope as the server shall see them. */
+  readonly settings: (scope: vscode.Uri | undefined) => object;
+  /** A command of a lens or a code action; false: not in a workspace that is not trusted. */
+  readonly allowed: (command: string) => boolean;
+}
+
+/** How far a run is: what is run, and the stage it is at; null once it is over. */
+export interface Progress {
+  readonly title: string;
+  readonly stage: string | null;
+}
+
+/** A running server. */
+export interface Connection {
+  request<M extends keyof SkylineRequests>(
+    method: M,
+    params: SkylineRequests[M]["sent"],
+    token?: vscode.CancellationToken,
+  ): Promise<SkylineRequests[M]["answer"]>;
+  notify<M extends keyof SkylineNotifications>(method: M, params: SkylineNotifications[M]): Promise<void>;
+  /** Run one of the server's commands on a script. */
+  execute<C extends keyof SkylineCommands>(
+    command: C,
+    uri: string,
+    options?: SkylineCommands[C]["sent"],
+  ): Promise<SkylineCommands[C]["answer"]>;
+  stop(): Promise<void>;
+}
+
+/** Start a server and introduce ourselves; raises where the process does not answer. */
+export async function connect(
+  line: CommandLine,
+  options: object,
+  log: vscode.LogOutputChannel,
+  hooks: Hooks,
+): Promise<Connection> {
+  const titles = new Map<string | number, string>();
+  const run = { command: line.command, args: [...line.args] };
+  const client = new LanguageClient("skyline", "Skyline", { run, debug: run }, {
+    documentSelector: [{ scheme: "file", language: "python" }],
+    initializationOptions: options,
+    outputChannel: log,
+    synchronize: { fileEvents: vscode.workspace.createFileSystemWatcher("**/.skyline/*.profile.json.gz") },
+    // The session says what went wrong, once; the library would restart it five times and then be silent.
+    initializationFailedHandler: () => false,
+    errorHandler: {
+      error: () => ({ action: ErrorAction.Continue, handled: true }),
+      closed: () => ({ action: CloseAction.DoNotRestart, handled: true }),
+    },
+    middleware: {
+      handleWorkDoneProgress: (token, value, next) => {
+        if (value.kind === "begin") titles.set(token, value.title);
+        const title = titles.get(token) ?? "";
+        hooks.progress({ title, stage: value.kind === "end" ? null : (value.message ?? "") });
+        if (value.kind === "end") titles.delete(token);
+        next(token, value);
+      },
+      executeCommand: (command, args, next) => (hooks.allowed(command) ? (next(command, args) as unknown) : undefined),
+      provideCodeLenses: async (document, token, next) => {
+        const lenses = (await next(document, token)) ?? [];
+        return lenses.map(toView);
+      },
+      resolveCodeLens: async (lens, token, next) => {
+        const resolved = await next(lens, token);
+        return resolved ? toView(resolved) : resolved;
+      },
+      workspace: {
+        configuration: async (params, token, next) => {
+          const sections: unknown = await next(params, token);
+          if (!Array.isArray(sections)) return [];
+          return params.items.map((item, index) => {
+            if (item.section !== "skyline") return sections[index] as object;
+            return hooks.settings(item.scopeUri === undefined ? undefined : vscode.Uri.parse(item.scopeUri));
+          });
+        },
+      },
+    },
+  });
+  client.onNotification(METHODS.profileChanged, hooks.profileChanged);
+  client.onNotification(METHODS.measuring, hooks.measuring);
+  client.onDidChangeState(({ oldState, newState }) => {
+    if (oldState === State.Running && newState === State.Stopped && !stopping) hooks.lost();
+  });
+  let stopping = false;
+  const stop = async (): Promise<void> => {
+    stopping = true;
+    try {
+      await client.dispose(STOP_TIMEOUT_MS);
+    } catch (error) {
+      log.warn(`the server did not end in time: ${String(error)}`);
+    }
+  };
+  try {
+    await client.start();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    // An undefined token would be sent as a parameter.
+    request: (method, params, token) => (token ? client.sendRequest(method, params, token) : client.sendRequest(method, params)),
+    notify: (method, params) => client.sendNotification(method, params),
+    execute: (command, uri, options) =>
+      client.sendRequest("workspace/executeCommand", { command, arguments: options === undefined ? [uri] : [uri, options] }),
+    stop,
+  };
+}
+
+const STOP_TIMEOUT_MS = 6_000;
+
+/** What a lens does here: the headline opens the view, where the report is one button away. */
+const OURS: Readonly<Record<string, string>> = {
+  "skyline.showReport": "skyline.showView",
+  "skyline.profile": "skyline.profileScript",
+  "skyline.cancel": "skyline.cancelRun",
+};
+
+/**
+ * A lens with a command of this extension, which takes no arguments: it is about the script in its editor. The editor
+ * forgets the arguments of a lens when lenses are asked for again, and a click just then would fail.
+ */
+function toView(lens: vscode.CodeLens): vscode.CodeLens {
+  const ours = OURS[lens.command?.command ?? ""];
+  if (lens.command && ours) lens.command = { title: lens.command.title, command: ours };
+  return lens;
+}

@@ -1,0 +1,199 @@
+/** The one server of this window: started when it is needed, restarted one at a time, and its trouble said once. */
+
+import * as vscode from "vscode";
+import { asTyped, type CommandLine, type ImportStrategy, skylineCommand } from "../python/command";
+import { chooseInterpreter } from "../python/choose";
+import type { Environment } from "../python/environment";
+import { type Measuring, METHODS, type ProfileChanged } from "../protocol";
+import type { Trouble } from "../view/messages";
+import type { Connection, Progress } from "./client";
+import { givenSettings } from "./settings";
+
+export type Phase = "off" | "starting" | "running" | "trouble";
+
+/** What the status item and the view show of the server. */
+export interface SessionState {
+  readonly phase: Phase;
+  readonly environment: Environment | null;
+  readonly trouble: Trouble | null;
+}
+
+const NOT_TRUSTED = new Set(["skyline.profile", "skyline.verify", "skyline.applyRewrite", "skyline.whatIf"]);
+const LOGS = { title: "Show Logs", command: "skyline.showLogs" };
+
+export class Session implements vscode.Disposable {
+  readonly #changed = new vscode.EventEmitter<SessionState>();
+  readonly #profileChanged = new vscode.EventEmitter<ProfileChanged>();
+  readonly #measuring = new vscode.EventEmitter<Measuring>();
+  readonly #progress = new vscode.EventEmitter<Progress>();
+  readonly onDidChange = this.#changed.event;
+  readonly onProfileChanged = this.#profileChanged.event;
+  readonly onMeasuring = this.#measuring.event;
+  readonly onProgress = this.#progress.event;
+
+  #state: SessionState = { phase: "off", environment: null, trouble: null };
+  #connection: Connection | null = null;
+  #line = "";
+  #script: vscode.Uri | null = null;
+  /** The start or stop under way; the next one waits for it. */
+  #work: Promise<void> = Promise.resolve();
+  #queued: Promise<void> | null = null;
+
+  constructor(
+    private readonly bundled: vscode.Uri,
+    private readonly keys: readonly string[],
+    private readonly log: vscode.LogOutputChannel,
+  ) {}
+
+  get state(): SessionState {
+    return this.#state;
+  }
+
+  /** The running server, None before one is needed. */
+  get connection(): Connection | null {
+    return this.#connection;
+  }
+
+  /** Start it for this script, unless it runs or was tried already. */
+  async need(script: vscode.Uri): Promise<Connection | null> {
+    if (this.#state.phase === "off") {
+      this.#script = script;
+      await this.restart(false);
+    } else {
+      await this.#work;
+    }
+    return this.#connection;
+  }
+
+  /**
+   * Look for the interpreter again and restart where that changes anything, or where `always`.
+   *
+   * Any number of calls while one is under way become one more.
+   */
+  restart(always: boolean): Promise<void> {
+    if (this.#queued) return this.#queued;
+    const queued = this.#work.then(() => {
+      this.#queued = null;
+      return (this.#work = this.#restart(always).catch((error: unknown) => this.log.error(String(error))));
+    });
+    return (this.#queued = queued);
+  }
+
+  /** Restart only where a server was asked for before. */
+  async reconsider(): Promise<void> {
+    if (this.#state.phase !== "off") await this.restart(false);
+  }
+
+  /** Tell the running server that the person trusts the workspace now. */
+  async trusted(): Promise<void> {
+    await this.#connection?.notify(METHODS.trust, { trusted: true });
+    await this.reconsider();
+  }
+
+  /** The command line that runs Skyline here; null where no interpreter will do. */
+  async commandLine(script: vscode.Uri | null, ...args: string[]): Promise<CommandLine | null> {
+    const choice = await chooseInterpreter(script, this.#probe);
+    return "environment" in choice ? skylineCommand(choice.environment, this.bundled.fsPath, strategy(), ...args) : null;
+  }
+
+  async stop(): Promise<void> {
+    await this.#work;
+    await this.#disconnect();
+    this.#set({ phase: "off", environment: null, trouble: null });
+  }
+
+  dispose(): Promise<void> {
+    this.#changed.dispose();
+    this.#profileChanged.dispose();
+    this.#measuring.dispose();
+    this.#progress.dispose();
+    return this.#disconnect();
+  }
+
+  get #probe(): string {
+    return vscode.Uri.joinPath(this.bundled, "probe.py").fsPath;
+  }
+
+  async #restart(always: boolean): Promise<void> {
+    const before = this.#state;
+    if (!this.#connection) this.#set({ phase: "starting", environment: null, trouble: null });
+    const choice = await chooseInterpreter(this.#script, this.#probe);
+    if ("trouble" in choice) {
+      await this.#disconnect();
+      this.log.error(choice.trouble.message);
+      this.#fail(choice.trouble, null, before);
+      return;
+    }
+    const { environment } = choice;
+    const line = skylineCommand(environment, this.bundled.fsPath, strategy(), "lsp");
+    if (!always && this.#connection && asTyped(line) === this.#line) return;
+    await this.#disconnect();
+    this.#set({ phase: "starting", environment, trouble: null });
+    this.#line = asTyped(line);
+    this.log.info(`starting: ${this.#line}`);
+    try {
+      const { connect } = await import("./client");
+      this.#connection = await connect(line, this.#options(), this.log, {
+        profileChanged: (news) => this.#profileChanged.fire(news),
+        measuring: (news) => this.#measuring.fire(news),
+        progress: (news) => this.#progress.fire(news),
+        lost: () => this.#lost(),
+        settings: (scope) => this.#settings(scope ?? this.#script),
+        allowed: (command) => this.#allowed(command),
+      });
+      this.#set({ phase: "running", environment, trouble: null });
+    } catch (error) {
+      this.log.error(`the server did not start: ${String(error)}`);
+      const message = `Skyline's server did not start with ${environment.executable}. Its log says why; it can be tried in a terminal: ${this.#line}`;
+      this.#fail({ message, fix: LOGS }, environment, before);
+    }
+  }
+
+  #options(): object {
+    return { ...this.#settings(this.#script), trusted: vscode.workspace.isTrusted };
+  }
+
+  #settings(scope: vscode.Uri | null): Record<string, unknown> {
+    return givenSettings(this.keys, scope, this.#state.environment);
+  }
+
+  #allowed(command: string): boolean {
+    if (vscode.workspace.isTrusted || !NOT_TRUSTED.has(command)) return true;
+    void vscode.window.showWarningMessage("Skyline runs nothing until you trust this workspace.", "Manage Trust").then((chosen) => {
+      if (chosen) void vscode.commands.executeCommand("workbench.trust.manage");
+    });
+    return false;
+  }
+
+  async #disconnect(): Promise<void> {
+    const connection = this.#connection;
+    this.#connection = null;
+    await connection?.stop();
+  }
+
+  #lost(): void {
+    this.#connection = null;
+    this.log.error("the server ended by itself");
+    const fix = { title: "Restart Server", command: "skyline.restartServer" };
+    this.#fail({ message: "Skyline's server ended unexpectedly.", fix }, this.#state.environment, this.#state);
+  }
+
+  #fail(trouble: Trouble, environment: Environment | null, before: SessionState): void {
+    this.#set({ phase: "trouble", environment, trouble });
+    // Said once: a restart that fails for the same reason says nothing new.
+    if (before.trouble?.message === trouble.message) return;
+    const buttons = trouble.fix ? [trouble.fix.title] : [];
+    void vscode.window.showErrorMessage(trouble.message, ...buttons).then((chosen) => {
+      if (chosen && trouble.fix) void vscode.commands.executeCommand(trouble.fix.command);
+    });
+  }
+
+  #set(state: SessionState): void {
+    this.#state = state;
+    this.#changed.fire(state);
+  }
+}
+
+function strategy(): ImportStrategy {
+  return vscode.workspace.getConfiguration("skyline").get<ImportStrategy>("importStrategy", "fromEnvironment");
+}

@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import { byteChange, byteUnit, change, rateUnit, share, speedup, spread, text, timeChange, timeUnit } from "../../webview/units";
+
+const between = (value: number, half: number) => ({ value, low: value - half, high: value + half });
+
+describe("numbers as people read them", () => {
+  it.each([
+    [182.44, "182.4 ms"],
+    [2.276, "2.28 ms"],
+    [0.0671, "67.1 µs"],
+    [12_345, "12.3 s"],
+    [1234, "1234 ms"],
+  ])("%f ms", (value, shown) => expect(text(value, timeUnit(value))).toBe(shown));
+
+  it.each([
+    [1.9e9, "1.9 GB"],
+    [999.96e6, "1.0 GB"],
+    [150e6, "150 MB"],
+    [12, "12 B"],
+  ])("%f bytes", (value, shown) => expect(text(value, byteUnit(value))).toBe(shown));
+
+  it("a change from now to then", () => {
+    expect(change(between(175, 2), between(231, 9), rateUnit)).toBe("175 → 231 samples/s ±9");
+    expect(change(between(175, 2), null, rateUnit)).toBe("175 samples/s ±2");
+    expect(change(between(175, 2), between(175.2, 0), rateUnit)).toBe("as now: 175 samples/s");
+    expect(change(null, null, rateUnit)).toBe("unknown");
+  });
+
+  it("a lopsided spread as a range", () => {
+    expect(spread({ value: 100, low: 90, high: 340 }, timeUnit(100))).toBe(" (90.0–340.0)");
+  });
+
+  it("signs", () => {
+    expect(timeChange(between(-5.1, 1))).toBe("-5.1 ±1.0 ms");
+    expect(byteChange(-1.1e9)).toBe("-1.1 GB");
+    expect(speedup(1.27)).toBe("+27 %");
+    expect(speedup(0.95)).toBe("-5.0 %");
+    expect(speedup(1)).toBe("0 %");
+    expect(share(0.0004)).toBe("<0.1 %");
+  });
+});

@@ -1,0 +1,187 @@
+/** The two bars, the batch size and the curve: what is asked, previewed while it is dragged. */
+
+import type { EstimateReport, ProfileReport, Question } from "../src/protocol";
+import type { FromView, ViewState } from "../src/view/messages";
+import type { Asker } from "./asker";
+import { Bar } from "./bar";
+import { Curve } from "./curve";
+import { fill, h } from "./dom";
+import { type Quantity, Scale } from "./scale";
+import { byteUnit, change, rateUnit, timeUnit } from "./units";
+
+const UNITS = { throughput: rateUnit, memory: byteUnit } as const;
+
+export class Board {
+  readonly root: HTMLElement;
+  readonly #bars: Readonly<Record<Quantity, Bar>>;
+  readonly #curve: Curve;
+  readonly #size: HTMLInputElement;
+  readonly #now = h("span", { class: "muted" });
+  readonly #time = h("div", { class: "then" });
+  readonly #actions = h("div", { class: "actions" });
+  #state: ViewState | null = null;
+  #scale: Scale | null = null;
+  /** What is dragged to; null: what is in the code. */
+  #asked: number | null = null;
+  #estimate: EstimateReport | null = null;
+  #frame = 0;
+  #key = "";
+
+  constructor(
+    private readonly post: (message: FromView) => void,
+    private readonly asker: Asker,
+  ) {
+    const bar = (name: string, quantity: Quantity): Bar =>
+      new Bar(name, {
+        drag: (fraction) => this.#scale && this.ask(this.#scale.batchSizeAt(quantity, fraction)),
+        drop: () => this.#drop(),
+        step: (steps, kind) => this.#step(steps, kind),
+        cancel: () => this.#reset(),
+        point: (on) => this.post({ type: "point", place: on ? { kind: "batchSize" } : null }),
+        open: () => this.post({ type: "open", place: { kind: "batchSize" } }),
+      });
+    this.#bars = { throughput: bar("Throughput", "throughput"), memory: bar("Memory", "memory") };
+    this.#curve = new Curve((batchSize) => {
+      this.ask(batchSize);
+      this.#drop();
+    });
+    this.#size = h("input", { type: "number", min: 1, step: 1, "aria-label": "Batch size", "data-key": "batch size" });
+    this.#size.addEventListener("input", () => this.#size.valueAsNumber >= 1 && this.ask(Math.round(this.#size.valueAsNumber)));
+    this.#size.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") this.#drop();
+      if (event.key === "Escape") this.#reset();
+    });
+    const label = h("label", { class: "batch" }, "Batch size ", this.#size, this.#now);
+    this.root = h("div", { class: "board" }, this.#bars.throughput.root, this.#bars.memory.root, label, this.#time, this.#actions, this.#curve.root);
+  }
+
+  show(state: ViewState): void {
+    const profile = state.profile as ProfileReport;
+    const key = JSON.stringify([state.script?.uri, profile.id, state.applied]);
+    const another = key !== this.#key;
+    this.#key = key;
+    const before = this.#state?.profile;
+    this.#state = state;
+    if (another) {
+      this.#asked = null;
+      // What was previewed stays on show until the answer about what is in the code now is there.
+      if (!before || before.id !== profile.id) this.#estimate = null;
+      this.#setCurve(null);
+      if (!this.#plain()) this.#send(true);
+    }
+    const reason = this.#scale ? (profile.batch_size.knob ? "" : (profile.batch_size.reason ?? "")) : "There is no curve over batch sizes: the batch size could not be found.";
+    for (const bar of Object.values(this.#bars)) bar.disable(reason);
+    this.#size.disabled = reason !== "";
+    this.root.classList.toggle("no-curve", this.#scale === null);
+    this.#drawActions(state);
+    this.#draw();
+  }
+
+  /** Show what another batch size would bring; nothing is written yet. */
+  ask(batchSize: number): void {
+    if (batchSize === this.#asked) return;
+    this.#asked = batchSize;
+    // One drawing and one question a frame, however often the pointer is heard of.
+    if (this.#frame) return;
+    this.#frame = requestAnimationFrame(() => {
+      this.#frame = 0;
+      if (this.#asked === null) return;
+      this.#draw();
+      this.#send(false);
+    });
+  }
+
+  get #question(): Question {
+    const applied = this.#state?.applied ?? { batchSize: null, whatifs: [] };
+    return { batchSize: this.#asked ?? applied.batchSize, whatifs: applied.whatifs };
+  }
+
+  #plain(): boolean {
+    const { batchSize, whatifs } = this.#question;
+    return whatifs.length === 0 && (batchSize === null || batchSize === this.#state?.profile?.batch_size.value);
+  }
+
+  #send(curve: boolean): void {
+    const key = this.#key;
+    this.asker.ask(this.#question, curve && this.#question.whatifs.length > 0, (estimate) => {
+      if (key !== this.#key) return;
+      this.#estimate = estimate;
+      const points = (estimate as { curve?: ProfileReport["curve"] | null } | null)?.curve;
+      if (points) this.#setCurve(points);
+      this.#draw();
+    });
+  }
+
+  #setCurve(points: ProfileReport["curve"] | null): void {
+    const profile = this.#state?.profile;
+    if (!profile) return;
+    this.#scale = Scale.of(points ?? profile.curve, profile.memory.capacity_bytes, profile.curve);
+    this.#curve.show(profile, points ?? profile.curve, this.#scale);
+  }
+
+  #draw(): void {
+    const profile = this.#state?.profile;
+    if (!profile) return;
+    const own = profile.batch_size.value;
+    const asked = this.#asked ?? this.#state?.applied.batchSize ?? own;
+    const estimate = this.#plain() ? null : this.#estimate;
+    const now = { throughput: profile.throughput, memory: profile.memory.peak_bytes };
+    const then = { throughput: estimate?.throughput ?? null, memory: estimate?.peak_bytes ?? null };
+    for (const quantity of ["throughput", "memory"] as const) {
+      const scale = this.#scale;
+      const measured = now[quantity]?.value ?? 0;
+      const predicted = asked !== null && scale && !this.#plain() ? scale.value(quantity, asked) : measured;
+      this.#bars[quantity].draw({
+        measured: scale?.fraction(quantity, measured) ?? 1,
+        asked: scale?.fraction(quantity, predicted) ?? 1,
+        trusted: scale?.trustedUpTo ? scale.fraction(quantity, scale.value(quantity, scale.trustedUpTo)) : 1,
+        batchSize: asked ?? 0,
+        smallest: scale?.smallest ?? 1,
+        largest: scale?.largest ?? 1,
+        text: change(now[quantity], then[quantity], UNITS[quantity]),
+        changed: !this.#plain(),
+      });
+    }
+    this.#curve.mark(asked);
+    if (document.activeElement !== this.#size || this.#size.valueAsNumber !== asked) this.#size.value = asked === null ? "" : String(asked);
+    const beyond = this.#scale?.trustedUpTo ?? null;
+    const parts = [own !== null && asked !== own ? `now ${own}` : "", beyond !== null && asked !== null && asked > beyond ? `extrapolated beyond ${beyond}` : ""];
+    this.#now.textContent = parts.filter(Boolean).join(" · ");
+    this.#time.textContent = this.#plain() ? "" : `${change(profile.iteration_ms, estimate?.iteration_ms ?? null, timeUnit)} per iteration`;
+  }
+
+  #drawActions(state: ViewState): void {
+    const inCode = state.applied.batchSize !== null || state.applied.whatifs.length > 0;
+    const button = (title: string, message: FromView, hint: string): HTMLElement =>
+      h("button", { class: "secondary", "data-key": title, title: hint, onclick: () => this.post(message) }, title);
+    fill(
+      this.#actions,
+      inCode && button("Diff", { type: "diff" }, "The code as it was, beside the code as it is"),
+      inCode && button("Take back", { type: "takeBack" }, "Undo the latest change"),
+      inCode && state.trusted && button(state.verifying ? "Verifying…" : "Verify", state.verifying ? { type: "command", command: "skyline.cancelRun" } : { type: "verify" }, state.verifying ? "Cancel the measurement" : "Measure the change against its prediction; takes minutes"),
+      h("button", { class: "link", "data-key": "best", title: "The combination that gets most samples through within this memory", onclick: () => this.post({ type: "best" }) }, "Best under memory limit"),
+    );
+  }
+
+  #drop(): void {
+    const asked = this.#asked;
+    if (asked === null) return;
+    const inCode = this.#state?.applied.batchSize ?? this.#state?.profile?.batch_size.value;
+    if (asked === inCode) this.#reset();
+    else this.post({ type: "batchSize", batchSize: asked });
+  }
+
+  #step(steps: number, kind: "one" | "ten" | "double" | "end"): void {
+    const scale = this.#scale;
+    const from = this.#question.batchSize ?? this.#state?.profile?.batch_size.value;
+    if (!scale || from === null || from === undefined) return;
+    const to = { one: from + steps, ten: from + 10 * steps, double: Math.round(from * 2 ** steps), end: steps > 0 ? scale.largest : scale.smallest }[kind];
+    this.ask(Math.min(scale.largest, Math.max(scale.smallest, to)));
+  }
+
+  #reset(): void {
+    this.#asked = null;
+    if (!this.#plain()) this.#send(false);
+    this.#draw();
+  }
+}

@@ -1,0 +1,169 @@
+/** Throughput over the batch size with its band, and where memory ends. */
+
+import uPlot from "uplot";
+import type { CurvePoint, ProfileReport } from "../src/protocol";
+import { h } from "./dom";
+import type { Scale } from "./scale";
+import { byteUnit, number, rateUnit, text, withSpread } from "./units";
+
+const HEIGHT_PX = 150;
+/** Logarithmic, as the library numbers it: its own constant is not there at run time. */
+const LOGARITHMIC: object = { distr: 3, log: 2 };
+
+export class Curve {
+  readonly root = h("div", { class: "curve", role: "img" });
+  readonly #legend = h("div", { class: "legend" });
+  #plot: uPlot | null = null;
+  #points: readonly CurvePoint[] = [];
+  #own: number | null = null;
+  #asked: number | null = null;
+  #limit: number | null = null;
+
+  constructor(private readonly onPick: (batchSize: number) => void) {
+    this.root.append(this.#legend);
+    new ResizeObserver(() => this.#plot?.setSize({ width: this.#width(), height: HEIGHT_PX })).observe(this.root);
+    // The chart is painted, so it does not follow the theme by itself.
+    new MutationObserver(() => this.#make()).observe(document.body, { attributes: true, attributeFilter: ["class", "data-vscode-theme-id"] });
+  }
+
+  /** Another curve, or another script. */
+  show(profile: ProfileReport, points: readonly CurvePoint[], scale: Scale | null): void {
+    this.#own = profile.batch_size.value;
+    this.#limit = largestThatFits(scale, profile.memory.usable_bytes);
+    this.#points = points;
+    this.#make();
+  }
+
+  /** The batch size that is asked about. */
+  mark(batchSize: number | null): void {
+    if (batchSize === this.#asked) return;
+    this.#asked = batchSize;
+    this.#plot?.redraw(false);
+  }
+
+  #make(): void {
+    this.#plot?.destroy();
+    this.#plot = null;
+    const points = this.#points;
+    if (points.length < 2) return;
+    const [ink, grid, line, warn] = colours();
+    const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { show: false }, font: `11px ${fontOf()}` };
+    const unit = rateUnit(...points.map((point) => point.throughput.value));
+    const options: uPlot.Options = {
+      width: this.#width(),
+      height: HEIGHT_PX,
+      legend: { show: false },
+      cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
+      padding: [8, 10, 0, 0],
+      scales: { x: { time: false, ...LOGARITHMIC }, y: { range: (_, __, high) => [0, high * 1.05] } },
+      series: [
+        {},
+        { stroke: "transparent", points: { show: false } },
+        { stroke: "transparent", points: { show: false } },
+        { stroke: line, width: 2, points: { show: true, size: 5, fill: line } },
+      ],
+      bands: [{ series: [2, 1], fill: faint(line) }],
+      axes: [
+        { ...axis, splits: () => sparse(points.map((point) => point.batch_size)), values: (_, sizes) => sizes.map(String), size: 24 },
+        { ...axis, size: 52, values: (_, rates) => rates.map((rate) => (rate >= 10_000 ? `${rate / 1000}k` : String(rate))) },
+      ],
+      hooks: {
+        draw: [(plot) => this.#drawMarks(plot, ink, line, warn)],
+        setCursor: [(plot) => this.#read(plot.cursor.idx ?? null)],
+      },
+    };
+    this.#plot = new uPlot(
+      options,
+      [
+        points.map((point) => point.batch_size),
+        points.map((point) => point.throughput.low),
+        points.map((point) => point.throughput.high),
+        points.map((point) => point.throughput.value),
+      ],
+      this.root,
+    );
+    this.#plot.over.addEventListener("click", () => {
+      const size = points[this.#plot?.cursor.idx ?? -1]?.batch_size;
+      if (size !== undefined) this.onPick(size);
+    });
+    this.root.setAttribute(
+      "aria-label",
+      `Throughput over the batch size: ${points.map((point) => `${point.batch_size}: ${number(point.throughput.value, unit)}`).join(", ")} samples per second`,
+    );
+    this.#read(null);
+  }
+
+  #read(index: number | null): void {
+    const point = index === null ? undefined : this.#points[index];
+    if (!point) {
+      this.#legend.textContent = this.#limit === null ? "samples/s by batch size, with its band" : `samples/s by batch size; memory is full beyond ${this.#limit}`;
+      return;
+    }
+    const rate = withSpread(point.throughput, rateUnit(point.throughput.value));
+    const memory = text(point.peak_bytes.value, byteUnit(point.peak_bytes.value));
+    const basis = point.measured ? "measured" : point.extrapolated ? "extrapolated" : "fitted";
+    this.#legend.textContent = `${point.batch_size}: ${rate} · ${memory} · ${basis}`;
+  }
+
+  #drawMarks(plot: uPlot, ink: string, line: string, warn: string): void {
+    const { ctx, bbox } = plot;
+    const upright = (batchSize: number, colour: string, dashed: boolean): void => {
+      const x = Math.round(plot.valToPos(batchSize, "x", true)) + 0.5;
+      if (x < bbox.left || x > bbox.left + bbox.width) return;
+      ctx.save();
+      ctx.strokeStyle = colour;
+      ctx.lineWidth = 1.5 * devicePixelRatio;
+      ctx.setLineDash(dashed ? [4 * devicePixelRatio, 3 * devicePixelRatio] : []);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      ctx.restore();
+    };
+    if (this.#own !== null) upright(this.#own, ink, true);
+    if (this.#asked !== null && this.#asked !== this.#own) upright(this.#asked, line, false);
+    if (this.#limit !== null) upright(this.#limit, warn, true);
+  }
+
+  #width(): number {
+    return Math.max(120, this.root.clientWidth);
+  }
+}
+
+/** The largest batch size on the curve that fits; null where all of them do, or nobody knows. */
+function largestThatFits(scale: Scale | null, usableBytes: number | null): number | null {
+  if (!scale || usableBytes === null || scale.value("memory", scale.largest) <= usableBytes) return null;
+  let [fits, not] = [scale.smallest, scale.largest];
+  while (not - fits > 1) {
+    const middle = Math.floor((fits + not) / 2);
+    if (scale.value("memory", middle) <= usableBytes) fits = middle;
+    else not = middle;
+  }
+  return fits;
+}
+
+/** Not more sizes than there is room for: each at least 1.6 times the one before. */
+function sparse(sizes: readonly number[]): number[] {
+  const kept: number[] = [];
+  for (const size of sizes) if (size >= 1.6 * (kept.at(-1) ?? 0)) kept.push(size);
+  return kept;
+}
+
+function colours(): [string, string, string, string] {
+  const style = getComputedStyle(document.body);
+  const of = (name: string, otherwise: string): string => style.getPropertyValue(name).trim() || otherwise;
+  return [
+    of("--vscode-descriptionForeground", "#888"),
+    of("--vscode-editorWidget-border", "rgba(128,128,128,.3)"),
+    of("--vscode-charts-blue", "#3794ff"),
+    of("--vscode-charts-red", "#f14c4c"),
+  ];
+}
+
+function faint(colour: string): string {
+  return /^#[0-9a-f]{6}$/i.test(colour) ? `${colour}33` : colour;
+}
+
+function fontOf(): string {
+  return getComputedStyle(document.body).getPropertyValue("--vscode-font-family").trim() || "sans-serif";
+}

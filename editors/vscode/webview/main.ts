@@ -1,0 +1,144 @@
+/** The page in the side bar: one state from the extension, shown from the top down. */
+
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+import type { ProfileReport } from "../src/protocol";
+import type { FromView, ToView, ViewState } from "../src/view/messages";
+import { Asker } from "./asker";
+import { Board } from "./board";
+import { findings, lines, memory, phases } from "./breakdown";
+import { fill, h, section } from "./dom";
+import { best, devices, verified } from "./results";
+import { byteUnit, number, rateUnit, share, text, timeUnit, withSpread } from "./units";
+import { WhatIfs } from "./whatifs";
+
+declare function acquireVsCodeApi(): { postMessage(message: FromView): void; getState(): unknown; setState(state: unknown): void };
+
+/** What outlives a reload of the window. */
+interface Kept {
+  readonly open: Readonly<Record<string, boolean>>;
+  readonly state: ViewState | null;
+}
+
+const SECTIONS = { whatifs: "What-ifs", phases: "Phases", lines: "Costliest lines", memory: "Memory at the peak", findings: "Findings", devices: "Other GPUs" } as const;
+type Name = keyof typeof SECTIONS;
+
+export function start(root: HTMLElement): void {
+  const api = acquireVsCodeApi();
+  const post = (message: FromView): void => api.postMessage(message);
+  let kept: Kept = { open: {}, state: null, ...(api.getState() as Partial<Kept> | undefined) };
+  const keep = (news: Partial<Kept>): void => api.setState((kept = { ...kept, ...news }));
+
+  const asker = new Asker(post);
+  const board = new Board(post, asker);
+  const whatIfs = new WhatIfs(post, asker);
+  const head = h("header");
+  const news = h("div", { class: "news" });
+  const parts = Object.fromEntries(
+    Object.entries(SECTIONS).map(([name, title]) => {
+      const open = kept.open[name] ?? name !== "devices";
+      return [name, section(title, open, (now) => keep({ open: { ...kept.open, [name]: now } }))];
+    }),
+  ) as Record<Name, ReturnType<typeof section>>;
+  parts.whatifs.body.append(whatIfs.root);
+  const body = h("div", { class: "ready" }, board.root, news, ...Object.values(parts).map((part) => part.root));
+  const stage = h("div", { class: "stage" });
+  root.replaceChildren(head, stage, body);
+
+  const show = (state: ViewState): void => {
+    const { profile } = state;
+    fill(head, ...headline(state, post));
+    fill(stage, ...staging(state, post));
+    body.hidden = !profile;
+    if (!profile) return;
+    board.show(state);
+    whatIfs.show(state);
+    fill(news, ...newsOf(state, post));
+    fill(parts.phases.body, ...phases(post, profile));
+    fill(parts.lines.body, ...lines(post, profile));
+    fill(parts.memory.body, ...memory(post, profile));
+    fill(parts.findings.body, ...findings(post, profile));
+    parts.findings.note.textContent = String(profile.findings.length);
+    fill(parts.devices.body, ...devices(state.devices, state.comparing, state.trusted, post));
+  };
+
+  window.addEventListener("message", ({ data }: MessageEvent<ToView>) => {
+    if (data.type === "state") {
+      show(data.state);
+      keep({ state: { ...data.state, progress: "", verifying: false, comparing: false } });
+    } else {
+      asker.answered(data.id, data.estimate, data.reason);
+    }
+  });
+  // What was shown before the window was reloaded, until the server is there again.
+  if (kept.state) show(kept.state);
+  post({ type: "ready" });
+}
+
+function headline(state: ViewState, post: (message: FromView) => void): HTMLElement[] {
+  const { profile } = state;
+  if (!profile) return state.script ? [h("h1", {}, state.script.name)] : [];
+  const figure = (value: string, what: string): HTMLElement => h("div", { class: "stat" }, h("b", {}, value), h("span", { class: "muted" }, what));
+  const peak = profile.memory.peak_bytes.value;
+  const capacity = profile.memory.capacity_bytes;
+  const time = timeUnit(profile.iteration_ms.value);
+  const rate = profile.throughput;
+  const again = state.trusted ? h("button", { class: "link", "data-key": "again", onclick: () => post({ type: "command", command: state.progress ? "skyline.cancelRun" : "skyline.profileScript" }) }, state.progress ? "Cancel" : "Profile again") : "";
+  return [
+    h("h1", {}, h("span", {}, state.script?.name ?? ""), state.stale ? h("span", { class: "badge", title: "The code does something else by now" }, "~ stale") : "", again),
+    h(
+      "div",
+      { class: "stats" },
+      figure(withSpread(profile.iteration_ms, time), "per iteration"),
+      rate ? figure(withSpread(rate, rateUnit(rate.value)), "throughput") : "",
+      figure(text(peak, byteUnit(peak)), capacity ? `peak of ${text(capacity, byteUnit(capacity))}` : "peak memory"),
+    ),
+    h("div", { class: "muted basis" }, basis(profile)),
+  ];
+}
+
+function basis(profile: ProfileReport): string {
+  const threads = profile.device.kind === "cpu" ? `, ${profile.intraop_threads} ${profile.intraop_threads === 1 ? "thread" : "threads"}` : "";
+  const where = profile.prediction ? `predicted for ${profile.prediction.gpu}` : `measured on ${profile.device.name}${threads}`;
+  const when = new Date(profile.created).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const overhead = profile.overhead > 0 && !profile.prediction ? ` · recording slowed it ${number(profile.overhead, { name: "", factor: 1, decimals: 1 })}x` : "";
+  return `${where} at ${when} · ${profile.steps.length} iterations · replay error ${share(profile.replay_error)}${overhead}`;
+}
+
+/** What is to be said where there is no profile, or before it. */
+function staging(state: ViewState, post: (message: FromView) => void): HTMLElement[] {
+  const button = (title: string, command: string): HTMLElement => h("button", { "data-key": command, onclick: () => post({ type: "command", command }) }, title);
+  const said = (words: string, ...more: HTMLElement[]): HTMLElement[] => [h("p", {}, words), ...more];
+  if (state.trouble) {
+    const { message, fix } = state.trouble;
+    return [h("div", { class: "trouble", role: "alert" }, h("p", {}, message), fix ? button(fix.title, fix.command) : "")];
+  }
+  const progress = state.progress ? [h("div", { class: "progress", role: "status" }, h("i", { class: "pulse" }), state.progress)] : [];
+  switch (state.stage) {
+    case "idle":
+      return said("Open a Python script that trains with PyTorch. Its speed and memory appear here, and what a change would do.");
+    case "starting":
+      return said("Starting Skyline…");
+    case "untrusted":
+      return said("This workspace is not trusted: Skyline shows saved profiles and runs nothing. There is none of this script.", button("Manage Workspace Trust", "workbench.trust.manage"));
+    case "unprofiled":
+      return said("There is no profile of this script yet. Skyline runs it for some iterations in a process of its own, unchanged.", button("Profile Training Script", "skyline.profileScript"));
+    case "profiling":
+      return [...progress, button("Cancel", "skyline.cancelRun")];
+    default:
+      return progress;
+  }
+}
+
+function newsOf(state: ViewState, post: (message: FromView) => void): HTMLElement[] {
+  const batchRefused = state.refused.filter((one) => one.name.startsWith("batch_size"));
+  return [
+    ...(state.notice ? [h("div", { class: "notice", role: "alert" }, state.notice)] : []),
+    ...batchRefused.map((one) => h("div", { class: "notice", role: "alert" }, `Not rewritten: ${one.reason}`)),
+    ...(state.verified ? [verified(state.verified)] : []),
+    ...(state.best ? [best(state.best, post)] : []),
+  ];
+}
+
+const root = document.getElementById("view");
+if (root) start(root);

@@ -1,0 +1,54 @@
+/** What came of longer questions: GPUs that need not be here, a verification, the best combination. */
+
+import type { BestReport, DevicesReport, VerifyReport } from "../src/protocol";
+import type { FromView } from "../src/view/messages";
+import { h } from "./dom";
+import { byteUnit, change, rateUnit, share, speedup, text, timeUnit, withSpread } from "./units";
+
+export function devices(report: DevicesReport | null, comparing: boolean, trusted: boolean, post: (message: FromView) => void): HTMLElement[] {
+  const ask = h(
+    "button",
+    { class: "secondary", "data-key": "devices", onclick: () => post(comparing ? { type: "command", command: "skyline.cancelRun" } : { type: "devices" }) },
+    comparing ? "Predicting… cancel" : report ? "Predict again" : "Predict on other GPUs",
+  );
+  if (!trusted) return [h("div", { class: "muted" }, "Trust this workspace to predict the script on other GPUs.")];
+  if (!report) return [h("div", { class: "muted" }, "None of them need be here; takes about a minute."), h("div", { class: "actions" }, ask)];
+  const rate = rateUnit(...report.devices.map((one) => one.as_is.throughput?.value ?? 0));
+  const rows = [...report.devices]
+    .sort((a, b) => a.as_is.iteration_ms.value - b.as_is.iteration_ms.value)
+    .map((one) =>
+      h(
+        "tr",
+        { title: `${one.full_name}: ${one.fits}; largest batch ${one.largest_batch.size ?? one.largest_batch.reason}` },
+        h("th", { scope: "row" }, one.gpu),
+        h("td", {}, one.as_is.throughput ? withSpread(one.as_is.throughput, rate).replace(" samples/s", "") : withSpread(one.as_is.iteration_ms, timeUnit(one.as_is.iteration_ms.value))),
+        h("td", {}, one.largest_batch.size === null ? "?" : String(one.largest_batch.size)),
+        h("td", {}, text(one.memory_bytes, byteUnit(one.memory_bytes))),
+      ),
+    );
+  const head = h("tr", {}, h("th", {}, "GPU"), h("th", {}, "samples/s"), h("th", {}, "batch ≤"), h("th", {}, "memory"));
+  return [h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)), h("div", { class: "muted caption" }, "predicted, not measured"), h("div", { class: "actions" }, ask)];
+}
+
+/** How a prediction held; in words, so that it can be read aloud. */
+export function verified(report: VerifyReport): HTMLElement {
+  const { measured, predicted } = report;
+  if (!report.valid) return h("div", { class: "verified worse", role: "status" }, `Verified, but it does not count: ${report.reason ?? ""} ${report.hint ?? ""}`);
+  const figures = change(predicted?.iteration_ms ?? null, measured.iteration_ms, timeUnit);
+  const off = report.error === null ? "" : `, prediction ${share(Math.abs(report.error))} too ${report.error < 0 ? "short" : "long"}`;
+  const held = report.held === null ? "" : report.held ? " (within its interval)" : " (outside its interval)";
+  return h("div", { class: `verified ${report.held === false ? "worse" : "better"}`, role: "status" }, h("b", {}, `Verified: ${speedup(measured.speedup.value)} samples/s. `), `Predicted → measured ${figures} per iteration${off}${held}, ${measured.rounds} rounds.`);
+}
+
+export function best(report: BestReport, post: (message: FromView) => void): HTMLElement {
+  if (!report.estimate) return h("div", { class: "verified", role: "status" }, report.reason ?? "Nothing was found that helps.");
+  const apply = (): void => {
+    for (const choice of report.choices) {
+      const [name, value] = choice.split("=", 2);
+      if (name === "batch_size") post({ type: "batchSize", batchSize: Number(value) });
+      else post({ type: "toggle", whatif: choice, on: true });
+    }
+  };
+  const words = `${report.choices.join(", ")}: ${speedup(report.estimate.speedup)} samples/s, the best of ${report.tried} combinations. `;
+  return h("div", { class: "verified better", role: "status" }, words, h("button", { class: "link", "data-key": "apply best", onclick: apply }, "Write it into the code"));
+}

@@ -1,0 +1,118 @@
+/** Numbers as people read them, by the same rules as Skyline's reports: three to four digits, always with the unit. */
+
+import type { Interval } from "../src/protocol";
+
+/** A unit and a precision shared by several numbers. */
+export interface Unit {
+  readonly name: string;
+  readonly factor: number;
+  readonly decimals: number;
+}
+
+const BYTES: readonly (readonly [string, number])[] = [
+  ["TB", 1e12],
+  ["GB", 1e9],
+  ["MB", 1e6],
+  ["kB", 1e3],
+];
+
+/** The unit and decimals that suit the largest of some times in ms. */
+export function timeUnit(...values: readonly number[]): Unit {
+  const largest = Math.max(0, ...values.map(Math.abs));
+  if (largest >= 10_000) return { name: "s", factor: 1e-3, decimals: decimals(largest * 1e-3) };
+  if (largest > 0 && largest < 0.1) return { name: "µs", factor: 1e3, decimals: decimals(largest * 1e3) };
+  return { name: "ms", factor: 1, decimals: decimals(largest) };
+}
+
+/** The decimal unit (GB is 10^9) that suits the largest of some byte counts. */
+export function byteUnit(...values: readonly number[]): Unit {
+  const largest = Math.max(0, ...values.map(Math.abs));
+  const [name, size] = BYTES.find(([, one]) => largest >= one * 0.9995) ?? ["B", 1];
+  return { name, factor: 1 / size, decimals: name === "B" || largest >= 100 * size ? 0 : 1 };
+}
+
+/** Decimals that suit the largest of some rates in samples per second. */
+export function rateUnit(...values: readonly number[]): Unit {
+  const largest = Math.max(0, ...values.map(Math.abs));
+  return { name: "samples/s", factor: 1, decimals: largest >= 100 ? 0 : decimals(largest) };
+}
+
+/** The bare number. */
+export function number(value: number, unit: Unit): string {
+  const text = (value * unit.factor).toFixed(unit.decimals);
+  return /[1-9]/.test(text) ? text : text.replace("-", "");
+}
+
+/** The bare number with its sign; what rounds to nothing has none. */
+export function signed(value: number, unit: Unit): string {
+  const text = number(value, unit);
+  return /[1-9]/.test(text) && !text.startsWith("-") ? `+${text}` : text;
+}
+
+/** `182.4 ms`. */
+export function text(value: number, unit: Unit): string {
+  return `${number(value, unit)} ${unit.name}`;
+}
+
+/** ` ±2.1`, or ` (61–340)` where the interval is wide and lopsided; empty without a spread. */
+export function spread(interval: Interval, unit: Unit): string {
+  const half = (interval.high - interval.low) / 2;
+  if (half <= 0) return "";
+  const [below, above] = [interval.value - interval.low, interval.high - interval.value];
+  const wide = half > 0.2 * Math.abs(interval.value);
+  if (wide && Math.max(below, above) > 1.5 * Math.min(below, above)) {
+    return ` (${number(interval.low, unit)}–${number(interval.high, unit)})`;
+  }
+  const digits = (half * unit.factor).toFixed(unit.decimals);
+  return ` ±${/[1-9]/.test(digits) ? digits : Number((half * unit.factor).toPrecision(1))}`;
+}
+
+/** `182.4 ms ±2.1`. */
+export function withSpread(interval: Interval, unit: Unit): string {
+  return text(interval.value, unit) + spread(interval, unit);
+}
+
+/** `175 → 231 samples/s ±9`; one number where nothing is asked. */
+export function change(now: Interval | null, then: Interval | null, unitOf: (...values: readonly number[]) => Unit): string {
+  const last = then ?? now;
+  if (!last) return "unknown";
+  const unit = unitOf(last.value, now?.value ?? 0);
+  if (!now || !then) return withSpread(last, unit);
+  const same = number(now.value, unit) === number(then.value, unit);
+  return (same ? "as now: " : `${number(now.value, unit)} → `) + withSpread(then, unit);
+}
+
+/** `-5.1 ±1.0 ms`: a change, signed and with its spread. */
+export function timeChange(interval: Interval): string {
+  const half = (interval.high - interval.low) / 2;
+  const largest = Math.max(Math.abs(interval.value), half);
+  const found = timeUnit(largest);
+  const unit = found.name === "ms" && largest >= 1 ? { ...found, decimals: Math.min(1, found.decimals) } : found;
+  return `${signed(interval.value, unit)}${half > 0 ? ` ±${(half * unit.factor).toFixed(unit.decimals)}` : ""} ${unit.name}`;
+}
+
+/** `-1.1 GB`. */
+export function byteChange(value: number): string {
+  const unit = byteUnit(value);
+  return `${signed(value, unit)} ${unit.name}`;
+}
+
+/** `22 %`; one decimal below ten. */
+export function share(value: number): string {
+  const percent = value * 100;
+  if (percent > 0 && percent < 0.05) return "<0.1 %";
+  return `${percent.toFixed(percent > 0 && percent < 9.95 ? 1 : 0)} %`;
+}
+
+/** `+27 %` more or fewer samples per second. */
+export function speedup(value: number): string {
+  const percent = (value - 1) * 100;
+  const digits = percent.toFixed(Math.abs(percent) >= 9.995 ? 0 : 1);
+  return /[1-9]/.test(digits) ? `${percent > 0 ? "+" : ""}${digits} %` : "0 %";
+}
+
+function decimals(largest: number): number {
+  if (largest >= 999.95) return 0;
+  if (largest >= 9.995) return 1;
+  return largest > 0 ? 2 : 0;
+}
