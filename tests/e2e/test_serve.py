@@ -1,0 +1,206 @@
+"""``skyline serve`` in a real browser: the report, questions to it, and a newer profile that appears by itself."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skyline.trace import store
+from skyline.trace.profile import Profile
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+WAIT_S = 60
+CONNECT = """
+import os, sys
+# The browser reads from 3 and writes to 4; the pipes may have one of these numbers already.
+reading, writing = os.dup(int(sys.argv[1])), os.dup(int(sys.argv[2]))
+os.dup2(reading, 3)
+os.dup2(writing, 4)
+for descriptor in (3, 4):
+    os.set_inheritable(descriptor, True)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+
+
+class Browser:
+    """A headless Chromium, spoken to over its DevTools pipe."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        to_browser, from_us = os.pipe()
+        from_browser, to_us = os.pipe()
+
+        options = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-c", CONNECT, str(to_browser), str(to_us)),
+                *(program, *options, "--remote-debugging-pipe", f"--user-data-dir={folder}"),
+            ],
+            pass_fds=(to_browser, to_us),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(to_browser)
+        os.close(to_us)
+        self._out, self._in = os.fdopen(from_us, "wb"), os.fdopen(from_browser, "rb")
+        self._ids = itertools.count(1)
+        self._rest = b""
+        self._session = ""
+        self.errors: list[str] = []
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Runtime", "Log", "Page"):
+            self._call(f"{domain}.enable")
+
+    def open(self, url: str) -> None:
+        self._call("Page.navigate", url=url)
+        self.until("location.href !== 'about:blank' && document.readyState === 'complete'")
+
+    def tell(self, expression: str) -> Any:
+        """What a JavaScript expression comes to in the page."""
+        found = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def until(self, expression: str) -> Any:
+        deadline = time.monotonic() + WAIT_S
+        while not (value := self.tell(f"!!({expression})")):
+            assert time.monotonic() < deadline, f"{expression}; the page reads: {self.text('body')[:500]}"
+            time.sleep(0.05)
+        return value
+
+    def text(self, selector: str) -> str:
+        return self.tell(f"document.querySelector({selector!r})?.innerText ?? ''")
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(10)
+        self._out.close()
+        self._in.close()
+
+    def _call(self, method: str, **params: Any) -> Any:
+        number = next(self._ids)
+        message = {"id": number, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        self._out.write(json.dumps(message).encode() + b"\0")
+        self._out.flush()
+        while True:
+            told = self._receive()
+            if told.get("id") == number:
+                assert "error" not in told, told["error"]
+                return told["result"]
+            if told.get("method") == "Runtime.exceptionThrown":
+                self.errors.append(told["params"]["exceptionDetails"]["text"])
+            if told.get("method") == "Log.entryAdded" and told["params"]["entry"]["level"] == "error":
+                self.errors.append(told["params"]["entry"]["text"])
+
+    def _receive(self) -> Any:
+        while b"\0" not in self._rest:
+            piece = os.read(self._in.fileno(), 1 << 16)
+            assert piece, "the browser is gone"
+            self._rest += piece
+        message, _, self._rest = self._rest.partition(b"\0")
+        return json.loads(message)
+
+
+@pytest.fixture
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if program is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is installed: apt-get install chromium")
+    opened = Browser(program, tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.close()
+
+
+Serve = Callable[..., str]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    running: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> str:
+        command = [sys.executable, "-m", "skyline", "serve", "--no-browser", *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        running.append(process)
+        assert process.stdout is not None
+        return process.stdout.readline().strip()
+
+    yield start
+    for process in running:
+        process.terminate()
+        _, said = process.communicate(timeout=20)
+        assert "Traceback" not in said
+
+
+@pytest.fixture
+def here(tmp_path: Path, recorded_profile: Profile) -> Profile:
+    """The recorded profile as one of a script in a folder of its own."""
+    script = tmp_path.resolve() / "train.py"
+    (source,) = recorded_profile.sources
+    script.write_text(source.text)
+    lines = tuple(replace(line, file=str(script)) for line in recorded_profile.trace.lines)
+    return replace(
+        recorded_profile,
+        script=str(script),
+        sources=(replace(source, path=str(script)),),
+        trace=replace(recorded_profile.trace, lines=lines),
+    )
+
+
+def test_it_shows_answers_and_keeps_current(browser: Browser, serve: Serve, here: Profile) -> None:
+    url = serve("--saved", here.script)
+    assert url.startswith("http://127.0.0.1:")
+    browser.open(url)
+    browser.until("document.body.innerText.includes('Waiting for the first profile of train.py')")
+
+    store.save(here)
+    browser.until("document.querySelector('.figures')")
+    assert "per iteration" not in browser.text("#answer")
+    assert "0.49 ms" in browser.text(".figures").replace("\n", " ")
+    assert "optimizer.step()" in browser.text("main")
+    assert browser.tell("getComputedStyle(document.querySelector('.figures')).display") != "block", "styled"
+
+    browser.tell("document.querySelector('input[name=batch]').value = '64'")
+    browser.tell("document.getElementById('ask').dispatchEvent(new Event('input'))")
+    browser.until("document.getElementById('answer').innerText.includes('Predicted')")
+    alone = browser.text("#answer")
+    browser.tell("document.querySelector('input[value^=fused_optimizer]').click()")
+    browser.until(f"document.getElementById('answer').innerText !== {json.dumps(alone)}")
+    assert "samples/s" in browser.text("#answer")
+
+    # A newer profile, as by another program, takes its place without a reload.
+    browser.tell("window.stayed = true")
+    newer = replace(
+        here, id="newer", times=replace(here.times, steps_ms=tuple(9.0 for _ in here.times.steps_ms))
+    )
+    store.save(newer)
+    browser.until("document.querySelector('.figures').innerText.includes('9.00')")
+    assert browser.tell("window.stayed")
+    assert browser.errors == []
+
+
+@pytest.mark.capture
+def test_the_script_is_measured_when_it_is_saved(serve: Serve, browser: Browser, here: Profile) -> None:
+    script = Path(here.script)
+    text = script.read_text()
+    script.write_text(text.replace("loss.backward()", "loss.backwards()"))
+    browser.open(serve("--steps", "4", "--device", "cpu", here.script))
+    browser.until("document.getElementById('status').innerText.includes('backwards')")
+    script.write_text(text)
+    browser.until("document.querySelector('.figures')")
+    assert browser.text("#status") == ""
+    assert browser.errors == []
