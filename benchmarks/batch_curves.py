@@ -19,6 +19,7 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -34,6 +35,7 @@ from whatifs import KEEPS_MEMORY, Row, Subject, long_examples, measured, public,
 from skyline.analysis.analyse import analyse
 from skyline.capture.session import capture
 from skyline.errors import SkylineError
+from skyline.interval import Interval
 from skyline.verification.change import change
 from skyline.whatif.question import Choice, Question
 
@@ -52,6 +54,8 @@ class HeldOut:
     size: int
     base: int
     base_peak_bytes: int
+    seen: dict[int, Interval] | None = None
+    """The measured ratios that the prediction was made from."""
 
     @property
     def beyond(self) -> bool:
@@ -93,8 +97,9 @@ def validate(subject: Subject, options: argparse.Namespace) -> list[HeldOut]:
             for choices in questions
         ]
         print(f"{subject.name}: measured at {sizes}, held out {asked}", file=sys.stderr, flush=True)
+        seen = {point.batch_size: point.ratio for point in curve.points}
         rows = measured(subject, working, changes, options.rounds)
-        return [HeldOut(row, sizes, _size(row), curve.base, profile.peak_bytes) for row in rows]
+        return [HeldOut(row, sizes, _size(row), curve.base, profile.peak_bytes, seen) for row in rows]
 
 
 def _size(row: Row) -> int:
@@ -195,6 +200,9 @@ def main() -> int:
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
     parser.add_argument("--folder", type=Path, help="where the scripts run (default: a new folder)")
     parser.add_argument("--rows", type=Path, help="keep what is done here, and go on from it")
+    parser.add_argument(
+        "--within", type=float, metavar="S", help="after so many seconds begin no other script"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     options.only, options.together = [], False
@@ -220,11 +228,13 @@ def main() -> int:
             for one in named
         }
         jobs |= {name: partial(of_corpus, name, options) for name in options.corpus}
+        ends = time.monotonic() + (math.inf if options.within is None else options.within)
         for name, job in jobs.items():
-            if name not in kept:
-                kept[name] = job()
-                if options.rows is not None:
-                    options.rows.write_bytes(msgspec.json.encode(kept))
+            if name in kept or time.monotonic() > ends:
+                continue
+            kept[name] = job()
+            if options.rows is not None:
+                options.rows.write_bytes(msgspec.json.encode(kept))
     rows = [one for found in kept.values() for one in found]
     if not rows:
         return 1

@@ -26,7 +26,18 @@ from typing import Any
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 
-MODELS = ("mlp-2", "mlp-12", "elementwise", "conv-3", "conv-10", "gpt-1", "gpt-4", "tiny", "tiny-broken")
+MODELS = (
+    "mlp-2",
+    "mlp-12",
+    "elementwise",
+    "conv-3",
+    "conv-10",
+    "gpt-1",
+    "gpt-4",
+    "dropout",
+    "tiny",
+    "tiny-broken",
+)
 """A kind and, behind the dash, how deep it is; ``tiny-broken`` reads a number in its forward pass."""
 
 
@@ -69,6 +80,10 @@ def build(name: str) -> tuple[Any, Callable[[Any], Any]]:
         return net, lambda net: nn.functional.cross_entropy(net(x), y)
     if kind == "gpt":
         return _gpt(depth)
+    if kind == "dropout":
+        x = torch.randn(512, 64)
+        # A million random numbers, beside next to nothing else.
+        return nn.Sequential(nn.Linear(64, 2048), nn.Dropout(0.1)), lambda net: net(x).mean()
 
     class Tiny(nn.Module):
         def __init__(self) -> None:

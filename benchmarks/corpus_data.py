@@ -7,6 +7,7 @@ will run the scripts, for NumPy, PyTorch and the like, and shares nothing with S
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import pickle
 import random
@@ -87,6 +88,22 @@ def images(folder: Path, count: int = 60, size: int = 320) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
         _png(folder / f"{number:04}.png", size, channels=3)
+
+
+def photos(folder: Path, count: int = 160) -> None:
+    """Pictures in a folder for each of two classes; some are as large as cameras make them, and take long to read."""
+    for number in range(count):
+        large = number % 20 == 7
+        picture = folder / f"class{number % 2}" / f"{number:04}.png"
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        _png(picture, 4800 if large else 240, channels=3)
+
+
+def all_sizes(folder: Path, count: int = 160) -> None:
+    """The same pictures in one folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        _png(folder / f"{number:04}.png", 4800 if number % 20 == 7 else 320, channels=3)
 
 
 def masks(folder: Path, count: int = 60, size: int = 320) -> None:
@@ -174,6 +191,68 @@ def tiny_llama(folder: Path) -> None:
     fast.save_pretrained(folder)
 
 
+def gpt2_vocabulary(folder: Path) -> None:
+    """Pairs to merge and the numbers they make, 50256 in all, as tiktoken keeps them of GPT-2; the pairs are random."""
+    plain = [chr(byte) for byte in range(256) if chr(byte).isprintable() and chr(byte) != " "]
+    tokens = [*plain, *(chr(256 + number) for number in range(256 - len(plain)))]
+    known, merges = set(tokens), list[str]()
+    while len(merges) < 50_000:
+        pair = CHANCE.choices(tokens, k=2)
+        if (token := "".join(pair)) not in known and len(token) < 16:
+            known.add(token)
+            tokens.append(token)
+            merges.append(" ".join(pair))
+    contents = {
+        "vocab.bpe": "\n".join(["#version: 0.2", *merges, ""]),
+        "encoder.json": json.dumps({token: number for number, token in enumerate(tokens)}),
+    }
+    for name, text in contents.items():
+        address = f"https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/{name}"
+        _write(folder / hashlib.sha1(address.encode()).hexdigest(), text.encode())
+
+
+def gpt2_tokens(file: Path, count: int = 200_000) -> None:
+    """Numbers of a vocabulary of 50257 behind a header, as llm.c reads them."""
+    header = struct.pack("<256i", 20240520, 1, count, *[0] * 253)
+    numbers = (CHANCE.randrange(50_257) for _ in range(count))
+    _write(file, header + b"".join(number.to_bytes(2, "little") for number in numbers))
+
+
+def tiny_bert(folder: Path) -> None:
+    """A small encoder without a tokenizer, as a Hugging Face script loads it from a folder."""
+    from transformers import BertConfig, BertModel
+
+    config = BertConfig(
+        vocab_size=2000,
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        max_position_embeddings=64,
+    )
+    BertModel(config).save_pretrained(folder)
+
+
+def tagged(file: Path, sentences: int = 2000, length: int = 32) -> None:
+    """Sentences as numbers with a label a word, for the encoder of ``tiny_bert``."""
+    import torch
+
+    torch.manual_seed(0)
+    labels = 20
+
+    def part(count: int) -> dict[str, torch.Tensor]:
+        return {
+            "tokens": torch.randint(0, 2000, (count, length)),
+            "masks": torch.ones(count, length, dtype=torch.long),
+            "labels": torch.randint(0, labels, (count, length)),
+        }
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    parts = {"train": part(sentences), "dev": part(50), "test": part(50)}
+    names = {number: f"label {number}" for number in range(labels)}
+    torch.save({**parts, "lang_model_name": "tiny_bert", "id2label": names}, file)
+
+
 def folder(path: Path) -> None:
     """An empty folder, where a script expects one."""
     path.mkdir(parents=True, exist_ok=True)
@@ -216,12 +295,18 @@ MAKERS = {
         characters,
         enwik8,
         images,
+        photos,
+        all_sizes,
         masks,
         sine,
         cora,
         triples,
         chats,
         tiny_llama,
+        gpt2_vocabulary,
+        gpt2_tokens,
+        tiny_bert,
+        tagged,
         folder,
     )
 }

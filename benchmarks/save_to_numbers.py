@@ -64,7 +64,7 @@ class Conversation:
     server: Server = field(init=False)
 
     def __post_init__(self) -> None:
-        self.server = Server(self._note, {"profile": {"warmStart": self.warm}})
+        self.server = Server(self._note, {"warmStart": self.warm})
 
     def _note(self, message: Message) -> None:
         if isinstance(message, FirstFigures | ProfileMoved | ProgressEnded):

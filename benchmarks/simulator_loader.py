@@ -1,15 +1,17 @@
-"""What taking a batch from a loader worker costs, measured here: the constants of ``skyline/whatif/fetching.py``.
+"""What taking a batch from a loader worker costs, measured here: the constants of ``skyline/whatif/cost/fetching.py``.
 
     python benchmarks/simulator_loader.py [--rounds 60]
 
 CPU time of the script's own process, so that other programs on the machine disturb little: taking a batch that
-is ready, the first reading of its shared memory beside reading private memory, giving it back, and work made of
+is ready; the same, and how long it takes, where the batch is made of many tensors, with the worker's CPU time for it;
+the first reading of its shared memory beside reading private memory; giving it back; and work made of
 small operators beside a busy worker and beside an idle one, in turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import multiprocessing.synchronize
 import time
@@ -21,6 +23,7 @@ from torch.utils.data import DataLoader, Dataset
 
 _MEGABYTES = (4, 16, 64)
 _FLOATS_PER_MEGABYTE = 250_000
+_TENSORS = (1, 2, 4, 8, 16)
 
 
 class Ready(Dataset[torch.Tensor]):
@@ -34,6 +37,20 @@ class Ready(Dataset[torch.Tensor]):
 
     def __getitem__(self, index: int) -> torch.Tensor:
         return torch.full((self.floats,), float(index))
+
+
+class Parts(Dataset[list[torch.Tensor]]):
+    """Batches of several tensors; the first tells the CPU time that the worker had taken until then."""
+
+    def __init__(self, tensors: int, count: int) -> None:
+        self.tensors, self.count = tensors, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> list[torch.Tensor]:
+        clock = torch.tensor([time.process_time()], dtype=torch.float64)
+        return [clock, *(torch.zeros(100) for _ in range(self.tensors - 1))]
 
 
 def cpu_ms(work: Callable[[], object]) -> float:
@@ -59,6 +76,23 @@ def fetching(megabytes: int, rounds: int) -> tuple[float, float, float]:
         read.append(shared - cpu_ms(lambda: target.copy_(private)))
         returned.append(cpu_ms(held.clear))
     return median(taken), median(read), median(returned)
+
+
+def handing(tensors: int, rounds: int) -> tuple[float, float, float]:
+    """Medians in ms: the script's CPU time for taking a batch, how long that takes, the worker's CPU time for it."""
+    batches = iter(DataLoader(Parts(tensors, rounds + 8), batch_size=None, num_workers=1))
+    taken: list[float] = []
+    took: list[float] = []
+    clocks: list[float] = []
+    for _ in range(rounds):
+        time.sleep(0.012)
+        held: list[list[torch.Tensor]] = []
+        begin = time.perf_counter()
+        taken.append(cpu_ms(lambda held=held: held.append(next(batches))))
+        took.append(1e3 * (time.perf_counter() - begin))
+        clocks.append(1e3 * float(held[0][0]))
+    made = [later - earlier for earlier, later in itertools.pairwise(clocks)]
+    return median(taken), median(took), median(made)
 
 
 def prepare(go: multiprocessing.synchronize.Event, end: multiprocessing.synchronize.Event) -> None:
@@ -111,6 +145,11 @@ def main() -> None:
         print(
             f"{megabytes:3} MB: taken {taken:.2f} ms, first reading {1e3 * read / megabytes:.0f} µs/MB more, "
             f"given back {1e3 * returned / megabytes:.0f} µs/MB"
+        )
+    for tensors in _TENSORS:
+        taken, took, made = handing(tensors, rounds)
+        print(
+            f"{tensors:3} tensors: {taken:.2f} ms of CPU, taken in {took:.2f} ms, worker {made:.2f} ms of CPU"
         )
     low, middle, high = quantiles(beside_a_worker(rounds), n=4)
     print(

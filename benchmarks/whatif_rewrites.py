@@ -48,11 +48,13 @@ DEFAULT = (
         "ddp_softmax",
         "ddp_lenet",
     ),
+    *("ddp_gpt", "ignite_cifar", "sequence_tagger", "llm_c", "grokking", "imagenet_photos"),
+    "super_resolution_photos",
 )
 TOLERANCE = {"exact": 1e-3, "numerics": 5e-2}
 GPU = "A100"
 BACKWARDS = 12
-LIMIT_S = 240.0
+LIMIT_S = 600.0
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 """Losses are not timed: on a busy machine threads wait for each other longer than they compute."""
 
@@ -67,6 +69,7 @@ class Task:
         self.gpu_arguments = tuple(str(one) for one in told["gpu_arguments"])  # type: ignore[attr-defined]
         self.interpreter, self.ranks = str(told["interpreter"]), int(str(told["ranks"]))
         self.rows, self.not_run = Path(str(told["rows"])), frozenset(told["not_run"])  # type: ignore[call-overload]
+        self.only, self.passes = tuple(told["only"]), tuple(told["passes"])  # type: ignore[arg-type]
         self._plain: list[float] | None = None
         self._server: subprocess.Popen[str] | None = None
 
@@ -224,7 +227,7 @@ def examine(task: Task) -> None:
     from skyline.whatif.registry import whatifs
 
     rows: dict[str, Row] = {}
-    for where in ("measured", "predicted") if task.ranks == 1 else ("measured",):
+    for where in task.passes if task.ranks == 1 else ("measured",):
         on_gpu = where == "predicted"
         request = CaptureRequest(
             task.script,
@@ -242,7 +245,7 @@ def examine(task: Task) -> None:
         except SkylineError as failed:
             print(f"{task.script.name}, {where}: {failed.message}", file=sys.stderr)
             continue
-        for name in whatifs():
+        for name in task.only or whatifs():
             answer = estimate(analysis, Question(choices=(Choice(name),)))
             if not answer.applicable or name in rows:
                 continue
@@ -297,6 +300,8 @@ def tried(
         "ranks": script.ranks,
         "rows": str(rows),
         "not_run": [name for name, count in trained.items() if count >= options.enough],
+        "only": options.only,
+        "passes": [options.where] if options.where else ["measured", "predicted"],
     }
     command = [sys.executable, __file__, "--task", json.dumps(task)]
     try:
@@ -321,6 +326,10 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=1200.0, help="seconds for one script in all")
     parser.add_argument("--enough", type=int, default=99, help="scripts on which a rewrite is run at most")
     parser.add_argument("--again", action="store_true", help="do what was done before anew")
+    parser.add_argument("--only", nargs="*", default=[], help="what-ifs; the rows of all others stay")
+    parser.add_argument(
+        "--where", choices=("measured", "predicted"), help="on this machine, or for a GPU alone"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--task", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -339,7 +348,7 @@ def main() -> int:
     found: dict[str, list[Row]] = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
     corpus = {script.name: script for script in read_corpus()}
     for name in options.names:
-        if name in found and not options.again:
+        if name in found and not options.again and not options.only:
             continue
         begin = time.monotonic()
         others = (row for other, rows in found.items() if other != name for row in rows)
@@ -347,7 +356,8 @@ def main() -> int:
             corpus[name], options, repair, Counter(str(row["name"]) for row in others if row.get("trains"))
         )
         if rows is not None:
-            found[name] = rows
+            stay = [row for row in found.get(name, []) if options.only and row["name"] not in options.only]
+            found[name] = [*stay, *rows]
             kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
             print(f"{name}: {len(rows)} rows, {time.monotonic() - begin:.0f} s", file=sys.stderr)
     body = page({name: found[name] for name in corpus if name in found}, tuple(whatifs()), GPU, BACKWARDS)

@@ -9,7 +9,9 @@ All processes run with glibc told to keep its memory (``MALLOC_*``): otherwise t
 differ by a quarter for as long as they live, as ``fresh_processes.py`` shows.
 
 Scripts are given as ``"PATH [ARGUMENTS]"``, each in quotes; without any, the examples are measured. ``--corpus`` adds
-public scripts of ``corpus.toml`` by name.
+public scripts of ``corpus.toml`` by name. With ``--keep FOLDER`` profiles and rows stay there: a run that was stopped,
+or that ``--within`` ended, goes on where it was, and rows whose null was off are measured again. ``--at-once`` bounds
+how many changes take turns; each such batch has its own null.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -31,9 +34,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from agreed_triples import agreed, key
 from corpus_checkout import NotFetched, checkout
 from corpus_environment import NoData, environment, make_data, write_repair
 from corpus_script import read_corpus
+from kept_rows import Deadline, KeptRows, batches
+from long_examples import long_examples
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 from whatif_rules import rule_of_thumb
@@ -50,16 +56,12 @@ from skyline.verification.rounds import bootstrap
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.registry import whatifs
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-LONGER = {
-    '"--epochs", type=int, default=2': '"--epochs", type=int, default=200',
-    "epochs: int = 3": "epochs: int = 300",
-}
 KEEPS_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(4 << 30), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 MOST_VALUES = 2
 """Values of one what-if that are measured on one script."""
 MOST_TRIPLES = 4
 NULL_TOLERANCE = 0.05
+DEADLINE = Deadline()
 _R = TypeVar("_R")
 BARS = {"median error": 0.06, "90th percentile": 0.15, "interval holds": 0.80, "triples": 0.10}
 
@@ -260,26 +262,40 @@ def measured(
         ]
 
 
-def validate(
-    subject: Subject, rounds: int, only: Iterable[str], working: Path | None, together: bool
-) -> list[Row]:
+def validate(subject: Subject, options: argparse.Namespace, working: Path | None) -> list[Row]:
     """The rows of one script, run in a folder, by default a new one."""
+    kept = KeptRows(options.keep, subject.name, Row)
+    wanted = set[str](options.only)
     with tempfile.TemporaryDirectory() as folder:
         working = working or Path(folder)
-        profile = capture(subject.request(working), progress=lambda _: None)
+        profile = kept.profile(lambda: capture(subject.request(working), progress=lambda _: None))
         analysis = analyse(profile)
-        wanted = set(only)
-        asked = [
-            choices
-            for choices in questions(analysis)
-            if (not wanted or wanted & {one.name for one in choices}) and (len(choices) > 1 or not together)
-        ]
-        changes = [
-            (said(analysis, choices), change(analysis, Question(choices=choices), profile.arguments))
-            for choices in asked
-        ]
-        print(f"{subject.name}: {len(changes)} changes", file=sys.stderr)
-        return measured(subject, working, changes, rounds)
+        fixed = [choices for choices in agreed(subject.name) if writable(analysis, choices)]
+        asked = {
+            key(choices): choices
+            for choices in (*fixed, *questions(analysis))
+            if (not wanted or wanted & {one.name for one in choices})
+            and (len(choices) > 1 or not options.together)
+        }
+        left = [words for words in asked if not kept.measured(words)]
+        print(f"{subject.name}: {len(left)} of {len(asked)} changes to measure", file=sys.stderr)
+        for batch in batches(left, options.at_once):
+            if DEADLINE.passed:
+                print(f"{subject.name}: no time for the rest", file=sys.stderr)
+                break
+            began = time.monotonic()
+            changes = [
+                (
+                    said(analysis, asked[words]),
+                    change(analysis, Question(choices=asked[words]), profile.arguments),
+                )
+                for words in batch
+            ]
+            rows = measured(subject, working, changes, options.rounds)
+            found = {" ".join(sorted(row.said.names)): row for row in rows}
+            kept.put({words: found.get(words) for words in batch})
+            DEADLINE.took(time.monotonic() - began)
+        return kept.among(list(asked))
 
 
 def page(rows: Sequence[Row]) -> str:
@@ -372,21 +388,10 @@ def _figures(errors: Sequence[float]) -> list[str]:
     ]
 
 
-def long_examples(folder: Path) -> list[str]:
-    """Copies of the examples with more epochs: they end after seconds, and would have to be started again and again."""
-    folder.mkdir()
-    for path in sorted(EXAMPLES.glob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        for short, long in LONGER.items():
-            text = text.replace(short, long)
-        (folder / path.name).write_text(text, encoding="utf-8")
-    return [shlex.quote(str(path)) for path in sorted(folder.glob("*.py"))]
-
-
 def own(subject: Subject, options: argparse.Namespace) -> list[Row]:
     """The rows of a script that runs as it is."""
     try:
-        rows = validate(subject, options.rounds, options.only, options.folder, options.together)
+        rows = validate(subject, options, options.folder)
     except SkylineError as failed:
         print(f"{subject.name}: {failed.message}", file=sys.stderr)
         return []
@@ -423,6 +428,9 @@ def public(
         command += ["--rounds", str(options.rounds), "--rows", str(rows)]
         command += ["--only", *options.only] if options.only else []
         command += ["--together"] if options.together else []
+        if getattr(options, "keep", None):
+            command += ["--keep", str(options.keep.resolve()), "--at-once", str(options.at_once)]
+            command += ["--within", str(options.within)]
         subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, check=False)
         return msgspec.json.decode(rows.read_bytes(), type=list[kind]) if rows.exists() else []
 
@@ -442,12 +450,21 @@ def main() -> int:
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
     parser.add_argument("--folder", type=Path, help="where the scripts run (default: a new folder)")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep what is done there, and go on from it"
+    )
+    parser.add_argument("--at-once", type=int, default=0, metavar="N", help="changes that take turns (all)")
+    parser.add_argument(
+        "--within", type=float, default=math.inf, metavar="S", help="begin nothing after that"
+    )
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--name", default="whatifs", help="name of the result files")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
+    DEADLINE.within_s = options.within
     stack = ExitStack()
-    copies = Path(stack.enter_context(tempfile.TemporaryDirectory()), "examples")
+    # Profiles that stay name the files they are of: those stay too.
+    copies = Path(options.keep or stack.enter_context(tempfile.TemporaryDirectory()), "examples").resolve()
     named = options.scripts or long_examples(copies)
     os.environ.update(KEEPS_MEMORY)
     machine = Machine.here()

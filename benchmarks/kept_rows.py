@@ -1,0 +1,103 @@
+"""What was measured of a script's changes, kept in a folder: a long measurement can be stopped, and gone on with."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from skyline.trace.profile import Profile
+from skyline.trace.store import SUFFIX, load, save
+
+
+class Measured(Protocol):
+    """A row: what can be asked again of it is whether it counts."""
+
+    @property
+    def valid(self) -> bool:
+        """Whether the script against itself came out as one while it was measured."""
+        ...
+
+
+_Row = TypeVar("_Row", bound=Measured)
+_Change = TypeVar("_Change")
+
+
+@dataclass(slots=True)
+class Deadline:
+    """When to begin nothing more: after so many seconds, and before that where another batch would not fit in."""
+
+    within_s: float = math.inf
+    _began_s: float = field(default_factory=time.monotonic)
+    _longest_s: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether a batch as long as the longest one so far would end too late."""
+        return time.monotonic() - self._began_s + self._longest_s > self.within_s
+
+    def took(self, seconds: float) -> None:
+        """A batch took so long."""
+        self._longest_s = max(self._longest_s, seconds)
+
+
+class KeptRows(Generic[_Row]):
+    """The profile and the rows of one script, by the words of each change; None for one that did not run.
+
+    Without a folder nothing outlives the process. Rows whose null was off do not count as measured: they are measured
+    again whatever they said.
+    """
+
+    def __init__(self, folder: Path | None, name: str, kind: type[_Row]) -> None:
+        self._folder = folder / name.replace("/", "-") if folder is not None else None
+        self._kind = kind
+        self._rows: dict[str, _Row | None] = {}
+        path = self._path
+        if path is not None and path.exists():
+            self._rows = msgspec.json.decode(path.read_bytes(), type=dict[str, kind | None])
+
+    def profile(self, taken: Callable[[], Profile]) -> Profile:
+        """The profile that all predictions start from: taken once, whenever the rows are measured."""
+        if self._folder is None:
+            return taken()
+        found = sorted(self._folder.glob(f"*{SUFFIX}"))
+        if found:
+            return load(found[0])
+        profile = taken()
+        save(profile, self._folder)
+        return profile
+
+    def measured(self, words: str) -> bool:
+        """Whether the change was measured beside a null that holds, or was seen not to run."""
+        if words not in self._rows:
+            return False
+        row = self._rows[words]
+        return row is None or row.valid
+
+    def put(self, rows: dict[str, _Row | None]) -> None:
+        """Keep what a batch gave, where there is a folder beyond this process."""
+        self._rows |= rows
+        path = self._path
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(msgspec.json.encode(self._rows))
+
+    def among(self, words: Sequence[str]) -> list[_Row]:
+        """The rows of these changes, in this order."""
+        return [row for one in words if (row := self._rows.get(one)) is not None]
+
+    @property
+    def _path(self) -> Path | None:
+        return self._folder / "rows.json" if self._folder is not None else None
+
+
+def batches(changes: Sequence[_Change], at_once: int) -> Iterator[Sequence[_Change]]:
+    """The changes in batches of about the same size, ``at_once`` at most; 0: all at once."""
+    count = math.ceil(len(changes) / at_once) if at_once else min(1, len(changes))
+    for number in range(count):
+        yield changes[number * len(changes) // count : (number + 1) * len(changes) // count]
