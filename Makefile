@@ -7,7 +7,7 @@ PYTEST_FLAGS ?= -n 2 --dist loadgroup
 DATA ?= ../shared/data/gpu_latency
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix validate train-predictors screenshots clean
+.PHONY: help demo test check fix validate train-predictors screenshots extension test-extension clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,19 +35,37 @@ validate: $(VENV)/.skyline-dev ## measure speed and accuracy on this machine (lo
 	$(VENV)/bin/python benchmarks/prediction_accuracy.py
 	$(VENV)/bin/python benchmarks/whatifs.py
 	$(VENV)/bin/python benchmarks/whatif_latency.py
+	$(VENV)/bin/python benchmarks/calibration.py
+	$(VENV)/bin/python benchmarks/ground_truth.py --small --minutes 20 --out build/ground_truth
 	$(VENV)/bin/python benchmarks/rewrite_variants.py
 	$(VENV)/bin/python benchmarks/injected_cost.py
 	$(VENV)/bin/python benchmarks/shape_memory.py
 	$(VENV)/bin/python benchmarks/save_to_numbers.py
 	$(VENV)/bin/python benchmarks/many_saves.py
+	$(VENV)/bin/python benchmarks/server_fuzzer.py
+	$(VENV)/bin/python benchmarks/server_latency.py
 	@if [ -n "$(TRACES)" ]; then $(VENV)/bin/python benchmarks/simulator.py --traces $(TRACES); \
 	else echo "simulator.py: left out; name a folder of profiler traces: make validate TRACES=FOLDER"; fi
 
-train-predictors: $(VENV)/.skyline-dev ## learn operator times anew from DATA=FOLDER of measured kernels, and score them
+train-predictors: $(VENV)/.skyline-dev ## find all figures of the predictors anew from DATA=FOLDER of measured kernels, and score them
 	@[ -d "$(DATA)" ] || { echo "make: there is no $(DATA); name the folder of measured kernels: make train-predictors DATA=FOLDER" >&2; exit 1; }
 	$(PIP) install -c requirements/constraints.txt 'scikit-learn>=1.4'
+	$(VENV)/bin/python benchmarks/calibrate_roofline.py --data $(DATA)
+	$(VENV)/bin/python benchmarks/calibrate_hierarchy.py --data $(DATA)
+	$(VENV)/bin/python benchmarks/calibrate_wave.py --data $(DATA)
 	$(VENV)/bin/python -m skyline_predictors.learned.train $(DATA)
 	$(VENV)/bin/python -m skyline_predictors.evaluate $(DATA) --results benchmarks/results
+
+# The versions of Python that the extension brings compiled packages for.
+EXTENSION_PYTHONS ?= 3.10 3.11 3.12 3.13
+
+extension: $(VENV)/.skyline-dev ## build the VS Code extension, with the server inside: editors/vscode/skyline.vsix
+	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund && npm run -s build
+	$(VENV)/bin/python editors/vscode/bundle.py --python $(EXTENSION_PYTHONS)
+	cd editors/vscode && npx vsce package --no-dependencies --out skyline.vsix
+
+test-extension: $(VENV)/.skyline-dev ## build and test the VS Code extension, in a real VS Code in a real browser
+	editors/vscode/test.sh $(abspath $(VENV))/bin/python
 
 screenshots: $(VENV)/.skyline-dev ## draw the pictures in docs/images from a fresh profile
 	$(VENV)/bin/python docs/screenshots.py

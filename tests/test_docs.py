@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
+import json
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from skyline.findings.registry import job_rules, rules
+from skyline.settings.keys import keys
 from skyline.whatif.registry import whatifs
-from skyline_lsp.settings import Settings, camel
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = sorted(
@@ -49,20 +49,14 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not broken
 
 
-def settings(kind: type[object], prefix: str = "") -> Iterator[str]:
-    default = kind()
-    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
-        value = getattr(default, field.name)
-        if dataclasses.is_dataclass(value):
-            yield from settings(type(value), f"{prefix}{camel(field.name)}.")
-        else:
-            yield prefix + camel(field.name)
-
-
 def test_every_setting_is_documented_and_no_other() -> None:
-    page = (REPOSITORY / "docs" / "language-server.md").read_text(encoding="utf-8")
-    section = page.partition("## Settings")[2].partition("## ")[0]
-    assert re.findall(r"^\| `([\w.]+)` \|", section, flags=re.MULTILINE) == list(settings(Settings))
+    page = (REPOSITORY / "docs" / "settings.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w.]+)` \| (.+?) \| (.+) \|$", page, flags=re.MULTILINE)
+    defaults = {key.name: msgspec.json.decode(msgspec.json.encode(key.default)) for key in keys()}
+    assert [name for name, _, _ in rows] == list(defaults)
+    shown = {name: None if told == "none" else json.loads(told.strip("`")) for name, told, _ in rows}
+    assert shown == defaults
+    assert [meaning for _, _, meaning in rows] == [key.meta.description for key in keys()]
 
 
 RULE_PARTS = ["Symptom", "Evidence", "Fix", "When to leave it alone"]

@@ -17,7 +17,7 @@ IMPORT_ALL_OF = """
 import importlib, json, pathlib, pkgutil, sys
 package = importlib.import_module(sys.argv[1])
 names = [module.name for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")]
-skipped = ("skyline.capture.child", "skyline.__main__")
+skipped = ("skyline.capture.child", "skyline.calibrate.child", "skyline.__main__")
 names = [name for name in names if not name.startswith(skipped)]
 for name in names:
     importlib.import_module(name)

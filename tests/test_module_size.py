@@ -14,7 +14,7 @@ MEDIAN_LIMIT = 120
 
 
 def modules() -> list[Path]:
-    """Every Python and TypeScript file that is, or would be, in the repository; recorded test data aside."""
+    """Every Python and TypeScript file that is, or would be, in the repository; test data and generated ones aside."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--", "*.py", "*.ts"],
         cwd=REPOSITORY,
@@ -22,7 +22,8 @@ def modules() -> list[Path]:
         capture_output=True,
         text=True,
     ).stdout
-    paths = [REPOSITORY / name for name in listed.split("\0") if name and not name.startswith("tests/data/")]
+    written = [name for name in listed.split("\0") if name and not name.endswith(".generated.ts")]
+    paths = [REPOSITORY / name for name in written if not name.startswith("tests/data/")]
     return [path for path in paths if path.is_file()]
 
 

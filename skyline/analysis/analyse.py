@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from skyline.analysis.curve import CurvePoint, curve_points
+from skyline.analysis.curve import curve_points
 from skyline.analysis.line_notes import line_notes
 from skyline.analysis.lines import LineCost, line_costs
 from skyline.analysis.rewrites import Rewrites
@@ -17,6 +17,7 @@ from skyline.spread import central_range, median
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
 from skyline.whatif.baseline import Baseline, baseline
+from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.registry import problems as whatif_problems
 
 _UNSTEADY = 1.5

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import hypot
 
 from skyline.analysis.throughput import throughput_at
 from skyline.interval import Interval
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.catalogue.batch_size import shown_sizes
+from skyline.whatif.curve_point import CurvePoint
 
 _LEAST_SHARE = 0.05
 """However unsure, a time is not taken to be below this share of its estimate: it is positive."""
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """Time and memory at one batch size."""
-
-    batch_size: int
-    iteration_ms: Interval
-    throughput: Interval
-    peak_bytes: Interval
-    measured: bool
-    extrapolated: bool
 
 
 def curve_points(baseline: Baseline) -> tuple[CurvePoint, ...]:

@@ -53,6 +53,8 @@ class TracedEstimate:
     one_off_s: Interval | None = None
     break_even_iterations: int | None = None
     values: tuple[str, ...] = ()
+    curve: tuple[()] = ()
+    """Nor is the batch size."""
 
 
 def rank_traced(recording: Recording) -> tuple[TracedEstimate, ...]:

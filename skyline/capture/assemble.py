@@ -135,6 +135,7 @@ def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
         modules=recording.modules,
         parallel=recording.parallel,
         calls=recording.calls,
+        large_block_us_per_mb=run.facts.large_block_us_per_mb,
     )
 
 

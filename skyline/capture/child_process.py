@@ -68,7 +68,7 @@ class ChildProcess:
         self._timeout_s = timeout_s
         self._cancel = cancel or threading.Event()
         self._scratch = make_scratch()
-        self._secrecy = Secrecy.of(arguments=arguments)
+        self._secrecy = Secrecy.of({**os.environ, **(variables or {})}, arguments)
         key = secrets.token_bytes(32)
         try:
             self._switchboard = Switchboard(key, self.scratch)

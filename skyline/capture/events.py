@@ -80,6 +80,7 @@ class RunFacts:
     rank: int = 0
     world_size: int = 1
     evaluations: tuple[EvaluationSeen, ...] = ()
+    large_block_us_per_mb: float = 0.0
 
     @property
     def batch_sizes_seen(self) -> tuple[int, ...]:

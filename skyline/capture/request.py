@@ -26,7 +26,7 @@ class CaptureRequest:
     ``python -m``. ``evaluation`` says whether a forward pass that the script repeats for an evaluation before
     or between its first steps is run each time. ``ranks`` is how many processes train together: the others
     are started beside the one that is measured. ``gpu`` names the GPU that the profile is predicted for instead of
-    being measured; empty: it is measured here.
+    being measured; empty: it is measured here. ``variables`` are added to the environment of the script.
     """
 
     script: Path
@@ -48,6 +48,7 @@ class CaptureRequest:
     evaluation: Literal["run", "replay"] = "replay"
     ranks: int = 1
     gpu: str = ""
+    variables: tuple[tuple[str, str], ...] = ()
     source_overrides: tuple[tuple[str, str], ...] = ()
     """(path, text) pairs: run this text in place of the file, as for an editor's unsaved buffer."""
 

@@ -15,6 +15,8 @@ _TURN_MS = 300.0
 _MOST_PER_TURN = 24
 _MOST_ROUNDS = 8
 _LEAST_ROUNDS = 3
+_TURNS = _MOST_ROUNDS + 2
+"""Of each run at most: one to wake it, and the base has one more than there are rounds."""
 
 
 @dataclass(slots=True)
@@ -52,27 +54,29 @@ class Contender:
 
 
 def measure_in_rounds(base: Contender, others: list[Contender], budget_s: float) -> list[BatchPoint]:
-    """Points of the curve: each round gives one ratio to the base, run directly before it.
+    """Points of the curve: each round gives one ratio to the base, which runs before the round and behind it.
 
+    Every other round runs backwards: what the machine gains or loses during a round then falls on each size in turn.
     Eight rounds, or, when those do not fit the budget, as many as do, but three at least. A contender whose
     script ended is left out; so is everything once the base has ended.
     """
     ratios: dict[int, list[float]] = {contender.batch_size: [] for contender in others}
     for contender in (base, *others):
         # They stood still while the others started: the first turn wakes them and is thrown away.
-        contender.turn(_MOST_ROUNDS + 1)
+        contender.turn(_TURNS)
         contender.rows.rows.clear()
     deadline = time.monotonic() + budget_s
+    before = base.turn(_TURNS)
     for number in range(_MOST_ROUNDS):
-        if number >= _LEAST_ROUNDS and time.monotonic() > deadline:
+        if before is None or (number >= _LEAST_ROUNDS and time.monotonic() > deadline):
             break
-        reference = base.turn(_MOST_ROUNDS + 1)
-        if reference is None:
-            break
-        for contender in others:
-            median = contender.turn(_MOST_ROUNDS + 1)
+        medians = [(one, one.turn(_TURNS)) for one in (others[::-1] if number % 2 else others)]
+        behind = base.turn(_TURNS)
+        reference = before if behind is None else (before + behind) / 2
+        for contender, median in medians:
             if median is not None:
                 ratios[contender.batch_size].append(median / reference)
+        before = behind
     return [
         BatchPoint(
             batch_size=contender.batch_size,

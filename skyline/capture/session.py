@@ -171,7 +171,10 @@ class Session:
             output=None if quiet else self._output,
             cancel=self._cancel,
             starter=self._starter,
-            variables=variables_of_first_rank(self._request.ranks) if self._request.ranks > 1 else None,
+            variables={
+                **dict(self._request.variables),
+                **(variables_of_first_rank(self._request.ranks) if self._request.ranks > 1 else {}),
+            },
         )
 
     def _start(

@@ -14,6 +14,7 @@ from skyline.cli.launch import Launch, launch_of
 from skyline.cli.misplaced import misplaced, remarks
 from skyline.cli.profiling import Display, add_options, module_script, request_of, terminable
 from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.taken_back import taken_back
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ def run(arguments: Sequence[str]) -> int:
         "GPUs, prices and the electricity of your own go into a file: docs/devices.md.",
         _EXAMPLES,
     )
-    own = [
-        *add_options(
-            command, ("NAMES", "which GPUs, with commas between them (default: usual ones and your own)")
-        ),
+    capturing = add_options(
+        command, ("NAMES", "which GPUs, with commas between them (default: usual ones and your own)")
+    )
+    asking = [
         command.add_argument(
             "--provider", metavar="NAME", default="", help="prices of this cloud only (default: the cheapest)"
         ),
@@ -56,17 +57,30 @@ def run(arguments: Sequence[str]) -> int:
         ),
     ]
     command.add_argument("script", metavar="SCRIPT", help="or -m MODULE, as for python")
+    own = [*capturing, *asking]
     ours, rest = split_at_script(arguments, own)
+    if not rest:
+        _without_script(ours)
     options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])
     launch = launch_of(rest)
     script = Path(launch.script) if launch.script else module_script(launch.module, options)
+    if launch.script and not script.exists():
+        _no_script(launch.script, options.gpu)
     if "--" not in arguments[: len(arguments) - len(rest)]:
-        for remark in remarks(misplaced(launch.arguments, own, script)):
+        mine = [*asking, *(one for one in capturing if "--gpu" in one.option_strings)]
+        taken, left = taken_back(launch.arguments, mine, script)
+        if taken:
+            options = command.parse_args([*ours, *taken, "--", rest[0]])
+            launch = replace(launch, arguments=left)
+            say(f"skyline: {' '.join(taken)} is taken for Skyline's, not the script's", quiet=options.quiet)
+        for remark in remarks(misplaced(left, own, script)):
             say(f"skyline: {remark}", quiet=options.quiet)
     chosen = _chosen(options.gpu)
     from skyline.predict.energy import own_grid_g_per_kwh
-    from skyline.predict.prices import check_provider
+    from skyline.predict.prices import check_provider, own_prices
 
+    # Tracing takes a while: what is wrong in the person's file is said before.
+    own_prices()
     if options.provider:
         check_provider(options.provider)
     grid = options.grid if options.grid is not None else own_grid_g_per_kwh()
@@ -84,6 +98,31 @@ def run(arguments: Sequence[str]) -> int:
 
         render_devices(report, data_console())
     return int(ExitCode.OK)
+
+
+def _without_script(ours: Sequence[str]) -> None:
+    """Raise UsageError where the script's name was taken for the value of an option."""
+    last = ours[-1] if ours else ""
+    if len(ours) > 1 and last.endswith((".py", ".pyw")):
+        raise UsageError(
+            f"There is no script: {last} was taken for the value of {ours[-2]}",
+            hint=f"As in: skyline devices --gpu t4,h100 {last}",
+        )
+
+
+def _no_script(name: str, gpus: str | None) -> None:
+    """Raise UsageError where a GPU was named in the script's place."""
+    from skyline.predict.gpus import gpu_named
+
+    try:
+        gpu_named(name)
+    except UsageError:
+        return
+    every = ",".join([*(gpus.split(",") if gpus else []), name])
+    raise UsageError(
+        f"{name} stands where the script's name belongs",
+        hint=f"Several GPUs have commas between them and no spaces: skyline devices --gpu {every} SCRIPT",
+    )
 
 
 def _chosen(names: str | None) -> tuple[GpuSpec, ...]:

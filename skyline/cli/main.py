@@ -23,8 +23,11 @@ COMMANDS = {
     "export": "write a profile for another viewer",
     "tui": "open the terminal interface",
     "lsp": "run the language server for an editor",
+    "serve": "show a script's figures in the browser, and keep them current",
     "devices": "predict a script on several GPUs: time, what fits, cost, energy",
+    "calibrate": "measure this machine, so that predictions for it rest on that",
     "gpus": "list the GPUs that times can be predicted for",
+    "config": "list the settings, and where each comes from",
     "doctor": "say what works here, what does not, and why",
 }
 

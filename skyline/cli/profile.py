@@ -9,6 +9,7 @@ from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import launch_of
 from skyline.cli.misplaced import misplaced, remarks
 from skyline.cli.profiling import add_options, module_script, run_capture, save
+from skyline.cli.project import fill_in
 from skyline.cli.streams import data_console, say, write_data
 from skyline.errors import ExitCode, UsageError
 
@@ -51,6 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     if "--" not in arguments[: len(arguments) - len(rest)]:
         for remark in remarks(misplaced(launch.arguments, own, script)):
             say(f"skyline: {remark}", quiet=options.quiet)
+    fill_in(options, script, gpu=True)
     profile = run_capture(script, launch.arguments, options, module=launch.module)
     from skyline.analysis.analyse import analyse
     from skyline.report.build import encode, profile_report, whatif_report

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from skyline.cli.project import fill_in
 from skyline.cli.streams import say, write_whole
 from skyline.errors import Cancelled, UsageError
 
@@ -36,7 +37,7 @@ def add_options(
     group = parser.add_argument_group("profiling")
     return [
         group.add_argument(
-            "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where the script may compute"
+            "--device", choices=("auto", "cpu", "cuda"), help="where the script may compute (default: auto)"
         ),
         group.add_argument(
             "--gpu",
@@ -170,6 +171,7 @@ def request_of(
 ) -> CaptureRequest:
     """What the options say about how to run ``script``."""
     check_script(script)
+    fill_in(options, script)
     if options.gpu is not None and options.device == "cpu":
         raise UsageError("--gpu and --device cpu contradict each other", hint="Leave one of them out.")
     if options.gpu is not None and "," in options.gpu:
@@ -183,7 +185,7 @@ def request_of(
         script=script,
         arguments=arguments,
         interpreter=options.interpreter,
-        device=options.device,
+        device=options.device or "auto",
         gpu=options.gpu or "",
         module=module,
         evaluation=options.evaluation,
@@ -191,6 +193,7 @@ def request_of(
         side_effects=options.side_effects,
         memory_limit_bytes=options.memory_limit,
         scratch_limit_bytes=options.scratch_limit,
+        variables=tuple(options.variables.items()),
         **{name: value for name, value in given.items() if value is not None},
     )
 

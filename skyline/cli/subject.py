@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.cli.profiling import check_script, run_capture, save
+from skyline.cli.project import fill_in
 from skyline.cli.streams import say
-from skyline.cli.traced import head_of, is_trace, refuse_trace
+from skyline.cli.traced import is_trace, refuse_trace
 from skyline.errors import SkylineError, UsageError
+from skyline.trace.kineto.recognition import head_of
 
 if TYPE_CHECKING:
     from skyline.trace.profile import Profile
@@ -54,6 +56,7 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
             )
         return saved_profile(source)
     module = ""
+    fill_in(options, path, gpu=True)
     if not options.fresh:
         from skyline.trace import store
 

@@ -49,6 +49,8 @@ def run(arguments: Sequence[str]) -> int:
         # Another GPU is a question like any other, for work that was measured on one.
         asked = [*options.names, *([] if options.gpu is None else [f"gpu={_known(options.gpu)}"])]
         return traced.ask(options.source, asked, options.json)
+    if options.gpu is not None:
+        _known(options.gpu)
     question = parse_question(options.names) if options.names else None
     wish = wish_of(options)
 
@@ -88,4 +90,11 @@ def run(arguments: Sequence[str]) -> int:
 def _known(gpu: str) -> str:
     from skyline.predict.gpus import gpu_named
 
-    return gpu_named(gpu).name
+    device = gpu_named(gpu)
+    if device.is_processor:
+        raise UsageError(
+            f"what-ifs are not predicted for {device.name}, which is a processor",
+            hint="Ask without --gpu: then the script is measured on this machine's. skyline profile --gpu predicts the "
+            "script as it stands.",
+        )
+    return device.name

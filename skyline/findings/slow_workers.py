@@ -38,7 +38,9 @@ class SlowWorkers:
         if loader is None or loader.num_workers == 0:
             return None
         waited_us, _ = loader_and_compute_us(subject.outline, subject.lane)
-        taking_us = COSTS.taken_us(float(subject.batch_bytes)) * max(1.0, loader.fetches_per_iteration)
+        taking_us = COSTS.taken_us(float(subject.batch_bytes), len(subject.batch_tensors)) * max(
+            1.0, loader.fetches_per_iteration
+        )
         total_ms = step_ms(subject)
         cost_ms = (waited_us - taking_us) / 1e3
         path = bounds(subject) if subject.on_gpu else None

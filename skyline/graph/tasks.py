@@ -27,7 +27,7 @@ from skyline.trace.phase import Phase
 KINDS = tuple(TaskKind)
 """What the codes in the column ``kind`` mean; ``KIND`` is the way back."""
 KIND: Mapping[TaskKind, int] = {kind: code for code, kind in enumerate(KINDS)}
-WORKS = tuple(WorkClass)
+WORKS: tuple[WorkClass, ...] = tuple(WorkClass)
 WORK: Mapping[WorkClass, int] = {work: code for code, work in enumerate(WORKS)}
 PHASES = tuple(Phase)
 PHASE: Mapping[Phase, int] = {phase: code for code, phase in enumerate(PHASES)}

@@ -17,8 +17,7 @@ _PRODUCT_FLOPS = 1e6
 """Arithmetic from which libraries split a product; smaller ones are over sooner than threads are woken."""
 _ONE_BY_ONE = (
     "sort", "unique", "nonzero", "masked_select", "randperm", "multinomial", "normal_", "uniform_", "random_",
-    "exponential_", "aten::randn", "aten::rand", "index_put", "aten::item", "topk", "EmbeddingBackward",
-    "EmbeddingBagBackward", "embedding_dense_backward", "dropout", "bernoulli",
+    "exponential_", "aten::randn", "aten::rand", "index_put", "aten::item", "topk", "dropout", "bernoulli",
 )  # fmt: skip
 """Operators that one thread carries out on a CPU, whatever their size."""
 SPIN_US = 4000.0

@@ -34,24 +34,24 @@ def activation_bytes(trace: Trace) -> dict[int, int]:
     return largest
 
 
-def batch_bytes(trace: Trace) -> int:
-    """Bytes of the batch as it leaves the data loading: taken in that phase and held when it is over."""
+def batch_tensors(trace: Trace) -> tuple[int, ...]:
+    """Bytes of each tensor of the batch as it leaves the data loading: taken in that phase, held when it is over.
+
+    Of the iteration that holds most.
+    """
     blocks = [block for block in live_blocks(trace.allocations) if block.phase is Phase.DATA]
     times = [allocation.time_us for allocation in trace.allocations]
     fetching = [record for record in trace.records if record.phase is Phase.DATA]
-    most = 0
+    most: tuple[int, ...] = ()
     for mark in trace.iterations:
         ends = [record.end_us for record in fetching if mark.start_us <= record.start_us < mark.end_us]
         if not ends:
             continue
         over = max(ends)
-        most = max(
-            most,
-            sum(
-                block.size_bytes
-                for block in blocks
-                if mark.start_us <= block.time_us <= over
-                and (block.freed is None or times[block.freed] > over)
-            ),
+        held = tuple(
+            block.size_bytes
+            for block in blocks
+            if mark.start_us <= block.time_us <= over and (block.freed is None or times[block.freed] > over)
         )
+        most = max(most, held, key=sum)
     return most

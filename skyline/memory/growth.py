@@ -12,6 +12,9 @@ from skyline.trace.facts import MemoryFact
 from skyline.trace.phase import Phase
 from skyline.trace.record import Allocation
 
+LARGE_BYTES = 32 << 20
+"""Blocks of more are never kept by glibc's allocator (its ``DEFAULT_MMAP_THRESHOLD_MAX`` on 64 bits)."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Growth:
@@ -24,6 +27,36 @@ class Growth:
     live: npt.NDArray[np.float64]
     growing: npt.NDArray[np.float64]
     unexplained_bytes: float
+    change: npt.NDArray[np.float64]
+    """What each allocation takes, or gives back (below zero)."""
+    growing_change: npt.NDArray[np.float64]
+    """The same of blocks that go along with the batch, zero for the others."""
+    taken_at: npt.NDArray[np.intp]
+    """For an allocation that gives back, the one that took; -1 where that was before the recording, or it takes."""
+
+    def large_bytes(self, factor: float) -> float:
+        """What an iteration takes from the system in blocks too large to be kept, at ``factor`` times the batch.
+
+        A large block that is taken while enough of the kept memory lies free is put there instead; whether that lies
+        in one piece is not known, and taken for granted.
+        """
+        change = self.change + (factor - 1.0) * self.growing_change
+        large = np.abs(change) > LARGE_BYTES
+        if not large.any():
+            return 0.0
+        kept = np.cumsum(np.where(large, 0.0, change))
+        most = max(0.0, float(kept.max()))
+        inside: dict[int, float] = {}
+        fresh = 0.0
+        for index in np.flatnonzero(large).tolist():
+            size = float(change[index])
+            if size < 0:
+                inside.pop(int(self.taken_at[index]), None)
+            elif most - float(kept[index]) - sum(inside.values()) >= size:
+                inside[index] = size
+            else:
+                fresh += size
+        return fresh
 
     def peak_bytes(self, factor: float) -> float:
         """The peak at ``factor`` times the recorded batch."""
@@ -37,12 +70,22 @@ def growth(end: MemoryFact, allocations: tuple[Allocation, ...], peak_bytes: int
     change = np.array([one.size_bytes for one in allocations], np.float64)
     live = end.total_bytes - change.sum() + np.cumsum(change)
     growing = np.zeros(len(change))
+    taken_at = np.full(len(change), -1, np.intp)
     for block in live_blocks(allocations):
+        if block.freed is not None:
+            taken_at[block.freed] = block.taken
         if _goes_along(block):
             growing[block.taken] += block.size_bytes
             if block.freed is not None:
                 growing[block.freed] -= block.size_bytes
-    return Growth(live, np.cumsum(growing), max(0.0, peak_bytes - float(live.max())))
+    return Growth(
+        live,
+        np.cumsum(growing),
+        max(0.0, peak_bytes - float(live.max())),
+        change,
+        growing,
+        taken_at,
+    )
 
 
 def _goes_along(block: Block) -> bool:

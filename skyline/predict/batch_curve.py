@@ -8,7 +8,7 @@ from skyline.graph.part import Part, part_shares
 from skyline.interval import Interval
 from skyline.memory.growth import Growth, growth
 from skyline.predict.reading import read
-from skyline.spread import central_range, interval_of
+from skyline.spread import central_range, interval_of, median
 from skyline.trace.profile import BatchPoint, Profile
 
 _UNSTEADY = 1.5
@@ -40,6 +40,8 @@ class BatchCurve:
     reason: str
     notes: tuple[str, ...] = ()
     growth: Growth | None = None
+    large_block_ratio: float = 0.0
+    """What a byte taken in a block too large to be kept adds to the iteration, over that at the base."""
 
     def knows(self, batch_size: int) -> bool:
         """Whether anything can be said about this size."""
@@ -65,7 +67,22 @@ class BatchCurve:
             return Interval.exact(1.0)
         if not self.knows(batch_size):
             raise ValueError(self.reason or f"nothing is known about batch size {batch_size}")
-        return read([(point.batch_size, point.ratio) for point in self.points], batch_size)
+        if self.measured(batch_size):
+            return next(point.ratio for point in self.points if point.batch_size == batch_size)
+        # The allocator's step is no part of the lines: it comes on top, where a size has such blocks.
+        samples = [
+            (point.batch_size, _moved(point.ratio, -self._for_large_blocks(point.batch_size).value))
+            for point in self.points
+        ]
+        found, step = read(samples, batch_size), self._for_large_blocks(batch_size)
+        return Interval(found.value + step.value, found.low + step.low, found.high + step.high)
+
+    def _for_large_blocks(self, batch_size: int) -> Interval:
+        """Between nothing and all of it: libraries keep memory that is not seen here, in which some find room."""
+        if self.growth is None or not self.large_block_ratio or not self.base:
+            return Interval.exact(0.0)
+        most = self.large_block_ratio * self.growth.large_bytes(batch_size / self.base)
+        return Interval(most / 2, 0.0, most)
 
     def part_factors(self, batch_size: int) -> dict[Part, float]:
         """How many times as long each part takes as at the base.
@@ -130,7 +147,20 @@ def batch_curve(profile: Profile) -> BatchCurve:
         if profile.prediction is None and len(point.ratios) > 1 and central_range(point.ratios) > _UNSTEADY
     )
     reason = "" if len(points) > 1 else "no other batch size was measured"
-    return BatchCurve(base, points, reason, notes, _explaining(profile, base, points))
+    return BatchCurve(
+        base, points, reason, notes, _explaining(profile, base, points), _large_block_ratio(profile)
+    )
+
+
+def _large_block_ratio(profile: Profile) -> float:
+    """By byte, on the iteration time of the base."""
+    if profile.prediction is not None or not profile.times.steps_ms:
+        return 0.0
+    return profile.large_block_us_per_mb / 1e9 / median(profile.times.steps_ms)
+
+
+def _moved(interval: Interval, by: float) -> Interval:
+    return Interval(interval.value + by, interval.low + by, interval.high + by)
 
 
 def _explaining(profile: Profile, base: int, points: tuple[MeasuredPoint, ...]) -> Growth | None:

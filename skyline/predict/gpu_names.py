@@ -35,11 +35,17 @@ def find(specs: Sequence[GpuSpec], name: str) -> GpuSpec:
         # Of many names that hold the word, those first that say little more.
         holding.sort(key=lambda plain: abs(len(plain) - len(wanted)))
         near = [known[plain] for plain in holding] + near
-    names = list(dict.fromkeys(spec.name for spec in near))[:4] or [spec.name for spec in specs[:12]]
+    names = list(dict.fromkeys(spec.name for spec in near))[:4]
     raise UsageError(
         f"no GPU called {name!r} is known",
-        hint=f"Did you mean {', '.join(names)}? The whole list: skyline gpus",
+        hint=(f"Did you mean {', '.join(names)}? " if names else "") + "The whole list: skyline gpus",
     )
+
+
+def is_called(spec: GpuSpec, *names: str) -> bool:
+    """Whether one of ``names`` is a name of this GPU."""
+    own = {_plain(name) for name in (spec.name, spec.full_name, *spec.aliases)}
+    return any(_plain(name) in own for name in names)
 
 
 def _plain(name: str) -> str:

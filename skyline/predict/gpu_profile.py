@@ -12,7 +12,7 @@ from skyline.memory.capacity import usable_elsewhere
 from skyline.predict.gpus import gpu_named
 from skyline.predict.largest_batch import largest_batch
 from skyline.predict.operator_time import OperatorPredictor
-from skyline.predict.registry import predictor_named
+from skyline.predict.registry import predictor_for
 from skyline.predict.timed import timed
 from skyline.predict.tracer import TracedSizes, Tracer
 from skyline.trace.profile import BatchPoint, Profile
@@ -34,7 +34,7 @@ def gpu_profile(
     Raises UsageError for a GPU that is not known, and what ``capture`` raises.
     """
     spec = gpu_named(request.gpu)
-    predictor = predictor_named()
+    predictor = predictor_for(spec)
     tracer = Tracer(request, spec, progress, output, cancel, starter)
     traced = tracer.trace()
     made = timed(traced, spec, predictor)

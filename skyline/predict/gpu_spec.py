@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+PROCESSOR_VENDOR = "CPU"
+"""What stands as the vendor of processors, whoever makes them."""
+
 
 @dataclass(frozen=True, slots=True)
 class GpuSpec:
@@ -44,3 +47,8 @@ class GpuSpec:
     """Where the figures come from; the memory is what PyTorch reports of such a GPU."""
     own: bool = False
     """Whether the person added it, in a file of theirs."""
+
+    @property
+    def is_processor(self) -> bool:
+        """Whether it is a CPU: the host then does the work itself, and its memory is the machine's."""
+        return self.vendor == PROCESSOR_VENDOR

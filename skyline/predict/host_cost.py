@@ -28,6 +28,8 @@ class HostCost:
     wait_us: float = 5.0
     launch_latency_us: float = 4.0
     turnaround_us: float = 1.0
+    synchronous: bool = False
+    """Whether the host does the operators' work itself, as where the device is a processor."""
 
     def of(self, record: Record, shape: OperatorShape | None) -> Interval:
         """Of one record on the host, without what it waits for."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.host_cost import HostCost
 from skyline.trace.shape import OperatorShape
 
 
@@ -39,3 +40,40 @@ class OperatorPredictor(Protocol):
     def predict(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
         """The time of each shape, in the same order."""
         ...
+
+
+@runtime_checkable
+class Claiming(Protocol):
+    """A predictor that is asked before all others about the devices that it claims, as those that it measured."""
+
+    def claims(self, device: GpuSpec) -> bool:
+        """Whether it knows this device better than a predictor for any device does."""
+        ...
+
+    def host_cost(self, device: GpuSpec) -> HostCost | None:
+        """What the host of this device spends on an operator; None where that is not known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationGain:
+    """Median relative error of operator times without and with ``count`` measured ones, each left out in turn."""
+
+    before: float
+    after: float
+    count: int
+
+
+@runtime_checkable
+class Calibrating(Protocol):
+    """A predictor that tells what measurements of a device are worth."""
+
+    def gain(self, device: GpuSpec) -> CalibrationGain | None:
+        """None where the device was not measured."""
+        ...
+
+
+def host_cost(predictor: OperatorPredictor, device: GpuSpec) -> HostCost:
+    """What the predictor knows of the host's costs, else typical ones."""
+    own = predictor.host_cost(device) if isinstance(predictor, Claiming) else None
+    return own or HostCost()

@@ -14,7 +14,8 @@ from skyline.memory.fit import Fit, fit
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.largest_batch import LargestBatch, largest_batch
 from skyline.predict.operator_time import OperatorPredictor
-from skyline.predict.registry import predictor_named
+from skyline.predict.registry import predictor_for
+from skyline.predict.same_answers import same_answers
 from skyline.predict.timed import timed
 from skyline.predict.tracer import TracedSizes, Tracer
 from skyline.trace.profile import Profile
@@ -48,24 +49,29 @@ def outlooks(
 ) -> tuple[Outlook, ...]:
     """Trace the script once, and at the batch sizes that tell what fits; then predict its times on each GPU.
 
-    Only a script that asks its GPU something which GPUs answer differently is traced for each of them anew.
+    Only where GPUs answer differently what the script asks them is it traced anew.
     Raises what ``capture`` raises.
     """
-    predictor = predictor or predictor_named()
     searched: list[tuple[GpuSpec, TracedSizes, LargestBatch]] = []
-    sizes: TracedSizes | None = None
     for number, gpu in enumerate(gpus):
 
         def report(one: Progress, number: int = number) -> None:
             progress(replace(one, fraction=(number + one.fraction) / len(gpus)))
 
-        if sizes is None or sizes.base.asked_of_gpu:
-            tracer = Tracer(request, gpu, report, output if sizes is None else None, cancel, starter)
+        sizes = next((one for other, one, _ in searched if _alike(one, other, gpu)), None)
+        if sizes is None:
+            tracer = Tracer(request, gpu, report, None if searched else output, cancel, starter)
             sizes = TracedSizes(tracer, tracer.trace())
         searched.append((gpu, sizes, largest_batch(sizes, usable_elsewhere(gpu.memory_bytes))))
     progress(Progress("predict", "times on each GPU", 0.95))
     # A size that was traced for one GPU may be the largest traced one that fits another.
-    return tuple(_outlook(sizes, gpu, largest, predictor) for gpu, sizes, largest in searched)
+    return tuple(
+        _outlook(sizes, gpu, largest, predictor or predictor_for(gpu)) for gpu, sizes, largest in searched
+    )
+
+
+def _alike(sizes: TracedSizes, traced_for: GpuSpec, gpu: GpuSpec) -> bool:
+    return same_answers(sizes.base.asked_of_gpu, traced_for, gpu)
 
 
 def _outlook(

@@ -109,6 +109,8 @@ def _capability(entry: Entry, base: GpuSpec | None) -> tuple[int, int]:
     """From ``"8.9"``; a bare 8.9 is a number that could not tell 12.0 from 12.10."""
     if "compute_capability" not in entry.values and base is not None:
         return base.compute_capability
+    if isinstance(entry.values.get("compute_capability"), int | float):
+        raise entry.wrong('compute_capability belongs in quotes, as in "8.9"')
     major, dot, minor = entry.text("compute_capability").partition(".")
     if not (dot and major.isdigit() and minor.isdigit()):
         raise entry.wrong('compute_capability has to be written as in "8.9"')

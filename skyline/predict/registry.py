@@ -6,7 +6,9 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from skyline.errors import UsageError
-from skyline.predict.operator_time import OperatorPredictor
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.gpus import gpu_named
+from skyline.predict.operator_time import Calibrating, CalibrationGain, Claiming, OperatorPredictor
 
 ENTRY_POINT_GROUP = "skyline.predictors"
 PREFERRED = ("learned", "roofline")
@@ -37,6 +39,26 @@ def predictor_named(name: str | None = None) -> OperatorPredictor:
             "no predictor of operator times is installed", hint="Reinstall skyline-profiler: it brings one."
         )
     raise UsageError(f"there is no predictor {name!r}", hint=f"Installed: {', '.join(known)}.")
+
+
+def predictor_for(device: GpuSpec) -> OperatorPredictor:
+    """The predictor to ask about this device: one that claims it, else the preferred one.
+
+    Raises:
+        UsageError: none is installed.
+    """
+    claiming = (one for one in predictors().values() if isinstance(one, Claiming) and one.claims(device))
+    return next(claiming, None) or predictor_named()
+
+
+def calibration_gain(name: str) -> CalibrationGain | None:
+    """What the measurements of the device of that name are worth; None where it is not known or not measured."""
+    try:
+        device = gpu_named(name)
+    except UsageError:
+        return None
+    gains = (one.gain(device) for one in predictors().values() if isinstance(one, Calibrating))
+    return next((gain for gain in gains if gain is not None), None)
 
 
 def across_formats() -> OperatorPredictor | None:

@@ -61,10 +61,12 @@ class Schedule:
             if step.device >= 0:
                 lane = self.records[step.device].lane
                 start = max(starts[step.host] + cost.launch_latency_us, free.get(lane, 0.0))
+                if cost.synchronous:
+                    start, host = host, host + durations_us[step.device]
                 starts[step.device] = start
                 ends[step.device] = start + durations_us[step.device]
                 free[lane] = ends[step.device] + cost.turnaround_us
-            if step.waits:
+            if step.waits and not cost.synchronous:
                 busy_until = ends[step.device] if step.device >= 0 else max(free.values(), default=0.0)
                 host = max(host, busy_until + durations_us[step.host])
             ends[step.host] = host

@@ -10,7 +10,7 @@ from skyline.graph.build import build, main_lane
 from skyline.interval import Interval
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.host_cost import HostCost
-from skyline.predict.operator_time import OperatorPredictor, OperatorTime
+from skyline.predict.operator_time import OperatorPredictor, OperatorTime, host_cost
 from skyline.predict.schedule import Schedule
 from skyline.simulate.billing import billed_phases, billed_us
 from skyline.simulate.engine import simulate
@@ -43,7 +43,7 @@ def timed(
     Errors of operators of one group are taken to go together, those of different groups to be independent: each
     group in turn is put at its low and high end, and what that does to the iteration is summed in squares.
     """
-    cost = cost or HostCost()
+    cost = cost or host_cost(predictor, gpu)
     first = min((mark.index for mark in traced.trace.iterations), default=0)
     schedule = Schedule.of([record for record in traced.trace.records if record.iteration == first])
     times = _times(schedule.records, traced, gpu, predictor, cost)

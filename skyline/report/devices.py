@@ -79,7 +79,7 @@ class DevicesReport:
     span: Span
     grid_g_per_kwh: float
     traced_for_each: tuple[str, ...]
-    """What the script asks its GPU; where it asks something, it was traced for each GPU by itself."""
+    """What the script asks its GPU; it was traced anew for GPUs that answer this differently."""
     devices: tuple[DeviceReport, ...]
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]

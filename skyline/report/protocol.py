@@ -2,7 +2,10 @@
 
 Field names are camelCase because they are the wire format. A server answers ``skyline/profile`` with a
 ``ProfileReport``, ``skyline/simulate`` with an ``EstimateReport`` and ``skyline/verify`` with a ``VerifyReport``
-(all in ``skyline.report.schema``), and ``skyline/devices`` with a ``DevicesReport`` (``skyline.report.devices``).
+(all in ``skyline.report.schema``), ``skyline/devices`` with a ``DevicesReport`` (``skyline.report.devices``),
+``skyline/timeline`` with a ``TimelineReport`` (``skyline.report.timelines``), ``skyline/memoryAt`` with a
+``LiveMemoryReport`` (``skyline.report.live_memory``), ``skyline/history`` with ``SavedProfile``s and
+``skyline/compare`` with a ``ComparisonReport`` (``skyline.report.history``).
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skyline.interval import Interval
+from skyline.settings.resolved import SettingInForce
 
 PROFILE_CHANGED = "skyline/profileChanged"
 MEASURING = "skyline/measuring"
@@ -23,11 +27,24 @@ APPLY = "skyline/apply"
 REVERT = "skyline/revert"
 VERIFY = "skyline/verify"
 DEVICES = "skyline/devices"
+OPEN = "skyline/open"
+TIMELINE = "skyline/timeline"
+MEMORY_AT = "skyline/memoryAt"
+HISTORY = "skyline/history"
+COMPARE = "skyline/compare"
+
+TRUST = "skyline/trust"
+CONFIG = "skyline/config"
 
 COMMAND_PROFILE = "skyline.profile"
 COMMAND_CANCEL = "skyline.cancel"
 COMMAND_SHOW_REPORT = "skyline.showReport"
 COMMAND_EXPORT = "skyline.export"
+COMMAND_WHATIF = "skyline.whatIf"
+COMMAND_APPLY_REWRITE = "skyline.applyRewrite"
+COMMAND_REVERT = "skyline.revert"
+COMMAND_VERIFY = "skyline.verify"
+COMMAND_CLEAR = "skyline.clear"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +84,16 @@ class UriParams:
 
 @dataclass(frozen=True, slots=True)
 class QuestionParams:
-    """A batch size (null: as it is) and what-ifs as ``NAME`` or ``NAME=VALUE``."""
+    """A batch size (null: as it is) and what-ifs as ``NAME`` or ``NAME=VALUE``.
+
+    ``curve`` asks ``skyline/simulate`` for the batch-size curve under these what-ifs too: its answer then takes as long
+    as one for each point.
+    """
 
     uri: str
     batchSize: int | None = None
     whatifs: tuple[str, ...] = ()
+    curve: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +133,55 @@ class DevicesParams:
     gpus: tuple[str, ...] = ()
     provider: str = ""
     gridGPerKwh: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineParams:
+    """A question as in ``QuestionParams``, and what to show of its timeline (``skyline/timeline``).
+
+    Answered with a ``TimelineReport``. ``step`` is an iteration from 0 (null: one that the server takes for typical),
+    ``beginMs`` and ``endMs`` a window of it, ``most`` about how many pieces of work to tell apart on a lane.
+    """
+
+    uri: str
+    batchSize: int | None = None
+    whatifs: tuple[str, ...] = ()
+    step: int | None = None
+    beginMs: float | None = None
+    endMs: float | None = None
+    most: int = 400
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAtParams:
+    """A moment of the iteration, in ms (``skyline/memoryAt``, answered with a ``LiveMemoryReport``)."""
+
+    uri: str
+    timeMs: float
+
+
+@dataclass(frozen=True, slots=True)
+class CompareParams:
+    """Two saved profiles of a script by their ids; ``after`` null: the latest (``skyline/compare``).
+
+    Answered with a ``ComparisonReport``. ``skyline/history`` has the ids.
+    """
+
+    uri: str
+    before: str
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenResult:
+    """What a file opened by ``skyline/open`` is: a saved profile, or a PyTorch profiler trace.
+
+    ``skyline/profile`` and the questions are answered for its uri from then on. ``script`` is what was profiled, empty
+    where that is not known.
+    """
+
+    kind: Literal["profile", "trace"]
+    script: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +231,52 @@ class CommandResult:
     """What a command did.
 
     ``status``: ``started``, ``running`` (the same run is under way), ``restarted`` (newer text), ``cancelled``,
-    ``idle`` (nothing to cancel), ``shown``, or ``written`` with ``path``.
+    ``idle`` (nothing to cancel), ``shown``, ``written`` with ``path``, or ``cleared``.
     """
 
-    status: Literal["started", "running", "restarted", "cancelled", "idle", "shown", "written"]
+    status: Literal["started", "running", "restarted", "cancelled", "idle", "shown", "written", "cleared"]
     path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionOptions:
+    """The second argument of ``skyline.whatIf`` and ``skyline.applyRewrite``: a question about the script."""
+
+    batchSize: int | None = None
+    whatifs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """The second argument of ``skyline.verify``: a question, and how long to measure, as in ``VerifyParams``."""
+
+    batchSize: int | None = None
+    whatifs: tuple[str, ...] = ()
+    rounds: int | None = None
+    minutes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrustParams:
+    """The person trusts the workspace by now, or does not any more (``skyline/trust``, to the server).
+
+    Whether they do at the start is ``trusted`` in the options of initialization; without it they do.
+    """
+
+    trusted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigParams:
+    """Whose settings are asked for: those of a script or folder; null: those that hold for all of them."""
+
+    uri: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResult:
+    """The settings in force with the origin of each (``skyline/config``), and what could not be used."""
+
+    settings: tuple[SettingInForce, ...]
+    problems: tuple[str, ...]
+    trusted: bool

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from skyline.analysis.curve import CurvePoint
 from skyline.analysis.lines import LineCost
 from skyline.findings.base import Finding
 from skyline.interval import Interval
@@ -23,6 +22,7 @@ from skyline.trace.phase import PhaseTimes
 from skyline.trace.power import PowerFact
 from skyline.trace.prediction import Prediction
 from skyline.trace.side_effect import SideEffect
+from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.estimate import Estimate
 
 PROFILE_SCHEMA = "skyline.profile/1"

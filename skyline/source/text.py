@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import stat
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -41,6 +42,9 @@ class SourceText:
     def read(cls, path: str | Path) -> SourceText:
         """The file at ``path``; raises UsageError where there is none, or none that is text."""
         try:
+            kind = Path(path).stat().st_mode
+            if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
+                raise UsageError(f"{path} is a device", hint="Check the path of the script.")
             data = Path(path).read_bytes()
         except FileNotFoundError:
             raise UsageError(f"{path} does not exist", hint="Check the path of the script.") from None

@@ -128,3 +128,5 @@ class Profile:
     """The energy of iterations, where the hardware counts it."""
     repeated_reads: tuple[RepeatedRead, ...] = ()
     """Batches of a traced script that were not read in full."""
+    large_block_us_per_mb: float = 0.0
+    """On a CPU, what a block costs that is too large for the allocator to keep: the system's fresh memory each time."""

@@ -77,13 +77,18 @@ def load(path: Path) -> Profile:
 
 def latest(script: Path) -> Path | None:
     """The newest saved profile of a script, if there is one."""
+    return next(iter(saved(script)), None)
+
+
+def saved(script: Path) -> tuple[Path, ...]:
+    """Every saved profile of a script, newest first."""
     found: list[Path] = []
     for folder in _folders(script.absolute()):
         try:
             found += folder.glob(f"{script.stem}-*{SUFFIX}")
         except OSError:
             continue
-    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+    return tuple(sorted(found, key=lambda path: path.stat().st_mtime, reverse=True))
 
 
 def _folders(script: Path) -> list[Path]:

@@ -8,7 +8,7 @@ import sys
 
 import torch
 
-from . import imported
+from . import imported, large_blocks
 from .recording import memory
 
 # Kept from before the script could put something else in its place.
@@ -51,6 +51,7 @@ def facts_of_run(observer, optimizers):
         "leading": observer.leading,
         "modules": imported.imported_files(),
         "environment": environment(script_device(optimizers)),
+        "large_block_us_per_mb": large_blocks.cost_us_per_mb(script_device(optimizers)),
     }
 
 

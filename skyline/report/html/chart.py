@@ -88,10 +88,10 @@ def charts(report: ProfileReport) -> tuple[Chart, ...]:
     size = _byte_axis([point.peak_bytes.value for point in points])
     throughput = _Series("Throughput", rate, lambda point: point.throughput, units.rate_scale)
     memory = _Series("Peak memory", size, lambda point: point.peak_bytes, units.byte_scale)
-    capacity = report.memory.capacity_bytes
+    usable = report.memory.usable_bytes or report.memory.capacity_bytes
     return (
         _chart(throughput, points, report, None),
-        _chart(memory, points, report, capacity),
+        _chart(memory, points, report, usable),
     )
 
 
@@ -138,8 +138,14 @@ def _chart(
         x_ticks=_x_ticks(points, x),
         y_ticks=tuple(Tick(y(value / factor), tick_label(value, y_values[-1])) for value in y_values),
         now_x=x(now) if now is not None and points[0].batch_size <= now <= points[-1].batch_size else None,
-        limit=Tick(y(limit), f"device memory {units.format_bytes(limit)}") if limit and shows_limit else None,
+        limit=Tick(y(limit), _limit(report, limit)) if limit and shows_limit else None,
     )
+
+
+def _limit(report: ProfileReport, limit: float) -> str:
+    """Tensors cannot have all of a GPU: what else it holds is left out."""
+    whole = limit == report.memory.capacity_bytes
+    return f"{'device memory' if whole else 'memory for tensors'} {units.format_bytes(limit)}"
 
 
 def nice_ticks(top: float, count: int = 5) -> list[float]:

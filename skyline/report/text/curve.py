@@ -5,11 +5,13 @@ from __future__ import annotations
 from rich.text import Text
 
 from skyline import units
+from skyline.memory.fit import Fit, fit
 from skyline.report.basis import batch_size_remark, measured_range, point_basis
 from skyline.report.schema import CurvePointReport, ProfileReport
 from skyline.report.text.page import GUTTER, Column, Page, column_width
 
 SHOWN = 12
+_REMARKS = {Fit.FITS: "", Fit.UNSURE: ", may not fit", Fit.TOO_LARGE: ", too large"}
 _STYLES = {"measured": "", "predicted": "", "interpolated": "dim", "extrapolated": "dim italic"}
 
 
@@ -26,14 +28,15 @@ def render_curve(report: ProfileReport, page: Page) -> None:
     # The unit of the smallest: in that of the largest it would round to nothing.
     size = units.byte_scale([min(point.peak_bytes.value for point in points)])
     best = max(point.throughput.value for point in points)
-    capacity = report.memory.capacity_bytes
+    usable = report.memory.usable_bytes or report.memory.capacity_bytes
     cells: list[tuple[Text, ...]] = []
     for point in points:
         basis = point_basis(point, predicted=report.mode == "predicted")
         style = _STYLES[basis]
         now = point.batch_size == report.batch_size.value
-        over = capacity is not None and point.peak_bytes.value > capacity
-        remark = basis + (f"  {page.glyphs.mark} now" if now else "") + (", too large" if over else "")
+        verdict = fit(point.peak_bytes, usable)
+        over = verdict is not Fit.FITS
+        remark = basis + (f"  {page.glyphs.mark} now" if now else "") + _REMARKS[verdict]
         cells.append(
             (
                 page.text(str(point.batch_size), "bold" if now else style),

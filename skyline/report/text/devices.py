@@ -18,6 +18,7 @@ from skyline.report.text.page import GUTTER, Column, Page, column_width
 
 _FITS = {Fit.FITS.value: "yes", Fit.UNSURE.value: "maybe", Fit.TOO_LARGE.value: "no"}
 _UNKNOWN = "-"
+_NONE = "none"
 _TIMES = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3))
 _ENERGIES = (("MWh", 1e3), ("kWh", 1.0), ("Wh", 1e-3), ("J", 1 / 3.6e6))
 _MASSES = (("t", 1e6), ("kg", 1e3), ("g", 1.0), ("mg", 1e-3))
@@ -103,10 +104,15 @@ def _render_span(report: DevicesReport, page: Page) -> None:
         for number, cells in enumerate(lines):
             name = "" if number else _name(one)
             rows.append((page.text(name, "bold"), *(page.text(cell) for cell in cells)))
-    _table(page, columns, rows, spared=(f"CO2 ({grams[0]})",))
-    without = [one.gpu for one, shown in runs if not shown]
-    if without:
-        page.paragraph(f"No batch size that was traced fits on {', '.join(without)}.", style="red")
+    if known:
+        _table(page, columns, rows, spared=(f"CO2 ({grams[0]})",))
+    without = [one for one, shown in runs if not shown]
+    none_at_all = [one.gpu for one in without if _largest(one) == _NONE]
+    untraced = [one.gpu for one in without if _largest(one) != _NONE]
+    if none_at_all:
+        page.paragraph(f"Not even a batch of one fits on {', '.join(none_at_all)}.", style="red")
+    if untraced:
+        page.paragraph(f"No batch size that was traced fits on {', '.join(untraced)}.", style="red")
 
 
 def _shown(one: DeviceReport) -> list[Run]:
@@ -150,7 +156,7 @@ def _rate(run: Run) -> str:
 def _largest(one: DeviceReport) -> str:
     found = one.largest_batch
     if found.size is None:
-        return _UNKNOWN if found.reason else "none"
+        return _UNKNOWN if found.reason else _NONE
     about = "" if found.traced else "~"
     return f"{about}{found.size}{'+' if found.larger_untried else ''}"
 
@@ -200,7 +206,9 @@ def _traced(report: DevicesReport) -> list[str]:
         return [
             "The script was traced once for all GPUs: it asks nothing that they would answer differently."
         ]
-    return [f"The script was traced for each GPU, because it asks for {', '.join(asked)}."]
+    return [
+        f"The script was traced anew where GPUs answer differently what it asks them: {', '.join(asked)}."
+    ]
 
 
 def _time_unit(runs: Sequence[Run]) -> tuple[str, float]:

@@ -108,7 +108,9 @@ def test_each_gpu_gets_its_time_its_largest_batch_and_its_costs(
     assert "modelled, not measured" in text
     assert max(map(len, text.splitlines())) <= 100
     (row,) = [line for line in text.splitlines() if line.startswith(" T4 ") and " GB " in line]
-    assert row.split()[-2:] == ["no", str(t4["largest_batch"]["size"])]
+    cells = row.split()
+    # Whether the rate at that size has a column too, depends on how wide the others are.
+    assert cells[cells.index("no") + 1] == str(t4["largest_batch"]["size"])
 
 
 @pytest.mark.capture

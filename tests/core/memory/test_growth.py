@@ -33,3 +33,40 @@ def test_what_the_recording_does_not_explain_stays():
 
 def test_without_allocations_nothing_is_known():
     assert growth(END, (), 1000) is None
+
+
+def test_blocks_become_too_large_to_be_kept_as_the_batch_grows():
+    mib = 1 << 20
+    taken = (
+        Allocation(1.0, 12 * mib, 1, Phase.FORWARD),
+        Allocation(2.0, 20 * mib, 2, Phase.FORWARD),
+        Allocation(3.0, 30 * mib, 3, Phase.BACKWARD),
+        Allocation(4.0, -20 * mib, 2, Phase.BACKWARD),
+        Allocation(5.0, -12 * mib, 1, Phase.BACKWARD),
+    )
+    found = growth(MemoryFact(0, 0, 30 * mib, 0), taken, 0)
+    assert found is not None
+    assert found.large_bytes(1.0) == 0
+    assert found.large_bytes(1.5) == 0
+    assert found.large_bytes(2.0) == 40 * mib
+    assert found.large_bytes(3.0) == (36 + 60) * mib
+
+
+def test_a_large_block_goes_where_enough_of_what_is_kept_lies_free():
+    mib = 1 << 20
+    taken = (
+        Allocation(1.0, 10 * mib, 1, Phase.FORWARD),
+        Allocation(2.0, 10 * mib, 2, Phase.FORWARD),
+        Allocation(3.0, -10 * mib, 1, Phase.FORWARD),
+        Allocation(4.0, -10 * mib, 2, Phase.FORWARD),
+        Allocation(5.0, 18 * mib, 3, Phase.BACKWARD),
+        Allocation(6.0, 18 * mib, 4, Phase.BACKWARD),
+        Allocation(7.0, -18 * mib, 3, Phase.BACKWARD),
+        Allocation(8.0, 18 * mib, 5, Phase.BACKWARD),
+        Allocation(9.0, -18 * mib, 4, Phase.BACKWARD),
+        Allocation(10.0, -18 * mib, 5, Phase.BACKWARD),
+    )
+    found = growth(MemoryFact(0, 0, 36 * mib, 0), taken, 0)
+    assert found is not None
+    # Twice 18 MiB are large; of the two that live at the same time only one finds room in twice 20 MiB.
+    assert found.large_bytes(2.0) == 36 * mib

@@ -5,7 +5,7 @@ from dataclasses import astuple, replace
 import pytest
 
 from skyline.interval import Interval
-from skyline.memory.activations import activation_bytes, batch_bytes
+from skyline.memory.activations import activation_bytes, batch_tensors
 from skyline.memory.fit import Fit, fit
 from skyline.memory.peak import MemoryBreakdown, peak_breakdown, replay
 from skyline.trace.facts import MemoryFact
@@ -50,7 +50,7 @@ def test_activations_are_what_forward_work_keeps_for_backward_work(profile):
 
 
 def test_batch_bytes_are_what_loading_leaves(profile):
-    assert batch_bytes(profile.trace) == 4 * MB
+    assert batch_tensors(profile.trace) == (4 * MB,)
 
 
 def test_fit_knows_when_it_cannot_tell():

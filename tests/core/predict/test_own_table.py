@@ -88,7 +88,7 @@ def test_ones_own_figures_replace_those_of_the_table(write: Write):
         ("clock_mhz = 1.8", "clock_mhz = 1.8 is not between 200 and 6000: it is in MHz", ""),
         ('multiprocessors = "60"', "multiprocessors has to be a number, not '60'", ""),
         ("multiprocessors = true", "multiprocessors has to be a number, not True", ""),
-        ("compute_capability = 8.9", "compute_capability has to be a text", ""),
+        ("compute_capability = 8.9", "compute_capability belongs in quotes", ""),
         ('compute_capability = "89"', 'compute_capability has to be written as in "8.9"', ""),
         ('aliases = "a"', "aliases has to be a list of texts", ""),
         ('like = "h10"', "like: no GPU called 'h10' is known", "H100"),

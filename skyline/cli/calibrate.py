@@ -1,0 +1,210 @@
+"""``skyline calibrate``: measure this machine's operators, so that predictions for it rest on them."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyline.cli.command_line import parser
+from skyline.cli.profiling import Display, terminable
+from skyline.cli.streams import say, write_data
+from skyline.errors import CaptureImpossible, ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from skyline.calibrate.machine import Machine
+    from skyline.calibrate.session import Sitting
+
+CALIBRATE_SCHEMA = "skyline.calibrate/1"
+_EXAMPLES = """\
+  skyline calibrate                             three minutes; again goes on
+  skyline calibrate --minutes 10 --device cuda  longer, the GPU
+  skyline calibrate --export workstation.csv    a file to give away
+  skyline calibrate --add workstation.csv       predict for that machine, too
+  skyline calibrate --list                      what was measured or added"""
+_UNSTEADY = 0.25
+"""A fixed product that took so much longer at times: something else was at work, or the clock was held down."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    command = parser(
+        "calibrate",
+        "[options]",
+        "Measure how fast operators run on this machine, CPU or GPU, and keep it. From\n"
+        "then on what is predicted for it (skyline profile --gpu NAME, where NAME is the\n"
+        "GPU or cpu) rests on these measurements. It can be stopped at any time and goes\n"
+        "on where it stopped; nothing of the device is changed, and nothing leaves it.",
+        _EXAMPLES,
+    )
+    command.add_argument(
+        "--minutes", type=_minutes, default=3.0, metavar="M", help="for how long (default: 3)"
+    )
+    command.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="which (default: the GPU, if any)"
+    )
+    command.add_argument("--interpreter", metavar="PYTHON", help="the Python whose PyTorch is measured")
+    command.add_argument("--export", metavar="FILE", help="measure nothing; copy what is known of the device")
+    command.add_argument("--add", metavar="FILE", help="measure nothing; add what another machine exported")
+    command.add_argument(
+        "--list", action="store_true", help="measure nothing; list the devices and their files"
+    )
+    command.add_argument(
+        "--forget", metavar="NAME", help="measure nothing; remove the measurements of a device"
+    )
+    command.add_argument("--json", metavar="FILE", help="write the outcome as JSON ('-': to stdout, alone)")
+    command.add_argument("-q", "--quiet", action="store_true", help="no progress and no remarks")
+    options = command.parse_args(list(arguments))
+    if options.list:
+        return _list()
+    if options.forget:
+        return _forget(options.forget)
+    if options.add:
+        return _add(Path(options.add))
+    interpreter = _interpreter(options.interpreter)
+    device = _device(options.device, interpreter)
+    if options.export:
+        return _export(Path(options.export), interpreter, device)
+    return _measure(interpreter, device, options)
+
+
+def _measure(interpreter: str, device: str, options: argparse.Namespace) -> int:
+    from skyline.calibrate.session import sit
+    from skyline.capture.request import Progress
+
+    cancel = threading.Event()
+    with ExitStack() as stack:
+        stack.enter_context(terminable())
+        display = stack.enter_context(Display(quiet=options.quiet))
+
+        def progress(fraction: float, known: int, machine: Machine) -> None:
+            display.progress(Progress("calibrate", f"{machine.name}: {known} operators measured", fraction))
+
+        try:
+            sitting = sit(interpreter, device, options.minutes, progress=progress, cancel=cancel)
+        except KeyboardInterrupt:
+            say("skyline: stopped; what was measured is kept, and skyline calibrate goes on from there")
+            return int(ExitCode.INTERRUPTED)
+    _tell(sitting, options)
+    return int(ExitCode.OK)
+
+
+def _tell(sitting: Sitting, options: argparse.Namespace) -> None:
+    import msgspec
+
+    from skyline.predict.registry import calibration_gain
+
+    name = "cpu" if sitting.machine.device == "cpu" else sitting.machine.name
+    gain = calibration_gain(name)
+    if options.json is not None:
+        outcome = {
+            "schema": CALIBRATE_SCHEMA,
+            "machine": msgspec.to_builtins(sitting.machine),
+            "path": str(sitting.path),
+            "measured": sitting.measured,
+            "failed": sitting.failed,
+            "before": sitting.before,
+            "drift": sitting.drift,
+            "median_error_uncalibrated": gain.before if gain else None,
+            "median_error_calibrated": gain.after if gain else None,
+        }
+        write_data(options.json, msgspec.json.encode(outcome) + b"\n")
+        if options.json == "-":
+            return
+    total = sitting.before + sitting.measured
+    print(f"{sitting.machine.name}: {sitting.measured} operators measured now, {total} in all")
+    if sitting.failed:
+        print(f"  {sitting.failed} could not be run here, as formats or sizes that this device does not take")
+    if gain is not None:
+        print(
+            f"  operator times were off by {gain.before:.0%} in the median before, and are by {gain.after:.0%} now\n"
+            f"  (each of {gain.count} predicted from the others)"
+        )
+    if sitting.drift > _UNSTEADY:
+        say(
+            f"skyline: one and the same product took up to {1 + sitting.drift:.1f} times as long at times: other "
+            "programs were at work, or the clock was held down. Measured on a quiet machine the figures are better: "
+            f"skyline calibrate --forget {sitting.machine.slug}, then again.",
+            quiet=options.quiet,
+        )
+    print(f"  kept in {sitting.path}\n  try: skyline profile --gpu {name!r} train.py".replace("'cpu'", "cpu"))
+
+
+def _list() -> int:
+    from skyline.calibrate.store import folder, stored
+
+    files = stored()
+    if not files:
+        print(f"Nothing was measured or added so far ({folder()}).")
+    for machine, rows in files:
+        count = sum(one.time_us is not None for one in rows)
+        print(f"{machine.slug}: {machine.name}, {count} operators, PyTorch {machine.torch}")
+    return int(ExitCode.OK)
+
+
+def _forget(name: str) -> int:
+    from skyline.calibrate.store import path_of, stored
+
+    for machine, _ in stored():
+        if name in (machine.slug, machine.name):
+            path_of(machine).unlink()
+            say(f"skyline: forgot {machine.slug}")
+            return int(ExitCode.OK)
+    raise UsageError(f"nothing is known of {name!r}", hint="The list: skyline calibrate --list")
+
+
+def _add(path: Path) -> int:
+    from skyline.calibrate.store import append, path_of, read
+
+    machine, rows = read(path)
+    target = path_of(machine)
+    known = {one.case.key for one in read(target)[1]} if target.exists() else set[object]()
+    new = [one for one in rows if one.case.key not in known]
+    append(target, machine, new)
+    print(f"{machine.name}: {len(new)} operators added")
+    print(f"  try: skyline profile --gpu {machine.slug} train.py")
+    return int(ExitCode.OK)
+
+
+def _export(path: Path, interpreter: str, device: str) -> int:
+    from skyline.calibrate.session import machine_here
+    from skyline.calibrate.store import path_of
+
+    machine = machine_here(interpreter, device)
+    source = path_of(machine)
+    if not source.exists():
+        raise UsageError(f"{machine.name} was not measured yet", hint="First: skyline calibrate")
+    write_data(str(path), source.read_bytes())
+    say(f"skyline: wrote {path}")
+    return int(ExitCode.OK)
+
+
+def _interpreter(asked: str | None) -> str:
+    from skyline.capture.interpreter import resolve_interpreter
+
+    return resolve_interpreter(Path.cwd() / "train.py", asked)
+
+
+def _device(asked: str, interpreter: str) -> str:
+    import subprocess
+
+    if asked == "cpu":
+        return asked
+    probe = "import sys, torch; sys.exit(0 if torch.cuda.is_available() else 3)"
+    found = subprocess.run([interpreter, "-I", "-c", probe], check=False, capture_output=True).returncode == 0
+    if asked == "cuda" and not found:
+        raise CaptureImpossible(
+            f"PyTorch of {interpreter} sees no GPU",
+            hint="skyline doctor says why; --device cpu measures the CPU.",
+        )
+    return "cuda" if found else "cpu"
+
+
+def _minutes(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 600:
+        raise argparse.ArgumentTypeError("minutes lie between 0 and 600")
+    return value

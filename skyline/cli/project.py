@@ -1,0 +1,37 @@
+"""The ``[tool.skyline]`` of the project that a script belongs to, for what the command line leaves open."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from skyline.cli.streams import say
+
+
+def fill_in(options: argparse.Namespace, script: Path, *, gpu: bool = False) -> None:
+    """Put the project's settings where no option was given; a second call changes nothing.
+
+    The script's arguments are not among them: what is typed is what runs. With ``gpu`` the project may also ask for
+    a prediction instead of a run, which not every command can give.
+    """
+    from skyline.settings.pyproject import project_settings
+
+    source = project_settings(script.absolute().parent)
+    if source is None:
+        options.variables = {}
+        return
+    if not hasattr(options, "variables"):
+        for problem in source.problems:
+            say(f"skyline: {problem}", quiet=options.quiet)
+    values = source.values
+    if gpu and options.gpu is None and options.device is None:
+        options.gpu = values.get("gpu")
+    for option, key in (
+        ("interpreter", "interpreter"),
+        ("device", "profile.device"),
+        ("steps", "profile.steps"),
+        ("timeout", "profile.timeoutS"),
+    ):
+        if getattr(options, option) is None:
+            setattr(options, option, values.get(key))
+    options.variables = values.get("profile.env", {})

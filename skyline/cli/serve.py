@@ -1,0 +1,118 @@
+"""``skyline serve``: the report in a browser, kept current."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyline.cli.command_line import parser, split_at_script
+from skyline.cli.launch import Launch, launch_of
+from skyline.cli.profiling import Display, add_options, check_script, module_script, request_of, terminable
+from skyline.cli.project import fill_in
+from skyline.cli.streams import say
+from skyline.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from skyline.browser.following import Measure
+
+_EXAMPLES = """\
+  skyline serve train.py
+  skyline serve --no-browser --port 8080 train.py --epochs 1
+  skyline serve --saved train.py              only what others measure"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; ends with Ctrl+C."""
+    command = parser(
+        "serve",
+        "[options] (SCRIPT | -m MODULE) [ARGS...]",
+        "Show the report of a script in a browser: what it costs, line by line, and what\n"
+        "changes would bring. The script is measured if it was not yet, and again when it or\n"
+        "a module of yours that it imports is saved; a profile that another program saves is\n"
+        "shown as well. Listens on the loopback address only; the page's address, with a\n"
+        "secret in it, is printed and opened.",
+        _EXAMPLES,
+    )
+    own = [
+        *add_options(command),
+        command.add_argument(
+            "--port", type=int, default=0, metavar="PORT", help="on 127.0.0.1 (default: a free one)"
+        ),
+        command.add_argument("--no-browser", action="store_true", help="print the address, and open nothing"),
+        command.add_argument(
+            "--saved", action="store_true", help="run nothing: show profiles that are saved"
+        ),
+    ]
+    command.add_argument("script", metavar="SCRIPT", help="or -m MODULE, as for python")
+    ours, rest = split_at_script(arguments, own)
+    options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])
+    launch = launch_of(rest)
+    script = Path(launch.script) if launch.script else module_script(launch.module, options)
+    check_script(script)
+    fill_in(options, script, gpu=True)
+    from skyline.browser.following import Follower
+    from skyline.browser.service import LOOPBACK, Service
+    from skyline.browser.subject import Subject
+
+    subject = Subject()
+    with ExitStack() as stack:
+        stack.enter_context(terminable())
+        display = stack.enter_context(Display(quiet=True))
+        measure = None if options.saved else _measuring(stack, display, script, launch, options)
+        try:
+            service = Service(subject, script.name, options.port)
+        except (OSError, OverflowError) as error:
+            raise UsageError(
+                f"cannot listen on {LOOPBACK}:{options.port}: {error}", hint="Choose another --port."
+            ) from error
+        service.start()
+        stack.callback(service.close)
+        follower = Follower(script.resolve(), subject, measure)
+        follower.start()
+        stack.callback(follower.close)
+        print(service.url, flush=True)
+        if not options.no_browser:
+            import webbrowser
+
+            webbrowser.open(service.url)
+        say("skyline: Ctrl+C ends it", quiet=options.quiet)
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            pass
+    return int(ExitCode.OK)
+
+
+def _measuring(
+    stack: ExitStack, display: Display, script: Path, launch: Launch, options: argparse.Namespace
+) -> Measure:
+    """How the script is measured: from a process that has torch imported, and saved for the other front ends."""
+    from skyline.capture.nursery import Nursery
+    from skyline.capture.session import capture
+    from skyline.predict.gpu_profile import gpu_profile
+    from skyline.trace import store
+    from skyline.trace.profile import Profile
+
+    request = request_of(script, launch.arguments, options, module=launch.module)
+    nursery = Nursery()
+    stack.callback(nursery.close)
+
+    def measure(cancel: threading.Event, early: Callable[[Profile], None]) -> Profile:
+        work = gpu_profile if request.gpu else capture
+        profile = work(
+            request,
+            progress=display.progress,
+            output=display.output,
+            cancel=cancel,
+            on_partial=early,
+            starter=nursery.start,
+        )
+        store.save(profile)
+        return profile
+
+    return measure

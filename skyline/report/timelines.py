@@ -1,0 +1,360 @@
+"""One iteration as it was measured and as it is simulated, lane by lane: ``skyline.timeline/1``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.analysis.analyse import Analysis
+from skyline.graph.column import Ids, Indices, Times
+from skyline.graph.graph import Graph
+from skyline.graph.tasks import PHASES
+from skyline.report.span_thinning import thinned
+from skyline.simulate.critical_path import chain_us, critical_chain
+from skyline.simulate.engine import simulate
+from skyline.simulate.timeline import Timeline
+from skyline.trace.profile import Profile
+from skyline.whatif.composition import compose
+from skyline.whatif.question import Choice
+from skyline.whatif.recording import Recording, ends_in
+from skyline.whatif.subject import Grain
+
+TIMELINE_SCHEMA = "skyline.timeline/1"
+CRITICAL = "critical path"
+_BATCH_SIZE = "batch_size"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReport:
+    """The work of one lane in order, as columns of one length; times in ms from the start of the iteration.
+
+    ``label`` indexes the report's ``labels``, ``phase`` its ``phases``, ``place`` its ``places`` (-1: none). ``count``
+    is how many pieces of work one entry stands for: neighbours too short for the resolution are one, which has
+    the label, the phase and the place of the longest of them.
+    """
+
+    name: str
+    start_ms: tuple[float, ...]
+    end_ms: tuple[float, ...]
+    label: tuple[int, ...]
+    phase: tuple[int, ...]
+    place: tuple[int, ...]
+    count: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineSide:
+    """The iteration as it was measured, or as it is simulated; ``duration_ms`` is what it took."""
+
+    title: str
+    duration_ms: float
+    lanes: tuple[LaneReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinePlace:
+    """A line of the person's code."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineReport:
+    """``skyline.timeline/1``: iteration ``step`` of ``steps``, between two times.
+
+    ``end_ms`` is where the later of the two sides ends. ``reason`` says why the simulated side is not what was asked
+    for.
+    """
+
+    schema: str
+    step: int
+    steps: int
+    begin_ms: float
+    end_ms: float
+    measured: TimelineSide
+    simulated: TimelineSide
+    labels: tuple[str, ...]
+    phases: tuple[str, ...]
+    places: tuple[TimelinePlace, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Pieces of work of one iteration as columns, times in ms from its start.
+
+    ``lane``, ``label``, ``phase`` and ``place`` are codes.
+    """
+
+    title: str
+    duration_ms: float
+    lanes: tuple[str, ...]
+    lane: Indices
+    start_ms: Times
+    end_ms: Times
+    label: Indices
+    phase: Indices
+    place: Indices
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Both sides of one iteration, whole: windows of it are cut from here."""
+
+    step: int
+    steps: int
+    measured: Work
+    simulated: Work
+    labels: tuple[str, ...]
+    places: tuple[TimelinePlace, ...]
+    reason: str = ""
+
+    @property
+    def end_ms(self) -> float:
+        """Where the later of the two sides ends."""
+        ends = [
+            max(side.duration_ms, float(side.end_ms.max(initial=0.0)))
+            for side in (self.measured, self.simulated)
+        ]
+        return max(ends)
+
+
+def window(
+    sides: Sides, begin_ms: float | None = None, end_ms: float | None = None, most: int = 400
+) -> TimelineReport:
+    """What lies between two times (None: all), on each lane in at most about ``most`` pieces."""
+    begin = 0.0 if begin_ms is None else begin_ms
+    end = sides.end_ms if end_ms is None else max(end_ms, begin)
+    used: dict[int, int] = {}
+    return TimelineReport(
+        TIMELINE_SCHEMA,
+        sides.step,
+        sides.steps,
+        begin,
+        end,
+        _side(sides.measured, begin, end, most, used),
+        _side(sides.simulated, begin, end, most, used),
+        tuple(sides.labels[label] for label in used),
+        tuple(phase.value for phase in PHASES),
+        sides.places,
+        sides.reason,
+    )
+
+
+def _side(work: Work, begin: float, end: float, most: int, used: dict[int, int]) -> TimelineSide:
+    lanes: list[LaneReport] = []
+    for code, name in enumerate(work.lanes):
+        inside = np.flatnonzero((work.lane == code) & (work.end_ms > begin) & (work.start_ms < end))
+        rows, start, until, count = thinned(
+            work.start_ms[inside], work.end_ms[inside], max(end - begin, 1e-9) / max(most, 1)
+        )
+        rows = inside[rows]
+        labels: list[int] = work.label[rows].tolist()
+        lanes.append(
+            LaneReport(
+                name,
+                tuple(np.round(start, 5).tolist()),
+                tuple(np.round(until, 5).tolist()),
+                tuple(used.setdefault(label, len(used)) for label in labels),
+                tuple(work.phase[rows].tolist()),
+                tuple(work.place[rows].tolist()),
+                tuple(count.tolist()),
+            )
+        )
+    return TimelineSide(work.title, work.duration_ms, tuple(lanes))
+
+
+def profile_sides(
+    analysis: Analysis,
+    batch_size: int | None = None,
+    choices: Sequence[Choice] = (),
+    step: int | None = None,
+) -> Sides:
+    """One iteration of a profile (by default the last), its simulation under a question.
+
+    Raises:
+        UsageError: a what-if that does not exist, or a value it does not take.
+    """
+    profile = analysis.profile
+    steps = len(profile.trace.iterations)
+    step = steps - 1 if step is None else min(max(step, 0), steps - 1)
+    asked = (*choices, *((Choice(_BATCH_SIZE, str(batch_size)),) if batch_size is not None else ()))
+    composed = compose(analysis.baseline, asked, at_least=Grain.OPERATORS)
+    labels, places = _Codes(), tuple(TimelinePlace(line.file, line.line) for line in profile.trace.lines)
+    measured = _recorded(profile, step, labels)
+    timeline = simulate(composed.scenario.graph)
+    ends = np.array(timeline.iteration_ends_us(analysis.baseline.lane))
+    own = step if len(ends) == steps else _typical(ends)
+    begin = float(ends[own - 1]) if own else 0.0
+    simulated = _simulated(
+        timeline, begin, float(ends[own]), int(np.unique(timeline.graph.tasks.iteration)[own]), labels
+    )
+    title = "simulated" if not asked else f"simulated: {composed.title}"
+    return Sides(
+        step,
+        steps,
+        measured,
+        _titled(simulated, title),
+        labels.texts,
+        places,
+        composed.reason,
+    )
+
+
+def recording_sides(recording: Recording, choices: Sequence[Choice] = (), step: int | None = None) -> Sides:
+    """One step of a profiler trace (by default a middle one), its simulation under a question."""
+    steps = max(recording.count, 1)
+    step = steps // 2 if step is None else min(max(step, 0), steps - 1)
+    composed = compose(recording, choices, at_least=Grain.OPERATORS)
+    graph, kineto = recording.graph, recording.kineto
+    labels = _Codes()
+    own: Indices = np.arange(len(graph))
+    starts, ends = kineto.start_us, kineto.start_us + graph.durations
+    if recording.has_steps:
+        number = range(len(kineto.steps))[recording.counted][step]
+        begin, end = float(starts[kineto.steps.first[number]]), float(starts[kineto.steps.last[number]])
+    else:
+        number, begin, end = 0, float(starts.min(initial=0.0)), float(ends.max(initial=0.0))
+    measured = _tasks(graph, own, starts, ends, begin, end, labels)
+    timeline = recording.timeline if composed.untouched else simulate(composed.scenario.graph)
+    if recording.has_steps:
+        first, last = ends_in(recording, timeline.graph)
+        begin, end = float(timeline.starts[first[number]]), float(timeline.starts[last[number]])
+    else:
+        begin, end = 0.0, timeline.makespan_us
+    simulated = _simulated(timeline, begin, end, None, labels)
+    title = "simulated" if not choices else f"simulated: {composed.title}"
+    places = tuple(TimelinePlace(line.file, line.line) for line in graph.structure.lines)
+    return Sides(
+        step,
+        steps,
+        _titled(measured, "measured"),
+        _titled(simulated, title),
+        labels.texts,
+        places,
+        composed.reason,
+    )
+
+
+def _typical(ends: Times) -> int:
+    """Of more iterations than were recorded one of the second half, where they are steady: of the usual length."""
+    lengths = np.diff(ends, prepend=0.0)
+    steady = len(ends) // 2
+    return steady + int(np.argmin(np.abs(lengths[steady:] - np.mean(lengths[steady:]))))
+
+
+class _Codes:
+    """A number for each text, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(self._codes)
+
+    def of(self, text: str) -> int:
+        return self._codes.setdefault(text, len(self._codes))
+
+
+def _recorded(profile: Profile, step: int, labels: _Codes) -> Work:
+    trace = profile.trace
+    mark = trace.iterations[step]
+    records = [record for record in trace.records if record.iteration == mark.index]
+    lanes = tuple(dict.fromkeys(record.lane for record in records))
+    phase = {one: code for code, one in enumerate(PHASES)}
+    place = [record.line if record.line >= 0 else record.call_line for record in records]
+    how = "predicted" if profile.prediction is not None else "measured, while recorded"
+    return Work(
+        how,
+        (mark.end_us - mark.start_us) / 1e3,
+        lanes,
+        np.array([lanes.index(record.lane) for record in records], np.int64),
+        (np.array([record.start_us for record in records]) - mark.start_us) / 1e3,
+        (np.array([record.end_us for record in records]) - mark.start_us) / 1e3,
+        np.array([labels.of(record.name) for record in records], np.int64),
+        np.array([phase[record.phase] for record in records], np.int64),
+        np.array(place, np.int64),
+    )
+
+
+def _simulated(
+    timeline: Timeline, begin_us: float, end_us: float, iteration: int | None, labels: _Codes
+) -> Work:
+    """The tasks of one iteration, and before them, as a lane of its own, what it waits for moment by moment."""
+    graph = timeline.graph
+    chosen = np.arange(len(graph))
+    if iteration is not None:
+        chosen = chosen[graph.tasks.iteration == iteration]
+    work = _tasks(graph, chosen, timeline.starts, timeline.ends, begin_us, end_us, labels)
+    chain: Ids = critical_chain(timeline)
+    start, end, _ = chain_us(timeline, chain, begin_us, end_us)
+    kept = end > start
+    chain, start, end = chain[kept], start[kept], end[kept]
+    critical = _tasks(graph, chain.astype(np.int64), None, None, begin_us, end_us, labels, start, end)
+    return Work(
+        work.title,
+        work.duration_ms,
+        (CRITICAL, *work.lanes),
+        np.concatenate([np.zeros(len(critical.lane), np.int64), work.lane + 1]),
+        np.concatenate([critical.start_ms, work.start_ms]),
+        np.concatenate([critical.end_ms, work.end_ms]),
+        np.concatenate([critical.label, work.label]),
+        np.concatenate([critical.phase, work.phase]),
+        np.concatenate([critical.place, work.place]),
+    )
+
+
+def _tasks(
+    graph: Graph,
+    chosen: Indices,
+    starts: Times | None,
+    ends: Times | None,
+    begin_us: float,
+    end_us: float,
+    labels: _Codes,
+    own_starts: Times | None = None,
+    own_ends: Times | None = None,
+) -> Work:
+    """Tasks that take time and overlap a step, by the times of all tasks or their own."""
+    if own_starts is None or own_ends is None:
+        assert starts is not None
+        assert ends is not None
+        own_starts, own_ends = starts[chosen], ends[chosen]
+    kept = (own_ends > own_starts) & (own_ends > begin_us) & (own_starts < end_us)
+    chosen, own_starts, own_ends = chosen[kept], own_starts[kept], own_ends[kept]
+    tasks = graph.tasks
+    codes, lane = np.unique(tasks.lane[chosen], return_inverse=True)
+    names, name = np.unique(tasks.name[chosen], return_inverse=True)
+    name_codes: list[int] = names.tolist()
+    lane_codes: list[int] = codes.tolist()
+    label = np.array([labels.of(tasks.names[code]) for code in name_codes], np.int64)
+    line = tasks.line[chosen].astype(np.int64)
+    return Work(
+        "",
+        (end_us - begin_us) / 1e3,
+        tuple(tasks.lanes[code] for code in lane_codes),
+        lane.astype(np.int64),
+        (own_starts - begin_us) / 1e3,
+        (own_ends - begin_us) / 1e3,
+        label[name] if len(label) else np.zeros(0, np.int64),
+        tasks.phase[chosen].astype(np.int64),
+        np.where(line >= 0, line, tasks.call_line[chosen].astype(np.int64)),
+    )
+
+
+def _titled(work: Work, title: str) -> Work:
+    return Work(
+        title,
+        work.duration_ms,
+        work.lanes,
+        work.lane,
+        work.start_ms,
+        work.end_ms,
+        work.label,
+        work.phase,
+        work.place,
+    )

@@ -1,0 +1,37 @@
+"""Telling a trace of PyTorch's profiler by the first bytes of its file."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+from skyline.errors import UsageError
+
+_HEAD_BYTES = 1 << 16
+_KEYS = (b'"traceEvents"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"schemaVersion"')
+_EVENT = b'"ph"'
+
+
+def is_trace(path: Path) -> bool:
+    """Whether a path names a file that begins as the PyTorch profiler's traces do, packed or not."""
+    if path.suffix in {".py", ".pyw"} or not path.is_file():
+        return False
+    head = head_of(path).lstrip()
+    if b'"skyline.' in head[:256]:
+        return False
+    # A bare list of events was written in 2020 and 2021.
+    return any(key in head for key in _KEYS) if head[:1] == b"{" else head[:1] == b"[" and _EVENT in head
+
+
+def head_of(path: Path) -> bytes:
+    """The first bytes of a file, unpacked where it is packed; empty where it is damaged."""
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if packed else path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return b""
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
