@@ -44,9 +44,13 @@ local function session()
     local going = lens("Profiling,")
     return found and not going and found.command.title
   end)
-  local hints = wait("hints", 20, function()
+  -- The first ones can be of a profile that is not over yet.
+  local backward = line_of("loss.backward()") - 1
+  local hints = wait("a hint at the backward pass", 40, function()
     local found = vim.lsp.inlay_hint.get({ bufnr = 0 })
-    return #found > 0 and found
+    for _, one in ipairs(found) do
+      if one.inlay_hint.position.line == backward then return found end
+    end
   end)
   seen.hints = {}
   for _, one in ipairs(hints) do
