@@ -31,11 +31,7 @@ def render_diff(report: DiffReport, console: Console, *, base: Path | None = Non
     _render_phases(report, page)
     page.blank()
     _render_lines(report, page)
-    if report.notes:
-        page.blank()
-        page.title("Notes")
-        for note in report.notes:
-            page.paragraph(note, bullet=page.glyphs.bullet)
+    page.remarks("Notes", report.notes)
     page.blank()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -117,6 +118,14 @@ class Page:
         """Running text, wrapped at the page's width; a bullet hangs before the first line."""
         lead = Text(" " * indent + (f"{bullet} " if bullet else ""))
         self.hanging(lead, text, style)
+
+    def remarks(self, title: str, remarks: Sequence[str]) -> None:
+        """A section of a paragraph each; nothing at all where there are none."""
+        if remarks:
+            self.blank()
+            self.title(title)
+        for remark in remarks:
+            self.paragraph(remark, bullet=self.glyphs.bullet)
 
     def hanging(self, lead: Text, text: str, style: str = "") -> None:
         """Running text behind ``lead``, its further lines set in under the first."""

@@ -36,11 +36,7 @@ def render_ranks(report: RanksReport, console: Console) -> None:
     if report.findings:
         page.blank()
         render_findings(report.findings, page, "step")
-    if report.notes:
-        page.blank()
-        page.title("Notes")
-        for note in report.notes:
-            page.paragraph(note, bullet=page.glyphs.bullet)
+    page.remarks("Notes", report.notes)
     page.blank()
 
 

@@ -60,15 +60,8 @@ def render(
     if report.findings:
         page.blank()
         render_findings(report.findings, page)
-    for title, remarks in (
-        ("Notes", report.notes),
-        ("What the prediction rests on", prediction_basis(report)),
-    ):
-        if remarks:
-            page.blank()
-            page.title(title)
-        for remark in remarks:
-            page.paragraph(remark, bullet=page.glyphs.bullet)
+    page.remarks("Notes", report.notes)
+    page.remarks("What the prediction rests on", prediction_basis(report))
     render_effects(report, page)
     if saved is not None and (saved.profile or saved.html):
         page.blank()

@@ -63,11 +63,7 @@ def render_trace(report: TraceReport, whatifs: TracedWhatIfReport | None, consol
     if report.findings:
         page.blank()
         render_findings(report.findings, page, "step")
-    if report.notes:
-        page.blank()
-        page.title("Notes")
-        for note in report.notes:
-            page.paragraph(note, bullet=page.glyphs.bullet)
+    page.remarks("Notes", report.notes)
     page.blank()
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from skyline import units
-from skyline.interval import Interval
+from skyline.report.promises import format_ratio, promises
 from skyline.report.schema import VerifyReport
 from skyline.report.text.page import Column, Page
 
@@ -59,7 +59,7 @@ def _render_verdict(report: VerifyReport, page: Page) -> None:
 
 
 def _render_table(report: VerifyReport, page: Page) -> None:
-    rows = [_row(page, *cells) for cells in _cells(report)]
+    rows = [_row(page, *cells) for cells in promises(report, ratio="against the script as it stands")]
     if report.predicted is None:
         rows = [(name, measured) for name, _, measured in rows]
         page.table((Column("", "left"), Column("measured")), rows)
@@ -71,43 +71,10 @@ def _row(page: Page, name: str, predicted: str, measured: str) -> tuple[Text, Te
     return page.text(name), page.text(predicted, "dim"), page.text(measured, "bold")
 
 
-def _cells(report: VerifyReport) -> list[tuple[str, str, str]]:
-    measured, predicted, baseline = report.measured, report.predicted, report.baseline
-    cells: list[tuple[str, str, str]] = []
-    promised = units.format_ms_interval(predicted.iteration_ms) if predicted is not None else ""
-    cells.append(("iteration", promised, units.format_ms_interval(measured.iteration_ms)))
-    promised = ""
-    if predicted is not None and baseline is not None:
-        promised = _ratio(predicted.iteration_ms.scaled(1 / baseline.iteration_ms.value))
-    cells.append(("against the script as it stands", promised, _ratio(measured.ratio)))
-    if predicted is not None and predicted.throughput is not None and measured.throughput is not None:
-        cells.append(
-            (
-                "throughput",
-                units.format_throughput_interval(predicted.throughput),
-                units.format_throughput_interval(measured.throughput),
-            )
-        )
-    promised = units.format_bytes(predicted.peak_bytes.value) if predicted is not None else ""
-    if measured.peak_bytes is not None:
-        cells.append(("peak memory", promised, _memory(measured.peak_bytes, measured.baseline_peak_bytes)))
-    return cells
-
-
-def _ratio(ratio: Interval) -> str:
-    """``0.857 (0.846 to 0.869)``."""
-    return f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
-
-
-def _memory(peak: int, before: int | None) -> str:
-    change = "" if before is None else f" ({units.format_bytes_delta(peak - before)})"
-    return f"{units.format_bytes(peak)}{change}"
-
-
 def _null(report: VerifyReport) -> str:
     rounds = report.measured.rounds
     return (
-        f"the script against itself: {_ratio(report.measured.null)} in {rounds} round{'s' * (rounds != 1)}; "
+        f"the script against itself: {format_ratio(report.measured.null)} in {rounds} round{'s' * (rounds != 1)}; "
         f"other programs kept {report.measured.others_cores:.1f} cores busy"
     )
 

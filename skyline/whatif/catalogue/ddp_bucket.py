@@ -11,9 +11,8 @@ from skyline.whatif.cost.all_reduce import DEFAULT_CAP_MB, MIB
 from skyline.whatif.cost.gradient_exchange import (
     changes_buckets,
     cores_are_shared,
+    exchange_of,
     exposed_us,
-    joined_by,
-    why_unknown,
     with_exchange,
 )
 from skyline.whatif.subject import NEEDS_PROFILE
@@ -44,10 +43,9 @@ class DdpBucket:
         """Applicable where replicas exchange gradients, and buckets could be cut otherwise."""
         if not isinstance(subject, Baseline):
             return Applicability.no(NEEDS_PROFILE)
-        reason = why_unknown(subject)
-        fact = joined_by(subject)
-        if reason or fact is None:
-            return Applicability.no(reason)
+        fact = exchange_of(subject)
+        if isinstance(fact, str):
+            return Applicability.no(fact)
         now = fact.bucket_cap_mb or DEFAULT_CAP_MB
         total_mb = fact.gradient_bytes / MIB
         # Beyond the first cap that holds everything nothing changes any more.

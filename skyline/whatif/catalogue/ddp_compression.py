@@ -20,9 +20,9 @@ from skyline.whatif.catalogue.ddp_bucket import exchange_assumptions
 from skyline.whatif.cost.gradient_exchange import (
     COPY_BACK,
     cores_are_shared,
+    exchange_of,
     in_half,
     joined_by,
-    why_unknown,
 )
 from skyline.whatif.recording import Recording
 from skyline.whatif.subject import NEEDS_PROFILE
@@ -62,10 +62,9 @@ class DdpCompression:
             return _detect_in(subject, self.grain)
         if not isinstance(subject, Baseline):
             return Applicability.no(NEEDS_PROFILE)
-        reason = why_unknown(subject)
-        fact = joined_by(subject)
-        if reason or fact is None:
-            return Applicability.no(reason)
+        fact = exchange_of(subject)
+        if isinstance(fact, str):
+            return Applicability.no(fact)
         if fact.comm_hook:
             return Applicability.no(f"a communication hook is registered already: {fact.comm_hook}")
         # PyTorch has the hook for bfloat16 with NCCL only.

@@ -11,7 +11,7 @@ from skyline.graph.selection import select
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.cost.gradient_exchange import COPY_BACK, joined_by, why_unknown
+from skyline.whatif.cost.gradient_exchange import COPY_BACK, exchange_of, joined_by
 from skyline.whatif.subject import NEEDS_PROFILE
 
 _UNSURE = 0.5
@@ -40,10 +40,9 @@ class GradientAsBucketView:
         """Applicable where gradients were copied out of buckets."""
         if not isinstance(subject, Baseline):
             return Applicability.no(NEEDS_PROFILE)
-        reason = why_unknown(subject)
-        fact = joined_by(subject)
-        if reason or fact is None:
-            return Applicability.no(reason)
+        fact = exchange_of(subject)
+        if isinstance(fact, str):
+            return Applicability.no(fact)
         if fact.gradient_as_bucket_view:
             return Applicability.no("gradients are views of their buckets already")
         if not len(select(subject.operators, name=COPY_BACK)):

@@ -10,7 +10,7 @@ from skyline.trace.phase import Phase
 from skyline.trace.record import RecordKind, Trace
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.cost.gradient_exchange import joined_by, why_unknown
+from skyline.whatif.cost.gradient_exchange import exchange_of, joined_by
 from skyline.whatif.subject import NEEDS_PROFILE
 
 _GOES = Interval(0.8, 0.3, 1.0)
@@ -39,10 +39,9 @@ class StaticGraph:
         """Applicable where unused parameters are looked for."""
         if not isinstance(subject, Baseline):
             return Applicability.no(NEEDS_PROFILE)
-        reason = why_unknown(subject)
-        fact = joined_by(subject)
-        if reason or fact is None:
-            return Applicability.no(reason)
+        fact = exchange_of(subject)
+        if isinstance(fact, str):
+            return Applicability.no(fact)
         if fact.static_graph:
             return Applicability.no("the graph is promised to be static already")
         if fact.find_unused_parameters is None:

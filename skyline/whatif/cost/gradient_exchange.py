@@ -60,8 +60,8 @@ def joined_by(baseline: Baseline) -> ParallelFact | None:
     return fact if replicated else None
 
 
-def why_unknown(baseline: Baseline) -> str:
-    """Why nothing can be said about the exchange of gradients; empty where it can."""
+def exchange_of(baseline: Baseline) -> ParallelFact | str:
+    """What joins the gradients of a profile, or why nothing can be said about their exchange."""
     fact = baseline.profile.parallel
     if baseline.on_gpu and fact is not None and baseline.profile.prediction is None:
         return "how gradients are exchanged between GPUs is not known from a profile"
@@ -75,7 +75,7 @@ def why_unknown(baseline: Baseline) -> str:
         return "the exchange of gradients is not part of a profile that is predicted"
     if not next(arrivals(baseline, baseline.operators), None):
         return "where gradients arrive was not recorded"
-    return ""
+    return fact
 
 
 def cores_are_shared(baseline: Baseline) -> bool:

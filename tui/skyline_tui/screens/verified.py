@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 
 from skyline import units
-from skyline.interval import Interval
+from skyline.report.promises import format_ratio, promises
 from skyline.report.schema import VerifyReport
 from skyline_tui.figures import MUTED
 from skyline_tui.screens.sheet import Sheet
@@ -24,10 +24,10 @@ def _lines(report: VerifyReport) -> list[Content]:
     measured = report.measured
     lines = [Content.styled(" ".join(report.whatifs), "bold"), Content(""), *_verdict(report), Content("")]
     lines.append(Content.styled(f"{'':{_NAME}}{'predicted':{_PREDICTED}}measured", MUTED))
-    lines += [_row(*cells) for cells in _cells(report)]
+    lines += [_row(*cells) for cells in promises(report, ratio="of the time")]
     lines.append(Content(""))
     rounds = f"{measured.rounds} round{'s' * (measured.rounds != 1)}"
-    lines.append(_fact("null", f"the script against itself: {_ratio(measured.null)} in {rounds}"))
+    lines.append(_fact("null", f"the script against itself: {format_ratio(measured.null)} in {rounds}"))
     lines.append(_fact("machine", f"other programs kept {measured.others_cores:.1f} cores busy"))
     now = units.format_ms(measured.baseline_ms)
     if report.baseline is not None:
@@ -55,37 +55,9 @@ def _verdict(report: VerifyReport) -> list[Content]:
     return [Content.assemble((f"{inside} the predicted interval", style), off)]
 
 
-def _cells(report: VerifyReport) -> list[tuple[str, str, str]]:
-    measured, predicted, baseline = report.measured, report.predicted, report.baseline
-    cells: list[tuple[str, str, str]] = []
-    promised = units.format_ms_interval(predicted.iteration_ms) if predicted is not None else ""
-    cells.append(("iteration", promised, units.format_ms_interval(measured.iteration_ms)))
-    promised = ""
-    if predicted is not None and baseline is not None:
-        promised = _ratio(predicted.iteration_ms.scaled(1 / baseline.iteration_ms.value))
-    cells.append(("of the time", promised, _ratio(measured.ratio)))
-    if measured.throughput is not None:
-        promised = ""
-        if predicted is not None and predicted.throughput is not None:
-            promised = units.format_throughput_interval(predicted.throughput)
-        cells.append(("throughput", promised, units.format_throughput_interval(measured.throughput)))
-    if measured.peak_bytes is not None:
-        promised = units.format_bytes(predicted.peak_bytes.value) if predicted is not None else ""
-        change = ""
-        if measured.baseline_peak_bytes is not None:
-            change = f" ({units.format_bytes_delta(measured.peak_bytes - measured.baseline_peak_bytes)})"
-        cells.append(("peak memory", promised, units.format_bytes(measured.peak_bytes) + change))
-    return cells
-
-
 def _row(name: str, predicted: str, measured: str) -> Content:
     return Content.assemble((f"{name:<{_NAME}}", MUTED), f"{predicted:<{_PREDICTED}}", (measured, "bold"))
 
 
 def _fact(name: str, value: str) -> Content:
     return Content.assemble((f"{name:<{_NAME}}", MUTED), value)
-
-
-def _ratio(ratio: Interval) -> str:
-    """``0.857 (0.846 to 0.869)``."""
-    return f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
