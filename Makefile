@@ -7,10 +7,10 @@ PYTEST_FLAGS ?= -n 2 --dist loadgroup
 DATA ?= ../shared/data/gpu_latency
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix validate train-predictors screenshots extension test-extension clean
+.PHONY: help demo test check fix validate train-predictors screenshots extension check-extension test-extension clean
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\nSet PYTHON=python3.12 to choose the interpreter, VENV=path to choose the environment.\n'
 
 demo: $(VENV)/.skyline-installed ## install into .venv and profile an example (a few minutes the first time)
@@ -50,10 +50,12 @@ validate: $(VENV)/.skyline-dev ## measure speed and accuracy on this machine (lo
 train-predictors: $(VENV)/.skyline-dev ## find all figures of the predictors anew from DATA=FOLDER of measured kernels, and score them
 	@[ -d "$(DATA)" ] || { echo "make: there is no $(DATA); name the folder of measured kernels: make train-predictors DATA=FOLDER" >&2; exit 1; }
 	$(PIP) install -c requirements/constraints.txt 'scikit-learn>=1.4'
+	@date +%s > $(VENV)/.training-began
 	$(VENV)/bin/python benchmarks/calibrate_roofline.py --data $(DATA)
 	$(VENV)/bin/python benchmarks/calibrate_hierarchy.py --data $(DATA)
 	$(VENV)/bin/python benchmarks/calibrate_wave.py --data $(DATA)
 	$(VENV)/bin/python -m skyline_predictors.learned.train $(DATA)
+	@echo "all predictors trained in $$(( $$(date +%s) - $$(cat $(VENV)/.training-began) )) s"
 	$(VENV)/bin/python -m skyline_predictors.evaluate $(DATA) --results benchmarks/results
 
 # The versions of Python that the extension brings compiled packages for.
@@ -62,10 +64,13 @@ EXTENSION_PYTHONS ?= 3.10 3.11 3.12 3.13
 extension: $(VENV)/.skyline-dev ## build the VS Code extension, with the server inside: editors/vscode/skyline.vsix
 	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund && npm run -s build
 	$(VENV)/bin/python editors/vscode/bundle.py --python $(EXTENSION_PYTHONS)
-	cd editors/vscode && npx vsce package --no-dependencies --out skyline.vsix
+	cd editors/vscode && npm run -s package -- --out skyline.vsix
 
-test-extension: $(VENV)/.skyline-dev ## build and test the VS Code extension, in a real VS Code in a real browser
-	editors/vscode/test.sh $(abspath $(VENV))/bin/python
+check-extension: ## build, lint and type-check the VS Code extension, and run its unit tests
+	editors/vscode/test.sh checks
+
+test-extension: $(VENV)/.skyline-dev ## that, and the extension used in a real VS Code in a real browser
+	editors/vscode/test.sh e2e $(abspath $(VENV))/bin/python
 
 screenshots: $(VENV)/.skyline-dev ## draw the pictures in docs/images from a fresh profile
 	$(VENV)/bin/python docs/screenshots.py

@@ -1,6 +1,6 @@
 """Finds the constants of the memory-hierarchy model from measured kernels, and writes them into its package.
 
-Only the training file of the data is read. Each step of a random search from a fixed seed changes one constant and
+Only the training file of the data is read. Each step of a random search from fixed seeds changes one constant and
 keeps the change where it lessens the mean absolute logarithm of measured over predicted time, every GPU counting the
 same: first bandwidths and caches on elementwise work, then rows, then products and convolutions. The spreads are
 quantiles of what remains, on the worst of the GPUs.
@@ -15,6 +15,7 @@ import random
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -30,16 +31,20 @@ from skyline_predictors.gpu_generation import generation
 from skyline_predictors.hierarchy import MEASURED_CLASSES, Hierarchy
 from skyline_predictors.hierarchy_constants import HierarchyConstants, Record, hierarchy_constants
 from skyline_predictors.memory_levels import CacheConstants, Floats
+from skyline_predictors.number_format import MEASURED
 from skyline_predictors.operator_class import OperatorClass
 from skyline_predictors.streamed import RowConstants
 from skyline_predictors.sustained import PowerConstants
 from skyline_predictors.tiled_product import TileConstants
+from skyline_predictors.work import Work, read_work
 
 _LEAST_US = 60.0
 """Shorter times are mostly those of the launch."""
 _ROWS = {OperatorClass.MATRIX: 300, OperatorClass.CONVOLUTION: 400, OperatorClass.ELEMENTWISE: 20}
 """Kernels per operator and GPU that the search looks at, where that is not 150."""
 _SEED = 1
+_SEEDS = (1, 2, 3)
+"""The search does not always get to the same place: the best of several."""
 _TAIL = 0.05
 _TILE = TileConstants({1024: 0.3, 4096: 0.8, 8192: 1.0, 16384: 1.0, 32768: 0.9}, 8.0, 16384.0, 5.0, 3.0, 0.8)
 _PATCHES = TileConstants(
@@ -106,7 +111,16 @@ _ROW_FIELDS = {OperatorClass.SOFTMAX: "softmax", OperatorClass.NORMALIZATION: "n
 _ALIKE = ("7.0", "7.5", "8.0")
 """Generations whose multiprocessors share a design: what sets them apart is their power."""
 
-Groups = dict[tuple[OperatorClass, GpuSpec], list[Measured]]
+Groups = dict[tuple[OperatorClass, GpuSpec], "Kernels"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Kernels of one class on one GPU, and how long they took."""
+
+    gpu: GpuSpec
+    work: Work
+    time_us: Floats
 
 
 def sample(rows: Sequence[Measured], chooser: random.Random) -> Groups:
@@ -114,39 +128,51 @@ def sample(rows: Sequence[Measured], chooser: random.Random) -> Groups:
     by_operator: dict[tuple[str, str], list[Measured]] = defaultdict(list)
     for row in rows:
         by_operator[row.op, row.gpu.name].append(row)
-    groups: Groups = defaultdict(list)
+    chosen: dict[tuple[OperatorClass, GpuSpec], list[Measured]] = defaultdict(list)
     for group in by_operator.values():
         few = _ROWS.get(group[0].kind, 150)
         for row in chooser.sample(group, min(few, len(group))):
-            groups[row.kind, row.gpu].append(row)
-    return groups
+            chosen[row.kind, row.gpu].append(row)
+    return {
+        (kind, gpu): Kernels(
+            gpu,
+            read_work(kind, [row.shape for row in own], MEASURED),
+            np.array([row.time_us for row in own]),
+        )
+        for (kind, gpu), own in chosen.items()
+    }
 
 
-def log_ratios(figures: HierarchyConstants, rows: Sequence[Measured]) -> Floats:
-    """Logarithms of measured over predicted of kernels of one class on one GPU."""
-    times = Hierarchy(figures).fastest_us([row.shape for row in rows], rows[0].gpu)
-    taken = np.array([row.time_us for row in rows])
-    return np.log(taken / (times + figures.beside_us[rows[0].kind]))
+def log_ratios(figures: HierarchyConstants, kernels: Kernels) -> Floats:
+    """Logarithms of measured over predicted."""
+    times = Hierarchy(figures).fastest_of(kernels.work, kernels.gpu)
+    return np.log(kernels.time_us / (times + figures.beside_us[kernels.work.kind]))
 
 
 def loss(figures: HierarchyConstants, groups: Groups) -> float:
     """The mean over the groups of the mean error, so that each GPU counts the same."""
-    return float(np.mean([np.abs(log_ratios(figures, rows)).mean() for rows in groups.values()]))
+    return float(np.mean([np.abs(log_ratios(figures, kernels)).mean() for kernels in groups.values()]))
 
 
 def searched(
-    figures: HierarchyConstants, groups: Groups, free: Sequence[Place], steps: int, chooser: random.Random
+    figures: HierarchyConstants, groups: Groups, free: Sequence[Place], steps: int
 ) -> HierarchyConstants:
     """With the constants of ``free`` changed so that the kernels come out best."""
-    values = msgspec.to_builtins(figures)
 
     def as_figures(held: object) -> HierarchyConstants:
         return msgspec.convert(held, HierarchyConstants, strict=False)
 
-    lowest = search(values, free, LIMITS, steps, chooser, lambda held: loss(as_figures(held), groups))
+    found: list[tuple[float, HierarchyConstants]] = []
+    for seed in _SEEDS:
+        values = msgspec.to_builtins(figures)
+        chooser = random.Random(seed)
+        lowest = search(values, free, LIMITS, steps, chooser, lambda held: loss(as_figures(held), groups))
+        found.append((lowest, as_figures(values)))
+    lowest, best = min(found, key=lambda one: one[0])
     classes = ", ".join(sorted({kind.value for kind, _ in groups}))
-    print(f"mean |log| {lowest:.4f} over {classes}", file=sys.stderr, flush=True)
-    return as_figures(values)
+    tried = ", ".join(f"{one:.4f}" for one, _ in found)
+    print(f"mean |log| {lowest:.4f} over {classes} (of {tried})", file=sys.stderr, flush=True)
+    return best
 
 
 def fit(
@@ -154,13 +180,12 @@ def fit(
     groups: Groups,
     kinds: Sequence[OperatorClass],
     steps: int,
-    chooser: random.Random,
 ) -> HierarchyConstants:
     """Class after class; what one class settled stays for the next."""
     for kind in (one for one in ORDER if one in kinds):
-        own = {key: rows for key, rows in groups.items() if key[0] is kind}
+        own = {key: kernels for key, kernels in groups.items() if key[0] is kind}
         free = [*_free(figures, kind), ("beside_us", kind.value)]
-        figures = searched(figures, own, free, steps, chooser)
+        figures = searched(figures, own, free, steps)
     return figures
 
 
@@ -209,9 +234,9 @@ def spreads(groups: Groups, of: Callable[[GpuSpec], HierarchyConstants]) -> dict
     found: dict[OperatorClass, Spread] = {}
     for kind in MEASURED_CLASSES:
         low = high = 1.0
-        for (own, gpu), rows in groups.items():
+        for (own, gpu), kernels in groups.items():
             if own is kind:
-                factors = np.exp(np.quantile(log_ratios(of(gpu), rows), (_TAIL, 1 - _TAIL)))
+                factors = np.exp(np.quantile(log_ratios(of(gpu), kernels), (_TAIL, 1 - _TAIL)))
                 low, high = min(low, float(factors[0])), max(high, float(factors[1]))
         found[kind] = Spread(low, high)
     return found
@@ -241,14 +266,13 @@ def main() -> int:
     )
     parser.add_argument("--output", type=Path, default=Path(shipped.__file__).with_name(shipped.FILE))
     options = parser.parse_args()
-    chooser = random.Random(_SEED)
     # The P4's linear layers were measured with a library that no longer computes them.
     rows = [
         row
         for row in measured(options.data, TRAIN)
         if row.time_us > _LEAST_US and (row.op, row.gpu.name) != ("linear", "P4")
     ]
-    groups = sample(rows, chooser)
+    groups = sample(rows, random.Random(_SEED))
     generations = sorted({generation(gpu) for _, gpu in groups})
     figures = msgspec.structs.replace(
         START,
@@ -258,14 +282,14 @@ def main() -> int:
     if options.only:
         figures = hierarchy_constants()
     kinds = [OperatorClass(name) for name in options.only] or ORDER
-    figures = fit(figures, groups, kinds, options.steps, chooser)
+    figures = fit(figures, groups, kinds, options.steps)
     errors = {
         kind.value: loss(figures, {key: group for key, group in groups.items() if key[0] is kind})
         for kind in sorted(MEASURED_CLASSES)
     }
     counts: dict[str, int] = defaultdict(int)
     for (_, gpu), group in groups.items():
-        counts[gpu.name] += len(group)
+        counts[gpu.name] += len(group.time_us)
     digest = hashlib.sha256((options.data / f"{TRAIN}.csv.gz").read_bytes()).hexdigest()
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     record = Record(dict(sorted(counts.items())), digest, today, _SEED, options.steps, errors)

@@ -26,9 +26,11 @@ from skyline_predictors.constants import Spread
 from skyline_predictors.gpu_generation import generation
 from skyline_predictors.hierarchy import Hierarchy
 from skyline_predictors.hierarchy_constants import hierarchy_constants
-from skyline_predictors.measured_kernels import MeasuredKernels, Source, WaveSpreads, sizes_of
+from skyline_predictors.measured_kernels import MeasuredKernels, Source, WaveSpreads
+from skyline_predictors.number_format import MEASURED
 from skyline_predictors.operator_class import OperatorClass
 from skyline_predictors.wave import Wave
+from skyline_predictors.work import read_work
 
 _LEAST_US = 60.0
 _SHIPPED = {OperatorClass.MATRIX: 1500, OperatorClass.CONVOLUTION: 800}
@@ -60,13 +62,13 @@ def split(rows: list[Measured]) -> tuple[Kernels, Kernels]:
 def compared(rows: list[Measured]) -> MeasuredKernels:
     """What ships of some kernels of one class and GPU."""
     model = Hierarchy()
-    said = np.array(model.fastest_us([row.shape for row in rows], rows[0].gpu))
+    work = read_work(rows[0].kind, [row.shape for row in rows], MEASURED)
+    said = model.fastest_of(work, rows[0].gpu)
     beside = model.beside_us(rows[0].shape)
     # The launch is part of the measurement and not of the kernel; what is left of a short one is uncertain.
     taken = np.array([max(row.time_us - beside, 0.3 * row.time_us) for row in rows])
-    sizes = sizes_of(rows[0].kind, [row.shape for row in rows])
     return MeasuredKernels(
-        sizes.astype(np.float32).astype(np.float64),
+        work.extents.astype(np.float32).astype(np.float64),
         np.log(taken / said).astype(np.float32).astype(np.float64),
     )
 

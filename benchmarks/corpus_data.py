@@ -93,7 +93,7 @@ def images(folder: Path, count: int = 60, size: int = 320) -> None:
 def photos(folder: Path, count: int = 160) -> None:
     """Pictures in a folder for each of two classes; some are as large as cameras make them, and take long to read."""
     for number in range(count):
-        large = number % 20 == 7
+        large = number % 40 == 7
         picture = folder / f"class{number % 2}" / f"{number:04}.png"
         picture.parent.mkdir(parents=True, exist_ok=True)
         _png(picture, 4800 if large else 240, channels=3)
@@ -103,7 +103,7 @@ def all_sizes(folder: Path, count: int = 160) -> None:
     """The same pictures in one folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
-        _png(folder / f"{number:04}.png", 4800 if number % 20 == 7 else 320, channels=3)
+        _png(folder / f"{number:04}.png", 4800 if number % 40 == 7 else 320, channels=3)
 
 
 def masks(folder: Path, count: int = 60, size: int = 320) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skyline.predict.gpu_spec import GpuSpec
-from skyline.predict.gpus import gpu_named
 from skyline.trace.shape import OperatorShape
+from skyline_predictors.data_gpu import gpu_of
 from skyline_predictors.operator_class import OperatorClass
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "gpu_latency"
@@ -24,7 +24,6 @@ _CLASSES = {
     "ln": OperatorClass.NORMALIZATION,
     "softmax": OperatorClass.SOFTMAX,
 }
-_GPUS = {"V100": "V100", "A100-40": "A100-40GB-PCIe", "A100-80": "A100-80GB", "A100-SXM-40": "A100-40GB"}
 F32 = "float32"
 
 
@@ -46,11 +45,6 @@ def measured(folder: Path, name: str) -> Iterator[Measured]:
             kind = _CLASSES.get(row["op"], OperatorClass.ELEMENTWISE)
             gpu = gpu_of(row["gpu"])
             yield Measured(row["op"], kind, gpu, _shape(row), float(row["latency_ms"]) * 1e3)
-
-
-def gpu_of(name: str) -> GpuSpec:
-    """The GPU that the data calls ``name``."""
-    return gpu_named(_GPUS.get(name, name))
 
 
 def product(op: str, batch: int, rows: int, inner: int, columns: int) -> OperatorShape:

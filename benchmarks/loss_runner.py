@@ -2,8 +2,8 @@
 
 ``python loss_runner.py COUNT SCRIPT [ARGS...]`` prints a JSON list of the values that ``backward`` was called on, as
 its last line; of several ranks, which ``torchrun`` starts, only the first prints. ``python loss_runner.py --serve``
-imports PyTorch once and then runs what it is asked for on its standard input, each in a fork of its own. It shares no
-code with Skyline.
+imports PyTorch once and then runs what it is asked for on its standard input, each in a fork of its own; there a
+script can be asked to compute with eight bytes a number. It shares no code with Skyline.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ import numpy as np
 import torch
 
 
-def run(count: int, script: str, arguments: list[str]) -> None:
+def run(count: int, script: str, arguments: list[str], *, double: bool = False) -> None:
     """Ends the process when the script has called ``backward`` so often."""
+    if double:
+        torch.set_default_dtype(torch.float64)
     losses: list[float] = []
     backward = torch.Tensor.backward
 
@@ -33,7 +35,7 @@ def run(count: int, script: str, arguments: list[str]) -> None:
         sys.stdout.flush()
 
     def noted(self: torch.Tensor, *args: object, **kwargs: object) -> None:
-        losses.append(float(self.detach().float().mean()))
+        losses.append(float(self.detach().double().mean()))
         backward(self, *args, **kwargs)  # type: ignore[arg-type]
         # Not in the middle of a step: the end of the process would cut off what others share with it.
         if len(losses) >= count:
@@ -88,7 +90,8 @@ def _forked(asked: dict[str, object]) -> None:
     status = 1
     try:
         os.chdir(str(asked["folder"]))
-        run(int(str(asked["count"])), str(asked["script"]), [str(one) for one in asked["arguments"]])  # type: ignore[attr-defined]
+        arguments = [str(one) for one in asked["arguments"]]  # type: ignore[attr-defined]
+        run(int(str(asked["count"])), str(asked["script"]), arguments, double=bool(asked.get("double")))
         status = 0
     except BaseException:
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]

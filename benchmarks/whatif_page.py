@@ -49,6 +49,7 @@ def page(found: Found, names: Iterable[str], gpu: str, backwards: int) -> str:
         "`model-only` predictions were never held against a measurement. "
         f"`trains the same`: the first {backwards} losses of the rewritten script, run on this machine with the same "
         "seeds, are those of the script unchanged within 0.1 % (exact) or 5 % (numerics), or finite (convergence). "
+        f"{_in_double(found)}"
         "Dropout is off in both: some changes draw its random numbers otherwise. What only a GPU carries out is run "
         "here to see that the file still runs and trains, not that the GPU's path does.\n\n"
         "## Script by script\n\n✓ rewritten and trains the same · ✗ rewritten and does not · w rewritten and not "
@@ -74,6 +75,23 @@ def _line(name: str, mine: list[tuple[str, Row]]) -> list[str]:
         ", ".join(broken),
         str(sum("refused" in row for _, row in mine)),
     ]
+
+
+def _in_double(found: Found) -> str:
+    """What was tried again with eight bytes a number, and how far apart it is there."""
+    tried = [
+        f"{row['name']} of {script} ({float(str(row['furthest'])):.2%} away, in float64 "
+        f"{float(str(row['furthest_double'])):.0e})"
+        for script, rows in found.items()
+        for row in rows
+        if "furthest_double" in row
+    ]
+    if not tried:
+        return ""
+    return (
+        "What is exact and further away was run again in float64 on both sides, and counts as the same where the "
+        f"losses agree there within 1e-6: then rounding is all that differs. Those are {', '.join(tried)}. "
+    )
 
 
 def _distance(row: Row) -> str:

@@ -8,10 +8,10 @@ what-if (which phases it works on, and how much faster those are said to get).
 All processes run with glibc told to keep its memory (``MALLOC_*``): otherwise two processes of one script may
 differ by a quarter for as long as they live, as ``fresh_processes.py`` shows.
 
-Scripts are given as ``"PATH [ARGUMENTS]"``, each in quotes; without any, the examples are measured. ``--corpus`` adds
-public scripts of ``corpus.toml`` by name. With ``--keep FOLDER`` profiles and rows stay there: a run that was stopped,
-or that ``--within`` ended, goes on where it was, and rows whose null was off are measured again. ``--at-once`` bounds
-how many changes take turns; each such batch has its own null.
+Scripts are given as ``"PATH [ARGUMENTS]"``, each in quotes; ``--corpus`` adds public scripts of ``corpus.toml`` by
+name. Without any of either, the examples are measured. With ``--keep FOLDER`` profiles and rows stay there: a run that
+was stopped, or that ``--within`` ended, goes on where it was, and rows whose null was off are measured again.
+``--at-once`` bounds how many changes take turns; each such batch has its own null.
 """
 
 from __future__ import annotations
@@ -465,7 +465,7 @@ def main() -> int:
     stack = ExitStack()
     # Profiles that stay name the files they are of: those stay too.
     copies = Path(options.keep or stack.enter_context(tempfile.TemporaryDirectory()), "examples").resolve()
-    named = options.scripts or long_examples(copies)
+    named = options.scripts if options.scripts or options.corpus else long_examples(copies)
     os.environ.update(KEEPS_MEMORY)
     machine = Machine.here()
     warn_when_busy(machine)

@@ -45,14 +45,38 @@ PAGES = {"tui-lines": "2", "tui-timeline": "3", "tui-memory": "4", "tui-diff": "
 """The other pages of the terminal UI, and the keys that go there."""
 
 
-async def terminal_ui(script: Path, size: tuple[int, int]) -> dict[str, str]:
-    """The pages as SVG by name, with twice the batch and the best what-if asked for; measures the script."""
+WALK = (
+    ("walk-1-start", ()),
+    ("walk-2-costliest", ("2",)),
+    ("walk-3-try", ("1", "w", "space", "down", "space", "down", "space")),
+    ("walk-4-apply", ("space", "up", "space", "a")),
+    ("walk-5-undo", ("u",)),
+)
+"""A first look, picture by picture: the keys that lead to it. The last keys but one leave one what-if, and apply it."""
+
+
+async def terminal_ui(script: Path, size: tuple[int, int], *, measured: bool) -> dict[str, str]:
+    """The pages as SVG by name, with twice the batch and the best what-if asked for; first the walk.
+
+    Measures the script, unless it was ``measured``: then what was saved is shown.
+    """
     app = SkylineApp(script, lambda post: ServerSession(script, Server(post, {})), live=False)
     pictures: dict[str, str] = {}
+    before = script.read_bytes()
     async with app.run_test(size=size) as pilot:
         await _until(pilot, "the script is measured", lambda: _curve_is_known(app))
+        if measured:
+            await _cancel(pilot, app)
         await _until(pilot, "the run is over", lambda: not app.query_one(Status).busy)
-        await pilot.press("space")
+        await pilot.pause(6.0)
+        for name, keys in WALK:
+            await pilot.press(*keys)
+            await pilot.pause(2.0)
+            pictures[name] = _picture(app)
+        await _until(pilot, "the code is as before", lambda: script.read_bytes() == before)
+        await _cancel(pilot, app)
+        await pilot.pause(6.0)
+        await pilot.press("w", "home", "space")
         assert app.profile is not None
         assert app.profile.batch_size.value is not None
         app.query_one(Controls).choose(2 * app.profile.batch_size.value)
@@ -63,6 +87,14 @@ async def terminal_ui(script: Path, size: tuple[int, int]) -> dict[str, str]:
             await pilot.pause(1.5)
             pictures[name] = _picture(app)
     return pictures
+
+
+async def _cancel(pilot: Pilot[None], app: SkylineApp) -> None:
+    """Stop a measurement that is on its way or about to be."""
+    for _ in range(10):
+        await pilot.pause(0.5)
+        if app.query_one(Status).busy:
+            await pilot.press("c")
 
 
 def _picture(app: SkylineApp) -> str:
@@ -100,13 +132,15 @@ def main() -> int:
     """Measure one example and write the pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--example", default="image_classifier.py", help="which example to show")
+    parser.add_argument("--folder", type=Path, help="where a copy of the example was measured before")
     parser.add_argument("--images", type=Path, default=IMAGES, help="folder for the pictures")
     options = parser.parse_args()
     options.images.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder).resolve() / options.example
+        script = (options.folder or Path(folder)).resolve() / options.example
         shutil.copy(REPOSITORY / "examples" / options.example, script)
-        pictures = asyncio.run(terminal_ui(script, (124, 40)))
+        measured = options.folder is not None and store.latest(script) is not None
+        pictures = asyncio.run(terminal_ui(script, (124, 40), measured=measured))
         for name, picture in pictures.items():
             (options.images / f"{name}.svg").write_text(picture, encoding="utf-8")
         (options.images / "profile.svg").write_text(command_line(script, 100), encoding="utf-8")

@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Everything about the extension, from a fresh clone: install, build, lint, types, units, package, end to end.
-#   test.sh PYTHON [--no-e2e]   PYTHON: an interpreter with PyTorch and Skyline
+# The tests of the extension, from a fresh clone; what npm can install is installed.
+#   test.sh checks           build, lint, types, units: needs Node alone
+#   test.sh e2e PYTHON       then package it and use it in a real VS Code in a real browser; PYTHON: an interpreter with
+#                            PyTorch and Skyline
+# Exits with 3 where something is missing that npm cannot install. With SKYLINE_APT=1 Debian's packages are installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-python=$1
+part=$1
 
-# What is not npm's to install, by the Debian package that has it.
 missing=()
 need() { command -v "$1" >/dev/null || missing+=("$2"); }
 need node nodejs
 need npm npm
-if [ "${2:-}" != --no-e2e ]; then
+if [ "$part" = e2e ]; then
+  python=$2
   need g++ g++
   need make make
   need python3 python3
@@ -19,23 +22,33 @@ if [ "${2:-}" != --no-e2e ]; then
 fi
 if [ ${#missing[@]} -gt 0 ] && [ "${SKYLINE_APT:-}" = 1 ]; then
   echo "installing ${missing[*]}" >&2
-  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" fonts-dejavu-core >&2
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" fonts-dejavu-core >&2
 elif [ ${#missing[@]} -gt 0 ]; then
-  echo "test-extension: not installed here: ${missing[*]}. On Debian and Ubuntu: apt-get install ${missing[*]}" >&2
+  echo "test.sh: not installed here: ${missing[*]}. On Debian and Ubuntu: apt-get install ${missing[*]}" >&2
+  echo "test.sh: SKYLINE_APT=1 installs them" >&2
   exit 3
 fi
 if [ "$(node -p 'Number(process.versions.node.split(".")[0]) >= 20')" != true ]; then
-  echo "test-extension: Node 20 or newer is needed, this is $(node --version)" >&2
+  echo "test.sh: Node 20 or newer is needed, this is $(node --version)" >&2
   exit 3
 fi
 
-if [ ! node_modules/.package-lock.json -nt package-lock.json ]; then npm ci --ignore-scripts --no-audit --no-fund; fi
+if [ ! node_modules/.package-lock.json -nt package-lock.json ]; then
+  install() { npm ci --ignore-scripts --no-audit --no-fund; }
+  # Once more where the network had a bad moment.
+  if ! install && ! install; then
+    if npm view esbuild version >/dev/null 2>&1; then exit 1; fi
+    echo "test.sh: no npm registry is within reach" >&2
+    exit 3
+  fi
+fi
 npm run -s build
 npm run -s lint
 npm run -s types
 npm test
+if [ "$part" != e2e ]; then exit 0; fi
 "$python" bundle.py
-npx vsce package --no-dependencies --out skyline.vsix
-if [ "${2:-}" = --no-e2e ]; then exit 0; fi
+npm run -s package -- --out skyline.vsix
 e2e/workbench/install.sh
-npm run -s e2e -- --vsix skyline.vsix --python "$python"
+npm run -s e2e -- --vsix skyline.vsix --python "$python" ${E2E_FLAGS:-}

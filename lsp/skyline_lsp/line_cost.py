@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from skyline.report.schema import LineReport, ProfileReport
+from skyline.source.line_map import line_map
 from skyline.source.text import SourceText
 from skyline_lsp.line_detail import LineDetail
-from skyline_lsp.line_map import line_map
 from skyline_lsp.state import Scripts
 
 _NOTHING = LineDetail()

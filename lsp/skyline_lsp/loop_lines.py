@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skyline.source.line_map import line_map
 from skyline.source.text import SourceText
-from skyline_lsp.line_map import line_map
 from skyline_lsp.training_script import training_loop
 
 if TYPE_CHECKING:

@@ -106,11 +106,13 @@ class Profiler:
 
         def loaded(task: asyncio.Future[Prepared | None]) -> None:
             prepared = None if task.cancelled() else task.result()
-            if prepared is None or state.job is not None or self._closed:
-                return
             known = state.prepared.report if state.prepared is not None else None
+            # A run under way says soon what is new; until it does, what was saved is better than nothing.
+            if prepared is None or self._closed or (state.job is not None and known is not None):
+                return
             if known is None or _is_newer(prepared.report, known):
-                state.attempt = _sources_of(prepared)
+                if state.job is None:
+                    state.attempt = _sources_of(prepared)
                 state.accept(prepared)
                 state.stale = state.is_stale(self.server.texts)
                 self.server.profile_changed(state)

@@ -194,7 +194,11 @@ class SkylineServer(LanguageServer):
     def texts_changed(self, path: str) -> None:
         """A file reads differently: what was measured may be out of date, or fit again after an undo."""
         for state in self.scripts.concerned_by(path):
-            stale = state.is_stale(self.texts) or (state.error is not None and state.prepared is not None)
+            outdated = state.is_stale(self.texts)
+            if state.prepared is not None and not outdated and state.changed_since_attempt(self.texts):
+                # The code that failed is gone, and what was measured holds for the code that is there.
+                state.error = None
+            stale = outdated or (state.error is not None and state.prepared is not None)
             if stale != state.stale:
                 state.stale = stale
                 self.profile_changed(state)

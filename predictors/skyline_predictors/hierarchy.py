@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from math import exp, hypot, log
 
 import numpy as np
@@ -14,24 +14,17 @@ from skyline.predict.operator_time import OperatorTime
 from skyline.trace.shape import OperatorShape
 from skyline_predictors.attended import attention_us
 from skyline_predictors.constants import Spread
-from skyline_predictors.convolved import convolution_us
+from skyline_predictors.convolved import Convolutions, convolution_us
 from skyline_predictors.gpu_generation import generation
 from skyline_predictors.hierarchy_constants import HierarchyConstants, hierarchy_constants
 from skyline_predictors.memory_levels import Floats, Levels
 from skyline_predictors.number_format import MEASURED
 from skyline_predictors.operator_class import OperatorClass, operator_class
-from skyline_predictors.shape_reading import (
-    bytes_moved,
-    deciding_format,
-    is_backward,
-    products,
-    read_convolutions,
-    row_sizes,
-    weight_gradients,
-)
+from skyline_predictors.shape_reading import deciding_format, weight_gradients
 from skyline_predictors.streamed import SHORT_ROW, by_row_us, streamed_us
 from skyline_predictors.sustained import reached_tflops, sustained_tflops
-from skyline_predictors.tiled_product import product_us
+from skyline_predictors.tiled_product import Products, product_us
+from skyline_predictors.work import Rows, Work, grouped
 
 LEAST_US = 2.0
 """No kernel is done sooner than this, however little it does."""
@@ -55,6 +48,8 @@ MEASURED_CLASSES = frozenset(
 _COMPUTING = frozenset(
     {OperatorClass.MATRIX, OperatorClass.CONVOLUTION, OperatorClass.ATTENTION, OperatorClass.RECURRENT}
 )
+_TILED = frozenset({OperatorClass.MATRIX, OperatorClass.CONVOLUTION})
+_BY_ROW = frozenset({OperatorClass.SOFTMAX, OperatorClass.NORMALIZATION})
 _UNMEASURED = Spread(0.5, 2.0)
 """Of a class or number format without any measurement: a factor of two, independent of the measured spread."""
 _UNMEASURED_TRAFFIC = Spread(0.7, 1.5)
@@ -106,11 +101,23 @@ class Hierarchy:
 
     def fastest_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Floats:
         """The kernels by themselves, the fastest of some calls: short ones are over before the power limit tells."""
-        formats = [deciding_format(shape) for shape in shapes]
-        lasting = self.kernels_us(shapes, device, formats)
-        if not any(operator_class(shape.operator) in _COMPUTING for shape in shapes):
-            return lasting
-        at_first = self.kernels_us(shapes, device, formats, lasting=False)
+        times = np.zeros(len(shapes))
+        for places, work in grouped(shapes, [deciding_format(shape) for shape in shapes]):
+            times[places] = self.fastest_of(work, device)
+        return times
+
+    def fastest_of(self, work: Work, device: GpuSpec) -> Floats:
+        """The same of operators that were read before."""
+        sustained = self.levels(work.kind, work.number_format, device)
+        if work.kind not in _COMPUTING:
+            return self._work_us(work, sustained)
+        reached = self.levels(work.kind, work.number_format, device, lasting=False)
+        if work.kind in _TILED:
+            # The two differ in arithmetic alone: traffic is worked out once.
+            rates = np.stack([sustained.flop_per_us, reached.flop_per_us])[:, None]
+            lasting, at_first = self._work_us(work, replace(sustained, flop_per_us=rates))
+        else:
+            lasting, at_first = self._work_us(work, sustained), self._work_us(work, reached)
         settled = lasting / (lasting + self.figures.power.settles_us)
         return at_first + (lasting - at_first) * settled
 
@@ -125,83 +132,66 @@ class Hierarchy:
 
         ``lasting`` work meets the limit of the board's power.
         """
-        groups: dict[_Key, list[int]] = defaultdict(list)
-        for index, (shape, number_format) in enumerate(zip(shapes, formats, strict=True)):
-            groups[operator_class(shape.operator), number_format].append(index)
         times = np.zeros(len(shapes))
-        for (kind, number_format), indices in groups.items():
-            chosen = [shapes[index] for index in indices]
-            times[indices] = self._group_us(
-                kind, chosen, self.levels(kind, number_format, gpu, lasting=lasting), number_format
-            )
+        for places, work in grouped(shapes, formats):
+            levels = self.levels(work.kind, work.number_format, gpu, lasting=lasting)
+            times[places] = self._work_us(work, levels)
         return times
 
-    def _group_us(
-        self, kind: OperatorClass, shapes: list[OperatorShape], levels: Levels, number_format: str
-    ) -> Floats:
-        if kind is OperatorClass.HOST_COPY:
-            return bytes_moved(shapes) / (_BUS_GB_S * 1e3)
-        flops = np.array([float(shape.flops) for shape in shapes])
-        if kind is OperatorClass.RECURRENT:
-            steps = [shape.inputs[0][0] if shape.inputs and shape.inputs[0] else 1 for shape in shapes]
-            return np.maximum(np.array(steps) * _RECURRENT_STEP_US, flops / levels.flop_per_us)
-        ways: dict[OperatorClass, Callable[[list[OperatorShape], str, Levels], Floats]] = {
-            OperatorClass.MATRIX: self._products_us,
-            OperatorClass.CONVOLUTION: self._convolutions_us,
-            OperatorClass.ATTENTION: self._attention_us,
-            OperatorClass.SOFTMAX: self._by_row_us,
-            OperatorClass.NORMALIZATION: self._by_row_us,
-        }
-        traffic = streamed_us(bytes_moved(shapes), levels, self.figures.cache, self.figures.stream_overlap)
-        if kind in ways and kind not in _COMPUTING:
-            return np.maximum(ways[kind](shapes, number_format, levels), flops / levels.flop_per_us)
-        if kind in ways and np.any(flops > 0):
-            counted = [shape for shape in shapes if shape.flops > 0]
-            traffic[flops > 0] = ways[kind](counted, number_format, levels)
-            return traffic
-        return np.maximum(traffic, flops / levels.flop_per_us)
+    def _work_us(self, work: Work, levels: Levels) -> Floats:
+        """``levels`` with several rates of arithmetic give as many rows of times, for products and convolutions."""
+        if work.kind is OperatorClass.HOST_COPY:
+            return work.moved_bytes / (_BUS_GB_S * 1e3)
+        arithmetic = work.flops / levels.flop_per_us
+        if work.kind is OperatorClass.RECURRENT:
+            steps = [shape.inputs[0][0] if shape.inputs and shape.inputs[0] else 1 for shape in work.shapes]
+            return np.maximum(np.array(steps) * _RECURRENT_STEP_US, arithmetic)
+        if work.kind in _BY_ROW:
+            return np.maximum(self._by_row_us(work, levels), arithmetic)
+        counted = work.flops > 0
+        if work.kind in _COMPUTING and counted.all():
+            return self._computed_us(work, levels)
+        cache, overlap = self.figures.cache, self.figures.stream_overlap
+        traffic = np.maximum(streamed_us(work.moved_bytes, levels, cache, overlap), arithmetic)
+        if work.kind in _COMPUTING and counted.any():
+            return np.where(counted, self._computed_us(work, levels), traffic)
+        return traffic
 
-    def _products_us(self, shapes: list[OperatorShape], number_format: str, levels: Levels) -> Floats:
+    def _computed_us(self, work: Work, levels: Levels) -> Floats:
         figures = self.figures
-        return product_us(products(shapes, number_format), levels, figures.matrix, figures.cache)
+        if isinstance(work.sizes, Products):
+            return product_us(work.sizes, levels, figures.matrix, figures.cache)
+        if isinstance(work.sizes, Convolutions):
+            return self._convolutions_us(work, work.sizes, levels)
+        return attention_us(work.shapes, work.number_format, levels)
 
-    def _convolutions_us(self, shapes: list[OperatorShape], number_format: str, levels: Levels) -> Floats:
+    def _convolutions_us(self, work: Work, read: Convolutions, levels: Levels) -> Floats:
         figures = self.figures
         chosen = figures.convolution
-        times = np.zeros(len(shapes))
-        forward = [index for index, shape in enumerate(shapes) if not is_backward(shape)]
-        if forward:
-            read = read_convolutions([shapes[index] for index in forward], number_format)
-            times[forward] = convolution_us(read, levels, chosen, figures.cache)
-        backward = [index for index, shape in enumerate(shapes) if is_backward(shape)]
-        if backward:
-            own = [shapes[index] for index in backward]
-            read = read_convolutions(own, number_format)
-            weights = product_us(weight_gradients(read), levels, chosen.tile, figures.cache)
-            images = convolution_us(read.towards_images(), levels, chosen, figures.cache)
-            # The first layer's images have no gradient: half of the arithmetic.
-            both = np.array([float(shape.flops) for shape in own]) > 1.5 * read.flops
-            times[backward] = weights + np.where(both, images, 0.0)
-        return times
+        forward = 0.0 if work.backward.all() else convolution_us(read, levels, chosen, figures.cache)
+        if not work.backward.any():
+            return np.asarray(forward)
+        weights = product_us(weight_gradients(read), levels, chosen.tile, figures.cache)
+        images = convolution_us(read.towards_images(), levels, chosen, figures.cache)
+        # The first layer's images have no gradient: half of the arithmetic.
+        both = work.flops > 1.5 * read.flops
+        return np.where(work.backward, weights + np.where(both, images, 0.0), forward)
 
-    def _attention_us(self, shapes: list[OperatorShape], number_format: str, levels: Levels) -> Floats:
-        return attention_us(shapes, number_format, levels)
-
-    def _by_row_us(self, shapes: list[OperatorShape], number_format: str, levels: Levels) -> Floats:
+    def _by_row_us(self, work: Work, levels: Levels) -> Floats:
         figures = self.figures
-        kind = operator_class(shapes[0].operator)
-        rows, row_bytes = row_sizes(shapes, number_format)
-        if kind is OperatorClass.NORMALIZATION:
+        cache, overlap = figures.cache, figures.stream_overlap
+        rows = work.sizes
+        assert isinstance(rows, Rows)
+        if work.kind is OperatorClass.NORMALIZATION:
             # Backward, the rows of the input and those of the gradient are both read again.
-            row_bytes = row_bytes * np.where([is_backward(shape) for shape in shapes], 2.0, 1.0)
-        moved = bytes_moved(shapes)
-        plain = streamed_us(moved, levels, figures.cache, figures.stream_overlap)
-        chosen = figures.softmax if kind is OperatorClass.SOFTMAX else figures.normalization
-        found = by_row_us(rows, row_bytes, moved, levels, figures.cache, figures.stream_overlap, chosen)
-        if kind is not OperatorClass.SOFTMAX:
-            return found
-        lengths = np.array([float(_row_length(shape)) for shape in shapes])
-        return np.where(lengths <= SHORT_ROW, plain, found)
+            row_bytes = rows.row_bytes * np.where(work.backward, 2.0, 1.0)
+            chosen = figures.normalization
+            return by_row_us(rows.count, row_bytes, work.moved_bytes, levels, cache, overlap, chosen)
+        found = by_row_us(
+            rows.count, rows.row_bytes, work.moved_bytes, levels, cache, overlap, figures.softmax
+        )
+        plain = streamed_us(work.moved_bytes, levels, cache, overlap)
+        return np.where(rows.length <= SHORT_ROW, plain, found)
 
     def levels(
         self, kind: OperatorClass, number_format: str, gpu: GpuSpec, *, lasting: bool = True
@@ -259,8 +249,3 @@ def key_of(shape: OperatorShape, gpu: GpuSpec) -> _Key:
         # cuDNN's default, unlike that of matrix products.
         number_format = "tfloat32" if gpu.tflops_tf32 and gpu.vendor == "NVIDIA" else number_format
     return kind, number_format
-
-
-def _row_length(shape: OperatorShape) -> int:
-    sizes = shape.inputs or shape.outputs
-    return sizes[0][-1] if sizes and sizes[0] else 1

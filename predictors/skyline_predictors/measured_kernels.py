@@ -11,14 +11,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from skyline.trace.shape import OperatorShape
 from skyline_predictors.constants import Spread
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.operator_class import OperatorClass
-from skyline_predictors.shape_reading import products, read_convolutions, row_sizes
 
 FILE, SPREADS = "wave.npz", "wave.json"
 _NEIGHBOURS = 4
+_AT_ONCE = 128
+"""Kernels compared with all measured ones at a time, so that the table stays in the processor's cache."""
 _REACH = 0.5
 """A kernel whose sizes differ by that much, in doublings summed in squares, counts half."""
 
@@ -35,21 +35,31 @@ class MeasuredKernels:
 
     def near(self, sizes: Floats) -> Floats:
         """The log ratio that the nearest measured kernels suggest for others; far from all of them, the median."""
-        # |a - b|² as |a|² + |b|² - 2ab: one product of matrices instead of all differences.
-        own, asked = (self.sizes**2).sum(axis=1), (sizes**2).sum(axis=1)
-        squares: Floats = np.maximum(0.0, asked[:, None] + own[None, :] - 2.0 * (sizes @ self.sizes.T))
         # The median counts as one more neighbour, at the distance at which a kernel counts a tenth.
         total = np.full(len(sizes), 0.1 * float(np.median(self.log_ratio)))
         weights = np.full(len(sizes), 0.1)
-        everyone = np.arange(len(sizes))
-        for _ in range(min(_NEIGHBOURS, len(self.sizes))):
-            # So few of so many are found sooner one by one than by putting all of them in order.
-            nearest: NDArray[np.intp] = squares.argmin(axis=1)
-            weight = 1.0 / (1.0 + squares[everyone, nearest] / _REACH**2)
-            total += weight * self.log_ratio[nearest]
+        for places in self._nearest(sizes):
+            distance = sizes - self.sizes[places]
+            weight = 1.0 / (1.0 + (distance * distance).sum(axis=1) / _REACH**2)
+            total += weight * self.log_ratio[places]
             weights += weight
-            squares[everyone, nearest] = np.inf
         return total / weights
+
+    def _nearest(self, sizes: Floats) -> NDArray[np.intp]:
+        """Which measured kernels are nearest to each of some others: one row for the nearest, one for the next, ..."""
+        own, asked = self.sizes.astype(np.float32), sizes.astype(np.float32)
+        found = np.empty((min(_NEIGHBOURS, len(own)), len(asked)), dtype=np.intp)
+        # |a - b|² but for |a|², which is the same for all: one product of matrices instead of all differences.
+        towards, lengths = -2.0 * own.T, (own * own).sum(axis=1)
+        for start in range(0, len(asked), _AT_ONCE):
+            some = asked[start : start + _AT_ONCE]
+            squares = some @ towards + lengths
+            everyone = np.arange(len(some))
+            for places in found[:, start : start + _AT_ONCE]:
+                # So few of so many are found sooner one by one than by putting all of them in order.
+                squares.argmin(axis=1, out=places)
+                squares[everyone, places] = np.inf
+        return found
 
 
 Source = dict[OperatorClass, MeasuredKernels]
@@ -90,17 +100,3 @@ class WaveSpreads(msgspec.Struct, frozen=True):
 def wave_spreads() -> WaveSpreads:
     """Those that ship with the package."""
     return msgspec.json.decode(files("skyline_predictors").joinpath(SPREADS).read_bytes(), type=WaveSpreads)
-
-
-def sizes_of(kind: OperatorClass, shapes: list[OperatorShape]) -> Floats:
-    """What kernels of one class are compared by: logarithms of the sizes that decide how well they run."""
-    if kind is OperatorClass.MATRIX:
-        read = products(shapes, "float32")
-        columns = (read.batch, read.rows, read.columns, read.inner)
-    elif kind is OperatorClass.CONVOLUTION:
-        one = read_convolutions(shapes, "float32")
-        columns = (one.images * one.out_size, one.channels, one.filters, one.taps)
-    else:
-        rows, row_bytes = row_sizes(shapes, "float32")
-        columns = (rows, row_bytes)
-    return np.log2(np.maximum(1.0, np.stack(columns, axis=1)))

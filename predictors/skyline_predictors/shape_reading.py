@@ -13,11 +13,8 @@ from skyline_predictors.convolved import Convolutions
 from skyline_predictors.matrix_time import MatrixShape
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.number_format import ELEMENT_BYTES, MEASURED
-from skyline_predictors.operator_class import OperatorClass
 from skyline_predictors.tiled_product import Products
 
-_TYPICAL_TILE = (128, 64)
-_MANY_BLOCKS = 4096
 _Pixels = tuple[int, ...]
 
 
@@ -70,19 +67,6 @@ def products(shapes: Sequence[OperatorShape], number_format: str) -> Products:
     sizes = np.array([(one.batch, one.rows, one.columns, one.inner) for one in read], dtype=float)
     element = np.full(len(read), float(ELEMENT_BYTES.get(number_format, 4)))
     return Products.of(sizes[:, 0], sizes[:, 1], sizes[:, 2], sizes[:, 3], element)
-
-
-def blocks_of(kind: OperatorClass, shapes: Sequence[OperatorShape]) -> list[float]:
-    """About how many thread blocks each is cut into; 0 where there are so many that it does not matter."""
-    if kind is OperatorClass.MATRIX:
-        read = products(shapes, MEASURED)
-    elif kind is OperatorClass.CONVOLUTION:
-        read = read_convolutions(shapes, MEASURED).as_products()
-    else:
-        return [0.0] * len(shapes)
-    rows, columns = _TYPICAL_TILE
-    found: list[float] = (read.batch * np.ceil(read.rows / rows) * np.ceil(read.columns / columns)).tolist()
-    return [blocks if blocks < _MANY_BLOCKS else 0.0 for blocks in found]
 
 
 def is_backward(shape: OperatorShape) -> bool:

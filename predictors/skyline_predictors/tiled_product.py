@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyline_predictors.memory_levels import CacheConstants, Floats, Levels, missing, together
+from skyline_predictors.memory_levels import CacheConstants, Floats, Levels, missing
 from skyline_predictors.tiles import TILES, Tile, sides, waves
 
 _SPLITS = (1, 4, 16, 64)
@@ -89,14 +89,16 @@ def product_us(
     tiles: tuple[Tile, ...] = TILES,
     splits: Sequence[int] = _SPLITS,
 ) -> Floats:
-    """The time of each product with the best of the tiles, in µs."""
+    """The time of each product with the best of the tiles, in µs; several rates of arithmetic give as many rows."""
     rows, columns = sides(tiles)
     area = rows * columns
     shares = np.array([[constants.tile_share[round(one)]] for one in area[:, 0].tolist()])
     resident = np.clip(constants.resident_elements / area, 1.0, _MOST_RESIDENT)
     down, across = np.ceil(products.rows / rows), np.ceil(products.columns / columns)
     fetched = _fetched(products, levels, cache, down, across, levels.multiprocessors * resident)
-    step_us = 2 * area * levels.multiprocessors / (levels.flop_per_us * shares)
+    step_us = 2 * area * levels.multiprocessors / (levels.flop_per_us[..., None] * shares)
+    # What several levels take together (``together``), but for the root: that is drawn of the best tile alone.
+    power = constants.overlap
     drawn_by_step = rows / products.left_reuse + columns
     best = np.full(products.rows.shape, np.inf)
     for split in splits:
@@ -111,13 +113,10 @@ def product_us(
         drawing = np.minimum(1.0, blocks / levels.multiprocessors)
         drawn = blocks * products.element_bytes * (inner * drawn_by_step + area)
         written = products.out_bytes * (2 * split if split > 1 else 1)
-        taken = together(
-            constants.overlap,
-            compute,
-            drawn / (levels.l2_bytes_per_us * drawing),
-            (fetched + written) / (levels.memory_bytes_per_us * np.minimum(1.0, 2 * drawing)),
-        )
-        taken = taken.min(axis=0) + (constants.split_us if split > 1 else 0.0)
+        traffic_us = drawn / (levels.l2_bytes_per_us * drawing)
+        memory_us = (fetched + written) / (levels.memory_bytes_per_us * np.minimum(1.0, 2 * drawing))
+        powers = compute**power + (traffic_us**power + memory_us**power)
+        taken = powers.min(axis=-2) ** (1 / power) + (constants.split_us if split > 1 else 0.0)
         best = np.where(possible, np.minimum(best, taken), best)
     return best
 

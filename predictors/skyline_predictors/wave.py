@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from math import log
 
@@ -17,11 +16,12 @@ from skyline.trace.shape import OperatorShape
 from skyline_predictors.constants import Spread
 from skyline_predictors.gpu_generation import generation
 from skyline_predictors.hierarchy import LEAST_US, MEASURED_CLASSES, Hierarchy, key_of
-from skyline_predictors.measured_kernels import Source, sizes_of, sources, wave_spreads
+from skyline_predictors.measured_kernels import Source, sources, wave_spreads
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.number_format import MEASURED
-from skyline_predictors.operator_class import OperatorClass, operator_class
-from skyline_predictors.shape_reading import blocks_of, deciding_format
+from skyline_predictors.operator_class import OperatorClass
+from skyline_predictors.shape_reading import deciding_format
+from skyline_predictors.work import Work, grouped
 
 _CARRIED_BY_MODEL = (OperatorClass.MATRIX, OperatorClass.CONVOLUTION)
 """What these reach of the traffic model's time is carried over; by waves, peaks and bandwidth alone they come out worse
@@ -78,16 +78,17 @@ class Wave:
         """The time of each shape."""
         keys = [key_of(shape, device) for shape in shapes]
         carried = self.kernels_us(shapes, device, [number_format for _, number_format in keys])
-        rest = np.isnan(carried)
-        left = [shape for shape, other in zip(shapes, rest.tolist(), strict=True) if other]
+        rest = np.isnan(carried).tolist()
+        left = [shape for shape, other in zip(shapes, rest, strict=True) if other]
         modelled = iter(self._model.predict(left, device))
+        spreads = {kind: self.spread(kind, device) for kind in MEASURED_CLASSES}
         found: list[OperatorTime] = []
-        for (kind, _), time, other in zip(keys, carried.tolist(), rest.tolist(), strict=True):
+        for (kind, _), time, other in zip(keys, carried.tolist(), rest, strict=True):
             if other:
                 found.append(next(modelled))
                 continue
             value = max(LEAST_US, time)
-            spread = self.spread(kind, device)
+            spread = spreads[kind]
             interval = Interval(value, value * spread.low, value * spread.high)
             found.append(OperatorTime(interval, measured=True, group=kind.value))
         return found
@@ -114,45 +115,25 @@ class Wave:
         source = self.source(device)
         held = self.measured[source.name]
         times = np.full(len(shapes), np.nan)
-        groups: dict[OperatorClass, list[int]] = defaultdict(list)
-        for index, (shape, number_format) in enumerate(zip(shapes, formats, strict=True)):
-            kind = operator_class(shape.operator)
-            if number_format == MEASURED and kind in MEASURED_CLASSES and kind in held:
-                groups[kind].append(index)
-        for kind, indices in groups.items():
-            chosen = [shapes[index] for index in indices]
-            here = self._model.fastest_us(chosen, source)
-            measured = here * np.exp(held[kind].near(sizes_of(kind, chosen)))
-            times[indices] = measured * self._factors(kind, chosen, source, device, here)
+        for places, work in grouped(shapes, formats):
+            if work.number_format == MEASURED and work.kind in MEASURED_CLASSES and work.kind in held:
+                here = self._model.fastest_of(work, source)
+                measured = here * np.exp(held[work.kind].near(work.extents))
+                times[places] = measured * self._factors(work, source, device, here)
         return times
 
-    def _factors(
-        self,
-        kind: OperatorClass,
-        shapes: list[OperatorShape],
-        source: GpuSpec,
-        device: GpuSpec,
-        here: Floats,
-    ) -> Floats:
+    def _factors(self, work: Work, source: GpuSpec, device: GpuSpec, here: Floats) -> Floats:
         """By how much longer each takes on the device than on the source, where the model says ``here``."""
         if source.name == device.name:
-            return np.ones(len(shapes))
-        if kind in _CARRIED_BY_MODEL:
-            return self._model.fastest_us(shapes, device) / here
-        origin, destination = (self._rates(kind, gpu) for gpu in (source, device))
-        ridge = destination.ridge
-        blocks = blocks_of(kind, shapes)
-        return np.array(
-            [
-                carried_factor(
-                    origin,
-                    destination,
-                    share_of_memory(shape.flops / max(1, shape.bytes_moved), ridge),
-                    blocks=count,
-                )
-                for shape, count in zip(shapes, blocks, strict=True)
-            ]
-        )
+            return np.ones(len(here))
+        if work.kind in _CARRIED_BY_MODEL:
+            return self._model.fastest_of(work, device) / here
+        origin, destination = (self._rates(work.kind, gpu) for gpu in (source, device))
+        intensities = work.flops / np.maximum(1.0, work.moved_bytes)
+        shares = np.array([share_of_memory(one, destination.ridge) for one in intensities.tolist()])
+        # Memory and arithmetic are mixed as powers, so that the two ends give all that lies between.
+        by_memory, by_arithmetic = (carried_factor(origin, destination, one) for one in (1.0, 0.0))
+        return by_memory**shares * by_arithmetic ** (1.0 - shares)
 
     def _rates(self, kind: OperatorClass, gpu: GpuSpec) -> Rates:
         """Of the GPU at float32: the shares of its peaks that its generation reaches are carried through."""

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from skyline.calibrate.plan import Design
 
-_MOST_ELEMENTS = 1 << 24
-_MOST_FLOP = {"cpu": 4e9, "cuda": 2e12}
-_POINTWISE = ("add", "relu", "mul", "gelu", "relu_bwd", "addu", "tanh", "exp", "gelu_bwd", "div", "sqrt")
+_MOST_ELEMENTS = 1 << 23
+_MOST_FLOP = {"cpu": 3e9, "cuda": 2e12}
+_POINTWISE = (
+    "add", "relu", "mul", "gelu", "relu_bwd", "addu", "tanh", "exp", "gelu_bwd", "div", "sqrt", "log", "sigmoid", "bce",
+)  # fmt: skip
+_UPDATES = ("divu", "mul_", "add_", "lerp_", "addcmul_", "addcdiv_")
+"""What optimizers call for one parameter after the other."""
 _ROWWISE = ("softmax", "ln", "softmax_bwd", "ln_bwd")
 _CONVOLUTION = ("b", "cin", "cout", "ksize", "isize", "stride", "pad", "groups")
 _SIDES = (1, 3, 3, 5, 7)
-_ONE_GROUP_IN = 4
-"""Every fourth convolution is one for each channel by itself."""
+_ONE_GROUP_IN = 8
+"""Every eighth convolution is one for each channel by itself."""
+_GROUPED_FLOP = 0.02
+"""Those compute so much slower that they may have this share of the others' arithmetic."""
 
 
 def designs(device: str) -> tuple[Design, ...]:
@@ -38,7 +44,7 @@ def designs(device: str) -> tuple[Design, ...]:
         if size < ksize or b * max(cin, cout) * size**2 > elements:
             return None
         across = (size + 2 * (ksize // 2) - ksize) // stride + 1
-        if 2.0 * b * cout * across**2 * cin // groups * ksize**2 > flop:
+        if 2.0 * b * cout * across**2 * cin // groups * ksize**2 > flop * (_GROUPED_FLOP if single else 1.0):
             return None
         values = (b, cin, cout, ksize, size, stride, ksize // 2, groups)
         return dict(zip(_CONVOLUTION, values, strict=True))
@@ -60,12 +66,20 @@ def designs(device: str) -> tuple[Design, ...]:
         b, m, k = drawn
         return {"b": b, "m": m, "k": k} if 4.0 * b * m * m * k <= flop and b * m * m <= elements else None
 
+    def recurrent(drawn: tuple[int, ...]) -> dict[str, int] | None:
+        b, m, n, k = drawn
+        return {"b": b, "m": m, "n": n, "k": k} if 8.0 * b * m * n * (n + k) <= flop / 2 else None
+
     flat: tuple[tuple[float, float], ...] = ((1, 8192 * wide), (16, 4096))
     picture: tuple[tuple[float, float], ...] = ((1, 256), (8, 512), (4, 128))
     filters = ((1, 256), (1, 512), (8, 512), (1, len(_SIDES)), (4, 224), (1, 2), (1, 64))
     heads = ((1, 256 * wide), (8, 1024), (16, 128))
     return (
         *(Design(op, (), lambda _: {"rows": 1, "cols": 1}) for op in HOST),
+        *(
+            Design(op, ((1, 3),), lambda drawn: {"k": drawn[0]}, 3)
+            for op in (TRAINING if device == "cpu" else ())
+        ),
         Design("linear", ((1, 8192), (8, 8192), (8, 4096)), product, 3),
         Design("mm", ((8, 4096), (8, 8192), (8, 8192)), product, 2),
         Design("mm_t", ((8, 4096), (8, 4096), (8, 8192)), product, 2),
@@ -74,16 +88,21 @@ def designs(device: str) -> tuple[Design, ...]:
         Design("conv_bwd", filters, convolution, 6),
         *(Design(op, flat, matrix) for op in _POINTWISE),
         *(Design(op, flat, matrix) for op in _ROWWISE),
-        *(Design(op, picture, images) for op in ("bn", "bn_bwd", "pool")),
-        *(Design(op, flat, matrix) for op in ("sum", "mean", "copy", "transpose", "dropout")),
+        *(Design(op, picture, images) for op in ("bn", "bn_bwd", "pool", "pool_bwd")),
+        *(Design(op, flat, matrix) for op in ("sum", "mean", "copy", "transpose", "dropout", "bernoulli")),
         *(Design(op, ((16, 32768), (8, 1024), (16, 65536)), table) for op in ("embedding", "embedding_bwd")),
         *(Design(op, heads, attention) for op in ("attention", "attention_bwd")),
-        *(Design(op, ((1, 256), (16, 1 << 22)), matrix, 2) for op in _OPTIMIZERS),
+        *(Design(op, ((1, 256), (16, 1 << 22)), matrix) for op in _OPTIMIZERS),
+        *(Design(op, ((1, 128), (1, 128), (8, 1024), (8, 1024)), recurrent) for op in _RECURRENT),
+        *(Design(op, ((1, 256), (16, 1 << 18)), matrix) for op in _UPDATES),
         *(Design(op, flat, matrix) for op in (_TRANSFERS if device == "cuda" else ())),
     )
 
 
 HOST = ("host_view", "host_call", "host_module")
 """What the host's own thread spends: on an operator without work, one with, one of a module that is trained."""
+TRAINING = ("host_forward", "host_backward", "host_optimizer")
+"""What a step of training takes on the host beyond its operators, for each of them, in three small models."""
+_RECURRENT = ("lstm", "lstm_bwd")
 _OPTIMIZERS = ("foreach", "adam_loop", "adam_foreach", "adam_fused")
 _TRANSFERS = ("h2d_pageable", "h2d_pinned", "d2h_pageable", "d2h_pinned")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import count as count_from
 from pathlib import Path
 
 from skyline.calibrate.bench import Bench
@@ -13,7 +15,8 @@ from skyline.calibrate.case import Case
 from skyline.calibrate.designs import designs
 from skyline.calibrate.machine import Machine, processor
 from skyline.calibrate.plan import plan
-from skyline.calibrate.store import Measured, append, path_of, read
+from skyline.calibrate.store import Measured, alone, append, path_of, read
+from skyline.errors import UsageError
 
 _KEPT_EVERY_S = 1.0
 _MOST_REPEATED = 10_000
@@ -24,7 +27,10 @@ _REFERENCE_EVERY_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Sitting:
-    """What came of it. ``drift`` is how far the slowest run of one fixed product lies above the fastest."""
+    """What came of it. ``drift`` is how far the slowest run of one fixed product lies above the fastest.
+
+    ``set_aside`` is an earlier file of the same name that is not of this machine and PyTorch, under its new name.
+    """
 
     machine: Machine
     path: Path
@@ -32,6 +38,7 @@ class Sitting:
     failed: int
     before: int
     drift: float
+    set_aside: Path | None = None
 
 
 def sit(
@@ -49,12 +56,19 @@ def sit(
         UsageError: the results cannot be written.
     """
     cancel = cancel or threading.Event()
-    with Bench(interpreter, device) as bench:
+    asked = time.monotonic()
+    with ExitStack() as stack:
+        bench = stack.enter_context(Bench(interpreter, device))
         begin = time.monotonic()
-        end = begin + minutes * 60
+        # PyTorch's own start counts, too, as far as it leaves time to measure.
+        end = begin + minutes * 60 - min(begin - asked, minutes * 6)
         machine = _machine(bench, device)
         path = path_of(machine)
-        known = {one.case.key for one in read(path)[1]} if path.exists() else set[object]()
+        stack.enter_context(alone(path))
+        set_aside = _set_aside(path, machine)
+        # Found out now and not after a minute's work: whether it can be written.
+        append(path, machine, ())
+        known = {one.case.key for one in read(path)[1]}
         before, measured, failed, repeated = len(known), 0, 0, 0
         waiting: list[Measured] = []
         references: list[float] = []
@@ -84,7 +98,22 @@ def sit(
             if waiting:
                 append(path, machine, waiting)
     drift = max(references) / min(references) - 1 if references else 0.0
-    return Sitting(machine, path, measured, failed, before, drift)
+    return Sitting(machine, path, measured, failed, before, drift, set_aside)
+
+
+def _set_aside(path: Path, machine: Machine) -> Path | None:
+    """Move a file away that is damaged, or was measured on another machine of the name or with another PyTorch."""
+    if not path.exists():
+        return None
+    try:
+        before, _ = read(path)
+    except UsageError:
+        before = None
+    if before is not None and (before.torch, before.cache_bytes) == (machine.torch, machine.cache_bytes):
+        return None
+    aside = next(name for count in count_from(1) if not (name := path.with_suffix(f".csv.{count}")).exists())
+    path.rename(aside)
+    return aside
 
 
 def machine_here(interpreter: str, device: str) -> Machine:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,11 @@ from skyline.calibrate.case import SIZE_COLUMNS, Case, case_of
 from skyline.calibrate.machine import Machine
 from skyline.errors import UsageError
 from skyline.ledger.location import ledger_path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 _FACTS = "# "
 _UNQUOTED = re.compile(r"[,\"'\s]+")
@@ -63,10 +69,30 @@ def append(path: Path, machine: Machine, measured: Iterable[Measured]) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror or error}",
-            hint="Set SKYLINE_DATA_DIR to a folder with room that you may write to.",
-        ) from error
+        raise _unwritable(path, error) from error
+
+
+@contextmanager
+def alone(path: Path) -> Generator[None]:
+    """Nobody else measures the same machine meanwhile: two at once would slow each other down.
+
+    Raises:
+        UsageError: somebody does.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.with_suffix(".lock").open("w")
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    with file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UsageError(
+                    "this machine is being calibrated by another process", hint="Wait for it, or stop it."
+                ) from None
+        yield
 
 
 def read(path: Path) -> tuple[Machine, tuple[Measured, ...]]:
@@ -118,6 +144,13 @@ def _rows(reader: csv.DictReader[str]) -> Iterator[Measured]:
             continue
         if time_us is None or time_us > 0:
             yield Measured(case, time_us, spread, row["note"])
+
+
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"{path} cannot be written: {error.strerror or error}",
+        hint="Set SKYLINE_DATA_DIR to a folder with room that you may write to.",
+    )
 
 
 def _row(machine: Machine, measured: Measured) -> dict[str, str | int]:

@@ -7,9 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GpuTarget:
-    """What a script can ask its GPU about: name, memory, compute capability and number of multiprocessors."""
+    """What a script can ask its GPU about: name, memory, compute capability and number of multiprocessors.
+
+    ``processor``: it is none, but a processor that stands in its place. The script sees a GPU, and PyTorch chooses
+    what it would choose on the processor.
+    """
 
     name: str
     memory_bytes: int
     compute_capability: tuple[int, int]
     multiprocessors: int
+    processor: bool = False

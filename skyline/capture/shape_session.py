@@ -19,6 +19,7 @@ from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCall
 from skyline.capture.session import Session, too_few
 from skyline.trace.profile import Profile
 from skyline.trace.repeated_read import RepeatedRead
+from skyline.trace.timed_read import TimedRead
 
 
 def trace_shapes(
@@ -69,6 +70,7 @@ class _Traced:
     evaluations_skipped: int
     asked: tuple[str, ...] = ()
     repeated_reads: tuple[RepeatedRead, ...] = ()
+    timed_reads: tuple[TimedRead, ...] = ()
 
 
 class _ShapeSession(Session):
@@ -110,6 +112,7 @@ class _ShapeSession(Session):
             mode="predicted",
             asked_of_gpu=traced.asked,
             repeated_reads=traced.repeated_reads,
+            timed_reads=traced.timed_reads,
         )
 
     def _record(self, child: ChildProcess) -> tuple[_Traced, Recording]:

@@ -114,6 +114,12 @@ def _tell(sitting: Sitting, options: argparse.Namespace) -> None:
         write_data(options.json, msgspec.json.encode(outcome) + b"\n")
         if options.json == "-":
             return
+    if sitting.set_aside is not None:
+        say(
+            "skyline: what was measured before is of another PyTorch or machine of this name, or damaged; it is kept "
+            f"in {sitting.set_aside}",
+            quiet=options.quiet,
+        )
     total = sitting.before + sitting.measured
     print(f"{sitting.machine.name}: {sitting.measured} operators measured now, {total} in all")
     if sitting.failed:
@@ -146,13 +152,18 @@ def _list() -> int:
 
 
 def _forget(name: str) -> int:
-    from skyline.calibrate.store import path_of, stored
+    from skyline.calibrate.store import folder, path_of, stored
 
     for machine, _ in stored():
         if name in (machine.slug, machine.name):
             path_of(machine).unlink()
             say(f"skyline: forgot {machine.slug}")
             return int(ExitCode.OK)
+    damaged = {path.stem: path for path in folder().glob("*.csv")}.get(name)
+    if damaged is not None:
+        damaged.unlink()
+        say(f"skyline: removed {damaged}, which could not be read")
+        return int(ExitCode.OK)
     raise UsageError(f"nothing is known of {name!r}", hint="The list: skyline calibrate --list")
 
 

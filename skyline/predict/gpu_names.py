@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 
 from skyline.errors import UsageError
 from skyline.predict.gpu_spec import GpuSpec
@@ -48,5 +49,6 @@ def is_called(spec: GpuSpec, *names: str) -> bool:
     return any(_plain(name) in own for name in names)
 
 
+@lru_cache(maxsize=4096)
 def _plain(name: str) -> str:
     return _NOISE.sub("", name.lower())

@@ -20,9 +20,13 @@ from skyline.trace.prediction import Prediction
 from skyline.trace.profile import BareTimes, Profile
 from skyline.trace.record import Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
+from skyline.trace.timed_read import TimedRead
 
 _ITERATIONS = 2
 _HOST = "host"
+_READING = "reading"
+_READ = (0.6, 1.6)
+"""How much faster or slower data may be read another time."""
 _NOMINAL_US = 1.0
 
 
@@ -89,10 +93,14 @@ def _times(
         zip(asked, predictor.predict(tuple(asked.values()), gpu), strict=True)
     )
     found: list[_Timed] = []
+    reads: dict[TimedRead, float] = {}
     for record in records:
         shape = shapes[record.shape] if 0 <= record.shape < len(shapes) else None
         answer = answers.get((record.shape, record.kind is RecordKind.COPY))
-        if record.kind is RecordKind.DATA:
+        if record.kind is RecordKind.DATA and (read := _read(traced, record)) is not None:
+            share = reads.setdefault(read, _share(records, read))
+            found.append(_Timed(Interval(share, share * _READ[0], share * _READ[1]), _READING, True))
+        elif record.kind is RecordKind.DATA:
             # Samples that were repeated instead of read would have taken their time, too.
             stands_for = next(
                 (one.times for one in traced.repeated_reads if one.start_us <= record.start_us < one.end_us),
@@ -106,6 +114,17 @@ def _times(
         else:
             found.append(_Timed(Interval.exact(_NOMINAL_US), _HOST, False))
     return found
+
+
+def _read(traced: Profile, record: Record) -> TimedRead | None:
+    """The batch that a record belongs to, where it is known how long such batches take to read."""
+    return next((one for one in traced.timed_reads if one.start_us <= record.start_us < one.end_us), None)
+
+
+def _share(records: Sequence[Record], read: TimedRead) -> float:
+    """What each record of reading a batch stands for."""
+    inside = (one.kind is RecordKind.DATA and read.start_us <= one.start_us < read.end_us for one in records)
+    return read.took_us / max(1, sum(inside))
 
 
 def _copy(record: Record, shape: OperatorShape) -> OperatorShape:

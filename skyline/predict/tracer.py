@@ -62,6 +62,7 @@ class Tracer:
             self.gpu.memory_bytes,
             self.gpu.compute_capability,
             self.gpu.multiprocessors,
+            self.gpu.is_processor,
         )
 
         def report(progress: Progress) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from skyline.errors import RewriteRefused, SkylineError
 from skyline.rewrite.draft import Draft
 from skyline.source.edit import TextEdit
+from skyline.source.line_map import line_map
 from skyline.source.program import Module, Program
 from skyline.source.resolver import Resolver
 from skyline.source.text import SourceText
@@ -114,15 +115,20 @@ class RewriteContext:
         return module
 
     def place(self, place: CodeLine) -> tuple[Module, int]:
-        """Where a line that the run told of stands now; raises RewriteRefused where it is not what it was."""
+        """Where a line that the run told of stands now, which may be further up or down.
+
+        Raises RewriteRefused where it is not what it was.
+        """
         module, real = self.module(place.file), os.path.realpath(place.file)
         draft = self._draft(place.file)
         profiled = next(
             (source for source in self.profile.sources if os.path.realpath(source.path) == real), None
         )
-        line = draft.line(place.line)
-        before = draft.original if profiled is None else SourceText.of(profiled.path, profiled.text)
-        if line is None or draft.original.line(place.line) != before.line(place.line):
+        moved = place.line
+        if profiled is not None:
+            moved = line_map(profiled.text, draft.original.text)(place.line)
+        line = None if moved is None else draft.line(moved)
+        if line is None:
             message = f"The file changed: line {place.line} is no longer what was profiled"
             raise RewriteRefused(message, file=place.file, line=place.line, hint="Profile it again.")
         return module, line

@@ -24,6 +24,7 @@ from skyline.trace.prediction import Prediction
 from skyline.trace.record import CodeLine, Trace
 from skyline.trace.repeated_read import RepeatedRead
 from skyline.trace.side_effect import SideEffect
+from skyline.trace.timed_read import TimedRead
 
 CAPTURE_SCHEMA = "skyline.capture/1"
 
@@ -128,5 +129,7 @@ class Profile:
     """The energy of iterations, where the hardware counts it."""
     repeated_reads: tuple[RepeatedRead, ...] = ()
     """Batches of a traced script that were not read in full."""
+    timed_reads: tuple[TimedRead, ...] = ()
+    """How long the batches of a script that was traced for this processor took to read."""
     large_block_us_per_mb: float = 0.0
     """On a CPU, what a block costs that is too large for the allocator to keep: the system's fresh memory each time."""

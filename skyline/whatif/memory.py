@@ -59,22 +59,22 @@ class Memory:
             },
         )
 
-    def to_peak(self, peak: Interval) -> Memory:
-        """With what comes and goes, activations and other, such that the whole has this peak.
+    def to_peak(self, peak: Interval, batch_bytes: float, factor: float) -> Memory:
+        """With the activations such that the whole has this peak, the batch being ``factor`` times ``batch_bytes``.
 
-        What stays from one iteration to the next (parameters, gradients, optimizer state) is kept as long as it fits.
+        What stays from one iteration to the next (parameters, gradients, optimizer state, and of the rest all but the
+        batch) is kept as long as it fits.
         """
-        kept = self.parameters.value + self.gradients.value + self.optimizer.value
-        moving = self.activations.value + self.other.value
-        share = self.activations.value / moving if moving > 0 else 0.0
+        other = self.other.value + (factor - 1.0) * min(batch_bytes, self.other.value)
+        kept = self.parameters.value + self.gradients.value + self.optimizer.value + other
         room = Interval(*(max(0.0, end - kept) for end in (peak.value, peak.low, peak.high)))
         shrunk = min(1.0, peak.value / kept) if kept > 0 else 1.0
         return Memory(
             self.parameters.scaled(shrunk),
             self.gradients.scaled(shrunk),
             self.optimizer.scaled(shrunk),
-            room.scaled(share),
-            room.scaled(1 - share),
+            room,
+            Interval.exact(other * shrunk),
         )
 
 

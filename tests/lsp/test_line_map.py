@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyline_lsp.line_map import LineMap
+from skyline.source.line_map import LineMap
 
 OLD = "import torch\n\nfor x in data:\n    a()\n    b()\n    c()\n"
 

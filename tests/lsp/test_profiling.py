@@ -268,3 +268,7 @@ async def test_the_newest_request_wins_and_an_exception_keeps_what_it_found(edit
     assert (change["stale"], change["headline"]) == (True, first["headline"])
     assert change["errorLine"] == line_of(good, "loss.backward()") + 1
     assert (await editor.ask(protocol.PROFILE, uri=train))["id"] == profile["id"]
+    # Undone, the failure is over, and what was measured holds.
+    editor.change(train, good)
+    change = await editor.next_change(lambda change: not change["stale"])
+    assert (change["error"], change["profileId"]) == (None, first["profileId"])

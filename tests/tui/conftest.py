@@ -8,11 +8,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic
+from types import ModuleType
 
 import pytest
-from textual.app import App
-from textual.pilot import Pilot
 
 from skyline.errors import UsageError
 from skyline.interval import Interval
@@ -55,13 +53,20 @@ from skyline_tui import messages
 from skyline_tui.app import SkylineApp
 from skyline_tui.workspace_edit import Written
 
-_SPEC = importlib.util.spec_from_file_location("tui_pictures", Path(__file__).with_name("pictures.py"))
-assert _SPEC is not None
-assert _SPEC.loader is not None
-_PICTURES = importlib.util.module_from_spec(_SPEC)
-sys.modules["tui_pictures"] = _PICTURES
-_SPEC.loader.exec_module(_PICTURES)
-FakePictures = _PICTURES.FakePictures
+
+def _beside(name: str) -> ModuleType:
+    """A module of this folder, which is no package."""
+    spec = importlib.util.spec_from_file_location(f"tui_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[f"tui_{name}"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+FakePictures = _beside("pictures").FakePictures
+patient = _beside("patience").patient
 
 SCRIPT = """\
 import torch
@@ -198,34 +203,6 @@ WHATIFS = (
 
 VALUES = {"checkpointing": ("", "all", "fit")}
 """What-ifs with more than one value, beside the rows that are one value each."""
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a pause end when nothing is left to do.
-
-    Textual judges by the processor time it gets, so that a busy machine makes it go on too early.
-    """
-    impatient = Pilot.pause
-
-    async def pause(self: Pilot[object], delay: float | None = None) -> None:
-        await impatient(self, delay)
-        if delay is not None:
-            return
-        calm, until = 0, monotonic() + 20
-        while calm < 3 and monotonic() < until:
-            await asyncio.sleep(0.005)
-            calm = 0 if _at_work(self.app) else calm + 1
-        self.app.screen._on_timer_update()
-
-    monkeypatch.setattr(Pilot, "pause", pause)
-
-
-def _at_work(app: App[object]) -> bool:
-    waiting = any(not pump._message_queue.empty() or pump._next_callbacks for pump in list(app._registry))
-    screen = app.screen
-    undrawn = screen._layout_required or screen._repaint_required or bool(screen._dirty_widgets)
-    return waiting or undrawn or bool(asyncio.get_running_loop()._ready)  # type: ignore[attr-defined]
 
 
 @dataclass

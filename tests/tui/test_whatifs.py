@@ -9,7 +9,7 @@ import pytest
 
 from skyline.interval import Interval
 from skyline.report.schema import BaselineReport, EstimateReport
-from skyline_tui.widgets.whatif_rows import REST, whatif_rows
+from skyline_tui.widgets.whatif_rows import HEAD, REST, whatif_rows
 from skyline_tui.widgets.whatifs import WhatIfs
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ CATALOGUE = {
 @pytest.mark.parametrize("width", [50, 56, 78, 120])
 def test_rows_fit_and_reasons_are_told_in_full(width: int) -> None:
     rows = dict(whatif_rows(CATALOGUE, ("amp",), NOW, width))
-    assert list(rows) == [*list(CATALOGUE)[:12], REST, *list(CATALOGUE)[12:]]
+    assert list(rows) == [HEAD, *list(CATALOGUE)[:12], REST, *list(CATALOGUE)[12:]]
     for row in rows.values():
         assert all(len(line) <= width for line in row.plain.splitlines()), row.plain
     assert "do not apply here (13)" in rows[REST].plain

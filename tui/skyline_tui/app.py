@@ -18,6 +18,7 @@ from skyline_tui.conversation import Conversation
 from skyline_tui.editor import edit
 from skyline_tui.keys import IN_PALETTE, KEYS, VIEW_KEYS
 from skyline_tui.messages import Post
+from skyline_tui.near_compositor import NearScreen
 from skyline_tui.news import NewsApp
 from skyline_tui.preferences import Preferences
 from skyline_tui.screens.diff import Diff
@@ -77,6 +78,10 @@ class SkylineApp(NewsApp):
         """Colours of the phases, for themes that have none."""
         return PHASE_COLOURS
 
+    def get_default_screen(self) -> NearScreen:
+        """One that draws what changed and little else."""
+        return NearScreen()
+
     def compose(self) -> ComposeResult:
         """From the headline down to the keys."""
         yield Headline(self.script)
@@ -109,7 +114,8 @@ class SkylineApp(NewsApp):
 
     def on_resize(self, event: events.Resize) -> None:
         """Where it is narrow the keys move together, so that all of them are named."""
-        self.query_one(Footer).compact = event.size.width < WIDTHS[1][0]
+        footer, narrow = self.query_one(Footer), event.size.width < WIDTHS[1][0]
+        footer.compact, footer.show_command_palette = narrow, not narrow
 
     def on_mount(self) -> None:
         """Connect, and measure."""
@@ -117,7 +123,7 @@ class SkylineApp(NewsApp):
         self.query_one(WhatIfs).focus()
         for complaint in self._complaints:
             self.notify(complaint, title="Your settings", severity="warning")
-        self._do("start", self._talk.start())
+        self._do("start", self._talk.start)
 
     async def on_unmount(self) -> None:
         """Leave no process behind."""
@@ -185,12 +191,12 @@ class SkylineApp(NewsApp):
 
     def action_undo(self) -> None:
         """Take the last apply back."""
-        self._do("apply", self._talk.revert())
+        self._do("apply", self._talk.revert)
 
     def action_diff(self) -> None:
         """Show what apply would write, or with nothing asked what was written last."""
         if not self._bench.asks_nothing and not self._bench.is_spent:
-            self._do("preview", self._talk.preview(self._bench.question))
+            self._do("preview", self._talk.preview, self._bench.question)
         elif self._last_written:
             self.push_screen(Diff.of_written(self._last_written))
         else:
@@ -215,7 +221,7 @@ class SkylineApp(NewsApp):
 
     def _search(self, wish: BestParams | None) -> None:
         if wish is not None:
-            self._do("best", self._talk.best(wish))
+            self._do("best", self._talk.best, wish)
 
     def action_verify(self) -> None:
         """Measure the question on the screen against its prediction."""
@@ -223,7 +229,7 @@ class SkylineApp(NewsApp):
             self.notify("The script is being measured: verify when that is done.", severity="warning")
         elif self._is_asked():
             self._verifying = self._bench.question
-            self._do("verify", self._talk.verify(self._verifying))
+            self._do("verify", self._talk.verify, self._verifying)
 
     def action_devices(self) -> None:
         """Predict the script on GPUs that need not be here."""
@@ -231,7 +237,7 @@ class SkylineApp(NewsApp):
         if self.query_one(Status).busy or self._verifying is not None:
             self.notify("The script is being measured: ask when that is done.", severity="warning")
         else:
-            self._do("devices", self._talk.devices(DevicesParams(self._talk.uri)))
+            self._do("devices", self._talk.devices, DevicesParams(self._talk.uri))
 
     def action_mode(self) -> None:
         """Between live and staged."""
@@ -246,14 +252,14 @@ class SkylineApp(NewsApp):
             await self._talk.stop()
             self._talk, self._lost = Conversation(self._connect(self.post_message), self.post_message), False
             self.query_one(Trouble).clear()
-            self._do("start", self._talk.start())
+            self._do("start", self._talk.start)
         else:
-            self._do("profile", self._talk.profile())
+            self._do("profile", self._talk.profile)
 
     def action_cancel(self) -> None:
         """Stop measuring."""
         self._verifying = None
-        self._do("cancel", self._talk.cancel())
+        self._do("cancel", self._talk.cancel)
 
     async def action_back(self) -> None:
         """Stop comparing GPUs, else go to the first page; there stop verifying, drop the question, stop measuring."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
 from textual.app import App
 
@@ -16,6 +17,7 @@ from skyline_tui.messages import Post, Severity
 from skyline_tui.screens.diff import Diff
 from skyline_tui.screens.verified import Verified
 from skyline_tui.session import Session
+from skyline_tui.settled import settle
 from skyline_tui.summary import written
 from skyline_tui.views.devices import DevicesView
 from skyline_tui.views.diff import DiffView
@@ -32,6 +34,8 @@ from skyline_tui.widgets.view_tabs import ViewTabs
 from skyline_tui.widgets.whatifs import WhatIfs
 from skyline_tui.widgets.workbench import Workbench
 from skyline_tui.workspace_edit import Written
+
+P = ParamSpec("P")
 
 
 class NewsApp(App[None]):
@@ -61,8 +65,11 @@ class NewsApp(App[None]):
     def _log_view(self) -> LogView:
         return self.query_one(LogView)
 
-    def _do(self, group: str, work: Coroutine[Any, Any, None]) -> None:
-        self.run_worker(work, group=group, exclusive=True)
+    def _do(
+        self, group: str, work: Callable[P, Coroutine[Any, Any, None]], *given: P.args, **named: P.kwargs
+    ) -> None:
+        """Begin it in the background; one of the same group that is under way, or was about to begin, is given up."""
+        self.run_worker(partial(work, *given, **named), group=group, exclusive=True)
 
     def notify(
         self,
@@ -99,7 +106,7 @@ class NewsApp(App[None]):
     def _write(self, question: QuestionParams) -> None:
         """Have the code say what is asked, in place of what was written since it was measured last."""
         self._do(
-            "apply", self._talk.write(question, instead=self._unmeasured is not None, seen=self._arrivals)
+            "apply", self._talk.write, question, instead=self._unmeasured is not None, seen=self._arrivals
         )
 
     # What comes from the server.
@@ -130,7 +137,7 @@ class NewsApp(App[None]):
         else:
             self._trouble(change.error, change.errorLine)
         if change.profileId is not None:
-            self._do("fetch", self._talk.fetch())
+            self._do("fetch", self._talk.fetch)
 
     def on_first_figures(self, message: messages.FirstFigures) -> None:
         """A first look at what is being measured."""
@@ -163,6 +170,7 @@ class NewsApp(App[None]):
         later, self._later = self._later, None
         if later is not None and later == self._bench.question and self.live:
             self._write(later)
+        self.call_after_refresh(settle)
 
     def on_progressed(self, message: messages.Progressed) -> None:
         """How far a measurement is."""
@@ -189,7 +197,7 @@ class NewsApp(App[None]):
 
     def on_what_ifs_wanted(self, message: WhatIfs.Wanted) -> None:
         """Ask for one what-if at another value."""
-        self._do("value", self._talk.value(message.whatif))
+        self._do("value", self._talk.value, message.whatif)
 
     def on_value_arrived(self, message: messages.ValueArrived) -> None:
         """The answer to that."""
@@ -199,7 +207,7 @@ class NewsApp(App[None]):
         """Show the prediction beside its measurement, which the ledger knows from now on."""
         self._verifying = None
         self.push_screen(Verified(message.report))
-        self._do("fetch", self._talk.fetch())
+        self._do("fetch", self._talk.fetch)
 
     def on_not_verified(self, message: messages.NotVerified) -> None:
         """Say why; the person's own cancelling needs no reason."""
@@ -215,7 +223,7 @@ class NewsApp(App[None]):
 
     def on_timeline_view_wanted(self, message: TimelineView.Wanted) -> None:
         """A picture of an iteration."""
-        self._do("timeline", self._talk.timeline(message.params))
+        self._do("timeline", self._talk.timeline, message.params)
 
     def on_timeline_arrived(self, message: messages.TimelineArrived) -> None:
         """The picture."""
@@ -231,7 +239,7 @@ class NewsApp(App[None]):
 
     def on_diff_view_history_wanted(self) -> None:
         """The saved profiles."""
-        self._do("history", self._talk.history())
+        self._do("history", self._talk.history)
 
     def on_history_arrived(self, message: messages.HistoryArrived) -> None:
         """Those."""
@@ -239,7 +247,7 @@ class NewsApp(App[None]):
 
     def on_diff_view_compare_wanted(self, message: DiffView.CompareWanted) -> None:
         """Two of them compared."""
-        self._do("compare", self._talk.compare(message.params))
+        self._do("compare", self._talk.compare, message.params)
 
     def on_compared(self, message: messages.Compared) -> None:
         """The comparison."""

@@ -1,10 +1,11 @@
-// The end-to-end suite: node e2e/run.mjs --vsix FILE --python PYTHON [--only NAME] [--screenshots DIR]
+// The end-to-end suite: node e2e/run.mjs --vsix FILE --python PYTHON [--only NAME,…] [--retry] [--screenshots DIR]
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { parseArgs } from "node:util";
 import * as dragging from "./scenarios/dragging.mjs";
 import * as editing from "./scenarios/editing.mjs";
 import * as interpreters from "./scenarios/interpreters.mjs";
+import * as plain from "./scenarios/plain.mjs";
 import * as profiling from "./scenarios/profiling.mjs";
 import * as reloading from "./scenarios/reloading.mjs";
 import * as rewriting from "./scenarios/rewriting.mjs";
@@ -15,17 +16,27 @@ import { browserPath, Workbench } from "./workbench.mjs";
 import { Window } from "./window.mjs";
 
 const HERE = import.meta.dirname;
-/** Those that share one window, in this order: each goes on where the one before it ended. */
-const SHARED = [profiling, dragging, rewriting, editing, reloading, twoFiles];
+const OUT = path.join(HERE, "out");
+/** Those that share one window and the profile that the first of them makes. */
+const SHARED = [dragging, rewriting, editing, reloading, twoFiles];
+/** Those that open windows of their own. */
+const ALONE = [interpreters, plain];
 
 const { values: options } = parseArgs({
-  options: { vsix: { type: "string" }, python: { type: "string" }, only: { type: "string" }, screenshots: { type: "string" }, keep: { type: "boolean" } },
+  options: {
+    vsix: { type: "string" },
+    python: { type: "string" },
+    only: { type: "string" },
+    retry: { type: "boolean" },
+    screenshots: { type: "string" },
+  },
 });
 const vsix = path.resolve(options.vsix ?? "skyline.vsix");
-const python = options.python ?? path.resolve(HERE, "../../../.venv/bin/python");
+const python = path.resolve(options.python ?? path.join(HERE, "../../../.venv/bin/python"));
 const read = (name) => fs.readFileSync(path.join(HERE, "scripts", name), "utf8");
 const files = { "train.py": read("train.py"), "another.py": read("another.py") };
-const began = Date.now();
+const wanted = (module) => !options.only || options.only.split(",").includes(module.title);
+const failed = [];
 let checks = 0;
 
 const check = (what, holds) => {
@@ -35,22 +46,64 @@ const check = (what, holds) => {
 };
 const measured = (what, value) => console.log(`      ${what}: ${value}`);
 
-/** One scenario; the first failure ends the suite, and what is needed to see why is printed. */
-async function scenario({ title, run }, context) {
-  const start = Date.now();
-  console.log(title);
-  try {
-    await run({ ...context, check, measured });
-    console.log(`      ${((Date.now() - start) / 1000).toFixed(1)} s`);
-  } catch (error) {
-    const pages = context.bench.pages();
-    fs.mkdirSync(path.join(HERE, "out"), { recursive: true });
-    for (const [index, page] of pages.entries()) {
-      await page.screenshot({ path: path.join(HERE, "out", `failed-${title.replaceAll(" ", "-")}-${index}.png`), timeout: 10_000 }).catch(() => {});
+/** Run a scenario, and with --retry a second time after a failure. True where it passed in the end. */
+async function scenario(module, context, again = async () => {}) {
+  const attempts = options.retry ? 2 : 1;
+  for (let attempt = 1; attempt <= attempts; attempt += 1) {
+    const start = Date.now();
+    console.log(module.title);
+    try {
+      await module.run({ ...context, check, measured });
+      console.log(`      ${((Date.now() - start) / 1000).toFixed(1)} s`);
+      return true;
+    } catch (error) {
+      await told(module.title, attempt, error, context.bench);
+      await again();
     }
-    console.error(`  FAILED  ${title}: ${error.message}\n  pictures: ${path.join(HERE, "out")}\n--- the extension's log ---\n${context.bench.extensionLog().slice(-4000)}`);
-    throw error;
   }
+  failed.push(module.title);
+  return false;
+}
+
+/** Say what failed, with all that is needed to see why. */
+async function told(title, attempt, error, bench) {
+  fs.mkdirSync(OUT, { recursive: true });
+  const name = `failed-${title.replaceAll(" ", "-")}-${attempt}`;
+  for (const [index, page] of bench.pages().entries()) {
+    await page.screenshot({ path: path.join(OUT, `${name}-${index}.png`), timeout: 10_000 }).catch(() => {});
+  }
+  fs.writeFileSync(path.join(OUT, `${name}.log`), bench.extensionLog());
+  console.log(`  FAILED  ${title}, attempt ${attempt}: ${error.stack}\n  pictures and log: ${OUT}/${name}*`);
+  console.log(`--- the end of the extension's log ---\n${bench.extensionLog().slice(-3000)}\n---`);
+}
+
+/** The window with the training script, opened anew as it was at first but for what was profiled. */
+async function freshWindow(bench, window) {
+  await window?.close();
+  bench.forgetUnsaved();
+  return Window.open(bench, bench.workspace("main", files), "train.py");
+}
+
+async function together(bench) {
+  const shared = { bench, window: await freshWindow(bench) };
+  const again = async () => {
+    shared.window = await freshWindow(bench, shared.window);
+  };
+  const unprofiled = async () => {
+    fs.rmSync(bench.path("workspaces/main/.skyline"), { recursive: true, force: true });
+    await again();
+  };
+  if (!(await scenario(profiling, shared, unprofiled))) return;
+  for (const module of SHARED) if (wanted(module)) await scenario(module, shared, again);
+  const { page } = shared.window;
+  check("the page asked nothing of other machines", page.outside.length === 0);
+  check("and kept to its content policy", page.violations.length === 0);
+  measured("activation, ms", /activated in ([\d.]+) ms/.exec(bench.extensionLog())?.[1]);
+  if (options.screenshots) {
+    shared.window = await freshWindow(bench, shared.window);
+    await scenario({ title: "screenshots", run: ({ window }) => takeScreenshots(window, options.screenshots) }, shared, again);
+  }
+  await shared.window.close();
 }
 
 async function withWorkbench(settings, use) {
@@ -65,31 +118,27 @@ async function withWorkbench(settings, use) {
 async function main() {
   for (const needed of [vsix, python]) if (!fs.existsSync(needed)) throw new Error(`there is no ${needed}`);
   browserPath();
-  const wanted = (module) => !options.only || module.title === options.only || module === profiling;
+  const began = Date.now();
   const saved = fs.mkdtempSync(path.join(fs.realpathSync("/tmp"), "skyline-saved-"));
+  const context = { python, script: files["train.py"], saved };
   try {
     await withWorkbench({}, async (bench) => {
-      const window = await Window.open(bench, bench.workspace("main", files), "train.py");
-      for (const module of SHARED) if (wanted(module)) await scenario(module, { bench, window });
-      check("the page asked nothing of other machines", window.page.outside.length === 0);
-      check("and kept to its content policy", window.page.violations.length === 0);
-      const activation = Number(/activated in ([\d.]+) ms/.exec(bench.extensionLog())?.[1]);
-      measured("activation, ms", activation);
-      fs.cpSync(bench.path("workspaces/main/.skyline"), saved, { recursive: true });
-      if (options.screenshots) await takeScreenshots(window, options.screenshots);
-      await window.close();
-      if (wanted(interpreters)) await scenario(interpreters, { bench, python, script: files["train.py"] });
-      const quiet = await Window.open(bench, bench.workspace("plain", { "plain.py": "print('no training here')\n" }), "plain.py");
-      await quiet.page.waitForTimeout(3000);
-      check("a file that imports no PyTorch starts no server", !bench.extensionLog().split("activated in").at(-1).includes("starting:"));
-      await quiet.close();
+      if (wanted(untrusted) || [profiling, ...SHARED].some(wanted)) {
+        await together(bench);
+        const profiles = bench.path("workspaces/main/.skyline");
+        if (fs.existsSync(profiles)) fs.cpSync(profiles, saved, { recursive: true });
+      }
+      for (const module of ALONE) if (wanted(module)) await scenario(module, { bench, ...context });
     });
-    if (wanted(untrusted)) {
-      await withWorkbench({ trust: true }, (bench) => scenario(untrusted, { bench, script: files["train.py"], saved }));
+    if (wanted(untrusted) && fs.readdirSync(saved).length > 0) {
+      // With the Skyline that the extension brings, though the interpreter has one.
+      const settings = { "skyline.importStrategy": "useBundled" };
+      await withWorkbench({ trust: true, settings }, (bench) => scenario(untrusted, { bench, ...context }));
     }
   } finally {
     fs.rmSync(saved, { recursive: true, force: true });
   }
+  if (failed.length > 0) throw new Error(`failed: ${failed.join(", ")}`);
   console.log(`${checks} checks passed in ${((Date.now() - began) / 1000).toFixed(0)} s`);
 }
 

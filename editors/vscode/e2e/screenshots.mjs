@@ -2,26 +2,31 @@
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { animated } from "./animation.mjs";
-import { until } from "./workbench.mjs";
+import { there, until } from "./workbench.mjs";
 
-const THEMES = { light: "Default Light Modern", dark: "Default Dark Modern", contrast: "Default High Contrast" };
+const THEMES = { light: "Default Light Modern", dark: "Default Dark Modern" };
+/** What the workbench calls them in a page of ours. */
+const CLASSES = { light: "vscode-light", dark: "vscode-dark" };
 
 export async function takeScreenshots(window, folder) {
   fs.mkdirSync(folder, { recursive: true });
   const { page, view } = window;
-  await page.setViewportSize({ width: 1360, height: 900 });
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await window.profiled();
   await page.keyboard.press("Escape");
   for (const [name, theme] of Object.entries(THEMES)) {
     window.bench.setUser({ "workbench.colorTheme": theme });
-    await page.waitForTimeout(2500);
+    await page.reload();
+    await window.profiled();
+    await there(view.locator(`body.${CLASSES[name]}`));
     await view.locator("h1").scrollIntoViewIfNeeded();
-    await page.mouse.move(700, 600);
-    await page.screenshot({ path: path.join(folder, `${name}.png`) });
+    await page.locator(".monaco-editor .view-line", { hasText: "x = torch.relu" }).first().click();
+    await page.mouse.move(700, 790);
+    await page.waitForTimeout(2500);
+    await page.screenshot({ path: path.join(folder, `vscode-${name}.png`) });
   }
-  window.bench.setUser({ "workbench.colorTheme": THEMES.dark });
-  await page.waitForTimeout(1500);
   const frames = [];
-  const clip = { x: 0, y: 0, width: 1100, height: 720 };
+  const clip = { x: 0, y: 34, width: 1000, height: 620 };
   const shoot = async (times = 1) => {
     const frame = await page.screenshot({ clip });
     for (let time = 0; time < times; time += 1) frames.push(frame);
@@ -46,5 +51,5 @@ export async function takeScreenshots(window, folder) {
   await window.undo();
   await page.waitForTimeout(800);
   await shoot(6);
-  fs.writeFileSync(path.join(folder, "drag.png"), animated(frames, 140));
+  fs.writeFileSync(path.join(folder, "vscode-drag.png"), animated(frames, 140));
 }

@@ -1,7 +1,9 @@
 // A window of the workbench as a person uses it: what can be seen and done in it.
-import { until } from "./workbench.mjs";
+import * as fs from "node:fs";
+import { seen, there, until } from "./workbench.mjs";
 
-const RUN_TIMEOUT_MS = 120_000;
+/** On a machine with other things to do. */
+const RUN_TIMEOUT_MS = 300_000;
 
 export class Window {
   constructor(bench, page) {
@@ -21,7 +23,7 @@ export class Window {
 
   /** Wait for a lens; runs take their time on a busy machine. */
   async seesLens(text, timeout = RUN_TIMEOUT_MS) {
-    await this.lens(text).waitFor({ timeout });
+    await seen(this.lens(text), `no lens says "${text}"`, timeout);
   }
 
   /** Click a lens until that has had an effect: an editor that redraws its lenses drops a click now and then. */
@@ -36,7 +38,7 @@ export class Window {
 
   /** The text of the line that holds this, with plain spaces; hints at its end included. */
   async line(text) {
-    const found = await this.page.locator(".monaco-editor .view-line", { hasText: text }).first().innerText();
+    const found = await this.page.locator(".monaco-editor .view-line", { hasText: text }).first().innerText({ timeout: 10_000 });
     return found.replaceAll("\u00a0", " ");
   }
 
@@ -53,14 +55,64 @@ export class Window {
     if ((await this.page.locator("iframe.webview.ready").count()) === 0) {
       await this.page.locator('.activitybar .action-item:has(a[aria-label^="Skyline"])').click();
     }
-    await this.view.locator("main#view header").waitFor({ state: "attached", timeout: 60_000 });
+    await there(this.view.locator("main#view header"));
+  }
+
+  /** Wait until a profile is on show, in the editor and in the view, and nothing runs. */
+  async profiled() {
+    await this.seesLens("peak");
+    await this.showView();
+    await seen(this.view.locator(".whatif").first());
+    await this.runEnded();
+  }
+
+  /** Wait for the end of a run: the curve over batch sizes comes last. */
+  async runEnded() {
+    await seen(this.view.locator("[data-key=again]", { hasText: "Profile again" }), "the run did not end", RUN_TIMEOUT_MS);
   }
 
   /** Run a command of the palette by its title. */
   async command(title) {
-    await this.page.keyboard.press("F1");
-    await this.page.locator(".quick-input-widget input").first().fill(`>${title}`);
-    await this.page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first().click();
+    await this.pick("F1", `>${title}`, title);
+  }
+
+  /** Choose from one of the lists at the top of the window; a busy editor may miss the key, or be slow with the list. */
+  async pick(key, typed, wanted) {
+    const input = this.page.locator(".quick-input-widget input").first();
+    const row = this.page.locator(".quick-input-list .monaco-list-row", { hasText: wanted }).first();
+    await until(async () => {
+      if (!(await input.isVisible())) await this.page.keyboard.press(key);
+      await input.fill(typed, { timeout: 5000 });
+      await row.click({ timeout: 10_000 });
+      return true;
+    }, `"${wanted}" could not be chosen`, 90_000);
+  }
+
+  /** Close the editor in front. */
+  async closeEditor() {
+    await this.page.locator(".tab.active .tab-actions .action-label").first().click();
+  }
+
+  /** Bring an editor that is open to the front. */
+  async showTab(name) {
+    await this.page.locator(".tab", { hasText: new RegExp(`^${name.replaceAll(".", "\\.")}\\b(?! \\()`) }).first().click();
+  }
+
+  /** Undo until nothing is unsaved. */
+  async undoAll() {
+    await this.focusEditor();
+    await until(async () => {
+      if (!(await this.isDirty())) return true;
+      await this.page.keyboard.press("Control+z");
+      return false;
+    }, "what was typed was not undone", 60_000);
+  }
+
+  /** Save the file in front, and give back what is on disk then. */
+  async saved(file) {
+    await this.page.keyboard.press("Control+s");
+    await until(async () => !(await this.isDirty()), "it was not saved", 60_000);
+    return fs.readFileSync(file, "utf8");
   }
 
   async focusEditor(text = "import torch") {

@@ -9,7 +9,11 @@ import { chromium } from "playwright-core";
 const HERE = import.meta.dirname;
 const ENTRY = path.join(HERE, "workbench/node_modules/code-server/out/node/entry.js");
 const BROWSERS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
-const START_TIMEOUT_MS = 150_000;
+const START_TIMEOUT_MS = 240_000;
+/** For what must work anyway; what is waited for has its own, shorter times. */
+const ACTION_TIMEOUT_MS = 600_000;
+/** Of each look at a condition. */
+const MOST_COUNTED_MS = 2500;
 
 const USER_SETTINGS = {
   "workbench.startupEditor": "none",
@@ -62,7 +66,7 @@ export class Workbench {
     delete env.VSCODE_IPC_HOOK_CLI;
     fs.mkdirSync(env.XDG_CONFIG_HOME, { recursive: true });
     const base = [ENTRY, "--user-data-dir", bench.path("data"), "--extensions-dir", bench.path("extensions"), "--config", bench.path("config.yaml")];
-    execFileSync(process.execPath, [...base, "--install-extension", vsix], { env, stdio: "pipe" });
+    if (vsix) execFileSync(process.execPath, [...base, "--install-extension", vsix], { env, stdio: "pipe" });
     const flags = ["--auth", "none", "--bind-addr", `127.0.0.1:${bench.port}`, "--disable-telemetry", "--disable-update-check", "--disable-getting-started-override"];
     if (!trust) flags.push("--disable-workspace-trust");
     bench.#server = spawn(process.execPath, [...base, ...flags], { env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
@@ -89,6 +93,7 @@ export class Workbench {
   /** A window on a folder, with a file open in it. */
   async open(folder, file, { width = 1280, height = 860 } = {}) {
     const context = await this.#browser.newContext({ viewport: { width, height }, permissions: ["clipboard-read", "clipboard-write"] });
+    context.setDefaultTimeout(ACTION_TIMEOUT_MS);
     const page = await context.newPage();
     this.#pages.add(page);
     page.on("close", () => this.#pages.delete(page));
@@ -103,8 +108,15 @@ export class Workbench {
     });
     const payload = file ? `&payload=${encodeURIComponent(JSON.stringify([["openFile", `vscode-remote://127.0.0.1:${this.port}${folder}/${file}`]]))}` : "";
     await page.goto(`http://127.0.0.1:${this.port}/?folder=${encodeURIComponent(folder)}${payload}`);
-    await page.locator(file ? ".monaco-editor .view-line" : ".monaco-workbench .part.editor").first().waitFor({ timeout: START_TIMEOUT_MS });
+    await seen(page.locator(file ? ".monaco-editor .view-line" : ".monaco-workbench .part.editor"), "the workbench did not open", START_TIMEOUT_MS);
     return page;
+  }
+
+  /** Drop what editors of windows that were closed held unsaved, which a window opened on the same folder would bring back. */
+  forgetUnsaved() {
+    for (const entry of fs.readdirSync(this.path("data"), { withFileTypes: true, recursive: true })) {
+      if (entry.isDirectory() && entry.name === "Backups") fs.rmSync(path.join(entry.parentPath, entry.name), { recursive: true, force: true });
+    }
   }
 
   /** What the extension has logged, in all windows so far. */
@@ -132,6 +144,11 @@ export class Workbench {
     fs.writeFileSync(this.path("data/User/settings.json"), JSON.stringify(this.#settings));
   }
 
+  /** A file of a workspace as it is on disk. */
+  read(file) {
+    return fs.readFileSync(this.path(`workspaces/${file}`), "utf8");
+  }
+
   /** The saved profiles of a workspace's scripts. */
   profiles(workspace) {
     const folder = this.path(`workspaces/${workspace}/.skyline`);
@@ -140,6 +157,11 @@ export class Workbench {
 
   hasProfiles(workspace) {
     return this.profiles(workspace).length > 0;
+  }
+
+  /** The process that everything else is a child of. */
+  get processId() {
+    return this.#server.pid;
   }
 
   get serverLog() {
@@ -162,20 +184,36 @@ export class Workbench {
   }
 }
 
-/** Ask until it holds; what it raises counts as no. */
-export async function until(holds, what, timeoutMs = 20_000) {
-  const end = Date.now() + timeoutMs;
-  for (;;) {
+/**
+ * Ask until it holds; what it raises counts as no. Time that this process could not run in does not count: a machine
+ * that is held up is no failure.
+ */
+export async function until(holds, what, timeoutMs = 60_000) {
+  let waited = 0;
+  for (let last = Date.now(); ; ) {
     let found = null;
+    let reason = `waited ${timeoutMs / 1000} s`;
     try {
       found = await holds();
     } catch (error) {
-      if (Date.now() >= end) throw new Error(`${what} (${error.message})`);
+      reason = error.message;
     }
     if (found) return found;
-    if (Date.now() >= end) throw new Error(`${what} (waited ${timeoutMs / 1000} s)`);
+    if (waited >= timeoutMs) throw new Error(`${what} (${reason})`);
     await new Promise((resolve) => setTimeout(resolve, 100));
+    waited += Math.min(Date.now() - last, MOST_COUNTED_MS);
+    last = Date.now();
   }
+}
+
+/** Wait until it can be seen. */
+export function seen(locator, what = `${String(locator)} is not to be seen`, timeoutMs = 120_000) {
+  return until(() => locator.first().isVisible(), what, timeoutMs);
+}
+
+/** Wait until it is on the page, perhaps behind something. */
+export function there(locator, what = `${String(locator)} is not there`, timeoutMs = 120_000) {
+  return until(async () => (await locator.count()) > 0, what, timeoutMs);
 }
 
 export function browserPath() {

@@ -9,6 +9,7 @@ import { importsTorch } from "./editor/training-file";
 import { onActiveEnvironment } from "./python/choose";
 import { Desk } from "./scripts/desk";
 import { DiffView } from "./scripts/diff";
+import { KeptChanges } from "./scripts/kept";
 import { Session } from "./server/session";
 import { declaredKeys } from "./server/declared-keys";
 import { statusItem } from "./status";
@@ -26,7 +27,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const at = (folder: string): vscode.Uri => vscode.Uri.joinPath(context.extensionUri, folder);
   session = new Session(at("bundled"), declaredKeys(context.extension.packageJSON), log);
   const marks = new Marks();
-  const desk = new Desk(session, marks);
+  const desk = new Desk(session, marks, new KeptChanges(context.workspaceState));
   const heat = new Heat();
   const pointer = new Pointer(desk, marks);
   const diff = DiffView.register(desk);

@@ -147,7 +147,12 @@ export class Board {
     const beyond = this.#scale?.trustedUpTo ?? null;
     const parts = [own !== null && asked !== own ? `now ${own}` : "", beyond !== null && asked !== null && asked > beyond ? `extrapolated beyond ${beyond}` : ""];
     this.#now.textContent = parts.filter(Boolean).join(" · ");
-    this.#time.textContent = this.#plain() ? "" : `${change(profile.iteration_ms, estimate?.iteration_ms ?? null, timeUnit)} per iteration`;
+    this.#time.textContent = this.#plain() ? this.#hint : `${change(profile.iteration_ms, estimate?.iteration_ms ?? null, timeUnit)} per iteration`;
+    this.#time.classList.toggle("muted", this.#plain());
+  }
+
+  get #hint(): string {
+    return this.#size.disabled ? this.#bars.throughput.track.title : "Drag a bar to try another batch size.";
   }
 
   #drawActions(state: ViewState): void {
@@ -159,7 +164,7 @@ export class Board {
       inCode && button("Diff", { type: "diff" }, "The code as it was, beside the code as it is"),
       inCode && button("Take back", { type: "takeBack" }, "Undo the latest change"),
       inCode && state.trusted && button(state.verifying ? "Verifying…" : "Verify", state.verifying ? { type: "command", command: "skyline.cancelRun" } : { type: "verify" }, state.verifying ? "Cancel the measurement" : "Measure the change against its prediction; takes minutes"),
-      h("button", { class: "link", "data-key": "best", title: "The combination that gets most samples through within this memory", onclick: () => this.post({ type: "best" }) }, "Best under memory limit"),
+      h("button", { class: "link", "data-key": "best", title: "The combination that gets most samples through within this memory", onclick: () => this.post({ type: "best" }) }, "Find the best combination"),
     );
   }
 

@@ -64,7 +64,8 @@ export class Curve {
       ],
       bands: [{ series: [2, 1], fill: faint(line) }],
       axes: [
-        { ...axis, splits: () => sparse(points.map((point) => point.batch_size)), values: (_, sizes) => sizes.map(String), size: 24 },
+        // The library would label only some places of a logarithmic axis.
+        { ...axis, splits: () => sparse(points.map((point) => point.batch_size)), filter: (_, sizes) => sizes, values: (_, sizes) => sizes.map(String), size: 24 },
         { ...axis, size: 52, values: (_, rates) => rates.map((rate) => (rate >= 10_000 ? `${rate / 1000}k` : String(rate))) },
       ],
       hooks: {

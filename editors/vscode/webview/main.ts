@@ -93,16 +93,21 @@ function headline(state: ViewState, post: (message: FromView) => void): HTMLElem
       rate ? figure(withSpread(rate, rateUnit(rate.value)), "throughput") : "",
       figure(text(peak, byteUnit(peak)), capacity ? `peak of ${text(capacity, byteUnit(capacity))}` : "peak memory"),
     ),
-    h("div", { class: "muted basis" }, basis(profile)),
+    h("div", { class: "muted basis", title: howMeasured(profile) }, basis(profile)),
   ];
 }
 
+/** What the figures rest on. */
 function basis(profile: ProfileReport): string {
   const threads = profile.device.kind === "cpu" ? `, ${profile.intraop_threads} ${profile.intraop_threads === 1 ? "thread" : "threads"}` : "";
   const where = profile.prediction ? `predicted for ${profile.prediction.gpu}` : `measured on ${profile.device.name}${threads}`;
-  const when = new Date(profile.created).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  const overhead = profile.overhead > 0 && !profile.prediction ? ` · recording slowed it ${number(profile.overhead, { name: "", factor: 1, decimals: 1 })}x` : "";
-  return `${where} at ${when} · ${profile.steps.length} iterations · replay error ${share(profile.replay_error)}${overhead}`;
+  return `${where} · ${new Date(profile.created).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`;
+}
+
+/** How far they can be trusted. */
+function howMeasured(profile: ProfileReport): string {
+  const overhead = profile.overhead > 0 && !profile.prediction ? [`iterations that were recorded took ${number(profile.overhead, { name: "", factor: 1, decimals: 1 })} times as long as bare ones`] : [];
+  return [`${profile.steps.length} iterations were timed`, `the simulation of an iteration is off by ${share(profile.replay_error)}`, ...overhead].join("\n");
 }
 
 /** What is to be said where there is no profile, or before it. */

@@ -42,13 +42,8 @@ export function verified(report: VerifyReport): HTMLElement {
 
 export function best(report: BestReport, post: (message: FromView) => void): HTMLElement {
   if (!report.estimate) return h("div", { class: "verified", role: "status" }, report.reason ?? "Nothing was found that helps.");
-  const apply = (): void => {
-    for (const choice of report.choices) {
-      const [name, value] = choice.split("=", 2);
-      if (name === "batch_size") post({ type: "batchSize", batchSize: Number(value) });
-      else post({ type: "toggle", whatif: choice, on: true });
-    }
-  };
+  const sizes = report.choices.filter((choice) => choice.startsWith("batch_size=")).map((choice) => Number(choice.split("=", 2)[1]));
+  const question = { batchSize: sizes[0] ?? null, whatifs: report.choices.filter((choice) => !choice.startsWith("batch_size=")) };
   const words = `${report.choices.join(", ")}: ${speedup(report.estimate.speedup)} samples/s, the best of ${report.tried} combinations. `;
-  return h("div", { class: "verified better", role: "status" }, words, h("button", { class: "link", "data-key": "apply best", onclick: apply }, "Write it into the code"));
+  return h("div", { class: "verified better", role: "status" }, words, h("button", { class: "link", "data-key": "apply best", onclick: () => post({ type: "applyTogether", question }) }, "Write it into the code"));
 }

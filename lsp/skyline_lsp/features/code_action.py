@@ -16,6 +16,7 @@ from skyline import units
 from skyline.errors import SkylineError
 from skyline.report import protocol
 from skyline.report.schema import EstimateReport
+from skyline.source.line_map import line_map
 from skyline.source.text import SourceText
 from skyline.whatif.question import Choice, Question
 from skyline_lsp import convert
@@ -23,7 +24,6 @@ from skyline_lsp.changes import Change
 from skyline_lsp.features import diagnostics
 from skyline_lsp.features.diagnostics import PlacedFinding
 from skyline_lsp.features.rewrite import edit_of, planned_edit
-from skyline_lsp.line_map import line_map
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import Prepared, ScriptState
 

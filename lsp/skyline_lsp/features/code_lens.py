@@ -10,9 +10,9 @@ from lsprotocol import types
 from skyline import units
 from skyline.report import protocol
 from skyline.report.headline import headline_so_far
+from skyline.source.line_map import line_map
 from skyline.source.text import SourceText
 from skyline_lsp import convert
-from skyline_lsp.line_map import line_map
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
 

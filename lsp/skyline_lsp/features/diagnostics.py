@@ -11,10 +11,10 @@ from pygls.workspace import PositionCodec
 from skyline import units
 from skyline.report.schema import FindingReport
 from skyline.settings.model import DiagnosticSettings
+from skyline.source.line_map import line_map
 from skyline.source.text import SourceText
 from skyline_lsp import convert
 from skyline_lsp.changes import Change
-from skyline_lsp.line_map import line_map
 from skyline_lsp.settings import SettingsBook
 from skyline_lsp.state import Scripts, ScriptState
 from skyline_lsp.texts import Texts

@@ -8,6 +8,9 @@ from skyline.trace.shape import OperatorShape
 
 _FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("list", ("_foreach_mul", "_foreach_add_", "_foreach_lerp")),
+    ("entropy", ("binary_cross_entropy",)),
+    ("recurrent backward", ("rnn_layer_backward",)),
+    ("recurrent", ("rnn_layer",)),
     ("attention backward", ("attention_backward",)),
     ("attention", ("scaled_dot_product", "flash_attention", "efficient_attention")),
     ("lookup backward", ("embedding_dense_backward", "embedding_backward", "index_add", "scatter_add")),
@@ -22,6 +25,7 @@ _FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("norm", ("layer_norm", "group_norm", "rms_norm")),
     ("batched product", ("::bmm", "::baddbmm")),
     ("product", ("::addmm", "::mm", "::linear", "::addmv", "::mv")),
+    ("pooling backward", ("pool2d_with_indices_backward", "pool2d_backward", "pool_backward")),
     ("pooling", ("pool",)),
     ("pointwise", ("dropout_backward",)),
     ("dropout", ("dropout", "bernoulli")),
@@ -34,6 +38,8 @@ _FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
 )  # fmt: skip
 _OTHERWISE = "pointwise"
+_LIGHT_BACKWARD = ("threshold_backward", "binary_cross_entropy_backward", "sigmoid_backward", "tanh_backward")
+"""Backward operators that pass over their inputs once, and do little with them."""
 _UNMEASURED = (
     "_foreach_",
     "_fused_",
@@ -52,12 +58,19 @@ _UNMEASURED = (
 
 def family_of(shape: OperatorShape) -> str | None:
     """The family whose measured operators speak for this one; None where nothing measured is like it."""
+    family = _named(shape)
+    if family is not None and family.startswith("convolution") and _is_grouped(shape):
+        return f"grouped {family}"
+    return family
+
+
+def _named(shape: OperatorShape) -> str | None:
     name = shape.operator.lower()
+    if name.endswith(_LIGHT_BACKWARD):
+        return _OTHERWISE
     for family, marks in _FAMILIES:
         if any(mark in name for mark in marks):
             return family
-    if name.endswith("threshold_backward"):
-        return _OTHERWISE
     return None if any(mark in name for mark in _UNMEASURED) else _OTHERWISE
 
 
@@ -65,8 +78,11 @@ def features(family: str, shape: OperatorShape) -> tuple[float, ...]:
     """Sizes as powers of two, of the same number for all of a family: what near means is near in these."""
     if family in ("product", "batched product"):
         return _product(shape)
-    if family.startswith("convolution"):
+    if "convolution" in family:
         return _convolution(shape)
+    if family.startswith("recurrent"):
+        (steps, batch, inside), width = shape.inputs[0], shape.inputs[2][-1]
+        return _log(steps), _log(batch), _log(inside), _log(width)
     if family.startswith("attention"):
         *lead, length, width = shape.inputs[0] if len(shape.inputs[0]) > 1 else (1, *shape.inputs[0])
         return _log(prod(lead)), _log(length), _log(width)
@@ -86,14 +102,31 @@ def _product(shape: OperatorShape) -> tuple[float, ...]:
     return _log(prod(lead)), _log(rows), _log(columns), _log(inner), _odd(columns) + _odd(round(inner))
 
 
-def _convolution(shape: OperatorShape) -> tuple[float, ...]:
+def _convolved(shape: OperatorShape) -> tuple[tuple[int, ...], ...] | None:
+    """Output, image and weight."""
     tensors = [one for one in shape.inputs if len(one) >= 3]
     if "backward" in shape.operator.lower() and len(tensors) > 2:
-        output, image, weight = tensors[:3]
-    elif len(tensors) > 1 and shape.outputs:
-        (image, weight), output = tensors[:2], shape.outputs[0]
-    else:
+        return tuple(tensors[:3])
+    if len(tensors) > 1 and shape.outputs:
+        return shape.outputs[0], tensors[0], tensors[1]
+    return None
+
+
+def _is_grouped(shape: OperatorShape) -> bool:
+    """Whether channels are convolved in groups: fast kernels are made for those that are not."""
+    found = _convolved(shape)
+    if found is None:
+        return False
+    output, image, weight = found
+    # Of a transposed one the weight has the channels of the image first.
+    return weight[0] == output[1] and weight[1] < image[1]
+
+
+def _convolution(shape: OperatorShape) -> tuple[float, ...]:
+    found = _convolved(shape)
+    if found is None:
         return (0.0,) * 6
+    output, image, weight = found
     pixels = output[0] * prod(output[2:])
     # Channels that are convolved by themselves have one input channel each, however many there are.
     sizes = (_log(pixels), _log(weight[0]), _log(weight[1]), _log(prod(weight[2:])), _log(image[1]))

@@ -11,6 +11,8 @@ from skyline_predictors.kernel_row import FLOAT
 
 _FORMATS = {"fp32": FLOAT, "tf32": FLOAT, "bf16": "bfloat16", "fp16": "float16"}
 _BYTES = {FLOAT: 4, "bfloat16": 2, "float16": 2}
+_WITH_PLACES = ("pool", "pool_bwd")
+_BYTES_OF_A_PLACE = 8
 Dimensions = tuple[int, ...]
 _Sizes = dict[str, int]
 _Tensors = tuple[tuple[Dimensions, ...], tuple[Dimensions, ...], int]
@@ -25,6 +27,9 @@ def shape_of(case: Case) -> OperatorShape | None:
     inputs, outputs, flops = tensors(dict(case.sizes))
     number_format = _FORMATS.get(case.dtype, FLOAT)
     moved = _BYTES[number_format] * sum(prod(one) for one in (*inputs, *outputs))
+    if case.op in _WITH_PLACES:
+        # Where each largest number was, as a whole number of eight bytes.
+        moved += _BYTES_OF_A_PLACE * prod(min(inputs + outputs, key=prod))
     return OperatorShape(
         f"aten::{name}",
         inputs,
@@ -89,6 +94,28 @@ def _channels(inputs: int, divided: int = 1) -> Callable[[_Sizes], _Tensors]:
     return tensors
 
 
+def _reduced_pair(s: _Sizes) -> _Tensors:
+    return ((s["rows"], s["cols"]),) * 2, ((),), 0
+
+
+def _pooled_backward(s: _Sizes) -> _Tensors:
+    (image,), (pooled,), _ = _channels(1, 2)(s)
+    return (pooled, image), (image,), 0
+
+
+def _lstm(times: int) -> Callable[[_Sizes], _Tensors]:
+    def tensors(s: _Sizes) -> _Tensors:
+        batch, steps, width, inside = s["b"], s["m"], s["n"], s["k"]
+        weights = ((4 * width, inside), (4 * width, width), (4 * width,), (4 * width,))
+        source, output, state = (steps, batch, inside), (steps, batch, width), (batch, width)
+        work = 8 * steps * batch * width * (inside + width) * times
+        if times == 1:
+            return (source, *weights, state, state), (output, state, state), work
+        return (source, *weights, output, state), (source, *weights, state, state), work
+
+    return tensors
+
+
 def _lookup(s: _Sizes) -> _Tensors:
     # Of the table only the rows that are asked for are read.
     return ((s["rows"], s["cols"]), (s["rows"],)), ((s["rows"], s["cols"]),), 0
@@ -112,7 +139,7 @@ def _attention(times: int) -> Callable[[_Sizes], _Tensors]:
 
 
 def _list(s: _Sizes) -> _Tensors:
-    return ((s["cols"],),) * s["rows"], ((s["cols"],),) * s["rows"], 0
+    return ((s["cols"],),) * s["rows"], (), 0
 
 
 _OPERATORS: dict[str, tuple[str, Callable[[_Sizes], _Tensors]]] = {
@@ -123,11 +150,16 @@ _OPERATORS: dict[str, tuple[str, Callable[[_Sizes], _Tensors]]] = {
     "conv": ("convolution", _convolution),
     "conv_bwd": ("convolution_backward", _convolution_backward),
     **{op: (op, _rowwise(2)) for op in ("add", "mul", "div")},
-    **{op: (op, _rowwise(1)) for op in ("relu", "gelu", "tanh", "exp", "sqrt")},
+    **{op: (op, _rowwise(1)) for op in ("relu", "gelu", "tanh", "exp", "sqrt", "log", "sigmoid")},
     "addu": ("add", _rowwise(1)),
     "mulu": ("mul", _rowwise(1)),
     "divu": ("div", _rowwise(1)),
     "powu": ("pow", _rowwise(1)),
+    "mul_": ("mul_", _rowwise(1)),
+    "add_": ("add_", _rowwise(2)),
+    "lerp_": ("lerp_", _rowwise(2)),
+    **{op: (op, _rowwise(3)) for op in ("addcmul_", "addcdiv_")},
+    "bce": ("binary_cross_entropy", _reduced_pair),
     "relu_bwd": ("threshold_backward", _rowwise(2)),
     "gelu_bwd": ("gelu_backward", _rowwise(2)),
     "softmax": ("_softmax", _rowwise(1)),
@@ -136,12 +168,16 @@ _OPERATORS: dict[str, tuple[str, Callable[[_Sizes], _Tensors]]] = {
     "ln_bwd": ("native_layer_norm_backward", _rowwise(2)),
     "bn": ("native_batch_norm", _channels(1)),
     "bn_bwd": ("native_batch_norm_backward", _channels(2)),
+    "pool_bwd": ("max_pool2d_with_indices_backward", _pooled_backward),
     "pool": ("max_pool2d_with_indices", _channels(1, 2)),
     "sum": ("sum", _reduced(0)),
     "mean": ("mean", _reduced(1)),
     "copy": ("copy_", _rowwise(1)),
     "transpose": ("clone", _transposed),
     "dropout": ("native_dropout", _rowwise(1, 2)),
+    "bernoulli": ("bernoulli_", _rowwise(1)),
+    "lstm": ("mkldnn_rnn_layer", _lstm(1)),
+    "lstm_bwd": ("mkldnn_rnn_layer_backward", _lstm(2)),
     "embedding": ("embedding", _lookup),
     "embedding_bwd": ("embedding_dense_backward", _lookup_backward),
     "attention": ("_scaled_dot_product_efficient_attention", _attention(1)),

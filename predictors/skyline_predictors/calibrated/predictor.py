@@ -9,6 +9,7 @@ from math import exp, log
 
 import numpy as np
 
+from skyline.calibrate.designs import HOST, TRAINING
 from skyline.calibrate.machine import Machine
 from skyline.calibrate.store import Measured, stamps, stored
 from skyline.interval import Interval
@@ -100,16 +101,27 @@ class _OneDevice:
         """From the operators that have nothing to do."""
         times = {
             op: [one.time_us for one in self._rows if one.case.op == op and one.time_us is not None]
-            for op in ("host_view", "host_call", "host_module")
+            for op in (*HOST, *TRAINING)
         }
-        if not all(times.values()):
+        if not all(times[op] for op in HOST):
             return None
-        view, call, module = (median(times[op]) for op in ("host_view", "host_call", "host_module"))
+        view, call, module = (median(times[op]) for op in HOST)
         typical = HostCost()
         if self.machine.device != "cpu":
             return replace(typical, operator_us=view)
-        # An operator's own time has its call in it; what is left is what the module and autograd add.
-        return replace(typical, operator_us=view, launch_us=max(0.5, module - call), synchronous=True)
+        if all(times[op] for op in TRAINING):
+            forward, backward, optimizer = (median(times[op]) for op in TRAINING)
+        else:
+            # An operator's own time has its call in it; what is left is what the module and autograd add.
+            forward = backward = optimizer = max(0.5, module - call)
+        return replace(
+            typical,
+            operator_us=view,
+            launch_us=forward,
+            backward_us=backward,
+            optimizer_us=optimizer,
+            synchronous=True,
+        )
 
     @cached_property
     def _known(self) -> dict[_Key, Correction]:
@@ -124,7 +136,7 @@ class _OneDevice:
             if family is None or one.time_us is None:
                 continue
             row = (features(family, shape), log(one.time_us / answer.time_us.value), one.spread)
-            for name in dict.fromkeys((shape.operator, family)):
+            for name in (_own(shape, family), family):
                 rows.setdefault((name, _format(shape)), []).append(row)
         return {
             key: Correction.of(*(np.array(column) for column in zip(*own, strict=True)))
@@ -136,7 +148,7 @@ class _OneDevice:
         family = family_of(shape)
         if family is None:
             return None
-        for name in (shape.operator, family):
+        for name in (_own(shape, family), family):
             if (key := (name, _format(shape))) in self._known:
                 return key, family
         return None
@@ -166,6 +178,11 @@ class _OneDevice:
                     Interval(value, value * exp(-half), value * exp(half)), True, family
                 )
         return answers
+
+
+def _own(shape: OperatorShape, family: str) -> str:
+    """The operator by itself, and of its family: a convolution in groups is not like one without."""
+    return f"{shape.operator} {family}"
 
 
 def _base(device: GpuSpec) -> OperatorPredictor:

@@ -53,7 +53,7 @@ def boosted(features: Floats, target: Floats, weight: Floats, *, trees: int = TR
     if not np.allclose(forest.predict(some), fitted.predict(some), atol=2e-3):
         raise UsageError(
             "the trees of this scikit-learn are laid out in another way than this program knows",
-            hint="Install the version named in the training record.",
+            hint="requirements/constraints.txt names the version that `make train-predictors` installs.",
         )
     return forest
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from functools import lru_cache
 from math import prod
 
 import msgspec
@@ -130,13 +131,16 @@ def _stream(shape: OperatorShape) -> tuple[float, ...]:
     sizes = shape.outputs or shape.inputs
     main = max(sizes, key=prod) if sizes else ()
     elements = max(1, prod(main))
-    name = shape.operator
-    effort = 0.0
-    if any(mark in name for mark in _SERIES):
-        effort = 2.0 + (len(shape.inputs) > 1 and "pow" in name)
-    elif name.endswith("native_dropout"):
-        # Random numbers take ten rounds of multiplications.
-        effort = 3.0
-    elif any(mark in name for mark in _DIVISIONS):
-        effort = 1.0
+    effort = _effort(shape.operator, len(shape.inputs) > 1)
     return elements, max(1, main[-1] if main else 1), max(1, shape.bytes_moved or 8 * elements), effort
+
+
+@lru_cache(maxsize=1024)
+def _effort(name: str, several: bool) -> float:
+    """That of ``Streams``; ``several`` operands make a power one of two tensors."""
+    if any(mark in name for mark in _SERIES):
+        return 2.0 + (several and "pow" in name)
+    if name.endswith("native_dropout"):
+        # Random numbers take ten rounds of multiplications.
+        return 3.0
+    return 1.0 if any(mark in name for mark in _DIVISIONS) else 0.0

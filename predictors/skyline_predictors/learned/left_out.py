@@ -80,20 +80,24 @@ def grown(
     targets: list[Floats] = []
     weights: list[Floats] = []
     for whole in measured:
-        kept = np.flatnonzero((whole.telling > 0) & (whole.reliable | own))
+        kept = np.flatnonzero(whole.reliable | own)
         one = whole.part(np.sort(chooser.permutation(kept)[:rows]))
         gpu, times, seen = seen_by(family, one, physics)
         features.append(with_generation(seen, gpu.generation, known) if own else seen)
         targets.append(departure(one, times))
-        weights.append(one.weight * one.telling / (one.weight * one.telling).sum())
+        weights.append(one.weight / one.weight.sum())
     return boosting.boosted(
         np.concatenate(features), np.concatenate(targets), np.concatenate(weights), trees=trees
     )
 
 
 def departure(measured: Measured, physics_us: Floats) -> Floats:
-    """Logarithms of the kernels' times over what physics says, as trees should learn them."""
+    """Logarithms of the kernels' times over what physics says, as trees should learn them.
+
+    A call that is hardly longer than the shortest contradicts a long kernel, but no short one.
+    """
     logs = np.clip(np.log(measured.kernel_us / physics_us), -_FURTHEST, _FURTHEST)
+    logs = np.where(logs > 0, measured.telling * logs, logs)
     return np.where(measured.reliable, logs, _BELIEVED * logs)
 
 

@@ -18,13 +18,17 @@ from skyline_predictors.data_gpu import gpu_of
 from skyline_predictors.gpu_generation import generation
 from skyline_predictors.kernel_row import FLOAT, shape_of
 from skyline_predictors.learned import family as families
+from skyline_predictors.learned.calibration_rows import calibration_rows
 from skyline_predictors.learned.family import Family, Sizes
 from skyline_predictors.operator_graph import read_rows
 
 Floats = NDArray[np.float64]
 FILE = "kernels_train.csv.gz"
-_TELLS_AT = 1.5
-"""A time so many times that of the shortest call tells how long its kernel is; nearer to it, less and less."""
+_TELLS_FROM, _TELLS_AT = 1.05, 1.35
+"""Between so many times the shortest call, a time tells more and more of how long its kernel is. Calls of the same
+short kernel scatter by less than the first."""
+_SHORT = 0.03
+"""A kernel that can be done in this part of the shortest call is surely hidden behind the call."""
 _LONGER_COUNTS = 0.25
 """Long kernels make up the time of a program: they count more, as this power of their time."""
 
@@ -35,7 +39,7 @@ class Measured:
 
     What they were asked for, how long their calls and they themselves ran, how long the shortest call takes, and how
     much each counts. ``telling`` is 0 where a call is no longer than the shortest: then its kernel is short, nobody
-    knows how short.
+    knows how short, and ``kernel_us`` is the most that it can be.
     """
 
     gpu: GpuSpec
@@ -76,50 +80,68 @@ def _reliable(op: str, gpu: str) -> bool:
 
 
 def measured(folders: Sequence[Path]) -> tuple[Sets, Calls, dict[str, int]]:
-    """All float32 kernels of the training files: sets by family, the shortest calls, and rows by GPU."""
+    """All float32 kernels of the training files: sets by family, the shortest calls, and rows by GPU.
+
+    A source is a folder with a training file, or a file of ``skyline calibrate``.
+    """
     shapes: dict[tuple[Family, str], list[OperatorShape]] = defaultdict(list)
     times: dict[tuple[Family, str], list[float]] = defaultdict(list)
     trusted: dict[tuple[Family, str], list[bool]] = defaultdict(list)
     gpus: dict[str, GpuSpec] = {}
-    shortest: dict[tuple[str, str], float] = {}
+    calls: dict[tuple[str, str], list[float]] = defaultdict(list)
+    hidden: dict[tuple[str, str], list[float]] = defaultdict(list)
     for folder in folders:
-        for row in read_rows(folder / FILE):
+        rows_here = calibration_rows(folder) if folder.is_file() else read_rows(folder / FILE)
+        for row in rows_here:
             shape = shape_of(row)
             family = families.family_of(shape)
             if family is None or shape.dtypes[0] != FLOAT:
                 continue
-            gpu = gpu_of(row["gpu"], folder)
+            gpu = gpu_of(row["gpu"], folder.parent if folder.is_file() else folder)
             gpus[gpu.name] = gpu
             time_us = float(row["latency_ms"]) * 1e3
             shapes[family, gpu.name].append(shape)
             times[family, gpu.name].append(time_us)
             trusted[family, gpu.name].append(_reliable(row["op"], gpu.name))
-            key = shape.operator, gpu.name
-            shortest[key] = min(shortest.get(key, np.inf), time_us)
+            calls[shape.operator, gpu.name].append(time_us)
+            hidden[shape.operator, gpu.name].append(_least_us(shape, gpu))
+    shortest = {key: _shortest_us(calls[key], hidden[key]) for key in calls}
     sets: Sets = defaultdict(list)
     for (family, name), asked in shapes.items():
         least = np.array([shortest[shape.operator, name] for shape in asked])
         time_us = np.array(times[family, name])
         kernel_us = told_us(time_us, least)
-        telling = np.clip((time_us / least - 1.0) / (_TELLS_AT - 1.0), 0.0, 1.0)
+        telling = np.clip((time_us / least - _TELLS_FROM) / (_TELLS_AT - _TELLS_FROM), 0.0, 1.0)
         weight = kernel_us / time_us * kernel_us**_LONGER_COUNTS
         reliable = np.array(trusted[family, name])
         sizes = families.read(family, asked)
         weight = weight / weight.sum()
         sets[family].append(Measured(gpus[name], sizes, time_us, kernel_us, least, weight, telling, reliable))
     rows = {name: sum(len(own) for (_, gpu), own in times.items() if gpu == name) for name in gpus}
-    return dict(sets), _shortest(shortest, gpus), rows
+    return dict(sets), _by_generation(shortest, gpus), rows
 
 
 def data_hash(folders: Iterable[Path]) -> dict[str, str]:
     """SHA-256 of each training file, under the name of its folder."""
+    files = (folder if folder.is_file() else folder / FILE for folder in folders)
     return {
-        f"{folder.name}/{FILE}": hashlib.sha256((folder / FILE).read_bytes()).hexdigest()
-        for folder in folders
+        f"{file.parent.name}/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest() for file in files
     }
 
 
-def _shortest(shortest: dict[tuple[str, str], float], gpus: dict[str, GpuSpec]) -> Calls:
+def _least_us(shape: OperatorShape, gpu: GpuSpec) -> float:
+    """What its bytes and its arithmetic take at the stated peaks."""
+    return shape.bytes_moved / (gpu.bandwidth_gb_s * 1e3) + shape.flops / (gpu.tflops_fp32 * 1e6)
+
+
+def _shortest_us(calls: Sequence[float], least: Sequence[float]) -> float:
+    """The call of a kernel that does next to nothing: the median, since the least of many is one that went well."""
+    times, work = np.array(calls), np.array(least)
+    short = times[work < _SHORT * times.min()]
+    return float(np.median(short)) if len(short) else float(times.min())
+
+
+def _by_generation(shortest: dict[tuple[str, str], float], gpus: dict[str, GpuSpec]) -> Calls:
     found: Calls = defaultdict(dict)
     for (operator, name), least in sorted(shortest.items()):
         found[operator][generation(gpus[name])] = round(least, 1)

@@ -14,6 +14,7 @@ from skyline.errors import SkylineError
 from skyline_predictors.constants import Spread
 from skyline_predictors.learned import boosting
 from skyline_predictors.learned import model as models
+from skyline_predictors.learned.calibration_rows import calibration_files
 from skyline_predictors.learned.family import Family, Physics
 from skyline_predictors.learned.fitting import START, fitted
 from skyline_predictors.learned.forest import Forest
@@ -50,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     folders = [folder.resolve() for folder in options.data]
     folders += [found.parent for found in sorted(_OWN_DATA.glob(f"**/{FILE}"))]
+    folders += calibration_files(_OWN_DATA)
     try:
         trained = train(folders)
     except SkylineError as error:

@@ -1,18 +1,23 @@
-"""How each operator is called: tensors made once, then a call without arguments."""
+"""How each operator is called: tensors made once, then a call without arguments.
+
+Operators are called as PyTorch's own functions do. Those that have no function go through ``torch.ops``, which takes
+longer than calling them does in a backward pass: ``INDIRECT`` names them.
+"""
+
+from math import prod
 
 import torch
 
+_DRAWN = 1 << 16
 aten = torch.ops.aten
+INDIRECT = ("conv_bwd", "relu_bwd", "gelu_bwd", "ln_bwd", "bn_bwd", "pool_bwd", "embedding_bwd")
 _FORMATS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "tf32": torch.float32}
 _POINTWISE = {
-    "relu": aten.relu,
-    "gelu": aten.gelu,
-    "tanh": aten.tanh,
-    "exp": aten.exp,
-    "sqrt": aten.sqrt,
-    "add": aten.add.Tensor,
-    "mul": aten.mul.Tensor,
-    "div": aten.div.Tensor,
+    **{
+        op: getattr(torch, op)
+        for op in ("relu", "tanh", "exp", "sqrt", "log", "sigmoid", "add", "mul", "div")
+    },
+    "gelu": torch._C._nn.gelu,
 }
 _TWO = ("add", "mul", "div")
 
@@ -30,8 +35,11 @@ class _Tensors:
         self.device = device
 
     def __call__(self, *size):
-        # Values stay in a range in which no operator overflows or meets subnormal numbers.
-        return torch.rand(size, device=self.device).add_(0.1).to(self.dtype)
+        # Values stay in a range in which no operator overflows or meets subnormal numbers. They recur: drawing
+        # as many as a large tensor holds would take longer than timing what is done with it.
+        count = prod(size)
+        drawn = torch.rand(min(count, _DRAWN), device=self.device).add_(0.1).to(self.dtype)
+        return drawn.repeat(-(-count // _DRAWN))[:count].view(size) if count > _DRAWN else drawn.view(size)
 
     def whole(self, count, below):
         return torch.randint(below, (count,), device=self.device)
@@ -39,34 +47,34 @@ class _Tensors:
 
 def _linear(new, s):
     bias, x, w = new(s["n"]), new(s["m"], s["k"]), new(s["n"], s["k"]).t()
-    return lambda: aten.addmm(bias, x, w)
+    return lambda: torch.addmm(bias, x, w)
 
 
 def _mm(new, s):
     x, w = new(s["m"], s["k"]), new(s["k"], s["n"])
-    return lambda: aten.mm(x, w)
+    return lambda: torch.mm(x, w)
 
 
 def _mm_t(new, s):
     x, w = new(s["k"], s["m"]).t(), new(s["k"], s["n"])
-    return lambda: aten.mm(x, w)
+    return lambda: torch.mm(x, w)
 
 
 def _bmm(new, s):
     x, w = new(s["b"], s["m"], s["k"]), new(s["b"], s["k"], s["n"])
-    return lambda: aten.bmm(x, w)
+    return lambda: torch.bmm(x, w)
 
 
 def _conv(new, s):
     x, w, options = _filters(new, s)
-    return lambda: aten.convolution(x, w, None, *options)
+    return lambda: torch.convolution(x, w, None, *options)
 
 
 def _conv_bwd(new, s):
     x, w, options = _filters(new, s)
-    g = torch.ones_like(aten.convolution(x, w, None, *options))
+    g = torch.ones_like(torch.convolution(x, w, None, *options))
     wanted = [True, True, False]
-    return lambda: aten.convolution_backward(g, x, w, None, *options, wanted)
+    return lambda: aten.convolution_backward.default(g, x, w, None, *options, wanted)
 
 
 def _filters(new, s):
@@ -86,58 +94,73 @@ def _pointwise(op):
     return make
 
 
-def _with_number(function):
+def _with_number(function, number=1.25):
     def make(new, s):
         x = new(s["rows"], s["cols"])
-        return lambda: function(x, 1.25)
+        return lambda: function(x, number)
 
     return make
 
 
+def _updated(function, others):
+    """What optimizers do, in place: the values stay in range however often."""
+
+    def make(new, s):
+        x, *rest = (new(s["rows"], s["cols"]) for _ in range(1 + others))
+        return lambda: function(x, *rest)
+
+    return make
+
+
+def _bce(new, s):
+    x, y = new(s["rows"], s["cols"]) / 2, new(s["rows"], s["cols"]) / 2
+    return lambda: torch._C._nn.binary_cross_entropy(x, y, None, 2)
+
+
 def _relu_bwd(new, s):
     g, x = new(s["rows"], s["cols"]), new(s["rows"], s["cols"])
-    return lambda: aten.threshold_backward(g, x, 0)
+    return lambda: aten.threshold_backward.default(g, x, 0)
 
 
 def _gelu_bwd(new, s):
     g, x = new(s["rows"], s["cols"]), new(s["rows"], s["cols"])
-    return lambda: aten.gelu_backward(g, x)
+    return lambda: aten.gelu_backward.default(g, x)
 
 
 def _softmax(new, s):
     x = new(s["rows"], s["cols"])
-    return lambda: aten._softmax(x, -1, False)
+    return lambda: torch._softmax(x, -1, False)
 
 
 def _softmax_bwd(new, s):
     g = new(s["rows"], s["cols"])
     y = torch.softmax(new(s["rows"], s["cols"]), -1)
-    return lambda: aten._softmax_backward_data(g, y, -1, y.dtype)
+    return lambda: torch._softmax_backward_data(g, y, -1, y.dtype)
 
 
 def _ln(new, s):
     x, w, b, size = new(s["rows"], s["cols"]), new(s["cols"]), new(s["cols"]), [s["cols"]]
-    return lambda: aten.native_layer_norm(x, size, w, b, 1e-5)
+    return lambda: torch.native_layer_norm(x, size, w, b, 1e-5)
 
 
 def _ln_bwd(new, s):
     g, x, w, b = new(s["rows"], s["cols"]), new(s["rows"], s["cols"]), new(s["cols"]), new(s["cols"])
     size, wanted = [s["cols"]], [True, True, True]
-    _, mean, rstd = aten.native_layer_norm(x, size, w, b, 1e-5)
-    return lambda: aten.native_layer_norm_backward(g, x, size, mean, rstd, w, b, wanted)
+    _, mean, rstd = torch.native_layer_norm(x, size, w, b, 1e-5)
+    return lambda: aten.native_layer_norm_backward.default(g, x, size, mean, rstd, w, b, wanted)
 
 
 def _bn(new, s):
     x, parts = _channels(new, s)
-    return lambda: aten.native_batch_norm(x, *parts, True, 0.1, 1e-5)
+    return lambda: torch.native_batch_norm(x, *parts, True, 0.1, 1e-5)
 
 
 def _bn_bwd(new, s):
     x, (w, b, mean, variance) = _channels(new, s)
     g = torch.ones_like(x)
-    _, own_mean, own_rstd = aten.native_batch_norm(x, w, b, mean, variance, True, 0.1, 1e-5)
+    _, own_mean, own_rstd = torch.native_batch_norm(x, w, b, mean, variance, True, 0.1, 1e-5)
     wanted = [True, True, True]
-    return lambda: aten.native_batch_norm_backward(
+    return lambda: aten.native_batch_norm_backward.default(
         g, x, w, mean, variance, own_mean, own_rstd, True, 1e-5, wanted
     )
 
@@ -149,27 +172,35 @@ def _channels(new, s):
 
 def _pool(new, s):
     x = new(s["b"], s["cin"], s["isize"], s["isize"])
-    return lambda: aten.max_pool2d_with_indices(x, [2, 2], [2, 2])
+    return lambda: torch._C._nn.max_pool2d_with_indices(x, [2, 2], [2, 2])
+
+
+def _pool_bwd(new, s):
+    x = new(s["b"], s["cin"], s["isize"], s["isize"])
+    y, places = torch._C._nn.max_pool2d_with_indices(x, [2, 2], [2, 2])
+    g = torch.ones_like(y)
+    both, none, one = [2, 2], [0, 0], [1, 1]
+    return lambda: aten.max_pool2d_with_indices_backward.default(g, x, both, both, none, one, False, places)
 
 
 def _sum(new, s):
     x = new(s["rows"], s["cols"])
-    return lambda: aten.sum.dim_IntList(x, [0], True)
+    return lambda: torch.sum(x, [0], True)
 
 
 def _mean(new, s):
     x = new(s["rows"], s["cols"])
-    return lambda: aten.mean.dim(x, [1], True)
+    return lambda: torch.mean(x, [1], True)
 
 
 def _copy(new, s):
     x = new(s["rows"], s["cols"])
-    return lambda: aten.clone(x)
+    return lambda: torch.clone(x)
 
 
 def _transpose(new, s):
     x = new(s["rows"], s["cols"]).t()
-    return lambda: aten.clone(x, memory_format=torch.contiguous_format)
+    return lambda: torch.clone(x, memory_format=torch.contiguous_format)
 
 
 def _dropout(new, s):
@@ -177,14 +208,41 @@ def _dropout(new, s):
     return lambda: torch.nn.functional.dropout(x, 0.1, True)
 
 
+def _bernoulli(new, s):
+    x = new(s["rows"], s["cols"])
+    return lambda: x.bernoulli_(0.9)
+
+
+def _lstm_parts(new, s):
+    steps, batch, inside, width = s["m"], s["b"], s["k"], s["n"]
+    state = [new(batch, width) for _ in range(2)]
+    weights = [new(4 * width, inside), new(4 * width, width), new(4 * width), new(4 * width)]
+    return [new(steps, batch, inside), *(one.mul_(0.05) for one in weights), *state]
+
+
+def _lstm(new, s):
+    tensors, width = _lstm_parts(new, s), s["n"]
+    return lambda: torch.mkldnn_rnn_layer(*tensors, False, [], 2, width, 1, True, False, False, True)
+
+
+def _lstm_bwd(new, s):
+    tensors, width = _lstm_parts(new, s), s["n"]
+    for one in tensors:
+        one.requires_grad_()
+    with torch.enable_grad():
+        out = torch.mkldnn_rnn_layer(*tensors, False, [], 2, width, 1, True, False, False, True)[0]
+    g = torch.ones_like(out)
+    return lambda: torch.autograd.grad(out, tensors, g, retain_graph=True, allow_unused=True)
+
+
 def _embedding(new, s):
     table, rows = new(s["k"], s["cols"]), new.whole(s["rows"], s["k"])
-    return lambda: aten.embedding(table, rows)
+    return lambda: torch.embedding(table, rows)
 
 
 def _embedding_bwd(new, s):
     g, rows, count = new(s["rows"], s["cols"]), new.whole(s["rows"], s["k"]), s["k"]
-    return lambda: aten.embedding_dense_backward(g, rows, count, -1, False)
+    return lambda: aten.embedding_dense_backward.default(g, rows, count, -1, False)
 
 
 def _attention(new, s):
@@ -202,7 +260,7 @@ def _attention_bwd(new, s):
 
 def _foreach(new, s):
     tensors = [new(s["cols"]) for _ in range(s["rows"])]
-    return lambda: aten._foreach_mul_.Scalar(tensors, 0.999)
+    return lambda: torch._foreach_mul_(tensors, 0.999)
 
 
 def _adam(**options):
@@ -227,14 +285,20 @@ def _transfer(to_device, pinned):
     return make
 
 
+def through_ops():
+    """Two calls of an operator without work: by PyTorch's function, and through ``torch.ops``."""
+    x = torch.rand(1)
+    return lambda: x.view(1, 1), lambda: aten.view.default(x, [1, 1])
+
+
 def _host_view(new, s):
     x = new(1)
-    return lambda: aten.view(x, [1, 1])
+    return lambda: x.view(1, 1)
 
 
 def _host_call(new, s):
     x = new(1)
-    return lambda: aten.relu(x)
+    return lambda: torch.relu(x)
 
 
 def _host_module(new, s):
@@ -255,10 +319,16 @@ _CALLS = {
     "conv": _conv,
     "conv_bwd": _conv_bwd,
     **{op: _pointwise(op) for op in _POINTWISE},
-    "addu": _with_number(aten.add.Scalar),
-    "mulu": _with_number(aten.mul.Scalar),
-    "divu": _with_number(aten.div.Scalar),
-    "powu": _with_number(aten.pow.Tensor_Scalar),
+    "addu": _with_number(torch.add),
+    "mulu": _with_number(torch.mul),
+    "divu": _with_number(torch.div),
+    "powu": _with_number(torch.pow),
+    "mul_": _with_number(torch.Tensor.mul_, 1.0),
+    "add_": _updated(lambda x, y: x.add_(y, alpha=1e-9), 1),
+    "lerp_": _updated(lambda x, y: x.lerp_(y, 1e-9), 1),
+    "addcmul_": _updated(lambda x, y, z: x.addcmul_(y, z, value=1e-9), 2),
+    "addcdiv_": _updated(lambda x, y, z: x.addcdiv_(y, z, value=-1e-9), 2),
+    "bce": _bce,
     "relu_bwd": _relu_bwd,
     "gelu_bwd": _gelu_bwd,
     "softmax": _softmax,
@@ -268,11 +338,15 @@ _CALLS = {
     "bn": _bn,
     "bn_bwd": _bn_bwd,
     "pool": _pool,
+    "pool_bwd": _pool_bwd,
     "sum": _sum,
     "mean": _mean,
     "copy": _copy,
     "transpose": _transpose,
     "dropout": _dropout,
+    "bernoulli": _bernoulli,
+    "lstm": _lstm,
+    "lstm_bwd": _lstm_bwd,
     "embedding": _embedding,
     "embedding_bwd": _embedding_bwd,
     "attention": _attention,

@@ -17,7 +17,14 @@ from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import ran_on_cpu
-from skyline.whatif.cost.narrowing import EMULATED_CPU, emulated, heavy_tasks, kept_factor, narrowed
+from skyline.whatif.cost.narrowing import (
+    EMULATED_CPU,
+    emulated,
+    heavy_tasks,
+    kept_factor,
+    narrowed,
+    weight_copies_bytes,
+)
 from skyline.whatif.memory import Memory
 from skyline.whatif.number_formats import (
     BFLOAT16,
@@ -78,6 +85,7 @@ class Amp:
         graph = _unscaled(subject, scenario.graph) if value == "fp16" else scenario.graph
         likely, least, most = narrowed(subject, graph, _FORMATS[value], scenario.batch_factor(subject))
         kept = kept_factor(subject, scenario.graph)
+        copies = weight_copies_bytes(subject, scenario.graph)
         changed = replace(scenario, product_format=_FORMATS[value])
         return changed.between(
             subject,
@@ -85,14 +93,20 @@ class Amp:
             least,
             most,
             assumptions=_assumptions(subject, value),
-            memory=lambda memory: _changed(memory, kept),
+            memory=lambda memory: _changed(memory, kept, copies),
         )
 
 
-def _changed(memory: Memory, kept: Interval) -> Memory:
-    """Activations shrink; the 16-bit copies of the weights are kept until the forward pass ends."""
-    copies = memory.parameters.value / 2
-    return memory.with_activations(kept).more("activations", Interval(copies, 0.0, copies))
+def _changed(memory: Memory, kept: Interval, copies: float | None) -> Memory:
+    """Activations shrink; the 16-bit copies of what is multiplied with are kept until the forward pass ends.
+
+    Where no activations are alive at the peak, neither are copies.
+    """
+    all_weights = memory.parameters.value / 2
+    likely = all_weights if copies is None else min(copies, all_weights)
+    if memory.activations.value <= 0:
+        return memory
+    return memory.with_activations(kept).more("activations", Interval(likely, 0.0, all_weights))
 
 
 def _unscaled(subject: Subject, graph: Graph) -> Graph:

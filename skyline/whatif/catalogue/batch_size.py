@@ -88,7 +88,7 @@ class BatchSize:
             below_ms=below_ms,
             above_ms=above_ms,
             assumptions=tuple(assumptions),
-            memory=lambda memory: memory.to_peak(peak),
+            memory=lambda memory: memory.to_peak(peak, baseline.batch_bytes, size / (curve.base or size)),
         )
         return replace(changed, batch_size=size, extrapolated=extrapolated)
 

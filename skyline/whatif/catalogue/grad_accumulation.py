@@ -156,7 +156,8 @@ def _memory(memory: Memory, subject: Baseline, size: int, part_size: int) -> Mem
     # What other changes saved or added is kept in proportion to what depends on the batch.
     more = held + moving * part_size / size
     peak = Interval(*(max(0.0, end + more) for end in (smaller.value, smaller.low, smaller.high)))
-    changed = memory.to_peak(peak)
+    # The loader still delivers whole batches.
+    changed = memory.to_peak(peak, subject.batch_bytes, size / (curve.base or size))
     missing = _gradients_missing(subject, part_size / (curve.base or size))
     return changed.more("gradients", Interval(missing, 0.0, missing))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.starting import start_ms
-from skyline.whatif.epoch_start import longer
+from skyline.whatif.epoch_start import shorter_on_average
 from skyline.whatif.loader_setting import iterations_per_epoch, training_loader
 from skyline.whatif.subject import NEEDS_PROFILE
 
@@ -55,7 +55,7 @@ class PersistentWorkers:
         cost = start_ms(subject.profile.environment, loader.num_workers)
         each = cost.scaled(1 / many)
         return scenario.changed(
-            longer(scenario.graph, subject, -each.value),
+            shorter_on_average(scenario.graph, subject, each.value, each.value),
             below_ms=each.high - each.value,
             above_ms=each.value - each.low,
             assumptions=(

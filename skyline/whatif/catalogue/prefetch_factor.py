@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,9 +10,10 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.cost.reloading import COSTS, told_load_us
-from skyline.whatif.epoch_start import longer
-from skyline.whatif.loader_setting import LoaderSetting, present_setting, training_loader
+from skyline.whatif.cost.contention import Computing
+from skyline.whatif.cost.reloading import COSTS, core_bound_ms, told_load_us
+from skyline.whatif.epoch_start import shorter_on_average
+from skyline.whatif.loader_setting import present_setting, threads_in, training_loader
 from skyline.whatif.recording import Recording
 from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import whole_number
@@ -58,11 +59,13 @@ class PrefetchFactor:
         default = str(2 * now.prefetch)
         offered = tuple(one for one in values if int(one) != now.prefetch)
         waits_ms = _waits_ms(subject)
-        iteration_ms = subject.iteration_ms.value
+        worth_ms = _WORTH_A_WORD * subject.iteration_ms.value
         if told_load_us(subject) is not None or float(np.mean(waits_ms > 0)) > _RARELY:
             reason = "most batches are waited for: the workers are too slow, and a longer queue stays empty"
-        elif float(np.mean(waits_ms)) < _WORTH_A_WORD * iteration_ms:
+        elif float(np.mean(waits_ms)) < worth_ms:
             reason = "no batch is waited for"
+        elif _at_most_saved_ms(subject, waits_ms) < worth_ms:
+            reason = "slow batches keep the workers busy all the time, so they cannot begin them any earlier"
         else:
             return Applicability(True, values=offered, default=default)
         return Applicability(False, reason, offered, default, only_with=("num_workers",))
@@ -72,16 +75,22 @@ class PrefetchFactor:
         depth = whole_number(self.name, value)
         if not isinstance(subject, Baseline) or "num_workers" in scenario.choices:
             return scenario
-        now = present_setting(subject)
         waits_ms = _waits_ms(subject)
-        saved_ms, least_ms = _saved_ms(subject, now, replace(now, prefetch=depth), waits_ms)
+        mean_ms = float(np.mean(waits_ms))
+        saved_ms = _saved_ms(subject, depth - present_setting(subject).prefetch, waits_ms)
+        best_ms = mean_ms if saved_ms > 0 else saved_ms
+        now, likely, best = (
+            subject.step_ms(shorter_on_average(scenario.graph, subject, saved, mean_ms))
+            for saved in (0.0, saved_ms, best_ms)
+        )
         return scenario.changed(
-            longer(scenario.graph, subject, -saved_ms),
-            below_ms=max(0.0, float(np.mean(waits_ms)) - saved_ms) if saved_ms > 0 else 0.0,
-            above_ms=max(0.0, saved_ms - least_ms),
+            shorter_on_average(scenario.graph, subject, saved_ms, mean_ms),
+            below_ms=likely - best,
+            above_ms=abs(now - likely),
             assumptions=(
                 f"a batch was waited for in {np.count_nonzero(waits_ms)} of {len(waits_ms)} measured iterations",
                 "slow batches come one at a time",
+                "the change is that of the mean iteration: the typical one waits for nothing",
             ),
         )
 
@@ -98,16 +107,28 @@ def _waits_ms(baseline: Baseline) -> np.ndarray[tuple[int], np.dtype[np.float64]
 
 
 def _saved_ms(
-    baseline: Baseline,
-    before: LoaderSetting,
-    after: LoaderSetting,
-    waits_ms: np.ndarray[tuple[int], np.dtype[np.float64]],
-) -> tuple[float, float]:
-    """Per iteration on average, likely and at least: each wait less what the longer queue lasts, never below none."""
-    more = (after.prefetch - before.prefetch) * before.workers
-    lasts_ms = more * baseline.iteration_ms.value
-    likely = np.where(waits_ms > 0, waits_ms - np.maximum(0.0, waits_ms - lasts_ms), 0.0)
-    return float(np.mean(likely)), 0.0 if more > 0 else 2 * float(np.mean(likely))
+    baseline: Baseline, deeper: int, waits_ms: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> float:
+    """Per iteration on average: each wait less what the longer queue lasts, never below none."""
+    lasts_ms = deeper * present_setting(baseline).workers * baseline.iteration_ms.value
+    saved_ms = float(np.mean(np.where(waits_ms > 0, waits_ms - np.maximum(0.0, waits_ms - lasts_ms), 0.0)))
+    return min(saved_ms, _at_most_saved_ms(baseline, waits_ms))
+
+
+def _at_most_saved_ms(baseline: Baseline, waits_ms: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    """What no queue beats: all slow batches have to be made by the workers there are, on the cores there are.
+
+    A batch that is waited for was begun, at the earliest, when the queue was last full: so many iterations before
+    that it holds batches.
+    """
+    now, iteration_ms = present_setting(baseline), baseline.iteration_ms.value
+    slow_ms = waits_ms[waits_ms > 0] + (now.prefetch * now.workers - 1) * iteration_ms
+    load_ms = float(slow_ms.sum()) / len(waits_ms)
+    computing = Computing(
+        1e3 * iteration_ms, baseline.thread_use, threads_in(Scenario.of(baseline), baseline)
+    )
+    bound_ms = max(iteration_ms, load_ms / now.workers, core_bound_ms(baseline, computing, 1e3 * load_ms))
+    return max(0.0, iteration_ms + float(np.mean(waits_ms)) - bound_ms)
 
 
 WHATIF = PrefetchFactor()

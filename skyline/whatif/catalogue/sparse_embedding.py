@@ -28,6 +28,7 @@ from skyline.whatif.cost.embedding_rows import (
     tables,
     updates_of,
 )
+from skyline.whatif.memory import Memory
 from skyline.whatif.subject import NEEDS_PROFILE
 
 _ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
@@ -100,7 +101,7 @@ class SparseEmbedding:
                 f"at most {touched:,.0f} of {rows:,} rows are touched: one for each index, were none to repeat",
                 "the optimizer has no weight decay, which moves rows that the batch does not touch",
             ),
-            memory=lambda memory: memory.less("gradients", Interval(saved, saved, saved)),
+            memory=lambda memory: _memory(memory, subject, saved),
         )
 
 
@@ -111,6 +112,19 @@ def sparse_work(baseline: Baseline, graph: Graph, larger: float) -> Indices:
         for shape in {table.shape for table in sparse_tables(baseline.profile, larger)}
     ]
     return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+
+def _memory(memory: Memory, baseline: Baseline, saved: float) -> Memory:
+    """The peak without the dense gradients, and without what a step takes for itself to update whole tables."""
+    levels = baseline.levels
+    if levels is None:
+        return memory.less("gradients", Interval.exact(saved))
+    moment = int(levels.live.argmax())
+    dense = np.minimum(levels.gradients, saved)
+    then = float((levels.live - dense - levels.stepping).max())
+    less = float(levels.live[moment]) - then
+    gradients = min(less, float(dense[moment]))
+    return memory.less("gradients", Interval.exact(gradients)).less("other", Interval.exact(less - gradients))
 
 
 def _why_not_sparse(baseline: Baseline) -> str:

@@ -8,7 +8,7 @@ from skyline.graph.part import Part
 from skyline.interval import Interval
 from skyline.trace.facts import OptimizerFact
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.cost.optimizer_step import update_of
+from skyline.whatif.cost.optimizer_step import moved_bytes, update_of
 from skyline.whatif.memory import MemoryChange
 
 HAS_FOREACH = frozenset(
@@ -28,8 +28,11 @@ HAS_FOREACH = frozenset(
         ),
     }
 )
-_HELD = {"SGD": 0.0}
-"""Intermediate results held together, over the parameters' own bytes; 1 where it is not said (PyTorch's manual)."""
+_HELD = {"SGD": 0.0, "Adagrad": 2.0}
+"""Intermediate results held together, over the parameters' own bytes; 1 where it is not said (PyTorch's manual).
+
+Adagrad holds the roots of its sums and the gradients times the learning rate.
+"""
 _CALLS_ON_CPU = (0.45, 0.3, 0.85)
 """What is left of Python and calls on a CPU, where the operators still go tensor by tensor but not through Python.
 
@@ -50,11 +53,19 @@ def foreach_ms(baseline: Baseline, chosen: tuple[OptimizerFact, ...]) -> Interva
     traffic_ms = baseline.step.traffic_share * now_ms
     calls_ms = (now_ms - traffic_ms) * share
     left = _CALLS_ON_GPU if baseline.on_gpu else _CALLS_ON_CPU
-    value, low, high = (now_ms - calls_ms * (1.0 - part) for part in left)
+    more_ms = traffic_ms * _more_traffic(baseline, chosen)
+    value, low, high = (now_ms + more_ms - calls_ms * (1.0 - part) for part in left)
     # On a CPU results that lay in a cache are now written and read again.
     return Interval(
         value, low - (0.0 if baseline.on_gpu else 0.1 * traffic_ms), high + 0.3 * traffic_ms * share
     )
+
+
+def _more_traffic(baseline: Baseline, chosen: tuple[OptimizerFact, ...]) -> float:
+    """What the chosen optimizers move in addition, over what all move now."""
+    known = [(fact, update) for fact in chosen if (update := update_of(fact)) is not None]
+    more = sum(moved_bytes(fact) * (update.foreach_factor - 1) for fact, update in known)
+    return more / (sum(map(moved_bytes, baseline.profile.optimizers)) or 1)
 
 
 def temporary_bytes(chosen: tuple[OptimizerFact, ...]) -> float:

@@ -121,6 +121,21 @@ def kept_factor(subject: Subject, graph: Graph) -> Interval:
     return Interval(value, max(0.5, value - 0.15), min(1.1, value + 0.15))
 
 
+def weight_copies_bytes(subject: Subject, graph: Graph) -> float | None:
+    """The 16-bit copies of the weights that an iteration multiplies with; None where no shapes tell.
+
+    Tables that are looked up and scales of norms stay as they are.
+    """
+    heavy = heavy_tasks(subject, graph)
+    forward = heavy[_has_weight(graph, heavy)]
+    forward = forward[graph.tasks.phase[forward] == PHASE[Phase.FORWARD]]
+    known = [shape for shape in shapes(subject, graph, forward) if shape is not None]
+    if not known:
+        return None
+    sizes = ([prod(each) for each in shape.inputs if len(each) > 1] for shape in known)
+    return 2.0 * sum(min(each) for each in sizes if each) / subject.steps
+
+
 def _on_gpu(
     subject: Subject,
     graph: Graph,

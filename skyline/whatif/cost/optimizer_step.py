@@ -19,6 +19,7 @@ _FIXED_US = 50.0
 class Update:
     """Bytes read and written per float32 parameter by one step, operator by operator and fused.
 
+    ``foreach_bytes`` are those of the form for all tensors at once, 0 for as many as operator by operator.
     ``fused_calls`` is what a tensor costs in the fused form, in units of the cheapest operator call: being
     grouped, and having its step counted where there is one.
     """
@@ -26,6 +27,12 @@ class Update:
     unfused_bytes: int
     fused_bytes: int
     fused_calls: int = 2
+    foreach_bytes: int = 0
+
+    @property
+    def foreach_factor(self) -> float:
+        """Traffic of the form for all tensors at once over that operator by operator."""
+        return (self.foreach_bytes or self.unfused_bytes) / self.unfused_bytes
 
     @property
     def saves_traffic(self) -> bool:
@@ -40,8 +47,12 @@ _ADAMW = Update(80, 28)
 _SGD_MOMENTUM = Update(32, 20, 1)
 """Operators: mul 8, add 12, add 12. Fused: read p, g, buffer; write p, buffer."""
 _SGD = Update(12, 12, 1)
-_ADAGRAD = Update(48, 20)
-"""Operators: addcmul 12, sqrt 8, add 8, addcdiv 16, and a copy of 4. Fused: read p, g, sum; write p, sum."""
+_ADAGRAD = Update(48, 20, foreach_bytes=60)
+"""Operators: addcmul 12, sqrt 12, add 8, addcdiv 16; memory that an operator writes first is read first, too.
+
+Fused: read p, g, sum; write p, sum. For all tensors at once the gradients are multiplied by the learning rate into
+memory of their own, 12 bytes more: the operator of one tensor takes the rate along.
+"""
 
 
 def update_of(optimizer: OptimizerFact) -> Update | None:
@@ -61,7 +72,7 @@ def fused_ms(baseline: Baseline, chosen: tuple[tuple[OptimizerFact, Update], ...
     traffic_ms = baseline.step.traffic_share * now_ms
     call_us = baseline.step.call_share * now_ms * 1e3
     optimizers = baseline.profile.optimizers
-    weights = {id(fact): _moved(fact) for fact in optimizers}
+    weights = {id(fact): moved_bytes(fact) for fact in optimizers}
     whole = sum(weights.values()) or 1
     share = sum(weights[id(fact)] for fact, _ in chosen) / whole
     # Of the optimizers that stay as they are, everything stays.
@@ -83,6 +94,7 @@ def fused_ms(baseline: Baseline, chosen: tuple[tuple[OptimizerFact, Update], ...
     return Interval(value, min(value, low), max(value, min(high, 1.1 * now_ms)))
 
 
-def _moved(fact: OptimizerFact) -> int:
+def moved_bytes(fact: OptimizerFact) -> int:
+    """What an iteration's steps move, operator by operator."""
     update = update_of(fact)
     return max(1, fact.steps_per_iteration) * fact.parameter_count * (update.unfused_bytes if update else 80)

@@ -91,7 +91,7 @@ def reloaded(scenario: Scenario, baseline: Baseline, setting: LoaderSetting) -> 
         work.computing.total_us + receive_us * fetches, work.computing.use, work.computing.threads
     )
     sending_us = send_us * fetches
-    best_ms = max(free_ms, _core_bound_ms(baseline, work))
+    best_ms = max(free_ms, core_bound_ms(baseline, work.computing, work.load_us))
     likely_ms = max(best_ms, _shared_ms(baseline, work.load_us + sending_us, computing, setting.workers))
     slow_us = _LONE_THREAD * work.load_us + sending_us
     worst_ms = max(best_ms, _shared_ms(baseline, slow_us, computing, setting.workers))
@@ -202,11 +202,11 @@ def _beside_busy(load_us: float, iteration_ms: float, workers: int) -> float:
     return 1 + COSTS.slowdown_beside_one * busy
 
 
-def _core_bound_ms(baseline: Baseline, work: _Work) -> float:
+def core_bound_ms(baseline: Baseline, computing: Computing, load_us: float) -> float:
     """No schedule beats all work divided by all cores, with split operators keeping 0.6 of their cores busy."""
     cores = cores_of(baseline)
-    extra = min(cores, work.computing.threads) - 1
-    busy_us = work.computing.total_us * (1 + work.computing.use.split * extra * _WELL_SPLIT) + work.load_us
+    extra = min(cores, computing.threads) - 1
+    busy_us = computing.total_us * (1 + computing.use.split * extra * _WELL_SPLIT) + load_us
     return busy_us / cores / 1e3
 
 

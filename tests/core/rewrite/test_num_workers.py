@@ -138,7 +138,9 @@ def test_without_a_guard_workers_cannot_import_the_script(workshop) -> None:
 
 def test_a_line_that_changed_is_refused(workshop) -> None:
     shop = workshop("l = DataLoader(d)\n", loader_line=1)
-    later = replace(shop, files={"/project/train.py": "\nl = DataLoader(d)\n"})
+    later = replace(shop, files={"/project/train.py": "\nl = DataLoader(e)\n"})
     assert "changed" in later.reason("num_workers=2")
+    moved = replace(shop, files={"/project/train.py": "\nx = 1\nl = DataLoader(d)\n"})
+    assert moved.edited("num_workers=2") == "\nx = 1\nl = DataLoader(d, num_workers=2)\n"
     elsewhere = replace(shop, files={"/project/train.py": "l = DataLoader(d)\nx = 1\n"})
     assert elsewhere.edited("num_workers=2") == "l = DataLoader(d, num_workers=2)\nx = 1\n"

@@ -143,11 +143,10 @@ def test_each_tensor_of_a_batch_is_handed_over_by_itself():
     assert costs.sent_us(0.0, 8) - costs.sent_us(0.0, 1) == pytest.approx(7 * costs.sending_us_per_tensor)
 
 
-def dropping(profile, took):
-    dropout = OperatorShape("aten::dropout", ((1000, 100), ()), ("float32", "float64"))
+def dropping(profile, took, name="aten::dropout", phase=Phase.FORWARD):
+    dropout = OperatorShape(name, ((1000, 100), ()), ("float32", "float64"))
     record = [
-        Record("aten::dropout", OPERATOR, Phase.FORWARD, "main", index, 5000.0 * index, took, shape=0)
-        for index in range(3)
+        Record(name, OPERATOR, phase, "main", index, 5000.0 * index, took, shape=0) for index in range(3)
     ]
     marks = tuple(IterationMark(index, 5000.0 * index, 5000.0 * index + took) for index in range(3))
     trace = Trace(marks, (), (), tuple(record), shapes=(dropout,))
@@ -174,3 +173,14 @@ def test_a_dropout_of_an_evaluation_draws_nothing(profile):
     idle = graph.with_times(durations=np.full(len(graph), 5.0))
     after, _ = fused(idle, regions(start, graph), LIKELY)
     assert after[0] < 20.0
+
+
+def test_generated_code_for_pooling_takes_longer_and_backwards_much_longer(profile):
+    for name, phase, factor in (
+        ("aten::max_pool2d_with_indices", Phase.FORWARD, LIKELY.pooling[0]),
+        ("MaxPool2DWithIndicesBackward0", Phase.BACKWARD, LIKELY.pooling[1]),
+    ):
+        start = dropping(profile, 700.0, name, phase)
+        graph = start.graph_of(Grain.OPERATORS)
+        after, _ = fused(graph, regions(start, graph), LIKELY)
+        assert after[0] == pytest.approx(factor * graph.durations[0])

@@ -202,6 +202,10 @@ def test_all_tensors_at_once_saves_calls_and_no_traffic(profile):
     fused = FUSED.transform(Scenario.of(start), "", start)
     at_once = FUSED.transform(Scenario.of(start), "foreach", start)
     assert ms(start, fused) < ms(start, at_once) < start.simulated_ms
+    # Adagrad multiplies all gradients by its rate first, in memory of their own.
+    adagrad = baseline(replace(profile, optimizers=(replace(profile.optimizers[0], name="Adagrad"),)))
+    further = FUSED.transform(Scenario.of(adagrad), "foreach", adagrad)
+    assert ms(adagrad, further) > ms(start, at_once)
     for name in ("RMSprop", "NAdam", "Rprop"):
         other = baseline(replace(profile, optimizers=(replace(profile.optimizers[0], name=name),)))
         assert FUSED.detect(other).default == "foreach"

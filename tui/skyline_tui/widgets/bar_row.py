@@ -5,10 +5,11 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.widgets import Label, Static
+from textual.widgets import Label
 
 from skyline_tui.scale import Axis
 from skyline_tui.widgets.drag_bar import DragBar
+from skyline_tui.widgets.words import Words
 
 
 class BarRow(Horizontal):
@@ -18,7 +19,7 @@ class BarRow(Horizontal):
         super().__init__(id=f"{name.lower()}-row", classes="bar-row")
         self._label = name
         self.bar = DragBar(f"{name.lower()}-bar")
-        self._figures = Static(id=f"{name.lower()}-figures", classes="bar-figures")
+        self._figures = Words(id=f"{name.lower()}-figures", classes="bar-figures")
 
     def compose(self) -> ComposeResult:
         """Name, bar, figures."""
@@ -33,7 +34,7 @@ class BarRow(Horizontal):
 
     def figures(self, content: Content) -> None:
         """What the bar shows, in numbers."""
-        self._figures.update(content)
+        self._figures.say(content)
 
     def block(self, why_not: str) -> None:
         """There is nothing to drag along, or, with an empty reason, there is."""

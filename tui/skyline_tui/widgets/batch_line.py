@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from textual.content import Content
-from textual.widgets import Static
 
 from skyline.report.place import middle
 from skyline.report.schema import EstimateReport, ProfileReport
 from skyline_tui.figures import ARROW, MUTED, flow, time_change
 from skyline_tui.scale import Scale
+from skyline_tui.widgets.words import Words
 
 
-class BatchLine(Static):
+class BatchLine(Words):
     """Batch size, iteration time, how far to trust it, and the place in the code."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class BatchLine(Static):
     ) -> None:
         """Folds by the width there is."""
         width = self.content_size.width or self.app.size.width - 2
-        self.update(flow(_parts(profile, scale, asked, estimate, width // 3), width))
+        self.say(flow(_parts(profile, scale, asked, estimate, width // 3), width))
 
 
 def _parts(

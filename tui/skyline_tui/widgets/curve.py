@@ -46,6 +46,11 @@ class Curve(RowList):
         self._profile = profile
         self.show_under(())
 
+    def show_as_is(self) -> None:
+        """That of the script as it stands, where another one is shown."""
+        if self._under:
+            self.show_under(())
+
     def show_under(self, whatifs: Sequence[str], points: tuple[CurvePointReport, ...] = ()) -> None:
         """The curve under what-ifs; without any, or without points, that of the script as it stands."""
         self._under = points if whatifs else ()

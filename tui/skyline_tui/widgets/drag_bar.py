@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import ClassVar
 
 from textual import events
@@ -20,6 +21,9 @@ class DragBar(Widget):
 
     Now is solid; what a change adds is shaded dark, what it takes away light; so the bar reads without colour.
     """
+
+    ALLOW_SELECT = False
+    """A drag moves something here; selecting text would draw the whole screen anew at every step of it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "bar--now",
@@ -79,7 +83,10 @@ class DragBar(Widget):
             cells[cell] = LOSS
         cells[there] = HANDLE
         names = {NOW: "now", GAIN: "gain", LOSS: "loss", EMPTY: "empty", HANDLE: "handle"}
-        parts = [Content.styled(cell, self.get_visual_style(f"bar--{names[cell]}")) for cell in cells]
+        parts = [
+            Content.styled("".join(run), self.get_visual_style(f"bar--{names[cell]}"))
+            for cell, run in groupby(cells)
+        ]
         return Content.assemble(CUT_END if self.cut else LEFT_END, *parts, RIGHT_END)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:

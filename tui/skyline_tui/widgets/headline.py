@@ -14,7 +14,7 @@ from skyline.report.place import middle
 from skyline.report.schema import ProfileReport
 from skyline_tui.figures import MUTED, fitting, flow, spread
 
-NARROW = 100
+NARROW, SPACIOUS = 100, 140
 
 
 class Headline(Static):
@@ -51,12 +51,19 @@ class Headline(Static):
         """Name and mode, the basis, the numbers."""
         width = max(self.content_size.width or self.app.size.width - 2, 20)
         profile = self._profile
-        mode = (
-            Content.styled("live ●", "$text-success")
-            if self._live
-            else Content.styled("staged ○" if self._runs else "recording", "$text-warning")
+        # What a first toggle does must not come as a surprise; between these widths the basis needs the room.
+        explained = width < NARROW or width >= SPACIOUS
+        if self._live:
+            words = " changes go into the file" if explained else ""
+            mode = Content.assemble(("live ●", "$text-success"), (words, MUTED))
+        elif self._runs:
+            words = " a writes" if explained else ""
+            mode = Content.assemble(("staged ○", "$text-warning"), (words, MUTED))
+        else:
+            mode = Content.styled("recording", "$text-warning")
+        name = middle(
+            command_line(profile) if profile else self._script.name, width - (50 if explained else 25)
         )
-        name = middle(command_line(profile) if profile else self._script.name, width - 25)
         title = Content.assemble(("Skyline", "bold $text-primary"), "   ", (name, "bold"))
         if profile is None:
             first = [Content.styled(self._first, "bold")] if self._first else []

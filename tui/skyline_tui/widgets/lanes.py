@@ -45,6 +45,9 @@ class _Row:
 class Lanes(ScrollView, can_focus=True):
     """Draws what is in the window; the cursor is a lane and a time."""
 
+    ALLOW_SELECT = False
+    """A drag pans; selecting text would draw the whole screen anew at every step of it."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "move(-1)", "Earlier", show=False, id="timeline.left"),
         Binding("right", "move(1)", "Later", show=False, id="timeline.right"),

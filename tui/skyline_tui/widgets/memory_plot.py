@@ -52,6 +52,9 @@ class _Times:
 class MemoryPlot(PlotWidget, inherit_bindings=False):
     """Keys and the pointer put the cursor on a moment; the curve stays as it is."""
 
+    ALLOW_SELECT = False
+    """A drag moves the cursor; selecting text would draw the whole screen anew at every step of it."""
+
     BINDINGS = (
         Binding("left", "step(-1)", "Earlier", show=False, id="memory.left"),
         Binding("right", "step(1)", "Later", show=False, id="memory.right"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual import events
@@ -25,24 +25,42 @@ class RowList(OptionList):
 
     @property
     def row_width(self) -> int:
-        """Cells a row may fill; what does not fit must be shortened by whoever writes the row."""
-        return max(self.scrollable_content_region.width - 1, 20)
+        """Cells a row may fill beside the scroll bar; what does not fit is shortened by whoever writes the row."""
+        # Whether there is a scroll bar now or not: rows that moved with it would be written over and over.
+        return max(self.size.width - 1, 20)
 
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:
         """Identity and content of every row."""
         raise NotImplementedError
 
     def redraw(self) -> None:
-        """Write all rows anew."""
+        """Write the rows that changed; all of them where there are others now."""
+        new = list(self.rows(self.row_width))
+        if self._rewritten(new):
+            return
         at = self.highlighted_option.id if self.highlighted_option else None
         self.set_options(
-            Option(content, id=row_id, disabled=row_id in self.unreachable)
-            for row_id, content in self.rows(self.row_width)
+            Option(content, id=row_id, disabled=row_id in self.unreachable) for row_id, content in new
         )
         ids = [option.id for option in self.options]
         if ids:
             first = next((index for index, option in enumerate(self.options) if not option.disabled), 0)
             self.highlighted = ids.index(at) if at in ids else first
+
+    def _rewritten(self, new: Sequence[tuple[str, Content]]) -> bool:
+        """Write what changed within the rows there are; False where they are not the same ones, as high as before."""
+        old = [(option.id, option.prompt) for option in self.options]
+        if [row_id for row_id, _ in old] != [row_id for row_id, _ in new]:
+            return False
+        changed: list[tuple[int, Content]] = []
+        for index, ((_, before), (_, content)) in enumerate(zip(old, new, strict=True)):
+            if not isinstance(before, Content) or before.plain.count("\n") != content.plain.count("\n"):
+                return False
+            if not before.is_same(content):
+                changed.append((index, content))
+        for index, content in changed:
+            self.replace_option_prompt_at_index(index, content)
+        return bool(old)
 
     async def _on_click(self, event: events.Click) -> None:
         """A click goes to a row, a second one takes it, as Enter does: a stray click must change nothing."""

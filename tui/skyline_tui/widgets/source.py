@@ -78,6 +78,10 @@ class Source(VerticalScroll):
         self.reload()
         self.set_timer(FLASH_S, self._flashed)
 
+    def on_resize(self) -> None:
+        """A file that was opened while the pane was not to be seen is scrolled now."""
+        self._scroll_to_line()
+
     def _flashed(self) -> None:
         self._flashing = frozenset()
         self.reload()

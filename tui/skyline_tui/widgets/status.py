@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from textual.content import Content
-from textual.widgets import Static
 
 from skyline_tui.figures import MUTED, tail
+from skyline_tui.widgets.words import Words
 
 CELLS = 20
 
 
-class Status(Static):
+class Status(Words):
     """One line; a running measurement has it, otherwise it sums up."""
 
     def __init__(self) -> None:
@@ -50,4 +50,4 @@ class Status(Static):
 
     def _draw(self) -> None:
         self.set_class(self.busy, "-busy")
-        self.update(self._progress if self._progress is not None else self._rest)
+        self.say(self._progress if self._progress is not None else self._rest)

@@ -9,8 +9,10 @@ from textual.content import Content
 
 from skyline.report.place import middle
 from skyline.report.schema import BaselineReport, EstimateReport
-from skyline_tui.figures import MUTED, saved_memory, saved_time, time_scale_of
+from skyline_tui.figures import MUTED, fitting, saved_memory, saved_time, time_scale_of
 
+HEAD = "head"
+"""The row that names the columns."""
 REST = "rest"
 """The row between what applies and what does not."""
 CHOICE = " ‹›"
@@ -66,6 +68,13 @@ def _applicable(
         if longest + time_width <= room:
             break
     name_width = max(min(longest, room - time_width), 8)
+    if estimates:
+        titles = (
+            fitting(time_width, "change per iteration", "per iteration", "time", "").rjust(time_width),
+            fitting(kind_width, "results", "").ljust(kind_width),
+            fitting(memory_width, "peak memory", "memory", "").rjust(memory_width),
+        )
+        yield HEAD, Content.styled(gap.join((" " * (_MARK + name_width), *titles)), MUTED)
     for name, estimate in estimates.items():
         sign = "[w] " if name in spent else "[x] "
         mark = (sign, "bold $text-success") if name in checked else ("[ ] ", "")

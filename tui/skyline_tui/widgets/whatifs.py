@@ -15,7 +15,7 @@ from textual.widgets import OptionList
 from skyline.report.schema import BaselineReport, EstimateReport, TrackRecordReport, WhatIfReport
 from skyline_tui.figures import MUTED, spec
 from skyline_tui.widgets.row_list import RowList
-from skyline_tui.widgets.whatif_rows import REST, whatif_rows
+from skyline_tui.widgets.whatif_rows import HEAD, REST, whatif_rows
 
 BATCH_SIZE = "batch_size"
 """Has the bars for itself and no row here."""
@@ -28,8 +28,7 @@ class WhatIfs(RowList):
         Binding(
             "space",
             "check",
-            "Check",
-            show=False,
+            "Try",
             id="whatif.toggle",
             tooltip="Ask with this what-if, or without",
         ),
@@ -37,7 +36,7 @@ class WhatIfs(RowList):
         Binding("left,minus", "vary(-1)", "Previous value", show=False, id="whatif.previous"),
     ]
 
-    unreachable = frozenset({"empty", REST})
+    unreachable = frozenset({HEAD, "empty", REST})
 
     @dataclass
     class Toggled(Message):

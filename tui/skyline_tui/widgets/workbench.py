@@ -178,7 +178,7 @@ class Workbench(Vertical):
 
     def _question_changed(self) -> None:
         if not self.question.whatifs:
-            self.query_one(Curve).show_under(())
+            self.query_one(Curve).show_as_is()
         if self.asks_nothing:
             self.query_one(Controls).clear_estimate()
             self._status.sum_up(together(None, self.question))

@@ -1,5 +1,5 @@
 // A bar dragged: previewed while it moves, written when it is let go, taken back by one undo.
-import { until } from "../workbench.mjs";
+import { there, until } from "../workbench.mjs";
 
 export const title = "dragging";
 
@@ -8,6 +8,7 @@ const PREDICTED = /→|as now/;
 
 export async function run({ window, check, measured }) {
   const { page, view } = window;
+  await window.profiled();
   const before = await window.batchSizeInCode();
   let inBetween = "";
   let shown = "";
@@ -30,11 +31,11 @@ export async function run({ window, check, measured }) {
   }, "the number was not written");
   check("let go, the batch size is in the code", after > before && String(after) === shown);
   check("unsaved", await window.isDirty());
-  await page.locator(".monaco-editor .view-overlays .cdr").first().waitFor({ state: "attached" });
+  await there(page.locator(".monaco-editor .view-overlays .cdr").first());
   await until(async () => (await view.locator(".actions button", { hasText: "Diff" }).count()) > 0, "no diff is offered");
   await until(async () => (await window.figure("throughput")).includes("→"), "the prediction is not on show");
   check("the server predicts what is in the code", true);
-  await window.seesLens("stale", 20_000);
+  await window.seesLens("stale");
   check("the server knows that the code is another", true);
 
   await window.undo();

@@ -1,8 +1,8 @@
 // An interpreter without PyTorch, and one that is none: one clear message each, with the way out.
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
-import { until } from "../workbench.mjs";
 import { Window } from "../window.mjs";
+import { seen, until } from "../workbench.mjs";
 
 export const title = "interpreters";
 
@@ -16,14 +16,14 @@ export async function run({ bench, python, script, check }) {
     const settings = ".vscode/settings.json";
     const folder = bench.workspace(name.replaceAll(" ", "-"), { "train.py": script, [settings]: JSON.stringify({ "skyline.interpreter": interpreter }) });
     const window = await Window.open(bench, folder, "train.py");
-    await window.notification(message).waitFor({ timeout: 60_000 });
+    await seen(window.notification(message));
     check(`an interpreter ${name} gets a message`, true);
     check(`one, with the way out`, (await window.page.locator(".notifications-toasts .notification-toast").count()) === 1 && (await window.notification(message).locator(".monaco-button", { hasText: "Select Interpreter" }).count()) === 1);
     await window.showView();
-    await window.view.locator(".trouble", { hasText: message }).waitFor({ timeout: 20_000 });
+    await seen(window.view.locator(".trouble", { hasText: message }));
     check("the view says the same", true);
     fs.writeFileSync(`${folder}/${settings}`, JSON.stringify({ "skyline.interpreter": python }));
-    await window.seesLens("Profile this training script", 90_000);
+    await window.seesLens("Profile this training script");
     check("mended, it starts by itself", (await until(async () => (await window.view.locator(".trouble").count()) === 0, "the trouble stays on show")) === true);
     await window.close();
   }

@@ -1,5 +1,5 @@
 // From the invitation to figures in the editor: progress, cancel, lens, hint, diagnostic, hover.
-import { until } from "../workbench.mjs";
+import { seen, there, until } from "../workbench.mjs";
 
 export const title = "profiling";
 
@@ -13,12 +13,12 @@ export async function run({ window, check }) {
   await window.clickLens("Profile this training script", runs, "the lens did not start a run");
   check("the lens tells of the run's progress", true);
   await window.showView();
-  await window.view.locator(".progress").first().waitFor({ timeout: 30_000 });
+  await seen(window.view.locator(".progress").first());
   check("so does the view", true);
-  await page.locator(".statusbar", { hasText: "Profiling train.py" }).waitFor({ timeout: 30_000 });
+  await seen(page.locator(".statusbar", { hasText: "Profiling train.py" }));
   check("so does the status bar", true);
   await window.view.locator("button", { hasText: "Cancel" }).first().click();
-  await until(async () => !(await runs()), "the run was not cancelled", 30_000);
+  await until(async () => !(await runs()), "the run was not cancelled", 60_000);
   check("cancelled, it is over at once", true);
 
   await window.view.locator("button", { hasText: /Profile Training Script|Profile again/ }).first().click();
@@ -28,15 +28,14 @@ export async function run({ window, check }) {
     const line = await window.line("optimizer.step()");
     return /\d/.test(line) && line;
   }, "no hint at a line's end")));
-  await page.locator(".monaco-editor .squiggly-warning, .monaco-editor .squiggly-info").first().waitFor({ state: "attached", timeout: 30_000 });
+  await there(page.locator(".monaco-editor .squiggly-warning, .monaco-editor .squiggly-info").first());
   check("a finding is among the problems", true);
   await page.locator(".monaco-editor .view-line", { hasText: "optimizer.step()" }).locator("span").filter({ hasText: "step" }).first().hover();
-  await page.locator(".monaco-hover", { hasText: "optimizer" }).first().waitFor({ timeout: 20_000 });
+  await seen(page.locator(".monaco-hover", { hasText: "optimizer" }).first());
   check("the line's story is under the pointer", true);
   await page.mouse.move(5, 5);
-  await window.view.locator(".track").first().waitFor({ timeout: 30_000 });
-  await window.view.locator(".whatif").first().waitFor({ timeout: 30_000 });
+  await seen(window.view.locator(".track").first());
+  await seen(window.view.locator(".whatif").first());
   check("the view has bars and what-ifs", (await window.view.locator(".track").count()) === 2);
-  // The curve over batch sizes comes last; the bars wait for the end of the run.
-  await until(async () => (await window.view.locator("button", { hasText: "Profile again" }).count()) > 0, "the run did not end", 120_000);
+  await window.runEnded();
 }

@@ -1,6 +1,7 @@
 // A workspace that is not trusted: its saved profile is shown, and nothing is run.
 import * as fs from "node:fs";
 import { Window } from "../window.mjs";
+import { seen } from "../workbench.mjs";
 
 export const title = "untrusted";
 
@@ -14,13 +15,14 @@ export async function run({ bench, script, saved, check }) {
   fs.writeFileSync(`${folder}/.vscode/settings.json`, JSON.stringify({ "skyline.interpreter": trap }));
   const window = await Window.open(bench, folder, "train.py");
   await window.showView();
-  await window.view.locator(".track").first().waitFor({ timeout: 90_000 });
+  await seen(window.view.locator(".track").first());
+  check("the server that the extension brings will do", /run_skyline\.py --bundled lsp/.test(bench.extensionLog()));
   check("its saved profile is on show", /per iteration/.test(await window.view.locator(".stats").innerText()));
   check("without a button that runs it", (await window.view.locator("button", { hasText: /Profile|Verify|Predict/ }).count()) === 0);
   const profiles = fs.readdirSync(`${folder}/.skyline`).length;
   await window.focusEditor();
   await window.command("Skyline: Profile Training Script");
-  await window.notification("until you trust this workspace").waitFor({ timeout: 20_000 });
+  await seen(window.notification("until you trust this workspace"));
   check("asked to run, it says why not", true);
   check("the interpreter in the workspace was not touched", !fs.existsSync(bench.path("was-run")));
   check("nothing was run", fs.readdirSync(`${folder}/.skyline`).length === profiles);

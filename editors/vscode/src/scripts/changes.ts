@@ -4,7 +4,9 @@ import * as vscode from "vscode";
 import { EditRecorder, type Marks } from "../editor/marks";
 import { type ApplyResult, METHODS, type Question, type Refusal } from "../protocol";
 import type { Connection } from "../server/client";
-import { History, nameOf, type Texts } from "./history";
+import { History, isEmpty, nameOf, type Texts, without } from "./history";
+import type { KeptChanges } from "./kept";
+import { replacing } from "./replacing";
 
 /** What came of a change: what was refused, and a sentence where there is something to say. */
 export interface Outcome {
@@ -12,6 +14,7 @@ export interface Outcome {
   readonly notice: string;
 }
 
+const EDITED_SINCE = "The code was edited since the change was made: take it back with the editor's undo, or by hand.";
 const FINE: Outcome = { refused: [], notice: "" };
 
 export class Changes {
@@ -20,9 +23,13 @@ export class Changes {
   #onServer = 0;
   #busy: Promise<unknown> = Promise.resolve();
 
+  /** What the changes are over. */
+  #profile = "";
+
   constructor(
     private readonly uri: string,
     private readonly marks: Marks,
+    private readonly kept: KeptChanges,
   ) {}
 
   /** What is in the code but not in the profile. */
@@ -39,9 +46,21 @@ export class Changes {
     return this.#history.depth > 0;
   }
 
-  /** A newer profile has what was changed in it. */
-  settled(): void {
+  /** The first profile that is known of the script: changes over it may have outlived a reload of the window. */
+  async over(profile: string): Promise<void> {
+    this.#profile = profile;
+    const states = this.kept.of(this.uri, profile);
+    if (states.length === 0) return;
+    // Opens those that no editor shows, so that they can be compared.
+    await texts(states.flatMap((state) => [...state.texts.keys()]));
+    if (!this.#history.resume(states, textOf)) this.#keep();
+  }
+
+  /** A newer profile; where it was made of the code as it is, what was changed is in it. */
+  settled(profile: string): void {
+    this.#profile = profile;
     this.#history.clear();
+    this.#keep();
     this.marks.changed([]);
   }
 
@@ -72,7 +91,8 @@ export class Changes {
         const outcome = await this.#takeBack(connection);
         if (outcome.notice) return outcome;
       }
-      for (const part of parts.slice(at + 1)) {
+      for (const part of parts.slice(at).map((one) => without(one, [nameOf(whatif)]))) {
+        if (isEmpty(part)) continue;
         const outcome = await this.#make(connection, part);
         if (outcome.refused.length > 0 || outcome.notice) return outcome;
       }
@@ -95,7 +115,8 @@ export class Changes {
     }
     if (result.applied) {
       this.#onServer += 1;
-      this.#history.push(part, before, await texts(uris));
+      this.#history.push(without(part, result.refused.map(({ name }) => nameOf(name))), before, await texts(uris));
+      this.#keep();
       return { refused: result.refused, notice: "" };
     }
     return { refused: result.refused, notice: result.refused.length > 0 ? "" : (result.reason ?? "") };
@@ -103,18 +124,43 @@ export class Changes {
 
   async #takeBack(connection: Connection): Promise<Outcome> {
     const { depth } = this.#history;
+    if (this.#onServer === 0 && depth > 0) return this.#takeBackHere();
     for (;;) {
       const result = await connection.request(METHODS.revert, { uri: this.uri });
       if (result.applied) {
         this.#onServer -= 1;
-        this.#history.shrink(depth - 1);
-        this.marks.changed([]);
+        this.#shrink(depth - 1);
         return FINE;
       }
       if (this.#onServer <= depth) return { refused: [], notice: result.reason ?? "" };
       // Undone in the editor already: what lies below it is meant.
       this.#onServer -= 1;
     }
+  }
+
+  /** Take a change back that another server made, before the window was reloaded: its texts are known here. */
+  async #takeBackHere(): Promise<Outcome> {
+    const { depth, now, beforeLatest } = this.#history;
+    if (![...now].every(([uri, text]) => textOf(uri) === text)) return { refused: [], notice: EDITED_SINCE };
+    const edit = new vscode.WorkspaceEdit();
+    for (const [uri, text] of now) {
+      const document = await vscode.workspace.openTextDocument(vscode.Uri.parse(uri));
+      const { start, end, replacement } = replacing(text, beforeLatest.get(uri) ?? text);
+      edit.replace(document.uri, new vscode.Range(document.positionAt(start), document.positionAt(end)), replacement);
+    }
+    if (!(await vscode.workspace.applyEdit(edit))) return { refused: [], notice: EDITED_SINCE };
+    this.#shrink(depth - 1);
+    return FINE;
+  }
+
+  #shrink(depth: number): void {
+    this.#history.shrink(depth);
+    this.#keep();
+    this.marks.changed([]);
+  }
+
+  #keep(): void {
+    this.kept.keep(this.uri, this.#profile, this.#history.states);
   }
 
   #inTurn<T>(action: () => Promise<T>): Promise<T> {

@@ -20,7 +20,8 @@ import type { Connection, Progress } from "../server/client";
 import type { Session } from "../server/session";
 import type { Stage, ViewState } from "../view/messages";
 import { Changes, type Outcome } from "./changes";
-import { nameOf, UNCHANGED } from "./history";
+import { isEmpty, nameOf, UNCHANGED } from "./history";
+import type { KeptChanges } from "./kept";
 
 /** What is kept of each script while another one is on show. */
 interface Known {
@@ -52,6 +53,7 @@ export class Desk implements vscode.Disposable {
   constructor(
     private readonly session: Session,
     private readonly marks: Marks,
+    private readonly kept: KeptChanges,
   ) {
     this.#disposables = [
       this.#changed,
@@ -170,6 +172,19 @@ export class Desk implements vscode.Disposable {
     });
   }
 
+  /** Put several changes into the code as one undo step; what stands in their way is taken out first. */
+  applyTogether(question: Question): Promise<void> {
+    return this.#change(async (changes, connection) => {
+      const contradicts = (whatif: string): boolean => question.whatifs.some((one) => nameOf(one) === nameOf(whatif) && one !== whatif);
+      while (changes.applied.whatifs.some(contradicts)) {
+        const outcome = await changes.takeBack(connection);
+        if (outcome.notice) return outcome;
+      }
+      const left = { batchSize: question.batchSize === changes.applied.batchSize ? null : question.batchSize, whatifs: question.whatifs.filter((one) => !changes.applied.whatifs.includes(one)) };
+      return isEmpty(left) ? NOTHING : changes.make(connection, left);
+    });
+  }
+
   /** Take the latest change back. */
   takeBack(): Promise<void> {
     return this.#change((changes, connection) => changes.takeBack(connection));
@@ -232,7 +247,8 @@ export class Desk implements vscode.Disposable {
       connection.request(METHODS.whatifs, params),
     ]);
     const another = profile !== null && profile.id !== known.profile?.id;
-    if (another && !known.stale) known.changes.settled();
+    if (another && !known.profile) await known.changes.over(profile.id);
+    else if (another && !known.stale) known.changes.settled(profile.id);
     this.#update(known, another ? { profile, whatifs, outcome: NOTHING, best: null } : { profile, whatifs });
     void vscode.commands.executeCommand("setContext", "skyline.profiled", profile !== null);
   }
@@ -296,7 +312,7 @@ export class Desk implements vscode.Disposable {
     if (!known) {
       known = {
         uri,
-        changes: new Changes(key, this.marks),
+        changes: new Changes(key, this.marks, this.kept),
         profile: null,
         whatifs: null,
         stale: false,

@@ -7,12 +7,14 @@ export const UNCHANGED: Question = { batchSize: null, whatifs: [] };
 /** The texts of the files that were touched, by URI. */
 export type Texts = ReadonlyMap<string, string>;
 
-interface State {
+export interface State {
   readonly applied: Question;
   readonly texts: Texts;
   /** What was added to get here; null at the beginning. */
   readonly part: Question | null;
 }
+
+const NO_TEXTS: Texts = new Map();
 
 export class History {
   #states: State[] = [];
@@ -30,7 +32,7 @@ export class History {
 
   /** The files as they were before the first change. */
   get original(): Texts {
-    return this.#states[0]?.texts ?? new Map<string, string>();
+    return this.#states[0]?.texts ?? NO_TEXTS;
   }
 
   /** The changes that are in the code, oldest first. */
@@ -47,6 +49,30 @@ export class History {
     kept.push({ applied: merged(this.applied, part), texts: new Map([...earlier, ...after]), part });
     this.#states = kept;
     this.#at = kept.length - 1;
+  }
+
+  /** The texts as the latest change found them; none where there is no change. */
+  get beforeLatest(): Texts {
+    return this.#at > 0 ? (this.#states[this.#at - 1]?.texts ?? NO_TEXTS) : NO_TEXTS;
+  }
+
+  /** The texts as the latest change left them; none where there is no change. */
+  get now(): Texts {
+    return this.#at > 0 ? (this.#states[this.#at]?.texts ?? NO_TEXTS) : NO_TEXTS;
+  }
+
+  /** All of it, to be taken up again later. */
+  get states(): readonly State[] {
+    return this.#states;
+  }
+
+  /** Take up what was kept, if some state of it reads as the texts do now. True where that is so. */
+  resume(states: readonly State[], read: (uri: string) => string | undefined): boolean {
+    this.#states = [...states];
+    this.#at = -1;
+    if (this.look(read)) return true;
+    this.clear();
+    return false;
   }
 
   /** Changes were taken back until so many were left. */
@@ -75,6 +101,19 @@ export function merged(question: Question, part: Question): Question {
     batchSize: part.batchSize ?? question.batchSize,
     whatifs: [...question.whatifs.filter((whatif) => !names.has(nameOf(whatif))), ...part.whatifs],
   };
+}
+
+/** A question without some of its what-ifs, by their names; without the batch size where that is among them. */
+export function without(question: Question, names: readonly string[]): Question {
+  return {
+    batchSize: names.includes("batch_size") ? null : question.batchSize,
+    whatifs: question.whatifs.filter((whatif) => !names.includes(nameOf(whatif))),
+  };
+}
+
+/** Whether nothing is asked. */
+export function isEmpty(question: Question): boolean {
+  return question.batchSize === null && question.whatifs.length === 0;
 }
 
 /** `amp` of `amp=bf16`. */

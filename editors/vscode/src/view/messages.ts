@@ -58,6 +58,7 @@ export type FromView =
   | { readonly type: "simulate"; readonly id: number; readonly question: Question; readonly curve: boolean }
   | { readonly type: "batchSize"; readonly batchSize: number }
   | { readonly type: "toggle"; readonly whatif: string; readonly on: boolean }
+  | { readonly type: "applyTogether"; readonly question: Question }
   | { readonly type: "takeBack" }
   | { readonly type: "diff" }
   | { readonly type: "verify" }

@@ -70,6 +70,8 @@ export class ViewProvider implements vscode.WebviewViewProvider {
         return this.desk.setBatchSize(message.batchSize);
       case "toggle":
         return this.desk.toggle(message.whatif, message.on);
+      case "applyTogether":
+        return this.desk.applyTogether(message.question);
       case "takeBack":
         return this.desk.takeBack();
       case "diff":

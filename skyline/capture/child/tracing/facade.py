@@ -132,7 +132,10 @@ class Facade:
         self._queries()
         self._memory()
         self._streams()
-        self._precision()
+        if self._gpu.get("processor"):
+            _as_on_processors()
+        else:
+            self._precision()
         for name, dtype in _LEGACY.items():
             setattr(torch.cuda, name, LegacyType(name, dtype))
         torch.set_default_tensor_type = _default_type(torch.set_default_tensor_type)
@@ -281,6 +284,14 @@ class Facade:
             torch.nn.functional.scaled_dot_product_attention
         )
         torch._VF.dropout = _fused_dropout(torch._VF.dropout)
+
+
+def _as_on_processors():
+    """Optimizers go over parameters one by one there unless they are told otherwise."""
+    for name in ("torch.optim.optimizer", "torch.optim.swa_utils"):
+        module = sys.modules.get(name)
+        if hasattr(module, "_get_foreach_kernels_supported_devices"):
+            module._get_foreach_kernels_supported_devices = list
 
 
 def _unchanged(thing=None, *_, **__):

@@ -35,9 +35,10 @@ class ShapeStepper(measured.Stepper):
         self._before = []
         self._retries = _RETRIES
         self._scope = Scope(self._in_gpu_backward)
-        self._tracer = tracer = Tracer(gpu is not None, self._scope)
+        processor = bool(gpu and gpu.get("processor"))
+        self._tracer = tracer = Tracer(gpu is not None, self._scope, processor)
         self._evaluations = Evaluation(tracer)
-        self._loaders = Loaders(lambda: tracer.rows.now_us)
+        self._loaders = Loaders(tracer, timing=processor)
         self._facade = Facade(tracer, gpu)
         tracer.modules = Modules(tracer, self._evaluations)
         tracer.places = Places(self.observer, tracer.modules)
@@ -75,7 +76,7 @@ class ShapeStepper(measured.Stepper):
         tracer = self._tracer
         self._before = user_code.user_frames(frame)
         tracer.places.follow(self._before)
-        self._loaders.repeated.clear()
+        self._loaders.forget()
         tracer.record(self._retries)
 
     def _device(self):
@@ -93,7 +94,7 @@ class ShapeStepper(measured.Stepper):
             self._retries -= 1
             self._before = user_code.user_frames(frame)
             tracer.places.follow(self._before)
-            self._loaders.repeated.clear()
+            self._loaders.forget()
             tracer.record(self._retries)
             return
         optimizers = self._optimizers()
@@ -129,6 +130,7 @@ class ShapeStepper(measured.Stepper):
             asked=sorted(self._facade.asked),
             samples_repeated=self._loaders.shortened,
             repeated_reads=self._loaders.repeated,
+            timed_reads=self._loaders.timed,
             evaluations_skipped=self._evaluations.replayed,
         )
         super()._wait(frame)

@@ -44,12 +44,14 @@ class Tracer(TorchDispatchMode):
 
     Operators on virtual tensors are not executed. Those on real tensors are (they read files, shuffle and
     collate), except where they would need the numbers of a virtual one. ``for_gpu`` False follows the CPU:
-    then real tensors count as much as virtual ones do.
+    then real tensors count as much as virtual ones do. ``processor``: the GPU is a processor in its place, whose
+    operators keep their names.
     """
 
-    def __init__(self, for_gpu, scope):
+    def __init__(self, for_gpu, scope, processor=False):
         super().__init__()
         self.for_gpu = for_gpu
+        self._processor = processor
         self.ledger = Ledger(self._changed)
         self.rows = Rows()
         self._rules = rules.Rules(for_gpu)
@@ -212,7 +214,7 @@ class Tracer(TorchDispatchMode):
         given = tuple((tuple(tensor.shape), str(tensor.dtype)[6:]) for tensor in outs)
         if not one.has_kernel:
             return self.rows.host(one.name, place)
-        name = self._name(one.name, ins) if on_gpu else one.name
+        name = self._name(one.name, ins) if on_gpu and not self._processor else one.name
         moved = sum(_bytes(tensor) for tensor in outs)
         if one.name in _READS_LITTLE:
             moved += sum(_bytes(tensor) for tensor in ins[1:]) + sum(_bytes(tensor) for tensor in outs)

@@ -1,0 +1,78 @@
+"""What the VS Code extension costs the editor: activating it, and a window in which nobody does anything.
+
+``python extension_cost.py --vsix editors/vscode/skyline.vsix``, after ``make test-extension`` has installed what it
+needs. CPU time is that of the extension host, in which all extensions of a window run, with and without ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import result_file
+from machine import Machine
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SCRIPT = REPOSITORY / "editors" / "vscode" / "e2e" / "cost.mjs"
+GOAL_MS = 100
+
+
+def main() -> None:
+    """Measure in a real VS Code, and write the page."""
+    parser = argparse.ArgumentParser(description="What the VS Code extension costs the editor.")
+    parser.add_argument("--vsix", type=Path, default=REPOSITORY / "editors" / "vscode" / "skyline.vsix")
+    parser.add_argument(
+        "--extension", type=Path, default=SCRIPT, help="the measuring script, beside its npm packages"
+    )
+    parser.add_argument("--windows", type=int, default=7)
+    parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--results", type=Path, default=result_file.RESULTS)
+    asked = parser.parse_args()
+    here = Machine.here()
+    numbers = ["--windows", str(asked.windows), "--seconds", str(asked.seconds)]
+    command = ["node", str(asked.extension), "--vsix", str(asked.vsix), "--python", sys.executable, *numbers]
+    figures = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    title = "What the VS Code extension costs the editor"
+    print(result_file.write("extension_cost", title, here, page(figures), figures, results=asked.results))
+
+
+def page(figures: dict[str, Any]) -> str:
+    """The figures as tables."""
+    start = result_file.table(
+        ["start", "times", "median, ms", "longest, ms"],
+        [
+            [name, str(len(values)), f"{statistics.median(values):.1f}", f"{max(values):.1f}"]
+            for name, values in (
+                ("load the extension's file", figures["loadMs"]),
+                ("activate it", figures["activationMs"]),
+            )
+        ],
+    )
+    training = figures["training"]
+    idle = result_file.table(
+        ["idle window", "process", "CPU time, ms per s"],
+        [
+            [window, process, f"{found['cpuMsPerS']:.1f}"]
+            for window, process, found in (
+                ("without the extension", "extension host", figures["withoutExtension"]),
+                ("a Python file that imports no PyTorch", "extension host", figures["plain"]),
+                ("a training script with its profile and the view", "extension host", training["host"]),
+                ("a training script with its profile and the view", "language server", training["server"]),
+            )
+        ],
+    )
+    servers = figures["serversInPlainWindow"]
+    return (
+        f"{start}\n\nThe goal is {GOAL_MS} ms together. The language client is not part of it: it is loaded with the "
+        f"first training script.\n\n{idle}\n\nEach over {figures['seconds']} s, counted in steps of 10 ms. Servers "
+        f"that run for the file without PyTorch: {servers}."
+    )
+
+
+if __name__ == "__main__":
+    main()
