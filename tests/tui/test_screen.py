@@ -33,7 +33,7 @@ async def test_a_click_checks(desk) -> None:
     made = desk(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        await pilot.click("#whatifs", offset=(5, 3))
+        await pilot.click("#whatifs", offset=(5, 4))
         assert made.app.query_one(WhatIfs).checked == ("num_workers=2",)
 
 

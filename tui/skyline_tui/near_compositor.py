@@ -47,9 +47,11 @@ class NearCompositor(Compositor):
         """Front to back, up to where nothing is left to be drawn."""
         left = self._left
         for widget, (region, clip) in self.visible_widgets.items():
-            if not left:
-                return
             seen = region.intersection(clip)
+            if getattr(widget, "PAINTS_CHILDREN", False) and (crop is None or crop.overlaps(seen)):
+                # What stands in front of it is empty until it was asked.
+                yield region, seen, widget.render_lines(seen.translate(-region.offset))
+                continue
             begin, end = seen.column_span
             rows = [row for row in left if seen.y <= row < seen.bottom and _meet(left[row], begin, end)]
             if not rows:

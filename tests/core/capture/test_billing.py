@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -118,47 +119,65 @@ def row_of(lines: tuple[LineCost, ...], path: Path, text: str) -> LineCost:
     return next(row for row in lines if row.line == number)
 
 
+PLACES = {
+    "dataset": Phase.DATA,
+    "collate": Phase.DATA,
+    "layer": Phase.FORWARD,
+    "function": Phase.BACKWARD,
+    "tensor hook": Phase.BACKWARD,
+    "module hook": Phase.BACKWARD,
+    "parameter hook": Phase.BACKWARD,
+    "optimizer": Phase.OPTIMIZER,
+    "callback": Phase.OTHER,
+    "no calls": Phase.OTHER,
+}
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What a run was billed for, and what it says itself that it spent, in ms per iteration."""
+
+    path: Path
+    lines: tuple[LineCost, ...]
+    spent: dict[str, float]
+
+    def row(self, place: str) -> LineCost:
+        return row_of(self.lines, self.path, f"# {place}")
+
+    def is_billed(self, place: str) -> bool:
+        # Generous; the benchmark of injected costs is strict.
+        return 0.5 * self.spent[place] < self.row(place).self_ms < 2 * self.spent[place]
+
+
 @pytest.fixture(scope="module")
-def spending(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[LineCost, ...], dict[str, float]]:
+def spending(tmp_path_factory: pytest.TempPathFactory) -> Spending:
     from skyline.capture.request import CaptureRequest
     from skyline.capture.session import capture
 
     path = tmp_path_factory.mktemp("spending") / "train.py"
     path.write_text(SPENDING, encoding="utf-8")
-    printed: list[str] = []
     request = CaptureRequest(path, working_directory=path.parent, settle_s=0.5, batch_points=0)
-    profile = capture(request, progress=lambda _: None, output=printed.append)
-    last = [line for line in "".join(printed).splitlines() if line.startswith("{") and line.endswith("}")][-1]
-    return path, analyse(profile).lines, ast.literal_eval(last)
+    # A machine that stands still for a moment is billed to any line. A wrong bill is wrong every time.
+    for _ in range(3):
+        printed: list[str] = []
+        profile = capture(request, progress=lambda _: None, output=printed.append)
+        said = [line for line in "".join(printed).splitlines() if line.startswith("{") and line.endswith("}")]
+        found = Spending(path, analyse(profile).lines, ast.literal_eval(said[-1]))
+        if all(map(found.is_billed, PLACES)):
+            break
+    return found
 
 
-@pytest.mark.parametrize(
-    ("place", "phase"),
-    [
-        ("dataset", Phase.DATA),
-        ("collate", Phase.DATA),
-        ("layer", Phase.FORWARD),
-        ("function", Phase.BACKWARD),
-        ("tensor hook", Phase.BACKWARD),
-        ("module hook", Phase.BACKWARD),
-        ("parameter hook", Phase.BACKWARD),
-        ("optimizer", Phase.OPTIMIZER),
-        ("callback", Phase.OTHER),
-        ("no calls", Phase.OTHER),
-    ],
-)
-def test_a_known_cost_shows_on_its_line_and_in_its_phase(spending, place: str, phase: Phase) -> None:
-    path, lines, spent = spending
-    row = row_of(lines, path, f"# {place}")
-    # Generous, because other programs may run beside a test; the benchmark of injected costs is strict.
-    assert 0.5 * spent[place] < row.self_ms < 2 * spent[place]
-    assert getattr(row, f"{phase.value}_ms") == pytest.approx(row.self_ms, rel=0.01)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_known_cost_shows_on_its_line_and_in_its_phase(spending: Spending, place: str) -> None:
+    row = spending.row(place)
+    assert spending.is_billed(place), (row.self_ms, spending.spent[place])
+    assert getattr(row, f"{PLACES[place].value}_ms") == pytest.approx(row.self_ms, rel=0.01)
 
 
-def test_hardly_anything_is_left_unattributed(spending) -> None:
-    _, lines, _ = spending
-    assert lines[-1].file == ""
-    assert lines[-1].share < 0.02
+def test_hardly_anything_is_left_unattributed(spending: Spending) -> None:
+    assert spending.lines[-1].file == ""
+    assert spending.lines[-1].share < 0.02
 
 
 GROUPS = """

@@ -55,6 +55,9 @@ class MemoryPlot(PlotWidget, inherit_bindings=False):
     ALLOW_SELECT = False
     """A drag moves the cursor; selecting text would draw the whole screen anew at every step of it."""
 
+    PAINTS_CHILDREN = True
+    """The library fills the plot and its margins when the widget behind them is drawn."""
+
     BINDINGS = (
         Binding("left", "step(-1)", "Earlier", show=False, id="memory.left"),
         Binding("right", "step(1)", "Later", show=False, id="memory.right"),
