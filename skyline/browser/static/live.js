@@ -50,7 +50,8 @@ const news = new EventSource("news");
 news.onmessage = async (event) => {
   const { number, status } = JSON.parse(event.data);
   if (String(number) !== form().dataset.number) await redraw();
-  say("status", status);
+  // Before the first profile the page itself says what is waited for.
+  say("status", status || document.getElementById("status")?.dataset.otherwise || "");
 };
 news.onerror = () => say("status", "The connection to skyline serve is lost: start it again to go on.");
 listen();
