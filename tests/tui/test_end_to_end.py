@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from skyline_tui.app import SkylineApp
@@ -108,7 +109,11 @@ async def test_leaving_during_a_measurement_leaves_no_process(tmp_path: Path) ->
         return ServerSession(script, server[0])
 
     app = SkylineApp(script, connect)
+    before = set(psutil.Process().children(recursive=True))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.query_one(Status).busy, "the measurement")
+        started = set(psutil.Process().children(recursive=True)) - before
+        assert started
         await pilot.press("q")
-    assert server[0].exit_code == 0
+    assert server[0].exit_code is not None
+    assert psutil.wait_procs(started, timeout=30)[1] == []

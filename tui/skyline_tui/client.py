@@ -44,7 +44,9 @@ from skyline_tui.workspace_edit import write_workspace_edit
 T = TypeVar("T")
 LOG_LINES = 40
 LOG_LINE_BYTES = 4000
-STOP_AFTER_S = 3.0
+# Ending a measurement takes the server a moment, on a busy machine several.
+STOP_AFTER_S = 8.0
+FORCE_AFTER_S = 3.0
 
 _SEVERITIES = {
     types.MessageType.Error: Severity.ERROR,
@@ -146,25 +148,25 @@ class Server:
         if self._stopping or process is None:
             return
         self._stopping = True
-        with contextlib.suppress(asyncio.TimeoutError, ServerRefused, OSError):
-            await asyncio.wait_for(self._answer(self._client.shutdown_async(None)), STOP_AFTER_S)
+        shutdown = asyncio.ensure_future(self._answer(self._client.shutdown_async(None)))
+        await asyncio.wait({shutdown}, timeout=STOP_AFTER_S)
+        with contextlib.suppress(RuntimeError, OSError):
             self._client.exit(None)
         with contextlib.suppress(ProcessLookupError):
-            try:
-                await asyncio.wait_for(process.wait(), STOP_AFTER_S)
-            except asyncio.TimeoutError:
-                process.terminate()
+            for force in (process.terminate, process.kill):
                 try:
-                    await asyncio.wait_for(process.wait(), STOP_AFTER_S)
+                    await asyncio.wait_for(process.wait(), FORCE_AFTER_S)
                 except asyncio.TimeoutError:
-                    process.kill()
+                    force()
         await self._client.stop()
+        await asyncio.gather(shutdown, return_exceptions=True)
         if self._log_task is not None:
             await self._log_task
 
     async def _answer(self, pending: Any) -> Any:
         try:
-            return await pending
+            # Shielded: the library cannot place an answer to a request that was given up.
+            return await asyncio.shield(pending)
         except JsonRpcException as error:
             raise ServerRefused(str(error.message or error)) from error
         except (RuntimeError, OSError) as error:

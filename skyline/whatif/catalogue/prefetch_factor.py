@@ -21,6 +21,8 @@ from skyline.whatif.whole_number import whole_number
 _VALUES = (1, 2, 4, 8, 16)
 _RARELY = 0.25
 """The share of batches that may be waited for while the workers can still be said to keep up on average."""
+_A_WAIT = 0.05
+"""As a share of the iteration, what is a wait: a batch that is ready may take its time to be handed over."""
 _WORTH_A_WORD = 0.01
 """Waiting beyond what taking a batch costs, as a share of the iteration."""
 
@@ -103,7 +105,8 @@ def _waits_ms(baseline: Baseline) -> np.ndarray[tuple[int], np.dtype[np.float64]
         max(1.0, fetches) * COSTS.taken_us(float(baseline.batch_bytes), len(baseline.batch_tensors)) / 1e3
     )
     typical_ms = max(taking_ms, float(np.median(data_ms)))
-    return np.where(data_ms > 2 * typical_ms, data_ms - typical_ms, 0.0)
+    least_ms = typical_ms + max(typical_ms, _A_WAIT * baseline.iteration_ms.value)
+    return np.where(data_ms > least_ms, data_ms - typical_ms, 0.0)
 
 
 def _saved_ms(
