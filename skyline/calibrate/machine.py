@@ -9,6 +9,8 @@ from pathlib import Path
 
 import psutil
 
+TIMING = 1
+"""How operators are timed here; another number once that changes, since times of two ways cannot be compared."""
 _PREFERRED_FLAGS = (("avx512f", 32), ("avx2", 16), ("avx", 8), ("asimd", 8))
 """Instruction sets and the float32 operations that a core does in a clock with one unit of them."""
 _UNITS = 2
@@ -22,7 +24,7 @@ class Machine:
     """A processor or GPU. ``name`` is what the maker calls it, ``slug`` what a person types for it.
 
     ``gflops`` is what its vector units could do at the stated clock, 0 where that is not known; ``cache_bytes`` the
-    largest cache that its cores share.
+    largest cache that its cores share; ``timing`` the way in which operators were timed on it (``TIMING``).
     """
 
     name: str
@@ -35,6 +37,7 @@ class Machine:
     torch: str = ""
     multiprocessors: int = 0
     capability: tuple[int, int] = (0, 0)
+    timing: int = 0
 
     @property
     def slug(self) -> str:

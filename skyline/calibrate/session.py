@@ -6,14 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count as count_from
 from pathlib import Path
 
 from skyline.calibrate.bench import Bench
 from skyline.calibrate.case import Case
 from skyline.calibrate.designs import designs
-from skyline.calibrate.machine import Machine, processor
+from skyline.calibrate.machine import TIMING, Machine, processor
 from skyline.calibrate.plan import plan
 from skyline.calibrate.store import Measured, alone, append, path_of, read
 from skyline.errors import UsageError
@@ -102,18 +102,22 @@ def sit(
 
 
 def _set_aside(path: Path, machine: Machine) -> Path | None:
-    """Move a file away that is damaged, or was measured on another machine of the name or with another PyTorch."""
+    """Move a file away that is damaged, of another machine of the name, or measured with another PyTorch or way."""
     if not path.exists():
         return None
     try:
         before, _ = read(path)
     except UsageError:
         before = None
-    if before is not None and (before.torch, before.cache_bytes) == (machine.torch, machine.cache_bytes):
+    if before is not None and _comparable(before) == _comparable(machine):
         return None
     aside = next(name for count in count_from(1) if not (name := path.with_suffix(f".csv.{count}")).exists())
     path.rename(aside)
     return aside
+
+
+def _comparable(machine: Machine) -> tuple[object, ...]:
+    return machine.torch, machine.cache_bytes, machine.timing
 
 
 def machine_here(interpreter: str, device: str) -> Machine:
@@ -129,7 +133,7 @@ def machine_here(interpreter: str, device: str) -> Machine:
 def _machine(bench: Bench, device: str) -> Machine:
     facts = bench.facts
     if device == "cpu":
-        return processor(facts.threads, facts.torch)
+        return replace(processor(facts.threads, facts.torch), timing=TIMING)
     major, minor = facts.gpu["capability"]
     return Machine(
         str(facts.gpu["name"]),
@@ -139,6 +143,7 @@ def _machine(bench: Bench, device: str) -> Machine:
         torch=facts.torch,
         multiprocessors=int(facts.gpu["multiprocessors"]),
         capability=(int(major), int(minor)),
+        timing=TIMING,
     )
 
 

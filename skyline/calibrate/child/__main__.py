@@ -54,7 +54,7 @@ def _answer(torch, case, device):
         time_us, spread = timed(calls, device)
         if device == "cpu" and case["op"] in INDIRECT:
             time_us = max(_LEAST_US, time_us - _detour_us())
-    except (RuntimeError, NotImplementedError, KeyError, MemoryError, TypeError) as error:
+    except (RuntimeError, KeyError, MemoryError, TypeError) as error:
         if device == "cuda":
             torch.cuda.empty_cache()
         return {"error": f"{type(error).__name__}: {error}".splitlines()[0][:200]}

@@ -4,14 +4,15 @@ import os
 import signal
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
 from skyline.calibrate.bench import Bench
 from skyline.calibrate.case import Case
-from skyline.calibrate.session import sit
-from skyline.calibrate.store import read
-from skyline.errors import CaptureImpossible
+from skyline.calibrate.session import machine_here, sit
+from skyline.calibrate.store import Measured, alone, append, path_of, read
+from skyline.errors import CaptureImpossible, UsageError
 
 pytestmark = pytest.mark.capture
 TOO_SMALL = {"b": 1, "cin": 1, "cout": 1, "isize": 1, "ksize": 9, "pad": 0, "stride": 1}
@@ -46,6 +47,24 @@ def test_cancelling_keeps_what_was_measured(tmp_path, monkeypatch):
 
     done = sit(sys.executable, "cpu", 5.0, progress=progress, cancel=cancel)
     assert len(read(done.path)[1]) == 3
+
+
+def test_measurements_of_another_kind_are_set_aside_and_nobody_measures_at_the_same_time(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SKYLINE_DATA_DIR", str(tmp_path))
+    here = machine_here(sys.executable, "cpu")
+    path = path_of(here)
+    for number, other in enumerate((replace(here, torch="1.0"), replace(here, timing=here.timing + 1)), 1):
+        append(path, other, [Measured(PRODUCT, 7.0)])
+        done = sit(sys.executable, "cpu", 0.1 / 60, progress=lambda *_: None)
+        assert done.before == 0
+        assert done.set_aside == path.with_suffix(f".csv.{number}")
+        assert read(done.set_aside)[0] == other
+        assert read(path)[0] == here
+        path.unlink()
+    with alone(path), pytest.raises(UsageError, match="another process"):
+        sit(sys.executable, "cpu", 0.1 / 60, progress=lambda *_: None)
 
 
 @pytest.mark.parametrize("threads", [0, 1])

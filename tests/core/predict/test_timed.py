@@ -22,6 +22,7 @@ from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import RecordKind
 from skyline.trace.shape import OperatorShape
+from skyline.trace.timed_read import TimedRead
 
 HOST = HostCost(launch_us=10.0, operator_us=2.0, wait_us=4.0, launch_latency_us=5.0, turnaround_us=0.0)
 
@@ -104,6 +105,19 @@ def test_the_graph_of_it_replays_to_the_same_time(traced: Profile, gpu: GpuSpec)
         analysis = analyse(timed(traced, gpu, told, HOST))
         assert analysis.replay_error < 0.05
         assert analysis.baseline.simulated_ms == pytest.approx(analysis.baseline.iteration_ms.value, rel=0.05)
+
+
+def test_a_batch_takes_what_reading_it_took_without_being_traced(traced: Profile, gpu: GpuSpec):
+    fetch = next(record for record in traced.trace.records if record.kind is RecordKind.DATA)
+    read = TimedRead(fetch.start_us, fetch.end_us, 7_000.0)
+    before = timed(traced, gpu, Told(10.0, 10.0), HOST)
+    made = timed(replace(traced, timed_reads=(read,)), gpu, Told(10.0, 10.0), HOST)
+    shown = [record.duration_us for record in made.trace.records if record.kind is RecordKind.DATA]
+    assert shown == pytest.approx([7_000.0] * len(shown))
+    longer_ms = made.times.steps_ms[0] - before.times.steps_ms[0]
+    assert longer_ms == pytest.approx(7.0, abs=0.1)
+    assert made.prediction is not None
+    assert made.prediction.iteration_ms.low < made.times.steps_ms[0] - 2.0
 
 
 def test_time_goes_to_the_lines_and_phases_whose_kernels_run(traced: Profile, gpu: GpuSpec):
