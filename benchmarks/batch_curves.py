@@ -19,18 +19,17 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-import msgspec
+from kept_rows import Deadline
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
-from whatifs import KEEPS_MEMORY, Row, Subject, long_examples, measured, public, said
+from script_rows import add_options, is_one_of_the_corpus, rows_of_all, write_own
+from whatifs import KEEPS_MEMORY, Row, Subject, measured, said
 
 from skyline.analysis.analyse import analyse
 from skyline.capture.session import capture
@@ -118,11 +117,6 @@ def own(subject: Subject, options: argparse.Namespace) -> list[HeldOut]:
     return rows
 
 
-def of_corpus(name: str, options: argparse.Namespace) -> list[HeldOut]:
-    """The rows of a public script, measured in a process with its environment."""
-    return public(name, options, program=__file__, kind=HeldOut)
-
-
 def _line(one: HeldOut) -> list[str]:
     row, proportion = one.row, one.size / one.base
     measured_ = row.measured
@@ -192,50 +186,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("scripts", nargs="*", metavar='"SCRIPT [ARGUMENTS]"')
-    parser.add_argument("--interpreter", help="Python that runs the scripts (default: this one)")
+    add_options(parser)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--corpus", nargs="*", default=[], metavar="NAME")
-    parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
-    parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
-    parser.add_argument("--folder", type=Path, help="where the scripts run (default: a new folder)")
-    parser.add_argument("--rows", type=Path, help="keep what is done here, and go on from it")
     parser.add_argument(
-        "--within", type=float, metavar="S", help="after so many seconds begin no other script"
+        "--within",
+        type=float,
+        default=math.inf,
+        metavar="S",
+        help="after so many seconds begin no other script",
     )
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    options.only, options.together = [], False
     os.environ.update(KEEPS_MEMORY)
     machine = Machine.here()
     warn_when_busy(machine)
-    if options.folder is not None and options.rows is not None and len(options.scripts) == 1:
-        # One script by itself, as it is called for scripts of the corpus.
-        options.rows.write_bytes(
-            msgspec.json.encode(own(Subject.parse(options.scripts[0], options.interpreter), options))
-        )
+    validated = partial(own, options=options)
+    if is_one_of_the_corpus(options):
+        write_own(validated, options)
         return 0
-    kept: dict[str, list[HeldOut]] = {}
-    if options.rows is not None and options.rows.exists():
-        kept = msgspec.json.decode(options.rows.read_bytes(), type=dict[str, list[HeldOut]])
-    with ExitStack() as stack:
-        copies = Path(stack.enter_context(tempfile.TemporaryDirectory()), "examples")
-        named = options.scripts or long_examples(copies)
-        jobs = {
-            one if options.scripts else Path(one).name: partial(
-                own, Subject.parse(one, options.interpreter), options
-            )
-            for one in named
-        }
-        jobs |= {name: partial(of_corpus, name, options) for name in options.corpus}
-        ends = time.monotonic() + (math.inf if options.within is None else options.within)
-        for name, job in jobs.items():
-            if name in kept or time.monotonic() > ends:
-                continue
-            kept[name] = job()
-            if options.rows is not None:
-                options.rows.write_bytes(msgspec.json.encode(kept))
-    rows = [one for found in kept.values() for one in found]
+    rows = rows_of_all(validated, options, program=__file__, kind=HeldOut, deadline=Deadline(options.within))
     if not rows:
         return 1
     figures = [

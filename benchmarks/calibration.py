@@ -24,10 +24,10 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import msgspec
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
-from whatifs import KEEPS_MEMORY, Subject, long_examples, public
+from script_rows import add_options, is_one_of_the_corpus, rows_of_all, write_own
+from whatifs import KEEPS_MEMORY, Subject
 
 from skyline.calibrate.session import sit
 from skyline.calibrate.store import read
@@ -101,12 +101,6 @@ def own(subject: Subject, options: argparse.Namespace) -> list[Told]:
     return [row]
 
 
-def of_corpus(name: str, options: argparse.Namespace) -> list[Told]:
-    """The row of a public script, in a process with its environment."""
-    os.environ["SKYLINE_CALIBRATION"] = str(options.calibration)
-    return public(name, options, program=__file__, kind=Told)
-
-
 def _cells(row: Told) -> list[str]:
     value, low, high = row.calibrated_ms
     return [
@@ -149,27 +143,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("scripts", nargs="*", metavar='"SCRIPT [ARGUMENTS]"')
-    parser.add_argument("--interpreter", help="Python that runs the scripts (default: this one)")
+    add_options(parser)
     parser.add_argument("--minutes", type=float, default=3.0, help="how long to calibrate")
     parser.add_argument("--calibration", type=Path, default=os.environ.get("SKYLINE_CALIBRATION"))
-    parser.add_argument("--corpus", nargs="*", default=[], metavar="NAME")
-    parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
-    parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
-    parser.add_argument("--folder", type=Path, help="where the scripts run (default: a new folder)")
-    parser.add_argument("--rows", type=Path, help="keep what is done here, and go on from it")
     parser.add_argument("--rounds", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    options.only, options.together = [], False
     os.environ.update(KEEPS_MEMORY)
     machine = Machine.here()
     warn_when_busy(machine)
-    if options.folder is not None and options.rows is not None and len(options.scripts) == 1:
-        # One script by itself, as it is called for scripts of the corpus.
+    if is_one_of_the_corpus(options):
         options.calibration = Path(options.calibration)
-        subject = Subject.parse(options.scripts[0], options.interpreter)
-        options.rows.write_bytes(msgspec.json.encode(own(subject, options)))
+        write_own(partial(own, options=options), options)
         return 0
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -178,23 +163,9 @@ def main() -> int:
             interpreter = options.interpreter or sys.executable
             options.calibration = sit(interpreter, "cpu", options.minutes, progress=lambda *_: None).path
         options.calibration = Path(options.calibration).resolve()
-        named = options.scripts or long_examples(scratch / "examples")
-        jobs = {
-            one if options.scripts else Path(one).name: partial(
-                own, Subject.parse(one, options.interpreter), options
-            )
-            for one in named
-        }
-        jobs |= {name: partial(of_corpus, name, options) for name in options.corpus}
-        kept: dict[str, list[Told]] = {}
-        if options.rows is not None and options.rows.exists():
-            kept = msgspec.json.decode(options.rows.read_bytes(), type=dict[str, list[Told]])
-        for name, job in jobs.items():
-            if name not in kept:
-                kept[name] = job()
-                if options.rows is not None:
-                    options.rows.write_bytes(msgspec.json.encode(kept))
-        rows = [one for found in kept.values() for one in found]
+        # For the processes in which public scripts are measured.
+        os.environ["SKYLINE_CALIBRATION"] = str(options.calibration)
+        rows = rows_of_all(partial(own, options=options), options, program=__file__, kind=Told)
         if not rows:
             return 1
         text = page(rows, options.calibration)

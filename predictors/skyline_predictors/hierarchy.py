@@ -20,6 +20,7 @@ from skyline_predictors.hierarchy_constants import HierarchyConstants, hierarchy
 from skyline_predictors.memory_levels import Floats, Levels
 from skyline_predictors.number_format import MEASURED
 from skyline_predictors.operator_class import OperatorClass, operator_class
+from skyline_predictors.operator_key import key_of
 from skyline_predictors.shape_reading import deciding_format, weight_gradients
 from skyline_predictors.streamed import SHORT_ROW, by_row_us, streamed_us
 from skyline_predictors.sustained import reached_tflops, sustained_tflops
@@ -54,7 +55,6 @@ _UNMEASURED = Spread(0.5, 2.0)
 """Of a class or number format without any measurement: a factor of two, independent of the measured spread."""
 _UNMEASURED_TRAFFIC = Spread(0.7, 1.5)
 """The same for work that only moves bytes: its speed depends little on what the bytes mean."""
-_Key = tuple[OperatorClass, str]
 
 
 class Hierarchy:
@@ -240,12 +240,3 @@ class Hierarchy:
             exp(-hypot(log(calibrated.low), log(wider.low))),
             exp(hypot(log(calibrated.high), log(wider.high))),
         )
-
-
-def key_of(shape: OperatorShape, gpu: GpuSpec) -> _Key:
-    """The class of an operator, and the number format in which PyTorch's defaults have it computed."""
-    kind, number_format = operator_class(shape.operator), deciding_format(shape)
-    if kind is OperatorClass.CONVOLUTION and number_format == MEASURED and gpu.compute_capability >= (8, 0):
-        # cuDNN's default, unlike that of matrix products.
-        number_format = "tfloat32" if gpu.tflops_tf32 and gpu.vendor == "NVIDIA" else number_format
-    return kind, number_format

@@ -18,7 +18,14 @@ from skyline_predictors.matrix_time import Throughput, matrix_us
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.number_format import ELEMENT_BYTES, MEASURED, peak_tflops
 from skyline_predictors.operator_class import OperatorClass, operator_class
-from skyline_predictors.shape_reading import bytes_moved, convolution_shape, deciding_format, matrix_shape
+from skyline_predictors.operator_key import OperatorKey, key_of
+from skyline_predictors.shape_reading import (
+    bytes_moved,
+    convolution_shape,
+    deciding_format,
+    matrix_shape,
+    row_length,
+)
 
 _LEAST_US = 2.0
 """No kernel is done sooner than this, however little it does."""
@@ -55,8 +62,6 @@ _UNMEASURED = Spread(0.5, 2.0)
 _UNMEASURED_TRAFFIC = Spread(0.7, 1.5)
 """The same for work that only moves bytes: its speed depends little on what the bytes mean."""
 
-_Key = tuple[OperatorClass, str]
-
 
 class Roofline:
     """The predictor. ``figures`` replaces the calibrated constants, for calibration itself."""
@@ -77,7 +82,7 @@ class Roofline:
 
     def predict(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
         """The time of each shape."""
-        keys = [_key(shape, device) for shape in shapes]
+        keys = [key_of(shape, device) for shape in shapes]
         times = np.maximum(_LEAST_US, self.kernels_us(shapes, keys, device))
         spreads = {key: self._spread_of(key, device) for key in set(keys)}
         found: list[OperatorTime] = []
@@ -94,7 +99,7 @@ class Roofline:
         times: list[float] = (np.maximum(_LEAST_US, self.kernels_us(shapes, keys, device)) + beside).tolist()
         return times
 
-    def _spread_of(self, key: _Key, gpu: GpuSpec) -> tuple[Spread, bool]:
+    def _spread_of(self, key: OperatorKey, gpu: GpuSpec) -> tuple[Spread, bool]:
         kind, number_format = key
         measured = kind in _MEASURED_CLASSES and number_format == MEASURED
         return self.spread(kind, gpu, measured=measured), measured
@@ -103,9 +108,11 @@ class Roofline:
         """The time on the GPU without launch and without the least time of a kernel."""
         return float(self.kernels_us([shape], [(kind, number_format)], gpu)[0])
 
-    def kernels_us(self, shapes: Sequence[OperatorShape], keys: Sequence[_Key], gpu: GpuSpec) -> Floats:
+    def kernels_us(
+        self, shapes: Sequence[OperatorShape], keys: Sequence[OperatorKey], gpu: GpuSpec
+    ) -> Floats:
         """The same of many, each of its class and in its number format."""
-        groups: dict[_Key, list[int]] = defaultdict(list)
+        groups: dict[OperatorKey, list[int]] = defaultdict(list)
         for place, key in enumerate(keys):
             groups[key].append(place)
         times = np.zeros(len(shapes))
@@ -184,7 +191,7 @@ class Roofline:
         return own if own is not None else shares[self._constants.newest]
 
     def _traffic(self, kind: OperatorClass, shape: OperatorShape) -> float:
-        if kind is OperatorClass.SOFTMAX and _row_length(shape) > LONG_ROW:
+        if kind is OperatorClass.SOFTMAX and row_length(shape) > LONG_ROW:
             return self._constants.long_softmax_traffic
         return self._constants.traffic.get(kind, 1.0)
 
@@ -208,17 +215,3 @@ class Roofline:
             exp(-hypot(log(calibrated.low), log(wider.low))),
             exp(hypot(log(calibrated.high), log(wider.high))),
         )
-
-
-def _key(shape: OperatorShape, gpu: GpuSpec) -> _Key:
-    """The class of an operator, and the number format in which PyTorch's defaults have it computed."""
-    kind, number_format = operator_class(shape.operator), deciding_format(shape)
-    if kind is OperatorClass.CONVOLUTION and number_format == MEASURED and gpu.compute_capability >= (8, 0):
-        # cuDNN's default, unlike that of matrix products.
-        number_format = "tfloat32" if gpu.tflops_tf32 and gpu.vendor == "NVIDIA" else number_format
-    return kind, number_format
-
-
-def _row_length(shape: OperatorShape) -> int:
-    sizes = shape.inputs or shape.outputs
-    return sizes[0][-1] if sizes and sizes[0] else 1

@@ -31,6 +31,12 @@ def bytes_moved(shapes: Sequence[OperatorShape]) -> Floats:
     return np.array([float(shape.bytes_moved or _bytes(shape)) for shape in shapes])
 
 
+def row_length(shape: OperatorShape) -> int:
+    """How many numbers an operator goes over at a time that works on rows: the last dimension."""
+    sizes = shape.inputs or shape.outputs
+    return sizes[0][-1] if sizes and sizes[0] else 1
+
+
 def matrix_shape(shape: OperatorShape) -> MatrixShape:
     """The product behind an operator, told from its output and its arithmetic."""
     output = shape.outputs[0] if shape.outputs else ()

@@ -15,11 +15,12 @@ from skyline.predict.wave_scaling import Rates, carried_factor, share_of_memory
 from skyline.trace.shape import OperatorShape
 from skyline_predictors.constants import Spread
 from skyline_predictors.gpu_generation import generation
-from skyline_predictors.hierarchy import LEAST_US, MEASURED_CLASSES, Hierarchy, key_of
+from skyline_predictors.hierarchy import LEAST_US, MEASURED_CLASSES, Hierarchy
 from skyline_predictors.measured_kernels import Source, sources, wave_spreads
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.number_format import MEASURED
 from skyline_predictors.operator_class import OperatorClass
+from skyline_predictors.operator_key import key_of
 from skyline_predictors.shape_reading import deciding_format
 from skyline_predictors.work import Work, grouped
 

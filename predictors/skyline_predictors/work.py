@@ -18,6 +18,7 @@ from skyline_predictors.shape_reading import (
     is_backward,
     products,
     read_convolutions,
+    row_length,
     row_sizes,
 )
 from skyline_predictors.tiled_product import Products
@@ -93,9 +94,4 @@ def _sizes(
     if kind is OperatorClass.CONVOLUTION:
         return read_convolutions(shapes, number_format)
     count, row_bytes = row_sizes(shapes, number_format)
-    return Rows(count, row_bytes, np.array([_row_length(shape) for shape in shapes]))
-
-
-def _row_length(shape: OperatorShape) -> float:
-    sizes = shape.inputs or shape.outputs
-    return float(sizes[0][-1] if sizes and sizes[0] else 1)
+    return Rows(count, row_bytes, np.array([row_length(shape) for shape in shapes]))

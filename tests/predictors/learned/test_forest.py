@@ -11,9 +11,9 @@ FOREST = Forest(
 )
 
 
-def by_hand(row):
-    answer = FOREST.base
-    for feature, threshold, value in zip(FOREST.feature, FOREST.threshold, FOREST.value, strict=True):
+def by_hand(row, forest=FOREST):
+    answer = forest.base
+    for feature, threshold, value in zip(forest.feature, forest.threshold, forest.value, strict=True):
         node = 0
         while node < len(feature):
             node = 2 * node + 1 + (row[feature[node]] > threshold[node])
@@ -35,3 +35,13 @@ def test_many_rows_are_answered_like_each_by_itself():
 
 def test_no_rows_are_no_answers():
     assert FOREST.predict(np.zeros((0, 2))).tolist() == []
+
+
+def test_the_deepest_trees_that_fit_reach_the_leaves_that_walking_reaches():
+    chance = np.random.default_rng(1)
+    feature = chance.integers(0, 5, (7, 63)).astype(np.uint8)
+    # Few different thresholds, so that rows meet them exactly.
+    threshold = chance.integers(-3, 4, (7, 63)).astype(np.float32)
+    forest = Forest(0.0, feature, threshold, np.arange(7 * 64, dtype=np.float32).reshape(7, 64))
+    rows = chance.integers(-4, 5, (200, 5)).astype(float)
+    assert forest.predict(rows).tolist() == [by_hand(row, forest) for row in rows]
