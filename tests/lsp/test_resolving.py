@@ -73,6 +73,7 @@ async def test_what_changes_training_is_confirmed_first(
     assert "how the model trains" in annotation.description
     (change,) = larger.edit.document_changes
     assert {part.annotation_id for part in change.edits} == set(larger.edit.change_annotations)
+    assert "how the model trains" not in larger.title
     assert workers.edit is not None
     assert workers.edit.change_annotations is None, "the loss stays what it was"
 
@@ -83,6 +84,17 @@ async def test_what_changes_training_is_confirmed_first(
     )
     assert late.edit is None
     assert (await editor.resolve(late)).edit.change_annotations
+
+
+async def test_who_cannot_be_asked_reads_in_the_title_what_a_change_means(
+    start_editor, profiled: Path
+) -> None:
+    editor = await start_editor()
+    train = editor.open(profiled / "train.py")
+    await editor.next_change(lambda change: change["profileId"])
+    actions = {action.kind: action for action in await editor.refactorings(train, OF_THE_LOADER)}
+    assert actions["refactor.rewrite.skyline.batch_size"].title.endswith("Changes how the model trains")
+    assert "Changes" not in actions["refactor.rewrite.skyline.num_workers"].title
 
 
 async def test_all_safe_changes_at_once_for_whoever_asks(start_editor, profiled: Path) -> None:

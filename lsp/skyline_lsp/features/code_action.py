@@ -176,6 +176,10 @@ def _action(server: SkylineServer, state: ScriptState, change: Change, kind: str
     able = document.code_action if document else None
     name = f"{kind}.{estimate.name}" if kind == REFACTORING else kind
     title = f"Skyline: {estimate.title}, {_effect(estimate, prepared)}"
+    meaning = _MEANING.get(estimate.semantics)
+    if change.edits and meaning and not _annotates(server):
+        # Nobody will be asked, so that what they choose has to say it.
+        title += f". {meaning.removesuffix('.')}"
     action = types.CodeAction(title=title, kind=name)
     if not change.edits:
         if not (able and able.disabled_support):
@@ -208,14 +212,8 @@ def _annotated(
     server: SkylineServer, edit: types.WorkspaceEdit | None, semantics: str, label: str
 ) -> types.WorkspaceEdit | None:
     """The edit with a note that has it confirmed first, where it changes training and the client has a way to."""
-    workspace = server.client_capabilities.workspace
-    able = workspace.workspace_edit if workspace else None
     meaning = _MEANING.get(semantics)
-    if (
-        edit is None
-        or meaning is None
-        or not (able and able.change_annotation_support and able.document_changes)
-    ):
+    if edit is None or meaning is None or not _annotates(server):
         return edit
     annotation = types.ChangeAnnotation(label=label, needs_confirmation=True, description=meaning)
     for change in edit.document_changes or ():
@@ -228,6 +226,13 @@ def _annotated(
             ]
     edit.change_annotations = {semantics: annotation}
     return edit
+
+
+def _annotates(server: SkylineServer) -> bool:
+    """Whether the client shows what is to be confirmed before an edit is made."""
+    workspace = server.client_capabilities.workspace
+    able = workspace.workspace_edit if workspace else None
+    return bool(able and able.change_annotation_support and able.document_changes)
 
 
 def _unchanged(server: SkylineServer, prepared: Prepared, change: Change) -> dict[str, SourceText] | None:
