@@ -60,12 +60,14 @@ class Bar:
     at: int
 
     @classmethod
-    def on(cls, screen: Screen) -> Bar:
-        """Where it is: from its name to its right end."""
+    def on(cls, screen: Screen) -> Bar | None:
+        """Where it is: from its name to its right end; None where there is nothing to drag along."""
         place = screen.find("Throughput ")
         assert place is not None, screen.text
         line = screen.line(place[1])
-        left = min(found for sign in "▕…" if (found := line.find(sign)) >= 0)
+        left = min((found for sign in "▕…" if (found := line.find(sign)) >= 0), default=None)
+        if left is None:
+            return None
         right = line.index("▏", left)
         return cls(place[1], left + 1, right - 1, (left + right) // 2)
 
@@ -131,6 +133,7 @@ def toggle(terminal: Terminal, times: int) -> list[float]:
 def _held(terminal: Terminal) -> Iterator[Bar]:
     """Take hold of the bar, and put it back."""
     bar = Bar.on(terminal.screen)
+    assert bar is not None, terminal.screen.text
     terminal.press(bar.at, bar.row)
     terminal.until(bar.held_at(bar.at), ANSWER_TIMEOUT_S)
     terminal.watch(0.3)
@@ -168,6 +171,9 @@ def measure(script: Path, size: tuple[int, int], moves: int) -> list[Waits]:
         terminal.until(lambda screen: "was cancelled" not in screen.text, START_TIMEOUT_S)
         # The process that keeps PyTorch ready for the next run is starting too.
         terminal.watch(6.0)
+        if Bar.on(terminal.screen) is None:
+            print(f"{script.name}: its profile has no bar to drag", file=sys.stderr)
+            return []
         chance, name = random.Random(0), "x".join(map(str, size))
         found = [
             Waits(script.name, name, "drag", tuple(drag(terminal, moves, chance))),
@@ -210,6 +216,8 @@ def main() -> int:
         machine = Machine.here()
         warn_when_busy(machine)
         rows = [row for script in scripts for size in SIZES for row in measure(script, size, options.moves)]
+    if not rows:
+        return 1
     head = ["script", "terminal", "what", "times", "p50, ms", "p95, ms", "p99, ms", "longest, ms"]
     body = table(
         head,

@@ -255,3 +255,21 @@ async def test_the_figures_of_a_lopsided_prediction_are_not_cut(desk) -> None:
         await pilot.pause()
         assert "176 → 95541/s (34821–289713)" in made.text
         assert "182.0 → 481.5 ms (158.8–1320.9)" in made.text
+
+
+async def test_what_is_below_the_bars_stays_where_it_is_while_one_is_dragged(desk) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        whatifs, status = made.app.query_one("#whatifs"), made.app.query_one("#status")
+        await pilot.mouse_down("#throughput-bar", offset=(6, 0))
+        places = []
+        # From sizes that were measured to some far beyond, which take more words, and back.
+        for stop in (*range(6, 34, 2), *range(34, 6, -2)):
+            await pilot.hover("#throughput-bar", offset=(stop, 0))
+            await pilot.pause()
+            places.append((whatifs.region.y, status.region.height))
+        assert len({asked.batchSize for asked in made.session.questions}) > 3
+        assert all(height == 1 for _, height in places)
+        assert places == sorted(places), "it gives way once at most, and never comes back"
+        await pilot.mouse_up("#throughput-bar", offset=(6, 0))

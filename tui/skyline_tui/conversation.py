@@ -33,6 +33,7 @@ class Conversation:
         self._post = post
         self._writing = asyncio.Lock()
         self._questions: LatestWins[QuestionParams] = LatestWins(self._simulate)
+        self._curves: LatestWins[QuestionParams] = LatestWins(self._curve)
         self._moments: LatestWins[MemoryAtParams] = LatestWins(self._memory_at)
 
     @property
@@ -57,6 +58,7 @@ class Conversation:
     async def stop(self) -> None:
         """Give up on all answers and leave no process behind."""
         await self._questions.close()
+        await self._curves.close()
         await self._moments.close()
         await self._session.stop()
 
@@ -183,13 +185,19 @@ class Conversation:
     async def _simulate(self, question: QuestionParams) -> None:
         try:
             self._post(messages.EstimateArrived(question, await self._session.simulate(question)))
-            if question.whatifs:
-                # The answer comes first; the server remembers the curve while the batch size is dragged.
-                asked = QuestionParams(self.uri, None, question.whatifs, curve=True)
-                answer = await self._session.simulate(asked)
-                self._post(messages.CurveArrived(question.whatifs, answer.curve))
         except SkylineError as error:
             self._post(messages.QuestionFailed(question, str(error)))
+            return
+        if question.whatifs:
+            # By itself: the next question need not wait for it. While the batch size is dragged the server knows it.
+            self._curves.put(QuestionParams(self.uri, None, question.whatifs, curve=True))
+
+    async def _curve(self, asked: QuestionParams) -> None:
+        try:
+            answer = await self._session.simulate(asked)
+            self._post(messages.CurveArrived(asked.whatifs, answer.curve))
+        except SkylineError as error:
+            self._post(messages.QuestionFailed(asked, str(error)))
 
     async def _memory_at(self, asked: MemoryAtParams) -> None:
         try:

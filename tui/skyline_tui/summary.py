@@ -7,13 +7,16 @@ from textual.content import Content
 from skyline import units
 from skyline.report.protocol import QuestionParams
 from skyline.report.schema import EstimateReport, ProfileReport
-from skyline_tui.figures import MUTED
+from skyline_tui.figures import MUTED, fitting
 
 NOTHING_ASKED = "drag a bar, or check a what-if with space"
 
 
-def together(estimate: EstimateReport | None, question: QuestionParams) -> Content:
-    """``together: 177.3 ms ±2.4 · 181 samples/s · 1.9 GB``."""
+def together(estimate: EstimateReport | None, question: QuestionParams, width: int = 99) -> Content:
+    """``together (2): 177.3 ms ±2.4 · 181 samples/s ±2 · 1.9 GB · 1.30x speed``, with less where that does not fit.
+
+    Another line would move all that is above it, while a bar is dragged at every other step.
+    """
     if estimate is None:
         return Content.styled(NOTHING_ASKED, MUTED)
     names = [f"batch {question.batchSize}"] if question.batchSize is not None else []
@@ -23,13 +26,22 @@ def together(estimate: EstimateReport | None, question: QuestionParams) -> Conte
         return Content.assemble(
             (f"{what}: ", "bold"), ("! " + (estimate.reason or "does not apply here"), "$text-warning")
         )
-    parts = [units.format_ms_interval(estimate.iteration_ms)]
+    time, speed = (
+        units.format_ms_interval(estimate.iteration_ms),
+        f"{units.format_ratio(estimate.speedup)} speed",
+    )
+    memory = units.format_bytes(estimate.peak_bytes.value)
+    rates: tuple[str, ...] = ()
     if estimate.throughput is not None:
-        parts.append(units.format_throughput_interval(estimate.throughput))
-    parts.append(units.format_bytes(estimate.peak_bytes.value))
-    parts.append(f"{units.format_ratio(estimate.speedup)} speed")
+        rate = estimate.throughput
+        rates = units.format_throughput_interval(rate), units.format_throughput(rate.value)
+    forms = [(time, rate, memory, speed) for rate in rates]
+    forms += [(time, memory, speed), (time, speed)]
     mark = " · !\u00a0extrapolated" if estimate.extrapolated else ""
-    return Content.assemble((f"{what}: ", "bold"), " · ".join(parts), (mark, "bold $text-warning"))
+    room = width - len(f"{what}: ") - len(mark)
+    return Content.assemble(
+        (f"{what}: ", "bold"), fitting(room, *map(" · ".join, forms)), (mark, "bold $text-warning")
+    )
 
 
 def written(question: QuestionParams, expected: EstimateReport | None) -> Content:

@@ -24,7 +24,9 @@ class BatchLine(Words):
     ) -> None:
         """Folds by the width there is."""
         width = self.content_size.width or self.app.size.width - 2
-        self.say(flow(_parts(profile, scale, asked, estimate, width // 3), width))
+        # What is below stays where it is while a bar is dragged.
+        moved = asked is not None and asked != profile.batch_size.value
+        self.say(flow(_parts(profile, scale, asked, estimate, width // 3), width), steady=moved)
 
 
 def _parts(

@@ -59,8 +59,21 @@ class RowList(OptionList):
             if not before.is_same(content):
                 changed.append((index, content))
         for index, content in changed:
-            self.replace_option_prompt_at_index(index, content)
+            self._rewrite(index, content)
         return bool(old)
+
+    def _rewrite(self, index: int, content: Content) -> None:
+        """Another content of the same height: the library's own way draws all rows for one that changed."""
+        line = self._index_to_line.get(index)
+        if line is None:
+            # The list is not to be seen, and was never laid out.
+            self.replace_option_prompt_at_index(index, content)
+            return
+        option = self.options[index]
+        option._set_prompt(content)
+        for known in [key for key in self._option_render_cache.keys() if key[0] is option]:  # noqa: SIM118
+            self._option_render_cache.discard(known)
+        self.refresh_lines(line, content.plain.count("\n") + 1)
 
     async def _on_click(self, event: events.Click) -> None:
         """A click goes to a row, a second one takes it, as Enter does: a stray click must change nothing."""

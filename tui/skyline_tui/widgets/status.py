@@ -23,6 +23,11 @@ class Status(Words):
         """Whether a measurement is shown."""
         return self._progress is not None
 
+    @property
+    def room(self) -> int:
+        """Cells of a line."""
+        return self.content_size.width or self.app.size.width - 2
+
     def progress(self, title: str, text: str, fraction: float | None) -> None:
         """How far the measurement is."""
         done = round((fraction or 0) * CELLS)

@@ -12,8 +12,10 @@ class Words(Static):
     _said: Content | None = None
     _lines = 0
 
-    def say(self, content: Content) -> None:
-        """Another text, over as many lines as it takes at the width there is."""
+    def say(self, content: Content, *, steady: bool = False) -> None:
+        """Another text, over as many lines as it takes at the width there is; ``steady``: never fewer than before."""
+        if steady and (width := self.content_size.width):
+            content = content + "\n" * (self._lines - content.get_height({}, width))
         if self._said is not None and self._said.is_same(content):
             return
         self._said = content

@@ -93,7 +93,7 @@ class Workbench(Vertical):
         """An answer. During a drag it may be to a batch size just passed; to other what-ifs it is of no use."""
         if question.whatifs == self.question.whatifs and not self.asks_nothing:
             self.query_one(Controls).show_estimate(question, estimate)
-            self._status.sum_up(together(estimate, question))
+            self._status.sum_up(together(estimate, question, self._status.room))
 
     def show_curve(self, whatifs: tuple[str, ...], points: tuple[CurvePointReport, ...]) -> None:
         """The batch-size curve under what-ifs; with others checked by now it is of no use."""
