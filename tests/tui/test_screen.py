@@ -118,6 +118,20 @@ async def test_enter_on_a_line_shows_it_in_its_file(desk) -> None:
         assert "21.8 ms" in made.text
 
 
+async def test_costs_follow_their_lines_through_an_edit(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("l", "down", "down", "enter")
+        await pilot.pause()
+        script = made.session.script
+        script.write_text("# one more line\n" + script.read_text())
+        made.app.query_one("#source", Source).reload()
+        await pilot.pause()
+        (row,) = (line for line in made.text.splitlines() if " 9 for x, y in loader:" in line)
+        assert "21.8 ms" in row
+
+
 async def test_lines_sort_by_time_memory_and_place(desk) -> None:
     made = desk()
     async with made.app.run_test(size=SIZE) as pilot:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from itertools import groupby
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,6 +17,7 @@ from textual.widgets import Static
 from skyline import units
 from skyline.errors import SkylineError
 from skyline.report.schema import LineReport, ProfileReport
+from skyline.source.line_map import line_map
 from skyline.source.text import SourceText
 from skyline_tui.figures import MUTED
 
@@ -37,6 +39,8 @@ class Source(VerticalScroll):
         super().__init__(id=source_id, classes="panel source")
         self.border_title = "Source (o edits)"
         self._costs: dict[tuple[str, int], float] = {}
+        self._profiled: dict[str, str] = {}
+        """The files as they were when their profile came, by which costs follow lines that move."""
         self._flashing: frozenset[int] = frozenset()
         self.file: str = ""
         self.line: int = 0
@@ -56,6 +60,7 @@ class Source(VerticalScroll):
         for line in profile.lines:
             key = (line.file, line.line)
             self._costs[key] = self._costs.get(key, 0.0) + line.self_ms
+        self._profiled = _profiled(profile.lines)
         if not self.file:
             first = next((line for line in profile.lines if line.line), None)
             self.file, self.line = (first.file, first.line) if first else (profile.script, 1)
@@ -101,7 +106,12 @@ class Source(VerticalScroll):
     def _written(self, source: SourceText) -> Content:
         text = "\n".join(source.line(number) for number in range(1, source.line_count + 1))
         code = highlight(text, language="python").split("\n", allow_blank=True)
-        costs = {line: cost for (file, line), cost in self._costs.items() if file == self.file}
+        moved = line_map(self._profiled.get(self.file, source.text), source.text)
+        costs = {
+            at: cost
+            for (file, line), cost in self._costs.items()
+            if file == self.file and (at := moved(line)) is not None
+        }
         scale = units.time_scale(costs.values())
         most = max(self._costs.values(), default=0.0) or 1.0
         rows: list[Content] = []
@@ -128,6 +138,20 @@ class Source(VerticalScroll):
 
     def _scroll_to_line(self) -> None:
         self.scroll_to(y=max(self.line - 1 - self.size.height // 2, 0), animate=False)
+
+
+def _profiled(lines: Iterable[LineReport]) -> dict[str, str]:
+    """The files as they are now, but for those that read otherwise than when they were measured."""
+    found: dict[str, str] = {}
+    for file, known in groupby(sorted(lines, key=lambda line: line.file), key=lambda line: line.file):
+        try:
+            text = SourceText.read(file)
+        except SkylineError:
+            continue
+        placed = [line for line in known if 0 < line.line <= text.line_count]
+        if all(text.line(line.line).strip() == line.source.strip() for line in placed):
+            found[file] = text.text
+    return found
 
 
 def _heat(share: float) -> str:
