@@ -24,7 +24,7 @@ from skyline_tui.messages import ProfileMoved, ProgressEnded
 pytestmark = pytest.mark.capture
 
 WAIT_S = 90.0
-QUICK = {"steps": 3, "batchPoints": 0, "timeoutS": 4}
+QUICK = {"steps": 3, "batchPoints": 0, "timeoutS": 8}
 GOOD = """\
 import torch
 

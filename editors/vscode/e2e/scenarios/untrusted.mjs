@@ -1,7 +1,7 @@
 // A workspace that is not trusted: its saved profile is shown, and nothing is run.
 import * as fs from "node:fs";
 import { Window } from "../window.mjs";
-import { seen } from "../workbench.mjs";
+import { seen, until } from "../workbench.mjs";
 
 export const title = "untrusted";
 
@@ -16,7 +16,9 @@ export async function run({ bench, script, saved, check }) {
   const window = await Window.open(bench, folder, "train.py");
   await window.showView();
   await seen(window.view.locator(".track").first());
-  check("the server that the extension brings will do", /run_skyline\.py --bundled lsp/.test(bench.extensionLog()));
+  // The log is written behind what it tells.
+  const bundled = () => /run_skyline\.py --bundled lsp/.test(bench.extensionLog());
+  check("the server that the extension brings will do", await until(bundled, "another server was started"));
   check("its saved profile is on show", /per iteration/.test(await window.view.locator(".stats").innerText()));
   check("without a button that runs it", (await window.view.locator("button", { hasText: /Profile|Verify|Predict/ }).count()) === 0);
   const profiles = fs.readdirSync(`${folder}/.skyline`).length;
