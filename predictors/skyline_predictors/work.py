@@ -94,4 +94,4 @@ def _sizes(
     if kind is OperatorClass.CONVOLUTION:
         return read_convolutions(shapes, number_format)
     count, row_bytes = row_sizes(shapes, number_format)
-    return Rows(count, row_bytes, np.array([row_length(shape) for shape in shapes]))
+    return Rows(count, row_bytes, np.array([row_length(shape) for shape in shapes], dtype=float))
