@@ -22,8 +22,14 @@ if [ "$part" = e2e ]; then
 fi
 if [ ${#missing[@]} -gt 0 ] && [ "${SKYLINE_APT:-}" = 1 ]; then
   echo "installing ${missing[*]}" >&2
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" fonts-dejavu-core >&2
+  install_packages() {
+    apt-get update -qq &&
+      DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" fonts-dejavu-core
+  }
+  if ! install_packages >&2; then
+    echo "test.sh: apt-get could not install ${missing[*]}" >&2
+    exit 3
+  fi
 elif [ ${#missing[@]} -gt 0 ]; then
   echo "test.sh: not installed here: ${missing[*]}. On Debian and Ubuntu: apt-get install ${missing[*]}" >&2
   echo "test.sh: SKYLINE_APT=1 installs them" >&2

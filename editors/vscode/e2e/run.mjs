@@ -46,9 +46,9 @@ const check = (what, holds) => {
 };
 const measured = (what, value) => console.log(`      ${what}: ${value}`);
 
-/** Run a scenario, and with --retry a second time after a failure. True where it passed in the end. */
+/** Run a scenario, and with --retry up to twice again after a failure. True where it passed in the end. */
 async function scenario(module, context, again = async () => {}) {
-  const attempts = options.retry ? 2 : 1;
+  const attempts = options.retry ? 3 : 1;
   for (let attempt = 1; attempt <= attempts; attempt += 1) {
     const start = Date.now();
     console.log(module.title);

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.errors import UsageError
-from skyline.graph.column import Indices, Times
+from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches
 from skyline.graph.task import TaskKind, WorkClass
@@ -17,6 +17,7 @@ from skyline.interval import Interval
 from skyline.trace.profile import Profile
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import ran_on_cpu
+from skyline.whatif.blocks import open_blocks
 from skyline.whatif.cost.compiling import (
     BACKWARD_CALL_US,
     CPU_CALL_US,
@@ -86,9 +87,15 @@ class Compile:
         graph = scenario.graph
         found = regions(subject, graph)
         larger, threads = scenario.batch_factor(subject), threads_of(subject)
+        checkpointed = _checkpointed(scenario, subject)
         likely, least, most = (
             _compiled(
-                graph, found, calls, mode, tuned, fused(graph, found, case, larger=larger, threads=threads)
+                graph,
+                found,
+                calls,
+                mode,
+                tuned,
+                fused(graph, found, case, larger=larger, threads=threads, checkpointed=checkpointed),
             )
             for case, calls, tuned in zip(
                 (LIKELY, BEST, WORST), (1.0, 0.5, 1.6), (_TUNED.value, _TUNED.low, _TUNED.high), strict=True
@@ -106,6 +113,18 @@ class Compile:
 
 
 _COMPILED = re.compile(r"CompiledFunction|Torch-Compiled|TorchDynamo|^triton_|graph_\d+_cpp_fused|cpp_fused_")
+
+
+def _checkpointed(scenario: Scenario, subject: Subject) -> Flags | None:
+    """The tasks of blocks that are checkpointed as well; None without."""
+    value = scenario.choices.get("checkpointing")
+    if value is None:
+        return None
+    modules = scenario.graph.structure.modules
+    paths = open_blocks(subject.profile, modules)
+    paths = paths[: int(value)] if value.isdigit() else paths
+    inside = [any(name == path or name.startswith(f"{path}.") for path in paths) for name in modules]
+    return np.array([*inside, False])[scenario.graph.tasks.module]
 
 
 def _impossible(profile: Profile) -> str:

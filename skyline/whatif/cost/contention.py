@@ -7,6 +7,13 @@ from math import comb
 
 from skyline.graph.threads import ThreadUse
 
+USUAL_CROWDING = 1.2
+"""What computing on all cores loses to a worker that works little, over the worker's work. Handing out the cores in
+turns would make it 1; loops and scripts on a quiet Xeon lost 0.9 to 1.6, the more the longer the worker worked at a
+time (``benchmarks/worker_contention.py``), others on an EPYC about 1."""
+_CROWDING = (0.5, 2.0)
+"""Outside of this more work could take less."""
+
 
 @dataclass(frozen=True, slots=True)
 class Computing:
@@ -58,11 +65,15 @@ def pace(computing: Computing, *, workers: int, cores: int) -> Pace:
     return Pace(slowdown, (crowded_us * crowded + alone_us * alone) / slowdown, free)
 
 
-def contended_us(load_us: float, computing: Computing, *, workers: int, cores: int) -> float:
+def contended_us(
+    load_us: float, computing: Computing, *, workers: int, cores: int, crowding: float = USUAL_CROWDING
+) -> float:
     """One iteration's time when workers load beside a computation that is itself split over threads.
 
     ``load_us`` is one batch's work for one worker alone on a core. With a core for everybody the longer of the two
-    counts. Without, both go at their contended pace until one is done, and the other goes on by itself.
+    counts. Without, both go at their contended pace until one is done, and the other goes on by itself. A worker that
+    sleeps most of the time has the cores before the threads when it wakes, and takes ``crowding`` times as much from
+    them: the less of the time it works, the more so.
     """
     compute_us = computing.total_us
     if workers <= 0:
@@ -73,7 +84,11 @@ def contended_us(load_us: float, computing: Computing, *, workers: int, cores: i
     if made_us < load_us:
         return stretched_us + (load_us - made_us) / (workers * now.free_speed)
     busy_us = load_us / (workers * now.worker_speed)
-    return busy_us + max(0.0, compute_us - busy_us / now.slowdown)
+    lost_us = busy_us * (1 - 1 / now.slowdown)
+    if computing.threads > 1 and made_us > 0:
+        low, high = _CROWDING
+        lost_us *= 1 + (min(high, max(low, crowding)) - 1) * (1 - load_us / made_us)
+    return compute_us + lost_us
 
 
 def uncontended(

@@ -11,7 +11,7 @@ from skyline.graph.task import TaskKind
 from skyline.simulate.engine import simulate
 from skyline.spread import median
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.cost.contention import Computing, contended_us, uncontended
+from skyline.whatif.cost.contention import USUAL_CROWDING, Computing, contended_us, uncontended
 from skyline.whatif.cost.fetching import FetchingCosts
 from skyline.whatif.cost.thread_scaling import factors, joins_in_loader
 from skyline.whatif.cost.worker_queue import fetching, loader_and_compute_us, roughly, with_queue
@@ -20,6 +20,7 @@ from skyline.whatif.scenario import Scenario
 
 COSTS = FetchingCosts()
 _NEVER_LESS_SURE = 0.05
+_MOST_CROWDING = 1.6
 _WELL_SPLIT = 0.6
 _LONE_THREAD = 1.5
 """A worker computes with one thread what the script may have split over several."""
@@ -94,7 +95,7 @@ def reloaded(scenario: Scenario, baseline: Baseline, setting: LoaderSetting) -> 
     best_ms = max(free_ms, core_bound_ms(baseline, work.computing, work.load_us))
     likely_ms = max(best_ms, _shared_ms(baseline, work.load_us + sending_us, computing, setting.workers))
     slow_us = _LONE_THREAD * work.load_us + sending_us
-    worst_ms = max(best_ms, _shared_ms(baseline, slow_us, computing, setting.workers))
+    worst_ms = max(best_ms, _shared_ms(baseline, slow_us, computing, setting.workers, _MOST_CROWDING))
     # What was measured beside workers holds what their being busy costs already.
     now_ms, now = baseline.iteration_ms.value, present_setting(baseline).workers
     already = _beside_busy(work.load_us + sending_us, now_ms, now)
@@ -210,5 +211,12 @@ def core_bound_ms(baseline: Baseline, computing: Computing, load_us: float) -> f
     return busy_us / cores / 1e3
 
 
-def _shared_ms(baseline: Baseline, load_us: float, computing: Computing, workers: int) -> float:
-    return contended_us(load_us, computing, workers=workers, cores=cores_of(baseline)) / 1e3
+def _shared_ms(
+    baseline: Baseline,
+    load_us: float,
+    computing: Computing,
+    workers: int,
+    crowding: float = USUAL_CROWDING,
+) -> float:
+    cores = cores_of(baseline)
+    return contended_us(load_us, computing, workers=workers, cores=cores, crowding=crowding) / 1e3

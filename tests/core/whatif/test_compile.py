@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from skyline.analysis.analyse import analyse
 from skyline.analysis.estimate import estimate
 from skyline.errors import UsageError
+from skyline.graph.tasks import PHASE
 from skyline.report.one_off import one_off_words
 from skyline.trace.facts import Device, ModuleFact
 from skyline.trace.iteration import IterationFact
@@ -19,7 +21,7 @@ from skyline.whatif.base import Basis
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.compile import WHATIF as COMPILE
 from skyline.whatif.cost.compiling import BACKWARD_CALL_US, FORWARD_CALL_US
-from skyline.whatif.cost.fusion import regions
+from skyline.whatif.cost.fusion import LIKELY, fused, regions
 from skyline.whatif.cost.operator_class import OperatorClass, kernel_class, operator_class
 from skyline.whatif.cost.traffic import bandwidth, external_bytes
 from skyline.whatif.estimate import break_even
@@ -42,13 +44,13 @@ MUL, TANH, LINEAR, ITEM = (
     call("aten::item"),
 )
 BACK = call("MulBackward0")
-SHAPES = (MUL, TANH, LINEAR, ITEM, BACK)
+SHAPES = (MUL, TANH, LINEAR, ITEM, BACK, call("aten::dropout"))
 # Two multiplications at 12 MB in 1200 µs each show 10 kB per µs.
 FORWARD = [("aten::linear", 2, 2000), ("aten::mul", 0, 1200), ("aten::tanh", 1, 2800), ("aten::mul", 0, 1200)]
 BACKWARD = [("MulBackward0", 4, 1200), ("MulBackward0", 4, 1200), ("AddmmBackward0", 2, 3000)]
 
 
-def profile_of(profile, forward=FORWARD, iterations=3):
+def profile_of(profile, forward=FORWARD, iterations=3, backward=BACKWARD):
     """Iterations of the given operators, each followed by 100 µs of Python, and 1 ms of loss outside of the model."""
     records, marks, clock = [], [], 0.0
 
@@ -59,7 +61,7 @@ def profile_of(profile, forward=FORWARD, iterations=3):
 
     for index in range(iterations):
         begin = clock
-        for phase, rows in ((Phase.FORWARD, forward), (Phase.BACKWARD, BACKWARD)):
+        for phase, rows in ((Phase.FORWARD, forward), (Phase.BACKWARD, backward)):
             for name, shape, took in rows:
                 write(name, RecordKind.OPERATOR, phase, took, 0, shape, index)
                 write("python", RecordKind.PYTHON, phase, 100, 0, -1, index)
@@ -103,6 +105,34 @@ def test_a_group_takes_its_traffic_and_most_of_its_arithmetic(profile):
     assert now_ms == pytest.approx((forward + backward + 1000) / 1e3, rel=0.01)
     assert changed.below_ms > 0
     assert changed.above_ms > 0
+
+
+def test_in_checkpointed_blocks_pytorch_draws_the_random_numbers(profile):
+    start = baseline(profile_of(profile, [FORWARD[0], ("aten::dropout", 5, 7000)]))
+    graph = start.graph_of(Grain.OPERATORS)
+    found = regions(start, graph)
+    compiled, both = (
+        fused(graph, found, LIKELY, checkpointed=flags)[0] for flags in (None, np.ones(len(graph), np.bool_))
+    )
+    drawing = found.groups[0].tasks[0]
+    # A million numbers at 20 ns from generated code, and by an operator that draws and does not scale.
+    assert compiled[drawing] == pytest.approx(20_000)
+    assert both[drawing] == pytest.approx(0.45 * 7000)
+
+
+def test_what_is_computed_again_is_part_of_the_backward_kernels(profile):
+    again = [("aten::linear", 2, 2000), ("aten::tanh", 1, 2800), ("AddmmBackward0", 2, 3000), *BACKWARD]
+    start = baseline(profile_of(profile, backward=again))
+    graph = start.graph_of(Grain.OPERATORS)
+    found = regions(start, graph)
+    flags = np.ones(len(graph), np.bool_)
+    compiled, both = (fused(graph, found, LIKELY, checkpointed=one)[0] for one in (None, flags))
+    names = np.array(graph.tasks.names)[graph.tasks.name]
+    backward = graph.tasks.phase == PHASE[Phase.BACKWARD]
+    repeated = backward & (names == "aten::tanh")
+    assert both[repeated] == pytest.approx(0.2 * compiled[repeated])
+    # Products are computed again like any others, and the rest stays what it was.
+    assert both[~repeated] == pytest.approx(compiled[~repeated])
 
 
 def test_reading_a_number_breaks_the_graph(profile):
