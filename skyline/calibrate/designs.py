@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from skyline.calibrate.plan import Design
+from collections.abc import Callable, Iterator
+
+from skyline.calibrate.plan import Design, Span
+
+_Spans = tuple[Span, ...]
+_Sizes = Callable[[tuple[int, ...]], "dict[str, int] | None"]
 
 _MOST_ELEMENTS = 1 << 23
 _MOST_FLOP = {"cpu": 3e9, "cuda": 2e12}
@@ -20,8 +25,11 @@ _GROUPED_FLOP = 0.02
 """Those compute so much slower that they may have this share of the others' arithmetic."""
 
 
-def designs(device: str) -> tuple[Design, ...]:
-    """For ``cpu`` or ``cuda``; what the sizes have to stay below is larger on a GPU."""
+def designs(device: str, *, eight_bits: bool = False) -> tuple[Design, ...]:
+    """For ``cpu`` or ``cuda``; what the sizes have to stay below is larger on a GPU.
+
+    ``eight_bits`` says whether the device multiplies numbers of eight bits.
+    """
     flop = _MOST_FLOP[device]
     wide = 16 if device == "cuda" else 1
     elements = _MOST_ELEMENTS * wide
@@ -29,6 +37,10 @@ def designs(device: str) -> tuple[Design, ...]:
     def product(drawn: tuple[int, ...]) -> dict[str, int] | None:
         m, n, k = drawn
         return {"m": m, "n": n, "k": k} if 2.0 * m * n * k <= flop else None
+
+    def eights(drawn: tuple[int, ...]) -> dict[str, int] | None:
+        found = product(drawn)
+        return found and {name: max(16, size // 16 * 16) for name, size in found.items()}
 
     def products(drawn: tuple[int, ...]) -> dict[str, int] | None:
         b, m, n, k = drawn
@@ -95,8 +107,16 @@ def designs(device: str) -> tuple[Design, ...]:
         *(Design(op, ((1, 256), (16, 1 << 22)), matrix) for op in _OPTIMIZERS),
         *(Design(op, ((1, 128), (1, 128), (8, 1024), (8, 1024)), recurrent) for op in _RECURRENT),
         *(Design(op, ((1, 256), (16, 1 << 18)), matrix) for op in _UPDATES),
-        *(Design(op, flat, matrix) for op in (_TRANSFERS if device == "cuda" else ())),
+        *(_on_gpu(flat, matrix, heads, attention) if device == "cuda" else ()),
+        *((Design("scaled_mm", ((16, 4096),) * 3, eights, 2, ("fp8",)),) if eight_bits else ()),
     )
+
+
+def _on_gpu(flat: _Spans, matrix: _Sizes, heads: _Spans, attention: _Sizes) -> Iterator[Design]:
+    """What only a GPU has: copies to and from it, launching and waiting, several ways to compute attention."""
+    yield from (Design(op, flat, matrix) for op in _TRANSFERS)
+    yield from (Design(op, (), lambda _: {"rows": 1, "cols": 1}, formats=("fp32",)) for op in DEVICE_CALLS)
+    yield from (Design(op, heads, attention) for op in _ATTENTION)
 
 
 HOST = ("host_view", "host_call", "host_module")
@@ -105,4 +125,7 @@ TRAINING = ("host_forward", "host_backward", "host_optimizer")
 """What a step of training takes on the host beyond its operators, for each of them, in three small models."""
 _RECURRENT = ("lstm", "lstm_bwd")
 _OPTIMIZERS = ("foreach", "adam_loop", "adam_foreach", "adam_fused")
+_ATTENTION = ("attention_math", "attention_efficient", "attention_flash")
+DEVICE_CALLS = ("launch_call", "launch_latency", "kernel_gap", "queue_depth", "event_sync", "stream_sync")
+"""Calls that launch or wait, by the host's clock. That of ``queue_depth`` is no time but a number of launches."""
 _TRANSFERS = ("h2d_pageable", "h2d_pinned", "d2h_pageable", "d2h_pinned")

@@ -25,6 +25,8 @@ class Design:
     sizes: Callable[[tuple[int, ...]], dict[str, int] | None]
     share: int = 1
     """How many cases are drawn of it in a round."""
+    formats: tuple[str, ...] = ()
+    """The number formats that it is measured in, where they are its own."""
 
 
 def plan(
@@ -40,7 +42,7 @@ def plan(
         for design, points in streams:
             for turn, sizes in islice(points, design.share):
                 # Most are of the format and thread count that training uses most.
-                dtype = _in_turn(dtypes, turn, 3)
+                dtype = _in_turn(design.formats or dtypes, turn, 3)
                 threads = _in_turn(thread_counts, turn, 5)
                 yield Case(design.op, tuple(sorted(sizes.items())), dtype, threads)
 

@@ -14,7 +14,7 @@ from skyline.calibrate.bench import Bench
 from skyline.calibrate.case import Case
 from skyline.calibrate.designs import designs
 from skyline.calibrate.machine import TIMING, Machine, processor
-from skyline.calibrate.plan import plan
+from skyline.calibrate.plan import Design, plan
 from skyline.calibrate.store import Measured, alone, append, path_of, read
 from skyline.errors import UsageError
 
@@ -74,7 +74,7 @@ def sit(
         references: list[float] = []
         kept = looked = begin
         try:
-            for case in plan(_formats(bench, device), _threads(machine), designs(device)):
+            for case in plan(_formats(bench, device), _threads(machine), _designs(bench, device)):
                 now = time.monotonic()
                 if now >= end or cancel.is_set() or repeated > _MOST_REPEATED:
                     break
@@ -145,6 +145,10 @@ def _machine(bench: Bench, device: str) -> Machine:
         capability=(int(major), int(minor)),
         timing=TIMING,
     )
+
+
+def _designs(bench: Bench, device: str) -> tuple[Design, ...]:
+    return designs(device, eight_bits=bool(bench.facts.gpu.get("fp8")))
 
 
 def _formats(bench: Bench, device: str) -> tuple[str, ...]:

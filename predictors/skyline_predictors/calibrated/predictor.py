@@ -9,7 +9,7 @@ from math import exp, log
 
 import numpy as np
 
-from skyline.calibrate.designs import HOST, TRAINING
+from skyline.calibrate.designs import DEVICE_CALLS, HOST, TRAINING
 from skyline.calibrate.machine import Machine
 from skyline.calibrate.store import Measured, stamps, stored
 from skyline.interval import Interval
@@ -101,14 +101,19 @@ class _OneDevice:
         """From the operators that have nothing to do."""
         times = {
             op: [one.time_us for one in self._rows if one.case.op == op and one.time_us is not None]
-            for op in (*HOST, *TRAINING)
+            for op in (*HOST, *TRAINING, *DEVICE_CALLS)
         }
         if not all(times[op] for op in HOST):
             return None
         view, call, module = (median(times[op]) for op in HOST)
         typical = HostCost()
         if self.machine.device != "cpu":
-            return replace(typical, operator_us=view)
+            return replace(
+                typical,
+                operator_us=view,
+                launch_us=median(times["launch_call"]) if times["launch_call"] else typical.launch_us,
+                wait_us=median(times["stream_sync"]) if times["stream_sync"] else typical.wait_us,
+            )
         if all(times[op] for op in TRAINING):
             forward, backward, optimizer = (median(times[op]) for op in TRAINING)
         else:

@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 _LEAST_US = 0.1
 _MOST_CALLS = 4
 _PARTS = ("host_forward", "host_backward", "host_optimizer")
+_DEVICE_CALLS = ("launch_call", "launch_latency", "kernel_gap", "queue_depth", "event_sync", "stream_sync")
 _CACHE_BYTES = 64 << 20
 """Tensors of calls that take turns are at least this much together, up to four of them: more than most caches hold."""
 
@@ -49,12 +50,17 @@ def _answer(torch, case, device):
 
             time_us, spread = beyond(case["op"].removeprefix("host_"), case["sizes"]["k"])
             return {"time_us": time_us, "spread": spread}
+        if case["op"] in _DEVICE_CALLS:
+            from device_calls import measured
+
+            time_us, spread = measured(case["op"])
+            return {"time_us": time_us, "spread": spread}
         copies = _MOST_CALLS if case["bytes"] * _MOST_CALLS <= _CACHE_BYTES else 2
         calls = [call_of(case["op"], case["sizes"], case["dtype"], device) for _ in range(copies)]
         time_us, spread = timed(calls, device)
         if device == "cpu" and case["op"] in INDIRECT:
             time_us = max(_LEAST_US, time_us - _detour_us())
-    except (RuntimeError, KeyError, MemoryError, TypeError) as error:
+    except (RuntimeError, KeyError, MemoryError, TypeError, AssertionError, AttributeError) as error:
         if device == "cuda":
             torch.cuda.empty_cache()
         return {"error": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
@@ -83,6 +89,7 @@ def _facts(torch, device):
             "multiprocessors": properties.multi_processor_count,
             "capability": list(torch.cuda.get_device_capability(index)),
             "bf16": torch.cuda.is_bf16_supported(),
+            "fp8": torch.cuda.get_device_capability(index) >= (8, 9) and hasattr(torch, "float8_e4m3fn"),
         }
     return facts
 

@@ -11,7 +11,14 @@ import torch
 _DRAWN = 1 << 16
 aten = torch.ops.aten
 INDIRECT = ("conv_bwd", "relu_bwd", "gelu_bwd", "ln_bwd", "bn_bwd", "pool_bwd", "embedding_bwd")
-_FORMATS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "tf32": torch.float32}
+_FORMATS = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    # Made in float32, and narrowed by the one operator that takes it.
+    "fp8": torch.float32,
+}
 _POINTWISE = {
     **{
         op: getattr(torch, op)
@@ -258,6 +265,30 @@ def _attention_bwd(new, s):
     return lambda: torch.autograd.grad(out, tensors, g, retain_graph=True)
 
 
+def _attention_by(kernel):
+    """By one of PyTorch's ways of computing it: ``MATH``, ``EFFICIENT_ATTENTION``, ``FLASH_ATTENTION``."""
+
+    def make(new, s):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        backend, call = getattr(SDPBackend, kernel), _attention(new, s)
+
+        def chosen():
+            with sdpa_kernel(backend):
+                return call()
+
+        return chosen
+
+    return make
+
+
+def _scaled_mm(new, s):
+    """A product of eight-bit numbers, the second one laid out by columns, as it has to be."""
+    x, w = (new(*size).to(torch.float8_e4m3fn) for size in ((s["m"], s["k"]), (s["n"], s["k"])))
+    one = torch.ones((), device=new.device)
+    return lambda: torch._scaled_mm(x, w.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+
+
 def _foreach(new, s):
     tensors = [new(s["cols"]) for _ in range(s["rows"])]
     return lambda: torch._foreach_mul_(tensors, 0.999)
@@ -351,6 +382,10 @@ _CALLS = {
     "embedding_bwd": _embedding_bwd,
     "attention": _attention,
     "attention_bwd": _attention_bwd,
+    "attention_math": _attention_by("MATH"),
+    "attention_efficient": _attention_by("EFFICIENT_ATTENTION"),
+    "attention_flash": _attention_by("FLASH_ATTENTION"),
+    "scaled_mm": _scaled_mm,
     "foreach": _foreach,
     "adam_loop": _adam(foreach=False),
     "adam_foreach": _adam(foreach=True),

@@ -7,10 +7,10 @@ from math import comb
 
 from skyline.graph.threads import ThreadUse
 
-USUAL_CROWDING = 1.2
+USUAL_CROWDING = 1.4
 """What computing on all cores loses to a worker that works little, over the worker's work. Handing out the cores in
-turns would make it 1; loops and scripts on a quiet Xeon lost 0.9 to 1.6, the more the longer the worker worked at a
-time (``benchmarks/worker_contention.py``), others on an EPYC about 1."""
+turns would make it 1. On a quiet Xeon loops of single operators lost 1 to 1.4 (``benchmarks/worker_contention.py``) and
+three training scripts 1.4 to 1.9; scripts on an EPYC that was shared with others about 1."""
 _CROWDING = (0.5, 2.0)
 """Outside of this more work could take less."""
 

@@ -52,7 +52,7 @@ class Case:
     33 ms for 14, with what it was joined with, and about 10 ms for 2."""
     recomputed: float
     """What is left of pointwise work that checkpointing repeats: the kernels of the backward pass do it on what they
-    read anyway. Two networks whose blocks were compiled and checkpointed took 3 % and 13 % longer than compiled alone."""
+    read anyway. Two networks whose blocks were compiled and checkpointed took 3 and 13 % longer than compiled alone."""
 
 
 LIKELY = Case(1.0, 0.75, 1.4, 0.5, 0.15, 1.4, 1.0, 0.88, 20.0, (2.3, 5.0), 0.2)
@@ -71,9 +71,9 @@ joined, where PyTorch's operator takes 6 to 8 ns."""
 _DRAWS_FROM_NS = 1.0
 """A dropout that took less for each number drew none: the model was evaluated."""
 _ONLY_DRAWN = 0.45
-"""The part of a dropout's time that its random numbers take by ``rand``: 2.7 of 6.2 ns were measured. The compiler calls
-that where blocks are checkpointed: the numbers are drawn again from a state that was kept, which its own code for CPUs
-cannot do (``run_and_save_rng_state``)."""
+"""The part of a dropout's time that its random numbers take by ``rand``: 2.7 of 6.2 ns were measured. The compiler
+calls that where blocks are checkpointed: the numbers are drawn again from a state that was kept, which its own code
+for CPUs cannot do (``run_and_save_rng_state``)."""
 _DRAWING_PART = 0.95
 """The part of drawing that threads divide among them, in generated code."""
 _COMPOSITE = (

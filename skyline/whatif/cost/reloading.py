@@ -20,7 +20,7 @@ from skyline.whatif.scenario import Scenario
 
 COSTS = FetchingCosts()
 _NEVER_LESS_SURE = 0.05
-_MOST_CROWDING = 1.6
+_MOST_CROWDING = 1.9
 _WELL_SPLIT = 0.6
 _LONE_THREAD = 1.5
 """A worker computes with one thread what the script may have split over several."""

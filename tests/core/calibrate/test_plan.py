@@ -5,7 +5,7 @@ from math import log2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyline.calibrate.designs import designs
+from skyline.calibrate.designs import DEVICE_CALLS, designs
 from skyline.calibrate.plan import plan
 
 
@@ -46,3 +46,18 @@ def test_most_are_of_the_first_format_and_thread_count():
     assert Counter(case.threads for case in drawn)[0] > 400
     assert {case.dtype for case in drawn} == {"fp32", "bf16"}
     assert {case.threads for case in drawn} == {0, 1}
+
+
+def test_launching_and_waiting_are_measured_on_gpus_and_eight_bits_where_there_are():
+    plain, eight = (
+        list(islice(plan(("fp32", "bf16"), (0,), designs("cuda", eight_bits=bits)), 3000))
+        for bits in (False, True)
+    )
+    assert set(DEVICE_CALLS) <= {case.op for case in plain}
+    assert not set(DEVICE_CALLS) & {case.op for case in cases(3000)}
+    assert {case.dtype for case in plain if case.op in DEVICE_CALLS} == {"fp32"}
+    assert "fp8" not in {case.dtype for case in plain}
+    products = [case for case in eight if case.dtype == "fp8"]
+    assert {case.op for case in products} == {"scaled_mm"}
+    # Kernels for eight bits take multiples of sixteen.
+    assert all(size % 16 == 0 for case in products for _, size in case.sizes)

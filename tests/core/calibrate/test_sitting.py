@@ -10,6 +10,7 @@ import pytest
 
 from skyline.calibrate.bench import Bench
 from skyline.calibrate.case import Case
+from skyline.calibrate.designs import DEVICE_CALLS
 from skyline.calibrate.session import machine_here, sit
 from skyline.calibrate.store import Measured, alone, append, path_of, read
 from skyline.errors import CaptureImpossible, UsageError
@@ -35,6 +36,22 @@ def test_a_second_sitting_goes_on_where_the_first_stopped(tmp_path, monkeypatch)
     keys = [one.case.key for one in read(first.path)[1]]
     assert len(keys) == len(set(keys)) == second.before + second.measured + second.failed
     assert seen == sorted(seen)
+
+
+def test_ways_to_compute_attention_are_told_apart(bench):
+    heads = (("b", 4), ("k", 32), ("m", 64))
+    for op in ("attention_math", "attention_flash"):
+        assert bench.measure(Case(op, heads)).time_us > 0
+    # Only GPUs have this one.
+    assert bench.measure(Case("attention_efficient", heads)).time_us is None
+
+
+def test_what_only_a_gpu_has_fails_with_its_reason_elsewhere(bench):
+    for op in DEVICE_CALLS:
+        failed = bench.measure(Case(op, (("cols", 1), ("rows", 1))))
+        assert failed.time_us is None
+        assert failed.note
+    assert bench.measure(PRODUCT).time_us > 0
 
 
 def test_cancelling_keeps_what_was_measured(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from skyline.calibrate.plan import plan
 from skyline.calibrate.store import Measured, append, path_of
 from skyline.predict import registry
 from skyline.predict.gpus import gpu_named
+from skyline.predict.host_cost import HostCost
 from skyline_predictors.calibrated.measured_shape import shape_of
 from skyline_predictors.calibrated.predictor import Calibrated
 from skyline_predictors.processor import Processor
@@ -77,6 +78,19 @@ def test_the_host_is_measured_too(calibrated):
     cost = calibrated.host_cost(DEVICE)
     assert cost is not None
     assert (cost.operator_us, cost.launch_us, cost.synchronous) == (1.0, 4.0, True)
+
+
+def test_launching_and_waiting_were_measured_on_a_gpu():
+    gpu = Machine("NVIDIA H200", "cuda", 16, 2**37, torch="2.13.0", multiprocessors=132, capability=(9, 0))
+    one = (("cols", 1), ("rows", 1))
+    named = {"host_view": 1.0, "host_call": 2.0, "host_module": 6.0, "launch_call": 4.5, "stream_sync": 3.0}
+    rows = tuple(Measured(Case(op, one), time_us) for op, time_us in named.items())
+    cost = Calibrated(((gpu, rows),)).host_cost(gpu_named("h200"))
+    assert cost is not None
+    assert (cost.operator_us, cost.launch_us, cost.wait_us) == (1.0, 4.5, 3.0)
+    without = Calibrated(((gpu, rows[:3]),)).host_cost(gpu_named("h200"))
+    assert without is not None
+    assert (without.launch_us, without.wait_us) == (HostCost().launch_us, HostCost().wait_us)
 
 
 def test_rows_of_one_thread_do_not_speak_for_all_threads():

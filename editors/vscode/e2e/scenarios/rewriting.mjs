@@ -1,4 +1,4 @@
-// A what-if switched on and off: the code is rewritten, its diff is shown, and it is put back.
+// A what-if switched on and off: the code is rewritten, its diff is shown, and it is put back; then the best ones at once.
 import { there, until } from "../workbench.mjs";
 
 export const title = "rewriting";
@@ -24,4 +24,14 @@ export async function run({ bench, window, check }) {
   check("switched off, it is out of the code", true);
   await window.focusEditor();
   check("and the file is as before, to the byte", (await window.saved(bench.path("workspaces/main/train.py"))) === original);
+
+  await view.locator('[data-key="best"]').click();
+  const write = view.locator('[data-key="apply best"]');
+  await there(write);
+  await write.click();
+  await until(() => window.isDirty(), "the best combination was not written");
+  check("the best combination is written into the code", true);
+  await window.undo();
+  await until(async () => !(await window.isDirty()), "one undo did not take the combination back");
+  check("and one undo takes all of it back", bench.read("main/train.py") === original);
 }

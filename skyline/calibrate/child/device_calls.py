@@ -1,0 +1,116 @@
+"""What launching and waiting take on a GPU, by the host's clock, since no kernel shows it."""
+
+import statistics
+import time
+
+import torch
+
+_ROUNDS = 50
+_CALLS = 20
+"""Fewer than any queue of launches holds."""
+_MOST_QUEUED = 8192
+_LONG_CYCLES = 400_000_000
+"""Of a kernel that does nothing, for a fifth of a second or so: meanwhile launches pile up."""
+_FULL = 100
+"""A launch that takes so many times the usual time waits for a place in the queue."""
+
+
+def measured(op):
+    """Median and spread in µs; of ``queue_depth`` how many launches may wait, which is no time."""
+    x = torch.zeros(1, device="cuda")
+    torch.relu(x)
+    torch.cuda.synchronize()
+    times = _MEASURES[op](x)
+    low, middle, high = statistics.quantiles(times, n=4)
+    return max(0.1, middle * 1e6), (high - low) / max(middle, 1e-9)
+
+
+def _launch_call(x):
+    """A call from Python that launches a kernel, as the host sees it."""
+    times = []
+    for _ in range(_ROUNDS):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(_CALLS):
+            torch.relu(x)
+        times.append((time.perf_counter() - begin) / _CALLS)
+    return times
+
+
+def _launch_latency(x):
+    """From calling to knowing that the kernel is over, less what waiting for nothing takes."""
+    idle = statistics.median(_stream_sync(x))
+    times = []
+    for _ in range(_ROUNDS):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        torch.relu(x)
+        torch.cuda.current_stream().synchronize()
+        times.append(max(0.0, time.perf_counter() - begin - idle))
+    return times
+
+
+def _kernel_gap(x):
+    """From one small kernel to the next, where the launches of both wait in the queue."""
+    times = []
+    for _ in range(_ROUNDS):
+        torch.cuda._sleep(_LONG_CYCLES // 200)
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        for _ in range(_CALLS):
+            torch.relu(x)
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) / 1e3 / _CALLS)
+    return times
+
+
+def _queue_depth(x):
+    """Launches that wait behind a long kernel before the host is held up, as if they were seconds / 1e6."""
+    usual = statistics.median(_launch_call(x))
+    depths = []
+    for _ in range(3):
+        torch.cuda.synchronize()
+        torch.cuda._sleep(_LONG_CYCLES)
+        depth = 0
+        while depth < _MOST_QUEUED:
+            begin = time.perf_counter()
+            torch.relu(x)
+            if time.perf_counter() - begin > _FULL * usual:
+                break
+            depth += 1
+        depths.append(depth / 1e6)
+    torch.cuda.synchronize()
+    return depths
+
+
+def _event_sync(x):
+    times = []
+    for _ in range(_ROUNDS):
+        event = torch.cuda.Event()
+        event.record()
+        torch.cuda.synchronize()
+        times.append(_took(event.synchronize))
+    return times
+
+
+def _stream_sync(x):
+    stream = torch.cuda.current_stream()
+    torch.cuda.synchronize()
+    return [_took(stream.synchronize) for _ in range(_ROUNDS)]
+
+
+def _took(call):
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+_MEASURES = {
+    "launch_call": _launch_call,
+    "launch_latency": _launch_latency,
+    "kernel_gap": _kernel_gap,
+    "queue_depth": _queue_depth,
+    "event_sync": _event_sync,
+    "stream_sync": _stream_sync,
+}
