@@ -25,6 +25,8 @@ GUTTER = 9
 FLASH_S = 2.5
 """How long lines that were rewritten are marked."""
 _HEAT = " ▏▎▍▌▋▊▉█"
+_RECORDINGS = (".json", ".gz")
+"""Traces and saved profiles, which are no source themselves."""
 
 
 class Source(VerticalScroll):
@@ -95,6 +97,11 @@ class Source(VerticalScroll):
         """Read the file again."""
         block = self.query_one(".source-text", Static)
         self.border_subtitle = f"{Path(self.file).name}:{self.line}"
+        if self.file.endswith(_RECORDINGS):
+            block.update(
+                Content.styled("a recording: the source of a line is shown where it names one", "$text-muted")
+            )
+            return
         try:
             source = SourceText.read(self.file)
         except SkylineError as error:
