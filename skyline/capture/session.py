@@ -26,6 +26,7 @@ from skyline.capture.events import Ended, Ready
 from skyline.capture.guard import Limits
 from skyline.capture.interpreter import resolve_interpreter
 from skyline.capture.known import from_first_iterations, from_source
+from skyline.capture.narrow_trials import narrow_trials
 from skyline.capture.power import counter_of, measured
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.ranks import variables_of_first_rank
@@ -121,7 +122,8 @@ class Session:
             if on_partial is not None:
                 on_partial(profile)
             if self._request.batch_points <= 0 or run.confirmed is None:
-                return profile
+                tried = self._with_trials(base, run)
+                return profile if tried is run else assemble(tried, ())
             try:
                 if run.ended_after is not None:
                     base = stack.enter_context(self._launch(quiet=True))
@@ -132,6 +134,7 @@ class Session:
                 # What was measured of the script itself stands.
                 note = f"Other batch sizes could not be measured: {error}."
                 return assemble(replace(run, notes=(*run.notes, note)), ())
+            run = self._with_trials(base, run)
             return assemble(replace(run, notes=(*run.notes, *notes), knobs=knobs), points)
 
     def _find_knobs(self) -> KnobSearch:
@@ -257,6 +260,16 @@ class Session:
             secrecy=child.secrecy,
         )
         return run.with_batch()
+
+    def _with_trials(self, child: ChildProcess, run: Run) -> Run:
+        """Last of all: what is tried takes memory, which the allocator may keep and share out in other ways then."""
+        if run.facts.environment.device.kind != "cpu" or run.ended_after is not None:
+            return run
+        recording = run.recording
+        try:
+            return replace(run, narrow_trials=narrow_trials(child, recording.trace, recording.modules))
+        except (ScriptEnded, ScriptFailed, BudgetExceeded):
+            return run
 
     def _power(self, child: ChildProcess, ready: Ready, rows: BareRows) -> PowerFact | None:
         device = ready.facts.environment.device

@@ -10,7 +10,7 @@ import numpy as np
 from skyline.analysis.analyse import Analysis
 from skyline.graph.column import Ids, Indices, Times
 from skyline.graph.graph import Graph
-from skyline.graph.tasks import PHASES
+from skyline.graph.tasks import ON_GPU, PHASES
 from skyline.report.span_thinning import thinned
 from skyline.simulate.critical_path import chain_us, critical_chain
 from skyline.simulate.engine import simulate
@@ -218,14 +218,16 @@ def recording_sides(recording: Recording, choices: Sequence[Choice] = (), step: 
         begin, end = float(starts[kineto.steps.first[number]]), float(starts[kineto.steps.last[number]])
     else:
         number, begin, end = 0, float(starts.min(initial=0.0)), float(ends.max(initial=0.0))
-    measured = _tasks(graph, own, starts, ends, begin, end, labels)
+    # What the host sent in the last step the GPU may do behind it; behind others that is the work of the next.
+    is_last = recording.has_steps and number == len(kineto.steps) - 1
+    measured = _tasks(graph, own, starts, ends, begin, end, labels, open_end=is_last)
     timeline = recording.timeline if composed.untouched else simulate(composed.scenario.graph)
     if recording.has_steps:
         first, last = ends_in(recording, timeline.graph)
         begin, end = float(timeline.starts[first[number]]), float(timeline.starts[last[number]])
     else:
         begin, end = 0.0, timeline.makespan_us
-    simulated = _simulated(timeline, begin, end, None, labels)
+    simulated = _simulated(timeline, begin, end, None, labels, open_end=is_last)
     title = "simulated" if not choices else f"simulated: {composed.title}"
     places = tuple(TimelinePlace(line.file, line.line) for line in graph.structure.lines)
     return Sides(
@@ -282,14 +284,20 @@ def _recorded(profile: Profile, step: int, labels: _Codes) -> Work:
 
 
 def _simulated(
-    timeline: Timeline, begin_us: float, end_us: float, iteration: int | None, labels: _Codes
+    timeline: Timeline,
+    begin_us: float,
+    end_us: float,
+    iteration: int | None,
+    labels: _Codes,
+    *,
+    open_end: bool = False,
 ) -> Work:
     """The tasks of one iteration, and before them, as a lane of its own, what it waits for moment by moment."""
     graph = timeline.graph
     chosen = np.arange(len(graph))
     if iteration is not None:
         chosen = chosen[graph.tasks.iteration == iteration]
-    work = _tasks(graph, chosen, timeline.starts, timeline.ends, begin_us, end_us, labels)
+    work = _tasks(graph, chosen, timeline.starts, timeline.ends, begin_us, end_us, labels, open_end=open_end)
     chain: Ids = critical_chain(timeline)
     start, end, _ = chain_us(timeline, chain, begin_us, end_us)
     kept = end > start
@@ -318,13 +326,21 @@ def _tasks(
     labels: _Codes,
     own_starts: Times | None = None,
     own_ends: Times | None = None,
+    *,
+    open_end: bool = False,
 ) -> Work:
-    """Tasks that take time and overlap a step, by the times of all tasks or their own."""
+    """Tasks that take time and overlap a step, by the times of all tasks or their own.
+
+    With ``open_end`` those of a GPU behind the step, too.
+    """
     if own_starts is None or own_ends is None:
         assert starts is not None
         assert ends is not None
         own_starts, own_ends = starts[chosen], ends[chosen]
-    kept = (own_ends > own_starts) & (own_ends > begin_us) & (own_starts < end_us)
+    within = own_starts < end_us
+    if open_end:
+        within |= ON_GPU[graph.tasks.kind[chosen]]
+    kept = (own_ends > own_starts) & (own_ends > begin_us) & within
     chosen, own_starts, own_ends = chosen[kept], own_starts[kept], own_ends[kept]
     tasks = graph.tasks
     codes, lane = np.unique(tasks.lane[chosen], return_inverse=True)

@@ -9,7 +9,7 @@ import time
 
 import torch
 
-from . import facts, imported, styles, user_code
+from . import facts, imported, styles, trials, user_code
 from .evaluation import EvaluationReplay
 from .observer import Observer
 from .recorded_facts import recorded_facts
@@ -237,6 +237,10 @@ class Stepper:
     def _wait(self, frame):
         """Stand still until the parent says what to do next."""
         command = self._channel.next_command()
+        while command["do"] == "try":
+            rows = trials.tried(command["operators"], command["number_format"], command["seconds"])
+            self._channel.send("tried", rows=rows)
+            command = self._channel.next_command()
         self._remaining = command["iterations"]
         if command["do"] == "run":
             self._mode = self._running

@@ -18,6 +18,7 @@ from skyline.interval import Interval
 from skyline.trace.kineto.category import GPU_WORK
 from skyline.trace.phase import Phase
 from skyline.trace.shape import OperatorShape
+from skyline.whatif.cost.narrow_trials import tried_factors, wide_inputs
 from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.number_formats import NARROW, factors, gpu
 from skyline.whatif.origins import shapes
@@ -56,6 +57,23 @@ positions, at widths of 16 to 96 alike."""
 _LONG_ROWS, _LONG_ROW_SHARE = 192, 0.35
 """From this many positions blocks are larger (``sdp_flash`` on CPUs), and so many times as much is lost."""
 _CPU_ROWS_PART = 0.9
+_CPU_LIGHT = {
+    "aten::batch_norm": Interval(0.4, 0.3, 0.8),
+    "NativeBatchNormBackward0": Interval(0.8, 0.65, 0.9),
+    "aten::relu": Interval(0.5, 0.4, 1.0),
+    "aten::relu_": Interval(0.5, 0.4, 1.0),
+    "aten::gelu": Interval(0.55, 0.5, 1.0),
+    "GeluBackward0": Interval(0.7, 0.6, 1.0),
+}
+"""Time of what follows products, on tensors too large for a core's caches: half the bytes come from memory.
+
+From operators within whole scripts; by themselves, with their tensors in a cache, most take as long as before, and a
+normalization of batches computes faster in any case.
+"""
+_CPU_LIGHT_FROM = 1 << 19
+"""Numbers in such a tensor: two megabytes in float32."""
+_TRIED = Interval(1.0, 0.8, 1.25)
+"""Within a script, over what was tried by itself: tensors lie in other caches, and other batches have other sizes."""
 EMULATED_CPU = Interval(2.3, 1.7, 3.0)
 """The same where oneDNN computes bfloat16 with AVX-512 for float32: 1.9 to 2.8 were measured."""
 
@@ -162,19 +180,65 @@ def _on_cpu(subject: Subject, graph: Graph, heavy: Indices, end: str, larger: fl
     profile = subject.profile
     slow = profile is not None and emulated(profile.environment.cpu_features)
     factor: float = getattr(EMULATED_CPU if slow else NATIVE_CPU, end)
-    attention = heavy[graph.tasks.work[heavy] == WORK[WorkClass.ATTENTION]]
     durations = graph.durations.copy()
-    durations[np.setdiff1d(heavy, attention)] *= factor
+    tried = tried_factors(subject, graph, heavy, larger)
+    known = np.isfinite(tried)
+    durations[heavy[known]] *= tried[known] * getattr(_TRIED, end)
+    unknown = heavy[~known]
+    attention = unknown[graph.tasks.work[unknown] == WORK[WorkClass.ATTENTION]]
+    durations[np.setdiff1d(unknown, attention)] *= factor
     durations[attention] *= getattr(CPU_ATTENTION, end)
     backward = attention[graph.tasks.phase[attention] == PHASE[Phase.BACKWARD]]
     backward_us: float = (
         getattr(_CPU_ATTENTION_ROW_US, end) * larger * gained(_CPU_ROWS_PART, threads_of(subject))
     )
     durations[backward] += backward_us * _attention_rows(subject, graph, backward)
-    weighted = heavy[_has_weight(graph, heavy)]
+    if not slow:
+        following = _light_on_cpu(subject, graph, larger)
+        lighter = [getattr(_CPU_LIGHT[graph.tasks.names[name]], end) for name in graph.tasks.name[following]]
+        durations[following] *= np.array(lighter, np.float64)
+    has_weight = _has_weight(graph, heavy)
+    if known.any():
+        weighted = heavy[has_weight & known]
+        durations[weighted] += _casts_on_cpu_us(subject, graph, weighted, larger)
+        has_weight &= ~known
+    weighted = heavy[has_weight]
     sizes = _cast_elements(subject, graph, weighted)
     durations[weighted] += 2 * _CPU_CAST_US + _CAST_BYTES * sizes / _CPU_BYTES_PER_US
     return graph.with_times(durations=durations)
+
+
+def _casts_on_cpu_us(
+    subject: Subject, graph: Graph, weighted: Indices, larger: float
+) -> npt.NDArray[np.float64]:
+    """What each product needs for its weight to be cast, and its input where that is in float32.
+
+    As much on the way back, where the gradients are cast: shared out among all, as which is whose is not seen there.
+    """
+    forward = graph.tasks.phase[weighted] == PHASE[Phase.FORWARD]
+    cast_us = np.zeros(len(weighted))
+    places = np.flatnonzero(forward)
+    called = shapes(subject, graph, weighted[places])
+    wide = wide_inputs(graph, weighted[places])
+    for place, shape, is_wide in zip(places.tolist(), called, wide, strict=True):
+        sizes = [prod(each) for each in shape.inputs if len(each) > 1] if shape is not None else []
+        weight, largest = min(sizes, default=0), max(sizes, default=0)
+        cast_us[place] = _CPU_CAST_US + _CAST_BYTES * weight / _CPU_BYTES_PER_US
+        if is_wide:
+            cast_us[place] += _CPU_CAST_US + _CAST_BYTES * larger * largest / _CPU_BYTES_PER_US
+    if forward.any() and not forward.all():
+        cast_us[~forward] = cast_us[forward].sum() / np.count_nonzero(~forward)
+    return cast_us
+
+
+def _light_on_cpu(subject: Subject, graph: Graph, larger: float) -> Indices:
+    """Operators of the passes that have a factor of their own, on large tensors."""
+    named = np.array([name in _CPU_LIGHT for name in graph.tasks.names], np.bool_)
+    chosen = select(graph, phase=_PASSES, kind=TaskKind.CPU)
+    chosen = chosen[named[graph.tasks.name[chosen]]]
+    known = shapes(subject, graph, chosen)
+    numbers = [prod(shape.inputs[0]) if shape is not None and shape.inputs else 0 for shape in known]
+    return chosen[larger * np.array(numbers, np.float64) >= _CPU_LIGHT_FROM]
 
 
 def _attention_rows(subject: Subject, graph: Graph, tasks: Indices) -> npt.NDArray[np.float64]:

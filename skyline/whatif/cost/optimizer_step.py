@@ -19,7 +19,8 @@ _FIXED_US = 50.0
 class Update:
     """Bytes read and written per float32 parameter by one step, operator by operator and fused.
 
-    ``foreach_bytes`` are those of the form for all tensors at once, 0 for as many as operator by operator.
+    ``foreach_bytes`` are those of the form for all tensors at once, 0 for as many as operator by operator;
+    ``fresh_bytes`` of those operator by operator are moved by operators that write to memory of their own.
     ``fused_calls`` is what a tensor costs in the fused form, in units of the cheapest operator call: being
     grouped, and having its step counted where there is one.
     """
@@ -28,6 +29,12 @@ class Update:
     fused_bytes: int
     fused_calls: int = 2
     foreach_bytes: int = 0
+    fresh_bytes: int = 0
+
+    @property
+    def in_place_bytes(self) -> int:
+        """What the operators move that write where they read."""
+        return self.unfused_bytes - self.fresh_bytes
 
     @property
     def foreach_factor(self) -> float:
@@ -40,15 +47,17 @@ class Update:
         return self.fused_bytes < self.unfused_bytes
 
 
-_ADAM = Update(72, 28)
-"""Operators: lerp 12, mul 8, addcmul 12, sqrt 8, div 8, add 8, addcdiv 16. Fused: read p, g, m, v; write p, m, v."""
-_ADAMW = Update(80, 28)
+_ADAM = Update(72, 28, fresh_bytes=16)
+"""Operators: lerp 12, mul 8, addcmul 12, sqrt 8, div 8 (these two to fresh memory), add 8, addcdiv 16.
+
+Fused: read p, g, m, v; write p, m, v."""
+_ADAMW = Update(80, 28, fresh_bytes=16)
 """As Adam, and a mul of 8 for the decay."""
 _SGD_MOMENTUM = Update(32, 20, 1)
 """Operators: mul 8, add 12, add 12. Fused: read p, g, buffer; write p, buffer."""
 _SGD = Update(12, 12, 1)
-_ADAGRAD = Update(48, 20, foreach_bytes=60)
-"""Operators: addcmul 12, sqrt 12, add 8, addcdiv 16; memory that an operator writes first is read first, too.
+_ADAGRAD = Update(48, 20, foreach_bytes=60, fresh_bytes=12)
+"""Operators: addcmul 12, sqrt 12 (to fresh memory), add 8, addcdiv 16; what is written first is read first, too.
 
 Fused: read p, g, sum; write p, sum. For all tensors at once the gradients are multiplied by the learning rate into
 memory of their own, 12 bytes more: the operator of one tensor takes the rate along.
@@ -66,19 +75,19 @@ def fused_ms(baseline: Baseline, chosen: tuple[tuple[OptimizerFact, Update], ...
     """Time of the optimizer part with the chosen optimizers fused.
 
     What the recorded operators take beyond the cost of a bare call is memory traffic; it shrinks with the
-    bytes. Python and calls shrink to a call or two per tensor. Both are scaled to the bare optimizer time.
+    bytes. Python and calls shrink to a call or two per tensor. Both are scaled to the bare optimizer time. A
+    fused step takes no fresh memory: where operators that take none were seen, their traffic is what shrinks.
     """
     now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
-    traffic_ms = baseline.step.traffic_share * now_ms
     call_us = baseline.step.call_share * now_ms * 1e3
     optimizers = baseline.profile.optimizers
     weights = {id(fact): moved_bytes(fact) for fact in optimizers}
     whole = sum(weights.values()) or 1
     share = sum(weights[id(fact)] for fact, _ in chosen) / whole
     # Of the optimizers that stay as they are, everything stays.
+    per_byte = _ms_per_byte(baseline, now_ms)
     fused_traffic = sum(
-        traffic_ms * weights[id(fact)] / whole * update.fused_bytes / update.unfused_bytes
-        for fact, update in chosen
+        per_byte * weights[id(fact)] * update.fused_bytes / update.unfused_bytes for fact, update in chosen
     )
     calls_us = sum(
         fact.steps_per_iteration * (fact.tensor_count * update.fused_calls * call_us + _FIXED_US)
@@ -92,6 +101,19 @@ def fused_ms(baseline: Baseline, chosen: tuple[tuple[OptimizerFact, Update], ...
     )
     value = min(now_ms, stay_ms + calls_ms + fused_traffic)
     return Interval(value, min(value, low), max(value, min(high, 1.1 * now_ms)))
+
+
+def _ms_per_byte(baseline: Baseline, now_ms: float) -> float:
+    """Of the operators that write where they read, as recorded; of all at most, made to fit the bare times."""
+    optimizers = baseline.profile.optimizers
+    of_all = baseline.step.traffic_share * now_ms / (sum(map(moved_bytes, optimizers)) or 1)
+    updates = [(fact, update) for fact in optimizers if (update := update_of(fact)) is not None]
+    if baseline.on_gpu or len(updates) < len(optimizers) or baseline.step.in_place_us <= 0:
+        return of_all
+    in_place = sum(
+        moved_bytes(fact) * update.in_place_bytes / update.unfused_bytes for fact, update in updates
+    )
+    return min(of_all, baseline.step.in_place_us / 1e3 / in_place) if in_place else of_all
 
 
 def moved_bytes(fact: OptimizerFact) -> int:

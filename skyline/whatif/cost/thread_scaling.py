@@ -22,11 +22,11 @@ from skyline.whatif.subject import Subject
 
 _Share = TypeVar("_Share", float, Times)
 
-PLAIN_PART = Interval(0.8, 0.55, 0.97)
+PLAIN_PART = Interval(0.84, 0.55, 0.97)
 """The part of a split operator, its call apart, that goes faster with the threads. Repeated by itself on two threads a
 large operator takes 1/1.9 to 1/1.6 of its time on one, and so do steps of networks with large batches; with small
 ones calls and waking count, 1/1.7 to 1/1.1 (``benchmarks/worker_contention.py``)."""
-_BACKWARD_PART = Interval(0.87, 0.5, 0.98)
+_BACKWARD_PART = Interval(0.89, 0.5, 0.98)
 """The same of the backward pass of an operator, whose calls count for less: it does twice as much or more."""
 _ROWS_PART = Interval(0.6, 0.3, 0.85)
 """The same of the gradient of an embedding: threads clear the table and add up its rows, one sorts the indices."""

@@ -9,6 +9,7 @@ from skyline.errors import UsageError
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
+from skyline.report.timelines import recording_sides
 from skyline.simulate.engine import simulate
 from skyline.trace.kineto.reader import read
 from skyline.whatif.recording import recording
@@ -60,6 +61,30 @@ def test_a_recording_that_ends_before_its_gpu_does(changed) -> None:
     work = select(one.graph, kind=TaskKind.KERNEL)
     inside = (one.timeline.starts[work] >= begin) & (one.timeline.ends[work] <= end)
     assert inside.sum() >= 3 * 8
+
+
+def test_what_the_gpu_does_behind_the_last_step_is_shown_with_it(changed) -> None:
+    def late(event):
+        # One step is marked, and its kernels run two milliseconds behind their launches.
+        if event["name"].startswith("ProfilerStep") and not event["name"].endswith("#4"):
+            return None
+        if event["name"] in ("cudaStreamSynchronize", "cudaMemcpyAsync", "aten::item"):
+            return None
+        if event["cat"] in ("kernel", "gpu_memcpy"):
+            return {**event, "ts": event["ts"] + 2000}
+        return event
+
+    one = changed(late)
+    sides = recording_sides(one)
+    stream = [name for name in sides.measured.lanes if "stream" in name]
+    assert stream
+    code = sides.measured.lanes.index(stream[0])
+    behind = sides.measured.start_ms[sides.measured.lane == code]
+    assert behind.max() > sides.measured.duration_ms
+    assert sides.end_ms > sides.measured.duration_ms
+    # Before others the next step's work stands there.
+    whole = recording_sides(changed(lambda event: event))
+    assert whole.measured.start_ms.max() <= whole.measured.duration_ms
 
 
 def test_without_steps_the_whole_recording_is_one(changed) -> None:

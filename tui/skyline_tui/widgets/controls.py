@@ -245,6 +245,9 @@ class Controls(Vertical):
     def _memory_figures(self, profile: ProfileReport, width: int) -> Content:
         """The change, and what the bar's ends stand for where there is room to say it."""
         then = self._estimate.peak_bytes if self._estimate else None
+        if not profile.memory.peak_bytes.value:
+            # A recording without allocations.
+            return Content("unknown")
         change = memory_change(profile.memory.peak_bytes, then, width)
         if self._plain is None:
             return Content(change)

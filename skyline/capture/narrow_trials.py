@@ -1,0 +1,125 @@
+"""Has the child try the script's products in bfloat16: how much faster they are differs by processor and by size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+import msgspec
+
+from skyline.capture.child_process import ChildProcess
+from skyline.spread import median
+from skyline.trace.facts import ModuleFact
+from skyline.trace.narrow_trial import PRODUCTS, NarrowTrial
+from skyline.trace.phase import Phase
+from skyline.trace.record import RecordKind, Trace
+from skyline.trace.shape import OperatorShape
+
+_OPTIONS = ("stride", "padding", "dilation", "groups")
+_MOST = 16
+_SECONDS = 1.0
+_LONGEST_US = 60e3
+"""A call is repeated some twenty times, forward and backward: no longer ones are tried."""
+_DISTURBED = 2.0
+"""What takes so many times as long by itself as within the script was held up by something else."""
+_MOST_BYTES = 64 << 20
+_WIDE = "float32"
+NUMBER_FORMAT = "bfloat16"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What the child tells of the one with this number: times over those in float32, which took ``wide_us``."""
+
+    number: int
+    forward: float
+    backward: float
+    elements: int
+    wide_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    shape: OperatorShape
+    options: dict[str, object]
+    recorded_us: float
+
+
+def narrow_trials(
+    child: ChildProcess, trace: Trace, modules: tuple[ModuleFact, ...]
+) -> tuple[NarrowTrial, ...]:
+    """Of the products of the recorded forward passes, those that take most of the time.
+
+    The child must stand still at an iteration boundary, and computes on the CPU.
+    """
+    asked = _asked(trace, modules)
+    if not asked:
+        return ()
+    rows: list[dict[str, object]] = [
+        {"operator": one.shape.operator, "inputs": one.shape.inputs, "options": one.options} for one in asked
+    ]
+    tried = _calm(asked, _tried(child, rows))
+    if len(tried) < len(asked):
+        # Something else took the processor, or there was not enough time: once more, for what is lacking.
+        again = [number for number in range(len(asked)) if number not in tried]
+        found = _tried(child, [rows[number] for number in again])
+        tried |= _calm(asked, [replace(one, number=again[one.number]) for one in found])
+    return tuple(
+        NarrowTrial(
+            one.shape.operator,
+            one.shape.inputs,
+            NUMBER_FORMAT,
+            tried[number].forward,
+            tried[number].backward,
+            tried[number].elements,
+            one.shape.flops,
+        )
+        for number, one in enumerate(asked)
+        if number in tried
+    )
+
+
+def _tried(child: ChildProcess, rows: list[dict[str, object]]) -> list[Tried]:
+    child.send("try", operators=rows, number_format=NUMBER_FORMAT, seconds=_SECONDS)
+    return msgspec.convert(child.receive("tried")["rows"], list[Tried])
+
+
+def _calm(asked: list[_Asked], tried: list[Tried]) -> dict[int, Tried]:
+    """By number, those that took no longer in float32 than within the script, or not by much."""
+    return {one.number: one for one in tried if one.wide_us <= _DISTURBED * asked[one.number].recorded_us}
+
+
+def _asked(trace: Trace, modules: tuple[ModuleFact, ...]) -> list[_Asked]:
+    by_path = {module.path: module for module in modules}
+    times: dict[int, list[float]] = {}
+    module_of: dict[int, str] = {}
+    for record in trace.records:
+        wanted = record.kind is RecordKind.OPERATOR and record.phase is Phase.FORWARD and record.shape >= 0
+        if wanted and record.name in PRODUCTS:
+            times.setdefault(record.shape, []).append(record.duration_us)
+            module_of.setdefault(record.shape, trace.modules[record.module] if record.module >= 0 else "")
+    found: list[_Asked] = []
+    for number in sorted(times, key=lambda shape: -sum(times[shape])):
+        shape = trace.shapes[number]
+        options = _options(shape, by_path.get(module_of[number]))
+        if options is not None and _is_wide(shape) and min(times[number]) <= _LONGEST_US:
+            found.append(_Asked(shape, options, median(times[number])))
+    return found[:_MOST]
+
+
+def _is_wide(shape: OperatorShape) -> bool:
+    return (
+        all(name == _WIDE for name in shape.dtypes)
+        and all(shape.inputs)
+        and 4 * sum(map(prod, shape.inputs)) <= _MOST_BYTES
+    )
+
+
+def _options(shape: OperatorShape, module: ModuleFact | None) -> dict[str, object] | None:
+    """What a convolution is called with beside its tensors; None where no layer tells."""
+    if not shape.operator.startswith("aten::conv"):
+        return {}
+    known = module is not None and module.library and module.options.get("padding_mode") == "zeros"
+    if module is None or not known or module.class_name not in ("Conv1d", "Conv2d", "Conv3d"):
+        return None
+    return {name: module.options[name] for name in _OPTIONS if name in module.options}
