@@ -72,7 +72,7 @@ class CpuThreads:
             subject,
             graph,
             larger,
-            undivided=sparse_work(subject, graph, larger) if "sparse_embedding" in scenario.choices else None,
+            sorting=sparse_work(subject, graph, larger) if "sparse_embedding" in scenario.choices else None,
             fused=scenario.choices.get("fused_optimizer", FOREACH) != FOREACH,
         )
         if not len(chosen) or asked == now:

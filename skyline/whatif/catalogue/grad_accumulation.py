@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skyline.errors import UsageError
-from skyline.graph.column import Indices
+from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.replication import replicate
@@ -20,6 +20,7 @@ from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline, ran_on_cpu
 from skyline.whatif.cost.optimizer_traffic import bytes_per_us
+from skyline.whatif.cost.standing_cost import grown
 from skyline.whatif.memory import Memory
 from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import whole_number
@@ -111,10 +112,13 @@ def _repeated(
     adding_us = _adding_us(subject)
     passes = [_passes(graph, subject.lane, iteration) for iteration in graph.iterations]
     everything = np.concatenate(passes) if passes else np.zeros(0, np.int64)
-    # What the host does to launch work does not depend on its size.
-    constant = subject.on_gpu & (graph.tasks.lane[everything] == graph.tasks.lane_code(subject.lane))
-    factor = np.where(constant, 1.0, by_part[parts_of(graph.tasks)[everything]] * unsure)
-    smaller = scale(graph, everything, factor, gaps=True)
+    if subject.on_gpu:
+        # What the host does to launch work does not depend on its size.
+        on_host = graph.tasks.lane[everything] == graph.tasks.lane_code(subject.lane)
+        factor = np.where(on_host, 1.0, by_part[parts_of(graph.tasks)[everything]] * unsure)
+        smaller = scale(graph, everything, factor, gaps=True)
+    else:
+        smaller = _shrunk(graph, subject.lane, everything, by_part * unsure, 1 / parts)
     backward = smaller.tasks.phase == PHASE[Phase.BACKWARD]
     durations = smaller.durations.copy()
     for rows in passes:
@@ -126,6 +130,16 @@ def _repeated(
     for iteration in graph.iterations:
         smaller = replicate(smaller, _passes(smaller, subject.lane, iteration), parts)
     return smaller
+
+
+def _shrunk(graph: Graph, lane: str, chosen: Indices, by_part: Times, size: float) -> Graph:
+    """The chosen work for a smaller batch: Python and calls stand as far as the curve says; the rest stays as it is."""
+    rest = np.ones(len(graph), np.bool_)
+    rest[chosen] = False
+    # The loader's part does not stand in ``grown``, and what is not chosen does not change.
+    parts = np.where(rest, PARTS.index(Part.LOADER), parts_of(graph.tasks)).astype(np.uint8)
+    factors = np.where(np.arange(len(PARTS)) == PARTS.index(Part.LOADER), 1.0, by_part)
+    return grown(graph, lane, parts, factors, size)
 
 
 def _passes(graph: Graph, lane: str, iteration: int) -> Indices:

@@ -105,7 +105,7 @@ def test_gradients_of_embeddings_are_divided_less_than_other_backward_work(train
     assert of["ConvolutionBackward0"].loops > of["aten::linear"].loops == 1
 
 
-def test_a_fused_step_is_traffic_and_what_has_become_work_for_one_thread_is_left_out(trained):
+def test_a_fused_step_is_traffic_and_an_update_of_touched_rows_is_divided_less(trained):
     start = baseline(trained)
     large = replace(trained.memory, parameter_bytes=40_000_000, optimizer_bytes=80_000_000)
     whole = baseline(replace(trained, memory=large, peak_bytes=200_000_000))
@@ -113,8 +113,24 @@ def test_a_fused_step_is_traffic_and_what_has_become_work_for_one_thread_is_left
     at_once = dict(zip(*map(list, split_tasks(whole, whole.operators, fused=True)), strict=True))
     steps = select(whole.operators, phase=Phase.OPTIMIZER, kind=TaskKind.CPU).tolist()
     assert all(at_once[one].part.value < usual[one].part.value for one in steps)
-    left, _ = split_tasks(start, start.operators, undivided=np.array(steps))
-    assert not set(left.tolist()) & set(steps)
+    rows = dict(zip(*map(list, split_tasks(start, start.operators, sorting=np.array(steps))), strict=True))
+    dense = dict(zip(*map(list, split_tasks(start, start.operators)), strict=True))
+    assert all(rows[one].part.value < dense[one].part.value for one in steps)
+
+
+def test_a_larger_batch_is_divided_better(trained):
+    start = baseline(trained)
+    usual = dict(zip(*map(list, split_tasks(start, start.operators)), strict=True))
+    larger = dict(zip(*map(list, split_tasks(start, start.operators, 4.0)), strict=True))
+    smaller = dict(zip(*map(list, split_tasks(start, start.operators, 0.25)), strict=True))
+    for task, division in usual.items():
+        phase = start.operators.tasks[int(task)].phase
+        assert larger[task].part.value >= division.part.value
+        assert larger[task].part.low == division.part.low
+        if phase is not Phase.OPTIMIZER and "Embedding" not in start.operators.tasks[int(task)].name:
+            assert larger[task].part.value > division.part.value
+        if task in smaller:
+            assert smaller[task] == division
 
 
 def test_more_loops_cost_more_joining():
