@@ -118,12 +118,12 @@ class Session:
             self._start(base, {}, self._request.arguments)
             # The script imports its libraries meanwhile, which takes longer.
             run = self._measure_base(base, self._find_knobs())
-            profile = assemble(run, ())
+            has_curve = self._request.batch_points > 0 and run.confirmed is not None
+            profile = assemble(run if has_curve else self._with_trials(base, run), ())
             if on_partial is not None:
                 on_partial(profile)
-            if self._request.batch_points <= 0 or run.confirmed is None:
-                tried = self._with_trials(base, run)
-                return profile if tried is run else assemble(tried, ())
+            if not has_curve:
+                return profile
             try:
                 if run.ended_after is not None:
                     base = stack.enter_context(self._launch(quiet=True))
