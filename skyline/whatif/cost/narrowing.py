@@ -89,8 +89,9 @@ def narrowed(subject: Subject, graph: Graph, target: str, larger: float = 1.0) -
     """The graph under autocast, of a batch so much larger: the likely one, the best and the worst case."""
     heavy = heavy_tasks(subject, graph)
     if not subject.on_gpu:
+        tried = tried_factors(subject, graph, heavy, larger)
         likely, least, most = (
-            _on_cpu(subject, graph, heavy, end, larger) for end in ("value", "low", "high")
+            _on_cpu(subject, graph, heavy, tried, end, larger) for end in ("value", "low", "high")
         )
         return likely, least, most
     light = _light(subject, graph)
@@ -176,12 +177,18 @@ def _on_gpu(
     return graph.with_times(durations=durations)
 
 
-def _on_cpu(subject: Subject, graph: Graph, heavy: Indices, end: str, larger: float) -> Graph:
+def _on_cpu(
+    subject: Subject,
+    graph: Graph,
+    heavy: Indices,
+    tried: npt.NDArray[np.float64],
+    end: str,
+    larger: float,
+) -> Graph:
     profile = subject.profile
     slow = profile is not None and emulated(profile.environment.cpu_features)
     factor: float = getattr(EMULATED_CPU if slow else NATIVE_CPU, end)
     durations = graph.durations.copy()
-    tried = tried_factors(subject, graph, heavy, larger)
     known = np.isfinite(tried)
     durations[heavy[known]] *= tried[known] * getattr(_TRIED, end)
     unknown = heavy[~known]
