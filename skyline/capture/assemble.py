@@ -21,8 +21,8 @@ from skyline.source.knob import Knob, KnobSearch
 from skyline.source.text import SourceText
 from skyline.source.training_loop import find as find_loop
 from skyline.trace.facts import BatchFact, LoaderFact, OptimizerFact
-from skyline.trace.narrow_trial import NarrowTrial
 from skyline.trace.power import PowerFact
+from skyline.trace.product_trial import ProductTrial
 from skyline.trace.profile import CAPTURE_SCHEMA, BatchPoint, Profile, SourceFile
 from skyline.trace.record import CodeLine
 from skyline.trace.side_effect import SideEffect
@@ -50,7 +50,7 @@ class Run:
     paired_ms: tuple[float, ...] = ()
     """Bare iterations from directly before and after the recorded ones."""
     power: PowerFact | None = None
-    narrow_trials: tuple[NarrowTrial, ...] = ()
+    product_trials: tuple[ProductTrial, ...] = ()
     side_effects: tuple[SideEffect, ...] = ()
     output_tail: str = ""
     secrecy: Secrecy = field(default_factory=Secrecy)
@@ -137,7 +137,7 @@ def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
         modules=recording.modules,
         parallel=recording.parallel,
         calls=recording.calls,
-        narrow_trials=run.narrow_trials,
+        product_trials=run.product_trials,
         large_block_us_per_mb=run.facts.large_block_us_per_mb,
     )
 

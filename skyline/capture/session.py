@@ -26,9 +26,9 @@ from skyline.capture.events import Ended, Ready
 from skyline.capture.guard import Limits
 from skyline.capture.interpreter import resolve_interpreter
 from skyline.capture.known import from_first_iterations, from_source
-from skyline.capture.narrow_trials import narrow_trials
 from skyline.capture.power import counter_of, measured
 from skyline.capture.process import Starter, start_fresh
+from skyline.capture.product_trials import product_trials
 from skyline.capture.ranks import variables_of_first_rank
 from skyline.capture.recording import notes_on, record
 from skyline.capture.request import CaptureRequest, Known, OutputCallback, Progress, ProgressCallback
@@ -267,7 +267,8 @@ class Session:
             return run
         recording = run.recording
         try:
-            return replace(run, narrow_trials=narrow_trials(child, recording.trace, recording.modules))
+            trials = product_trials(child, recording.trace, recording.modules, run.facts.environment)
+            return replace(run, product_trials=trials)
         except (ScriptEnded, ScriptFailed, BudgetExceeded):
             return run
 

@@ -19,9 +19,9 @@ from skyline.trace.facts import (
     Settings,
 )
 from skyline.trace.iteration import IterationFact
-from skyline.trace.narrow_trial import NarrowTrial
 from skyline.trace.power import PowerFact
 from skyline.trace.prediction import Prediction
+from skyline.trace.product_trial import ProductTrial
 from skyline.trace.record import CodeLine, Trace
 from skyline.trace.repeated_read import RepeatedRead
 from skyline.trace.side_effect import SideEffect
@@ -132,7 +132,7 @@ class Profile:
     """Batches of a traced script that were not read in full."""
     timed_reads: tuple[TimedRead, ...] = ()
     """How long the batches of a script that was traced for this processor took to read."""
-    narrow_trials: tuple[NarrowTrial, ...] = ()
-    """The script's products on a CPU in bfloat16, tried where it ran."""
+    product_trials: tuple[ProductTrial, ...] = ()
+    """The script's products on a CPU in bfloat16 and on other threads, tried where it ran."""
     large_block_us_per_mb: float = 0.0
     """On a CPU, what a block costs that is too large for the allocator to keep: the system's fresh memory each time."""

@@ -238,7 +238,9 @@ class Stepper:
         """Stand still until the parent says what to do next."""
         command = self._channel.next_command()
         while command["do"] == "try":
-            rows = trials.tried(command["operators"], command["number_format"], command["seconds"])
+            rows = trials.tried(
+                command["operators"], command["number_format"], command["other_threads"], command["seconds"]
+            )
             self._channel.send("tried", rows=rows)
             command = self._channel.next_command()
         self._remaining = command["iterations"]

@@ -1,4 +1,4 @@
-"""Tries single operators in float32 and in a narrower format, on tensors of sizes that the script used."""
+"""Tries single operators in two number formats and on other threads, on tensors of sizes that the script used."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _CALLS = {
 }
 
 
-def tried(asked, number_format, seconds):
-    """Rows as of ``skyline.capture.narrow_trials.Tried``; what cannot be called is left out.
+def tried(asked, number_format, other_threads, seconds):
+    """Rows as of ``skyline.capture.product_trials.Tried``; what cannot be called is left out.
 
     Begins no further one after ``seconds``. Random numbers are not drawn, and the script's tensors not touched.
     """
@@ -51,27 +51,42 @@ def tried(asked, number_format, seconds):
             if _clock() >= end:
                 break
             try:
-                rows.append({"number": number, **_tried(one, getattr(torch, number_format))})
+                rows.append({"number": number, **_tried(one, getattr(torch, number_format), other_threads)})
             except (RuntimeError, TypeError, ValueError):
                 # Called with arguments that its sizes do not tell, or not possible in this format.
                 continue
     return rows
 
 
-def _tried(one, narrow):
-    call = _CALLS[one["operator"]]
-    wide = _Form(call, one, torch.float32)
-    narrowed = _Form(call, one, narrow)
-    # The first calls choose among the library's ways and lay out the weights.
-    wide.forward(), narrowed.forward()
-    wide.backward(), narrowed.backward()
-    times = {"forward": ([], []), "backward": ([], [])}
+def _tried(one, narrow, other_threads):
+    forms = {name: _Form(_CALLS[one["operator"]], one, dtype) for name, dtype in _formats(narrow)}
+    times = {"forward": {}, "backward": {}}
+    threads = torch.get_num_threads()
+    _time(forms, times, "{}_us")
+    if other_threads != threads:
+        try:
+            torch.set_num_threads(other_threads)
+            _time(forms, times, "{}_otherwise_us")
+        finally:
+            torch.set_num_threads(threads)
+    return {**times, "elements": forms["wide"].result.numel()}
+
+
+def _formats(narrow):
+    return ("wide", torch.float32), ("narrow", narrow)
+
+
+def _time(forms, times, field):
+    """The best of several rounds, in each of which all take their turn."""
+    for form in forms.values():
+        # The first calls choose among the library's ways and lay out the weights.
+        form.forward(), form.backward()
     for _ in range(_ROUNDS):
-        for way, (before, after) in times.items():
-            before.append(getattr(wide, way)())
-            after.append(getattr(narrowed, way)())
-    ratios = {way: min(after) / min(before) for way, (before, after) in times.items()}
-    return {**ratios, "elements": wide.result.numel(), "wide_us": min(times["forward"][0]) * 1e6}
+        for way, found in times.items():
+            for name, form in forms.items():
+                took_us = 1e6 * getattr(form, way)()
+                place = field.format(name)
+                found[place] = min(took_us, found.get(place, took_us))
 
 
 class _Form:

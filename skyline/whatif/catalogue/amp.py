@@ -147,7 +147,7 @@ def _assumptions(subject: Subject, value: str) -> tuple[str, ...]:
     if not subject.on_gpu:
         profile = subject.profile
         slow = profile is not None and emulated(profile.environment.cpu_features)
-        if profile is not None and profile.narrow_trials:
+        if profile is not None and profile.product_trials:
             return ("products take as long in bf16 as when they were tried by themselves on this processor",)
         return (_EMULATES,) if slow else ("products take half their time in bf16, within a wide range",)
     made = ["softmax, norms and losses stay in float32, weights are cast once in each iteration"]

@@ -17,6 +17,7 @@ from skyline.predict.sizes import sizes_to_show
 from skyline.simulate.engine import simulate
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.cost.standing_cost import grown
 from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import whole_number
@@ -72,7 +73,9 @@ class BatchSize:
             on_lane = graph.tasks.lane == graph.tasks.lane_code(baseline.lane)
             scaled = scale(graph, everything, np.where(on_lane, by_part[parts], ratio.value), gaps=True)
         else:
-            scaled = grown(graph, baseline.lane, parts, by_part, size / (curve.base or size))
+            larger = size / (curve.base or size)
+            standing = cleared_shares(baseline.profile, graph)
+            scaled = grown(graph, baseline.lane, parts, by_part, larger, standing)
         # On several lanes the parts overlap; the curve is of whole iterations and has the last word.
         simulated = simulate(scaled).iteration_ms(baseline.lane)
         wanted = baseline.simulated_ms * ratio.value

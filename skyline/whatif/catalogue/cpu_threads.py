@@ -15,6 +15,7 @@ from skyline.whatif.cost.beside_workers import beside_workers
 from skyline.whatif.cost.reloading import cores_of
 from skyline.whatif.cost.thread_scaling import factors, joins_in_loader, split_tasks
 from skyline.whatif.loader_setting import present_setting, threads_in
+from skyline.whatif.number_formats import NARROW
 from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import whole_number
 
@@ -74,6 +75,7 @@ class CpuThreads:
             larger,
             sorting=sparse_work(subject, graph, larger) if "sparse_embedding" in scenario.choices else None,
             fused=scenario.choices.get("fused_optimizer", FOREACH) != FOREACH,
+            narrow=scenario.product_format in NARROW,
         )
         if not len(chosen) or asked == now:
             return scenario

@@ -19,6 +19,7 @@ from skyline.predict.batch_curve import BatchCurve
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline, ran_on_cpu
+from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.cost.optimizer_traffic import bytes_per_us
 from skyline.whatif.cost.standing_cost import grown
 from skyline.whatif.memory import Memory
@@ -118,7 +119,7 @@ def _repeated(
         factor = np.where(on_host, 1.0, by_part[parts_of(graph.tasks)[everything]] * unsure)
         smaller = scale(graph, everything, factor, gaps=True)
     else:
-        smaller = _shrunk(graph, subject.lane, everything, by_part * unsure, 1 / parts)
+        smaller = _shrunk(graph, subject, everything, by_part * unsure, 1 / parts)
     backward = smaller.tasks.phase == PHASE[Phase.BACKWARD]
     durations = smaller.durations.copy()
     for rows in passes:
@@ -132,14 +133,17 @@ def _repeated(
     return smaller
 
 
-def _shrunk(graph: Graph, lane: str, chosen: Indices, by_part: Times, size: float) -> Graph:
-    """The chosen work for a smaller batch: Python and calls stand as far as the curve says; the rest stays as it is."""
+def _shrunk(graph: Graph, subject: Baseline, chosen: Indices, by_part: Times, size: float) -> Graph:
+    """The chosen work for a smaller batch: Python and calls stand as far as the curve says; the rest stays as it is.
+
+    So do dense gradients of tables: each part clears them anew.
+    """
     rest = np.ones(len(graph), np.bool_)
     rest[chosen] = False
     # The loader's part does not stand in ``grown``, and what is not chosen does not change.
     parts = np.where(rest, PARTS.index(Part.LOADER), parts_of(graph.tasks)).astype(np.uint8)
     factors = np.where(np.arange(len(PARTS)) == PARTS.index(Part.LOADER), 1.0, by_part)
-    return grown(graph, lane, parts, factors, size)
+    return grown(graph, subject.lane, parts, factors, size, cleared_shares(subject.profile, graph))
 
 
 def _passes(graph: Graph, lane: str, iteration: int) -> Indices:

@@ -18,6 +18,7 @@ from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.embedding_rows import (
+    DENSE_GRADIENTS,
     SPARSE_STEPS,
     Table,
     backward_share,
@@ -164,13 +165,8 @@ def _changed(
     """``end`` is 0 for the likely graph, 1 for the best case and 2 for the worst."""
     backward = {table.module.path: backward_share(table) for table in chosen}
     for path, share in backward.items():
-        named = (
-            "EmbeddingBackward0",
-            "EmbeddingBagBackward0",
-            "embedding_dense_backward",
-            "embedding_bag_backward",
-        )
-        graph = scale(graph, select(graph, phase=Phase.BACKWARD, layer=path, name=named), share)
+        made = select(graph, phase=Phase.BACKWARD, layer=path, name=DENSE_GRADIENTS)
+        graph = scale(graph, made, share)
     step = SPARSE_STEPS[optimizer.name]
     for shape in {table.shape for table in chosen}:
         alike = [table for table in chosen if table.shape == shape]

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from skyline.graph.column import Indices
+from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.interval import Interval
@@ -20,6 +20,12 @@ from skyline.whatif.subject import Subject
 
 _CLASSES = ("Embedding", "EmbeddingBag")
 _LOOKUPS = ("aten::embedding", "aten::embedding_bag", "aten::_embedding_bag")
+DENSE_GRADIENTS = (
+    "EmbeddingBackward0",
+    "EmbeddingBagBackward0",
+    "embedding_dense_backward",
+    "embedding_bag_backward",
+)
 _WORTH_IT = 0.5
 """A batch that touches more of a table than this gains nothing: rows are then sorted and copied for their own sake."""
 _VALUE_BYTES = 4
@@ -135,8 +141,21 @@ def sparse_step_us(table: Table, step: SparseStep, dense_us: float) -> Interval:
 
 def backward_share(table: Table) -> float:
     """The part of the gradient's making that stays: the rows are written once, and no table is cleared for them."""
-    dense = table.rows + 3 * table.touched
-    return 2 * table.touched / dense
+    return 2 * table.touched / _dense_rows(table)
+
+
+def cleared_shares(profile: Profile, graph: Graph) -> Times:
+    """By task, the share of a gradient's making that clears the whole table, whatever the batch looks up; else 0."""
+    shares = np.zeros(len(graph))
+    for table in tables(profile):
+        made = select(graph, phase=Phase.BACKWARD, layer=table.module.path, name=DENSE_GRADIENTS)
+        shares[made] = table.rows / _dense_rows(table)
+    return shares
+
+
+def _dense_rows(table: Table) -> float:
+    """Rows that the making of a dense gradient writes and reads: all are cleared, those touched found and added to."""
+    return table.rows + 3 * table.touched
 
 
 def updates_of(subject: Subject, graph: Graph, shape: tuple[int, int]) -> Indices:

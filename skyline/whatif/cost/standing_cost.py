@@ -16,13 +16,16 @@ _STANDING = (Part.BACKWARD, Part.REST)
 _MOST_OF_A_TASK = 0.5
 
 
-def grown(graph: Graph, lane: str, parts: Codes, factors: Times, larger: float) -> Graph:
+def grown(
+    graph: Graph, lane: str, parts: Codes, factors: Times, larger: float, standing: Times | None = None
+) -> Graph:
     """The lane's tasks in a batch ``larger`` times as large, in which each part takes ``factors`` times as long.
 
-    ``parts`` gives each task's part, as a code. A line through what a part takes at both sizes shows how much of it
-    does not grow. That is taken to be Python between the operators and the operators' calls, as far as there are so
-    much of them; all else grows by one factor. Taken as a whole a part takes what it does when all of it is scaled
-    alike, but how much of it is work that threads share or a compiler joins differs.
+    ``parts`` gives each task's part, as a code; ``standing`` which share of each task beyond its call is known not to
+    grow, as the clearing of a table of gradients. A line through what a part takes at both sizes shows how much of it
+    does not grow. That is taken to be Python between the operators, the operators' calls and what is known to stand,
+    as far as there is so much of them; all else grows by one factor. Taken as a whole a part takes what it does when
+    all of it is scaled alike, but how much of it is work that threads share or a compiler joins differs.
     """
     tasks = graph.tasks
     on_lane = (tasks.lane == tasks.lane_code(lane)) & (tasks.kind != KIND[TaskKind.DATA])
@@ -32,6 +35,8 @@ def grown(graph: Graph, lane: str, parts: Codes, factors: Times, larger: float) 
         chosen = np.flatnonzero(on_lane & (parts == PARTS.index(part)))
         work_us, python_us = graph.durations[chosen], graph.gaps[chosen]
         calls_us = np.minimum(CALL_US, _MOST_OF_A_TASK * work_us)
+        if standing is not None:
+            calls_us += standing[chosen] * (work_us - calls_us)
         whole_us, standing_us = float((work_us + python_us).sum()), float((calls_us + python_us).sum())
         if larger == 1 or standing_us <= 0 or standing_us >= whole_us:
             durations[chosen], gaps[chosen] = factor * work_us, factor * python_us

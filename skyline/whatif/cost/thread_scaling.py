@@ -18,6 +18,7 @@ from skyline.trace.phase import Phase
 from skyline.trace.record import Record, Trace
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.tried_products import tried_products
 from skyline.whatif.subject import Subject
 
 _Share = TypeVar("_Share", float, Times)
@@ -38,8 +39,13 @@ _ATTENTION_PART = Interval(0.4, 0.0, 0.9)
 _ATTENTION_MOST, _ATTENTION_HALF = 0.9, 2800.0
 """The same where the size is known: on two threads 1/1.05 for heads of a thousand numbers (positions by width), 1/1.3
 for two thousand, 1/1.8 for ten thousand and more."""
+_TRIED_LESS, _TRIED_MORE = 0.25, 0.1
+"""How far the part may lie from what was tried by itself: within a script other tensors are in the caches."""
 _TRAFFIC_PART = Interval(0.5, 0.25, 0.9)
 """The same of operators on tensors larger than the caches, since cores share the way to memory: 1/1.75 to 1/1.3."""
+_IN_ONE_PASS_PART = Interval(0.7, 0.25, 0.97)
+"""The same of a fused step over tensors larger than the caches: each thread moves as much as it can for itself, on a
+quiet Xeon 1/1.93 on two threads, until they have all that the memory gives."""
 _CACHES_BYTES = 32e6
 _COMPUTES_FROM = 8.0
 """Arithmetic per byte from which an operator is held up by arithmetic and not by memory."""
@@ -58,10 +64,14 @@ the input and of the weights, of which each thread has a part that they add up (
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How an operator is divided among threads: which part of its time, and in how many loops."""
+    """How an operator is divided among threads: which part of its time, and in how many loops.
+
+    ``tried``: the part is one of all its time, its call and the joining of threads among it.
+    """
 
     part: Interval
     loops: int = 1
+    tried: bool = False
 
 
 def split_tasks(
@@ -71,12 +81,14 @@ def split_tasks(
     *,
     sorting: Indices | None = None,
     fused: bool = False,
+    narrow: bool = False,
 ) -> tuple[Indices, tuple[Division, ...]]:
     """The tasks on the script's thread that are divided among threads, and how.
 
     In a batch that is so much larger more of them are: all but the optimizer's work grows with it. ``sorting`` are
     tasks that have become an update of touched rows alone, ``fused`` says that the optimizer's step is one pass over
-    all tensors, none of which is still in a cache when the next step comes.
+    all tensors, none of which is still in a cache when the next step comes, and ``narrow`` that products are in 16
+    bits.
     """
     trace = baseline.profile.trace
     in_one_pass = fused and _optimizer_bytes(baseline) > _CACHES_BYTES
@@ -86,7 +98,7 @@ def split_tasks(
     divisions: list[Division] = []
     indices: list[int] = chosen.tolist()
     rows: list[int] = graph.tasks.origin[chosen].tolist()
-    for task, row in zip(indices, rows, strict=True):
+    for task, row, tried in zip(indices, rows, tried_products(baseline, graph, chosen), strict=True):
         if row < 0:
             continue
         if task in apart:
@@ -95,13 +107,19 @@ def split_tasks(
             continue
         record = trace.records[row]
         growth = 1.0 if record.phase is Phase.OPTIMIZER else larger
-        if is_split(record, trace, growth):
+        part = None if tried is None else tried[0].divided_part(tried[1], narrow=narrow)
+        if part is not None:
+            kept.append(task)
+            divisions.append(Division(_of_larger(_as_tried(part), growth), tried=True))
+        elif is_split(record, trace, growth):
             kept.append(task)
             work: WorkClass = WORKS[int(graph.tasks.work[task])]
             in_pass = in_one_pass and record.phase is Phase.OPTIMIZER
-            part = _TRAFFIC_PART if in_pass else _part(record, trace, attention=work is WorkClass.ATTENTION)
-            part = _of_larger(part, growth) if part in (PLAIN_PART, _BACKWARD_PART) else part
-            divisions.append(Division(part, _LOOPS.get((work, record.phase is Phase.BACKWARD), 1)))
+            usual = (
+                _IN_ONE_PASS_PART if in_pass else _part(record, trace, attention=work is WorkClass.ATTENTION)
+            )
+            usual = _of_larger(usual, growth) if usual in (PLAIN_PART, _BACKWARD_PART) else usual
+            divisions.append(Division(usual, _LOOPS.get((work, record.phase is Phase.BACKWARD), 1)))
     return np.array(kept, np.int64), tuple(divisions)
 
 
@@ -132,17 +150,27 @@ def factors(
 ) -> tuple[Times, Times, Times]:
     """By task, its time on ``after`` threads over that on ``before``: likely, at least, at most (Amdahl, 1967)."""
     columns = [np.array([getattr(one.part, name) for one in divisions]) for name in ("value", "low", "high")]
-    joining_us = _JOINING_US * np.array([one.loops for one in divisions], np.float64)
-    likely, first, second = (_factor(part, times_us, joining_us, before, after) for part in columns)
+    beside = np.array([0.0 if one.tried else 1.0 for one in divisions])
+    joining_us = _JOINING_US * beside * np.array([one.loops for one in divisions], np.float64)
+    calling_us = CALL_US * beside
+    likely, first, second = (
+        _factor(part, times_us, calling_us, joining_us, before, after) for part in columns
+    )
     return likely, np.minimum(first, second), np.maximum(first, second)
 
 
-def _factor(part: Times, times_us: Times, joining_us: Times, before: int, after: int) -> Times:
-    called_us = np.minimum(CALL_US, 0.5 * times_us)
+def _factor(
+    part: Times, times_us: Times, calling_us: Times, joining_us: Times, before: int, after: int
+) -> Times:
+    called_us = np.minimum(calling_us, 0.5 * times_us)
     joined_us = np.minimum(joining_us * (before > 1), 0.25 * times_us)
     alone_us = (times_us - called_us - joined_us) / gained(part, before)
     then_us = called_us + alone_us * gained(part, after) + joining_us * (after > 1)
     return then_us / np.maximum(times_us, 1e-3)
+
+
+def _as_tried(part: float) -> Interval:
+    return Interval(part, max(0.0, part - _TRIED_LESS), min(1.0, part + _TRIED_MORE))
 
 
 def _optimizer_bytes(baseline: Baseline) -> float:

@@ -10,8 +10,8 @@ import pytest
 
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.trace.narrow_trial import NarrowTrial
 from skyline.trace.phase import Phase
+from skyline.trace.product_trial import ProductTrial, TriedTimes
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.baseline import baseline
@@ -39,11 +39,22 @@ ROWS = (
     ("AddmmBackward0", Phase.BACKWARD, 2000, 4),
     ("AddmmBackward0", Phase.BACKWARD, 300, 5),
 )
+
+
+def trial(inputs, forward, backward, elements, flops):
+    """Ratios of bfloat16 to float32; on one thread instead of two everything takes 1.6 times as long, or narrow 1.2."""
+    passes = (
+        TriedTimes(100.0, 100.0 * ratio, 160.0, 100.0 * ratio * 1.2) if ratio else TriedTimes()
+        for ratio in (forward, backward)
+    )
+    return ProductTrial("aten::linear", inputs, "bfloat16", *passes, elements, flops, 2, 1)
+
+
 TRIALS = (
-    NarrowTrial("aten::linear", FIRST, "bfloat16", 0.25, 0.5, 64 * 256, SHAPES[0].flops),
-    NarrowTrial("aten::linear", SECOND, "bfloat16", 1.5, 0.75, 64 * 16, SHAPES[2].flops),
+    trial(FIRST, 0.25, 0.5, 64 * 256, SHAPES[0].flops),
+    trial(SECOND, 1.5, 0.75, 64 * 16, SHAPES[2].flops),
     # As large a result with far less arithmetic: not the one meant.
-    NarrowTrial("aten::linear", (HIDDEN, (256, 256)), "bfloat16", 0.9, 0.1, 64 * 256, 40),
+    trial((HIDDEN, (256, 256)), 0.9, 0.1, 64 * 256, 40),
 )
 
 
@@ -63,8 +74,8 @@ def tried(profile):
         trace=trace,
         loaders=(),
         points=(),
-        narrow_trials=TRIALS,
-        environment=replace(profile.environment, cpu_features=features),
+        product_trials=TRIALS,
+        environment=replace(profile.environment, cpu_features=features, cpu_count=2, intraop_threads=2),
     )
 
 
@@ -93,7 +104,7 @@ def test_larger_batches_gain_more_and_what_loses_does_not_change(tried):
 
 
 def test_without_trials_nothing_is_known(tried):
-    start = baseline(replace(tried, narrow_trials=()))
+    start = baseline(replace(tried, product_trials=()))
     assert np.isnan(tried_factors(start, start.operators, products(start.operators))).all()
 
 
@@ -107,7 +118,7 @@ def test_what_comes_behind_a_narrow_result_needs_no_cast(tried):
 
 
 def test_amp_is_answered_with_what_was_tried(tried):
-    start, without = baseline(tried), baseline(replace(tried, narrow_trials=()))
+    start, without = baseline(tried), baseline(replace(tried, product_trials=()))
     choice = [Choice.parse("amp=bf16")]
     known, unknown = compose(start, choice).scenario, compose(without, choice).scenario
     assert any("tried by themselves" in said for said in known.assumptions)
@@ -118,3 +129,24 @@ def test_amp_is_answered_with_what_was_tried(tried):
     assert 0.25 <= factors[heavy[0]] < 0.35
     assert 1.5 <= factors[heavy[1]] < 1.6
     assert known.below_ms + known.above_ms < unknown.below_ms + unknown.above_ms
+
+
+@pytest.mark.parametrize(("others", "factor"), [([], 1.6), (["amp=bf16"], 1.2)])
+def test_other_threads_are_answered_with_what_was_tried(tried, others, factor):
+    start = baseline(tried)
+    threads, others = Choice.parse("cpu_threads=1"), [Choice.parse(one) for one in others]
+    before = compose(start, others).scenario.graph if others else start.operators
+    after = compose(start, [*others, threads]).scenario.graph
+    heavy = products(start.operators)
+    factors = after.durations[heavy] / before.durations[heavy]
+    assert factors[:4] == pytest.approx(factor)
+
+
+def test_without_trials_threads_are_answered_with_what_is_usual(tried):
+    start, without = baseline(tried), baseline(replace(tried, product_trials=()))
+    choice = [Choice.parse("cpu_threads=1")]
+    heavy = products(start.operators)
+    with_trials, usual = (compose(one, choice).scenario.graph.durations[heavy] for one in (start, without))
+    assert (with_trials[:4] != usual[:4]).all()
+    # Nothing like the last was tried.
+    assert with_trials[4] == usual[4]

@@ -15,7 +15,7 @@ from skyline.trace.shape import OperatorShape
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.sparse_embedding import WHATIF
-from skyline.whatif.cost.embedding_rows import SPARSE_STEPS, sparse_step_us, tables
+from skyline.whatif.cost.embedding_rows import SPARSE_STEPS, cleared_shares, sparse_step_us, tables
 
 ROWS, WIDTH, INDICES = 40_000, 64, 500
 TABLE = ((ROWS, WIDTH), (INDICES,))
@@ -110,6 +110,15 @@ def test_the_table_is_updated_where_it_was_touched_and_the_head_as_before(recomm
     assert start.step_ms(changed.graph) == pytest.approx(expected, rel=1e-6)
     assert changed.below_ms > 0
     assert changed.above_ms > 0
+
+
+def test_clearing_the_table_is_most_of_its_gradient_and_no_part_of_anything_else(recommender):
+    graph = baseline(recommender).operators
+    shares = cleared_shares(recommender, graph)
+    names = [graph.tasks[index].name for index in range(len(graph))]
+    for name, share in zip(names, shares.tolist(), strict=True):
+        assert share == (pytest.approx(ROWS / (ROWS + 3 * INDICES)) if name == "EmbeddingBackward0" else 0.0)
+    assert "EmbeddingBackward0" in names
 
 
 def test_memory_loses_the_rows_that_are_not_touched(recommender):

@@ -1,4 +1,7 @@
-"""Has the child try the script's products in bfloat16: how much faster they are differs by processor and by size."""
+"""Has the child try the script's products in bfloat16 and on another number of threads.
+
+How much faster or slower they are then differs by processor and by size.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ import msgspec
 
 from skyline.capture.child_process import ChildProcess
 from skyline.spread import median
-from skyline.trace.facts import ModuleFact
-from skyline.trace.narrow_trial import PRODUCTS, NarrowTrial
+from skyline.trace.facts import Environment, ModuleFact
 from skyline.trace.phase import Phase
+from skyline.trace.product_trial import PRODUCTS, ProductTrial, TriedTimes
 from skyline.trace.record import RecordKind, Trace
 from skyline.trace.shape import OperatorShape
 
@@ -19,7 +22,7 @@ _OPTIONS = ("stride", "padding", "dilation", "groups")
 _MOST = 16
 _SECONDS = 1.0
 _LONGEST_US = 60e3
-"""A call is repeated some twenty times, forward and backward: no longer ones are tried."""
+"""A call is repeated some forty times, forward and backward: no longer ones are tried."""
 _DISTURBED = 2.0
 """What takes so many times as long by itself as within the script was held up by something else."""
 _MOST_BYTES = 64 << 20
@@ -29,13 +32,12 @@ NUMBER_FORMAT = "bfloat16"
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What the child tells of the one with this number: times over those in float32, which took ``wide_us``."""
+    """What the child tells of the one with this number."""
 
     number: int
-    forward: float
-    backward: float
+    forward: TriedTimes
+    backward: TriedTimes
     elements: int
-    wide_us: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,9 @@ class _Asked:
     recorded_us: float
 
 
-def narrow_trials(
-    child: ChildProcess, trace: Trace, modules: tuple[ModuleFact, ...]
-) -> tuple[NarrowTrial, ...]:
+def product_trials(
+    child: ChildProcess, trace: Trace, modules: tuple[ModuleFact, ...], environment: Environment
+) -> tuple[ProductTrial, ...]:
     """Of the products of the recorded forward passes, those that take most of the time.
 
     The child must stand still at an iteration boundary, and computes on the CPU.
@@ -58,14 +60,16 @@ def narrow_trials(
     rows: list[dict[str, object]] = [
         {"operator": one.shape.operator, "inputs": one.shape.inputs, "options": one.options} for one in asked
     ]
-    tried = _calm(asked, _tried(child, rows))
+    threads = environment.intraop_threads
+    other_threads = 1 if threads > 1 else environment.cpu_count
+    tried = _calm(asked, _tried(child, rows, other_threads))
     if len(tried) < len(asked):
         # Something else took the processor, or there was not enough time: once more, for what is lacking.
         again = [number for number in range(len(asked)) if number not in tried]
-        found = _tried(child, [rows[number] for number in again])
+        found = _tried(child, [rows[number] for number in again], other_threads)
         tried |= _calm(asked, [replace(one, number=again[one.number]) for one in found])
     return tuple(
-        NarrowTrial(
+        ProductTrial(
             one.shape.operator,
             one.shape.inputs,
             NUMBER_FORMAT,
@@ -73,20 +77,26 @@ def narrow_trials(
             tried[number].backward,
             tried[number].elements,
             one.shape.flops,
+            threads,
+            other_threads,
         )
         for number, one in enumerate(asked)
         if number in tried
     )
 
 
-def _tried(child: ChildProcess, rows: list[dict[str, object]]) -> list[Tried]:
-    child.send("try", operators=rows, number_format=NUMBER_FORMAT, seconds=_SECONDS)
+def _tried(child: ChildProcess, rows: list[dict[str, object]], other_threads: int) -> list[Tried]:
+    child.send(
+        "try", operators=rows, number_format=NUMBER_FORMAT, other_threads=other_threads, seconds=_SECONDS
+    )
     return msgspec.convert(child.receive("tried")["rows"], list[Tried])
 
 
 def _calm(asked: list[_Asked], tried: list[Tried]) -> dict[int, Tried]:
     """By number, those that took no longer in float32 than within the script, or not by much."""
-    return {one.number: one for one in tried if one.wide_us <= _DISTURBED * asked[one.number].recorded_us}
+    return {
+        one.number: one for one in tried if one.forward.wide_us <= _DISTURBED * asked[one.number].recorded_us
+    }
 
 
 def _asked(trace: Trace, modules: tuple[ModuleFact, ...]) -> list[_Asked]:

@@ -1,4 +1,4 @@
-"""Products tried in bfloat16 in the process that ran the script."""
+"""Products tried in bfloat16 and on other threads in the process that ran the script."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import torch
 
 from skyline.capture.child import trials
-from skyline.capture.narrow_trials import narrow_trials
+from skyline.capture.product_trials import product_trials
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
-from skyline.trace.narrow_trial import PRODUCTS
+from skyline.trace.facts import Device, Environment
 from skyline.trace.phase import Phase
+from skyline.trace.product_trial import PRODUCTS
 from skyline.trace.profile import Profile
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
@@ -53,7 +55,7 @@ def test_the_products_of_the_script_are_tried_with_their_sizes_and_strides(tmp_p
     profile = _profile(path, batch_points=0)
     if profile.environment.device.kind != "cpu":
         pytest.skip("only products of a CPU are tried")
-    found = {trial.operator: trial for trial in profile.narrow_trials}
+    found = {trial.operator: trial for trial in profile.product_trials}
     assert {
         "aten::conv2d",
         "aten::linear",
@@ -63,8 +65,15 @@ def test_the_products_of_the_script_are_tried_with_their_sizes_and_strides(tmp_p
     assert set(found) <= set(PRODUCTS)
     # Half of 16 points a side: the stride of the layer was used.
     assert found["aten::conv2d"].elements == 16 * 8 * 8 * 8
-    assert all(trial.forward > 0 and trial.backward > 0 for trial in profile.narrow_trials)
-    assert {trial.number_format for trial in profile.narrow_trials} == {"bfloat16"}
+    environment = profile.environment
+    others = 1 if environment.intraop_threads > 1 else environment.cpu_count
+    for trial in profile.product_trials:
+        assert (trial.threads, trial.other_threads) == (environment.intraop_threads, others)
+        for times in (trial.forward, trial.backward):
+            assert times.wide_us > 0
+            assert times.narrow_us > 0
+            assert (times.wide_otherwise_us > 0) == (trial.threads != trial.other_threads)
+    assert {trial.number_format for trial in profile.product_trials} == {"bfloat16"}
 
 
 def test_a_script_without_products_is_asked_nothing(tmp_path: Path) -> None:
@@ -82,7 +91,10 @@ def test_a_script_without_products_is_asked_nothing(tmp_path: Path) -> None:
         """),
         encoding="utf-8",
     )
-    assert _profile(path, batch_points=0).narrow_trials == ()
+    assert _profile(path, batch_points=0).product_trials == ()
+
+
+MACHINE = Environment(Device("a CPU", "cpu"), "3.11", "2.13", "linux", 4, 4, 8 << 30)
 
 
 class Held:
@@ -94,6 +106,7 @@ class Held:
 
     def send(self, do, **fields):
         assert do == "try"
+        assert fields["other_threads"] == 1
         self.asked.append([row["inputs"] for row in fields["operators"]])
 
     def receive(self, *_):
@@ -110,42 +123,50 @@ def test_what_something_else_held_up_is_tried_again_once() -> None:
     )
     trace = Trace((IterationMark(0, 0.0, 300.0),), (), (), records, shapes=shapes)
 
-    def row(number, forward, wide_us):
-        return {
-            "number": number,
-            "forward": forward,
-            "backward": forward,
-            "elements": 8,
-            "wide_us": wide_us,
-        }
+    def row(number, narrowing, wide_us):
+        times = {"wide_us": wide_us, "narrow_us": narrowing * wide_us}
+        return {"number": number, "forward": times, "backward": times, "elements": 8}
 
     child = Held([row(0, 0.5, 210.0), row(1, 1.4, 5_000.0)], [row(0, 0.6, 90.0)])
-    first, second = narrow_trials(child, trace, ())
-    assert (first.inputs, first.forward) == (shapes[0].inputs, 0.5)
-    assert (second.inputs, second.forward) == (shapes[1].inputs, 0.6)
+    first, second = product_trials(child, trace, (), MACHINE)
+    assert (first.inputs, first.forward.narrowing) == (shapes[0].inputs, 0.5)
+    assert (second.inputs, second.forward.narrowing) == (shapes[1].inputs, 0.6)
     assert child.asked == [[shapes[0].inputs, shapes[1].inputs], [shapes[1].inputs]]
     busy = Held([row(0, 1.0, 5_000.0), row(1, 1.4, 5_000.0)], [row(0, 1.2, 4_000.0)])
-    assert narrow_trials(busy, trace, ()) == ()
+    assert product_trials(busy, trace, (), MACHINE) == ()
+
+
+LINEAR = {"operator": "aten::linear", "inputs": [[4, 8], [2, 8]], "options": {}}
 
 
 def test_what_cannot_be_called_is_left_out() -> None:
-    asked = [
-        {"operator": "aten::linear", "inputs": [[4, 8], [4, 9]], "options": {}},
-        {"operator": "aten::linear", "inputs": [[4, 8], [2, 8]], "options": {}},
-    ]
-    [row] = trials.tried(asked, "bfloat16", 10.0)
+    asked = [{"operator": "aten::linear", "inputs": [[4, 8], [4, 9]], "options": {}}, LINEAR]
+    [row] = trials.tried(asked, "bfloat16", 1, 10.0)
     assert (row["number"], row["elements"]) == (1, 8)
 
 
 def test_no_further_one_begins_when_time_is_up() -> None:
-    asked = [{"operator": "aten::linear", "inputs": [[4, 8], [2, 8]], "options": {}}]
-    assert trials.tried(asked, "bfloat16", 0.0) == []
+    assert trials.tried([LINEAR], "bfloat16", 1, 0.0) == []
 
 
 def test_random_numbers_are_not_drawn() -> None:
-    import torch
-
-    asked = [{"operator": "aten::linear", "inputs": [[4, 8], [2, 8]], "options": {}}]
     before = torch.random.get_rng_state()
-    trials.tried(asked, "bfloat16", 10.0)
+    trials.tried([LINEAR], "bfloat16", 1, 10.0)
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("inputs", [[[4, 8], [2, 8]], [[4, 8], [2, 9]]])
+def test_the_script_has_its_threads_back(inputs: list[list[int]]) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        rows = trials.tried([{**LINEAR, "inputs": inputs}], "bfloat16", 1, 10.0)
+        assert torch.get_num_threads() == 2
+        assert all(row["backward"]["narrow_otherwise_us"] > 0 for row in rows)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_as_many_threads_are_not_tried_twice() -> None:
+    [row] = trials.tried([LINEAR], "bfloat16", torch.get_num_threads(), 10.0)
+    assert set(row["forward"]) == {"wide_us", "narrow_us"}

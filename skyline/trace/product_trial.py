@@ -1,0 +1,68 @@
+"""How long a product takes in other ways than the script's, tried where it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PRODUCTS = (
+    "aten::linear",
+    "aten::conv1d",
+    "aten::conv2d",
+    "aten::conv3d",
+    "aten::matmul",
+    "aten::mm",
+    "aten::bmm",
+    "aten::addmm",
+    "aten::scaled_dot_product_attention",
+)
+"""The operators that are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriedTimes:
+    """Microseconds of one way through a product: in float32 and in 16 bits, on the script's threads and on others.
+
+    Casts between the formats are not in them. 0 where it was not tried.
+    """
+
+    wide_us: float = 0.0
+    narrow_us: float = 0.0
+    wide_otherwise_us: float = 0.0
+    narrow_otherwise_us: float = 0.0
+
+    @property
+    def narrowing(self) -> float:
+        """Time in 16 bits over that in float32, on the script's threads; 0 where it was not tried."""
+        return self.narrow_us / self.wide_us if self.wide_us else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProductTrial:
+    """One operator, on tensors of the sizes that the script calls it with.
+
+    ``elements`` is how many numbers the result has, by which its backward work is recognized. ``threads`` are the
+    script's own, ``other_threads`` those of the ``otherwise`` times: as many where no others were tried.
+    """
+
+    operator: str
+    inputs: tuple[tuple[int, ...], ...]
+    number_format: str
+    forward: TriedTimes
+    backward: TriedTimes
+    elements: int
+    flops: int = 0
+    threads: int = 1
+    other_threads: int = 1
+
+    def divided_part(self, times: TriedTimes, *, narrow: bool) -> float | None:
+        """The part of the time on one thread that more threads share out (Amdahl, 1967); None if it was not tried.
+
+        0 where more threads take longer.
+        """
+        here = times.narrow_us if narrow else times.wide_us
+        there = times.narrow_otherwise_us if narrow else times.wide_otherwise_us
+        if not here or not there or self.threads == self.other_threads:
+            return None
+        ratio = here / there
+        part = (1 - ratio) / ((1 - 1 / self.threads) - ratio * (1 - 1 / self.other_threads))
+        return min(1.0, max(0.0, part))
