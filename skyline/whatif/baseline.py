@@ -13,6 +13,7 @@ from skyline.graph.coalescing import coalesce
 from skyline.graph.graph import Graph
 from skyline.graph.part import Part, part_shares
 from skyline.graph.phases import phase_times
+from skyline.graph.steadying import steadied
 from skyline.graph.step_cost import StepCost, step_cost
 from skyline.graph.threads import ThreadUse, thread_use
 from skyline.interval import Interval
@@ -91,9 +92,7 @@ class Baseline:
     @cached_property
     def operators(self) -> Graph:
         """The graph with a task for each operator, calibrated like the others."""
-        return _calibrated(
-            build(self.profile.trace, merged=False), self.lane, self.parts_ms, self.iteration_ms
-        )
+        return _calibrated(_recorded(self.profile, merged=False), self.lane, self.parts_ms, self.iteration_ms)
 
     @cached_property
     def thread_use(self) -> ThreadUse:
@@ -128,8 +127,7 @@ def baseline(profile: Profile) -> Baseline:
     said = profile.prediction
     iteration_ms = said.iteration_ms if said is not None else interval_of(profile.times.steps_ms)
     parts_ms = {part: share * iteration_ms.value for part, share in part_shares(profile.times).items()}
-    recorded = build(profile.trace)
-    graph = _calibrated(recorded, lane, parts_ms, iteration_ms)
+    graph = _calibrated(_recorded(profile, merged=True), lane, parts_ms, iteration_ms)
     timeline = simulate(graph)
     if said is not None:
         billed = billed_us(timeline, lane)
@@ -152,9 +150,17 @@ def baseline(profile: Profile) -> Baseline:
         batch_tensors(profile.trace),
         step_cost(profile.trace),
         timeline,
-        replay_error(recorded, profile.trace),
+        replay_error(build(profile.trace), profile.trace),
         billed,
     )
+
+
+def _recorded(profile: Profile, *, merged: bool) -> Graph:
+    """With recorded times; without single hold-ups where the script's own thread does everything."""
+    recorded = build(profile.trace, merged=False)
+    if len(recorded.structure.lanes) == 1:
+        recorded = steadied(recorded)
+    return coalesce(recorded) if merged else recorded
 
 
 def _calibrated(recorded: Graph, lane: str, parts_ms: dict[Part, float], iteration_ms: Interval) -> Graph:

@@ -31,8 +31,7 @@ def execute(request, code):
         _set_up(module, request, path)
         sys.modules["__main__"] = module
         exec(code, module.__dict__)
-        # Python itself waits for threads that still work when the script has come to its end.
-        _join_threads()
+        _wind_up_threads()
     except SystemExit as stop:
         if stop.code in (None, 0):
             return None
@@ -62,7 +61,13 @@ def _set_up(module, request, path):
     names.update(__spec__=spec, __package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached)
 
 
-def _join_threads():
+def _wind_up_threads():
+    """What Python does itself when the script has come to its end: it waits for threads that still work.
+
+    Pools that nobody shut down are told first that no more is coming: their threads would wait for ever.
+    """
+    for told in reversed(getattr(threading, "_threading_atexits", [])):
+        told()
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()

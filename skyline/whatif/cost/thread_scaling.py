@@ -23,7 +23,7 @@ from skyline.whatif.subject import Subject
 
 _Share = TypeVar("_Share", float, Times)
 
-PLAIN_PART = Interval(0.84, 0.55, 0.97)
+PLAIN_PART = Interval(0.88, 0.55, 0.98)
 """The part of a split operator, its call apart, that goes faster with the threads. Repeated by itself on two threads a
 large operator takes 1/1.9 to 1/1.6 of its time on one, and so do steps of networks with large batches; with small
 ones calls and waking count, 1/1.7 to 1/1.1 (``benchmarks/worker_contention.py``)."""

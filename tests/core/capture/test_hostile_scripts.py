@@ -142,6 +142,11 @@ while True:
     ),
     "prints without end": Case("", after=TRAIN + "    print('x' * 1_000_000)\n"),
     "becomes another program": Case("import os\nos.execv('/bin/true', ['true'])", "left with status 0"),
+    "ends with a pool that nobody shuts down": Case(
+        "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\npool.submit(int).result()",
+        after=TRAIN.replace("1_000_000", "60"),
+        options={"timeout_s": 10.0},
+    ),
     "is empty": Case("", "without a training step", after=""),
     "is a very long line": Case("x = [" + "1, " * 20_000 + "]"),
     "is a million lines": Case("\n" * 1_000_000),
