@@ -92,7 +92,8 @@ class Baseline:
     @cached_property
     def operators(self) -> Graph:
         """The graph with a task for each operator, calibrated like the others."""
-        return _calibrated(_recorded(self.profile, merged=False), self.lane, self.parts_ms, self.iteration_ms)
+        recorded = _without_hold_ups(build(self.profile.trace, merged=False))
+        return _calibrated(recorded, self.lane, self.parts_ms, self.iteration_ms)
 
     @cached_property
     def thread_use(self) -> ThreadUse:
@@ -127,7 +128,8 @@ def baseline(profile: Profile) -> Baseline:
     said = profile.prediction
     iteration_ms = said.iteration_ms if said is not None else interval_of(profile.times.steps_ms)
     parts_ms = {part: share * iteration_ms.value for part, share in part_shares(profile.times).items()}
-    graph = _calibrated(_recorded(profile, merged=True), lane, parts_ms, iteration_ms)
+    recorded = build(profile.trace, merged=False)
+    graph = _calibrated(coalesce(_without_hold_ups(recorded)), lane, parts_ms, iteration_ms)
     timeline = simulate(graph)
     if said is not None:
         billed = billed_us(timeline, lane)
@@ -150,17 +152,14 @@ def baseline(profile: Profile) -> Baseline:
         batch_tensors(profile.trace),
         step_cost(profile.trace),
         timeline,
-        replay_error(build(profile.trace), profile.trace),
+        replay_error(coalesce(recorded), profile.trace),
         billed,
     )
 
 
-def _recorded(profile: Profile, *, merged: bool) -> Graph:
-    """With recorded times; without single hold-ups where the script's own thread does everything."""
-    recorded = build(profile.trace, merged=False)
-    if len(recorded.structure.lanes) == 1:
-        recorded = steadied(recorded)
-    return coalesce(recorded) if merged else recorded
+def _without_hold_ups(recorded: Graph) -> Graph:
+    """Where lanes wait for one another, how long a task took may be what another took: all stays as it was."""
+    return steadied(recorded) if len(recorded.structure.lanes) == 1 else recorded
 
 
 def _calibrated(recorded: Graph, lane: str, parts_ms: dict[Part, float], iteration_ms: Interval) -> Graph:

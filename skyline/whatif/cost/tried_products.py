@@ -33,15 +33,19 @@ def tried_products(subject: Subject, graph: Graph, chosen: Indices) -> list[Trie
     if not trials:
         return [None] * len(chosen)
     forward = {(trial.operator, trial.inputs): (trial, trial.forward) for trial in trials}
+    # The tasks share few shapes, and each is looked up once.
+    known: dict[tuple[int, bool], Tried | None] = {}
     back: list[bool] = (graph.tasks.phase[chosen] == PHASE[Phase.BACKWARD]).tolist()
     found: list[Tried | None] = []
     for shape, is_back in zip(shapes(subject, graph, chosen), back, strict=True):
         if shape is None or not shape.inputs:
             found.append(None)
-        elif is_back:
-            found.append(_backward(trials, shape))
-        else:
-            found.append(forward.get((shape.operator, shape.inputs)))
+            continue
+        place = id(shape), is_back
+        if place not in known:
+            alike = _backward(trials, shape) if is_back else forward.get((shape.operator, shape.inputs))
+            known[place] = alike
+        found.append(known[place])
     return found
 
 
