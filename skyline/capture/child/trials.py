@@ -59,7 +59,8 @@ def tried(asked, number_format, other_threads, seconds):
 
 
 def _tried(one, narrow, other_threads):
-    forms = {name: _Form(_CALLS[one["operator"]], one, dtype) for name, dtype in _formats(narrow)}
+    call = _CALLS[one["operator"]]
+    forms = {"wide": _Form(call, one, torch.float32), "narrow": _Form(call, one, narrow)}
     times = {"forward": {}, "backward": {}}
     threads = torch.get_num_threads()
     _time(forms, times, "{}_us")
@@ -70,10 +71,6 @@ def _tried(one, narrow, other_threads):
         finally:
             torch.set_num_threads(threads)
     return {**times, "elements": forms["wide"].result.numel()}
-
-
-def _formats(narrow):
-    return ("wide", torch.float32), ("narrow", narrow)
 
 
 def _time(forms, times, field):
