@@ -21,6 +21,7 @@ from skyline.source.knob import Knob, KnobSearch
 from skyline.source.text import SourceText
 from skyline.source.training_loop import find as find_loop
 from skyline.trace.facts import BatchFact, LoaderFact, OptimizerFact
+from skyline.trace.iteration_trial import IterationTrial
 from skyline.trace.power import PowerFact
 from skyline.trace.product_trial import ProductTrial
 from skyline.trace.profile import CAPTURE_SCHEMA, BatchPoint, Profile, SourceFile
@@ -51,6 +52,7 @@ class Run:
     """Bare iterations from directly before and after the recorded ones."""
     power: PowerFact | None = None
     product_trials: tuple[ProductTrial, ...] = ()
+    iteration_trials: tuple[IterationTrial, ...] = ()
     side_effects: tuple[SideEffect, ...] = ()
     output_tail: str = ""
     secrecy: Secrecy = field(default_factory=Secrecy)
@@ -138,6 +140,7 @@ def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
         parallel=recording.parallel,
         calls=recording.calls,
         product_trials=run.product_trials,
+        iteration_trials=run.iteration_trials,
         large_block_us_per_mb=run.facts.large_block_us_per_mb,
     )
 

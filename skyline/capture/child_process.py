@@ -180,9 +180,11 @@ class ChildProcess:
     def stop(self) -> None:
         """Have all processes of the run stand still, workers too, until ``go_on``; they keep what they have."""
         self._family.stop()
+        self._guard.rest()
 
     def go_on(self) -> None:
         """Let a stopped run continue."""
+        self._guard.go_on()
         self._family.go_on()
 
     def cpu_s(self) -> float:

@@ -63,6 +63,7 @@ class Guard:
         self._tasks_at_start = _tasks()
         self.excess: Excess | None = None
         self._stopped = threading.Event()
+        self._resting = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="skyline-guard", daemon=True)
         self._thread.start()
 
@@ -70,10 +71,20 @@ class Guard:
         """The run is over."""
         self._stopped.set()
 
+    def rest(self) -> None:
+        """The run stands still and takes no more: looking at it would only take time from others that are measured."""
+        self._resting.set()
+
+    def go_on(self) -> None:
+        """The run goes on."""
+        self._resting.clear()
+
     def _watch(self) -> None:
         glances = round(_INTERVAL_S / _GLANCE_S)
         left = glances
         while not self._stopped.wait(_GLANCE_S):
+            if self._resting.is_set():
+                continue
             left -= 1
             jumped = _tasks() - self._tasks_at_start > self._processes
             if left and not jumped:

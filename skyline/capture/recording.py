@@ -54,6 +54,16 @@ def record(child: ChildProcess, iterations: int, *, full: int = 2, with_stacks: 
     return replace(msgspec.json.decode(data, type=Recording), ended_after=ended_after)
 
 
+def record_lightly(child: ChildProcess, iterations: int) -> Trace:
+    """Record so many iterations without shapes, memory and lines. Raises ScriptEnded where there are not as many."""
+    path = child.scratch / "recording.json"
+    child.send("record", iterations=iterations, path=str(path), light=True)
+    child.receive("recorded")
+    data = path.read_bytes()
+    path.unlink()
+    return msgspec.json.decode(data, type=Trace)
+
+
 def notes_on(recording: Recording) -> tuple[str, ...]:
     """What the person should know of a recording."""
     notes: list[str] = []

@@ -26,7 +26,8 @@ class CaptureRequest:
     ``python -m``. ``evaluation`` says whether a forward pass that the script repeats for an evaluation before
     or between its first steps is run each time. ``ranks`` is how many processes train together: the others
     are started beside the one that is measured. ``gpu`` names the GPU that the profile is predicted for instead of
-    being measured; empty: it is measured here. ``variables`` are added to the environment of the script.
+    being measured; empty: it is measured here. ``variables`` are added to the environment of the script. ``trials``
+    says whether, last of all, other numbers of threads and number formats are tried on a CPU.
     """
 
     script: Path
@@ -49,6 +50,7 @@ class CaptureRequest:
     ranks: int = 1
     gpu: str = ""
     variables: tuple[tuple[str, str], ...] = ()
+    trials: bool = True
     source_overrides: tuple[tuple[str, str], ...] = ()
     """(path, text) pairs: run this text in place of the file, as for an editor's unsaved buffer."""
 

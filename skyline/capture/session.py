@@ -25,6 +25,7 @@ from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.events import Ended, Ready
 from skyline.capture.guard import Limits
 from skyline.capture.interpreter import resolve_interpreter
+from skyline.capture.iteration_trials import iteration_trials
 from skyline.capture.known import from_first_iterations, from_source
 from skyline.capture.power import counter_of, measured
 from skyline.capture.process import Starter, start_fresh
@@ -46,6 +47,10 @@ _LEAST_ITERATIONS = 4
 _SPARING_ITERATIONS = 4
 """One to warm up, one to drop after it, two to record; with four in all one is left to record."""
 _SHARE_OF_FREE_MEMORY = 0.5
+_LEAST_FOR_TRIALS = 24
+"""A script with fewer iterations after its warm-up ends before the manners that matter are tried."""
+_COMPILED = "torch.compile"
+"""Compiled code is made for one number of threads and one format: for others it would be compiled anew."""
 
 
 def capture(
@@ -119,22 +124,19 @@ class Session:
             # The script imports its libraries meanwhile, which takes longer.
             run = self._measure_base(base, self._find_knobs())
             has_curve = self._request.batch_points > 0 and run.confirmed is not None
-            profile = assemble(run if has_curve else self._with_trials(base, run), ())
             if on_partial is not None:
-                on_partial(profile)
+                on_partial(assemble(run, ()))
             if not has_curve:
-                return profile
+                return assemble(self._with_trials(stack, base, run), ())
             try:
                 if run.ended_after is not None:
-                    base = stack.enter_context(self._launch(quiet=True))
-                    self._start(base, {}, self._request.arguments)
-                    self._await_ready(base, quiet=True)
+                    base = self._anew(stack)
                 points, notes, knobs = self._curve(stack, base, run)
             except (ScriptEnded, ScriptFailed, BudgetExceeded) as error:
                 # What was measured of the script itself stands.
                 note = f"Other batch sizes could not be measured: {error}."
                 return assemble(replace(run, notes=(*run.notes, note)), ())
-            run = self._with_trials(base, run)
+            run = self._with_trials(stack, base, run)
             return assemble(replace(run, notes=(*run.notes, *notes), knobs=knobs), points)
 
     def _find_knobs(self) -> KnobSearch:
@@ -261,16 +263,46 @@ class Session:
         )
         return run.with_batch()
 
-    def _with_trials(self, child: ChildProcess, run: Run) -> Run:
+    def _anew(self, stack: ExitStack) -> ChildProcess:
+        """Another run of the script as it stands, warmed up."""
+        child = stack.enter_context(self._launch(quiet=True))
+        self._start(child, {}, self._request.arguments)
+        self._await_ready(child, quiet=True)
+        return child
+
+    def _with_trials(self, stack: ExitStack, child: ChildProcess, run: Run) -> Run:
         """Last of all: what is tried takes memory, which the allocator may keep and share out in other ways then."""
-        if run.facts.environment.device.kind != "cpu" or run.ended_after is not None:
+        environment = run.facts.environment
+        ended_soon = run.ended_after is not None and run.ended_after < run.ready.warmup + _LEAST_FOR_TRIALS
+        if not self._request.trials or environment.device.kind != "cpu" or ended_soon:
             return run
         recording = run.recording
+        self._say("try", "trying other threads and number formats", 0.95)
         try:
-            trials = product_trials(child, recording.trace, recording.modules, run.facts.environment)
+            if self._may_go_on(run):
+                tried = iteration_trials(
+                    child,
+                    recording.trace,
+                    environment,
+                    recording.settings,
+                    run.rows.median_ms,
+                    anew=lambda: self._anew(stack),
+                )
+                if tried:
+                    return replace(run, iteration_trials=tried)
+            modules = recording.modules
+            try:
+                trials = product_trials(child, recording.trace, modules, environment)
+            except ScriptEnded:
+                trials = product_trials(self._anew(stack), recording.trace, modules, environment)
             return replace(run, product_trials=trials)
         except (ScriptEnded, ScriptFailed, BudgetExceeded):
             return run
+
+    def _may_go_on(self, run: Run) -> bool:
+        """Whether iterations in another manner do no harm: neither lasting effects nor compiling anew."""
+        alone = run.facts.world_size == 1 and self._request.side_effects == "redirect"
+        return alone and _COMPILED not in run.facts.styles
 
     def _power(self, child: ChildProcess, ready: Ready, rows: BareRows) -> PowerFact | None:
         device = ready.facts.environment.device

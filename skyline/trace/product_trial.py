@@ -63,6 +63,13 @@ class ProductTrial:
         there = times.narrow_otherwise_us if narrow else times.wide_otherwise_us
         if not here or not there or self.threads == self.other_threads:
             return None
-        ratio = here / there
-        part = (1 - ratio) / ((1 - 1 / self.threads) - ratio * (1 - 1 / self.other_threads))
-        return min(1.0, max(0.0, part))
+        return min(1.0, max(0.0, divided_part(here / there, self.threads, self.other_threads)))
+
+
+def divided_part(ratio: float, threads: int, other_threads: int) -> float:
+    """The part of the time on one thread that is shared out, from the time on ``threads`` over that on others.
+
+    Below 0 where more threads take longer; above 1 where they gain more than their number, as each has caches of its
+    own (Amdahl, 1967, solved for the part).
+    """
+    return (1 - ratio) / ((1 - 1 / threads) - ratio * (1 - 1 / other_threads))

@@ -19,6 +19,7 @@ from skyline.trace.facts import (
     Settings,
 )
 from skyline.trace.iteration import IterationFact
+from skyline.trace.iteration_trial import IterationTrial
 from skyline.trace.power import PowerFact
 from skyline.trace.prediction import Prediction
 from skyline.trace.product_trial import ProductTrial
@@ -134,5 +135,7 @@ class Profile:
     """How long the batches of a script that was traced for this processor took to read."""
     product_trials: tuple[ProductTrial, ...] = ()
     """The script's products on a CPU in bfloat16 and on other threads, tried where it ran."""
+    iteration_trials: tuple[IterationTrial, ...] = ()
+    """Iterations on a CPU as the script stands, then in bfloat16 and on other threads; products are not tried then."""
     large_block_us_per_mb: float = 0.0
     """On a CPU, what a block costs that is too large for the allocator to keep: the system's fresh memory each time."""

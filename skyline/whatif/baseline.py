@@ -29,6 +29,7 @@ from skyline.spread import interval_of
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
 from skyline.whatif.blocks import open_blocks
+from skyline.whatif.cost.tried_iterations import TriedIterations, tried_iterations
 from skyline.whatif.memory import Memory
 from skyline.whatif.subject import Grain
 
@@ -63,6 +64,8 @@ class Baseline:
     billed_us: tuple[float, ...]
     """By task of ``graph``, what the lines and phases are made of: the time of the script's own thread, in a
     predicted profile that of the GPU while it works."""
+    tried: TriedIterations | None = None
+    """What the recorded operators take in other manners; None where no iterations were tried."""
 
     @property
     def samples(self) -> int | None:
@@ -92,7 +95,7 @@ class Baseline:
     @cached_property
     def operators(self) -> Graph:
         """The graph with a task for each operator, calibrated like the others."""
-        recorded = _without_hold_ups(build(self.profile.trace, merged=False))
+        recorded = _settled(build(self.profile.trace, merged=False), self.tried)
         return _calibrated(recorded, self.lane, self.parts_ms, self.iteration_ms)
 
     @cached_property
@@ -129,7 +132,8 @@ def baseline(profile: Profile) -> Baseline:
     iteration_ms = said.iteration_ms if said is not None else interval_of(profile.times.steps_ms)
     parts_ms = {part: share * iteration_ms.value for part, share in part_shares(profile.times).items()}
     recorded = build(profile.trace, merged=False)
-    graph = _calibrated(coalesce(_without_hold_ups(recorded)), lane, parts_ms, iteration_ms)
+    tried = tried_iterations(profile)
+    graph = _calibrated(coalesce(_settled(recorded, tried)), lane, parts_ms, iteration_ms)
     timeline = simulate(graph)
     if said is not None:
         billed = billed_us(timeline, lane)
@@ -154,12 +158,18 @@ def baseline(profile: Profile) -> Baseline:
         timeline,
         replay_error(coalesce(recorded), profile.trace),
         billed,
+        tried,
     )
 
 
-def _without_hold_ups(recorded: Graph) -> Graph:
-    """Where lanes wait for one another, how long a task took may be what another took: all stays as it was."""
-    return steadied(recorded) if len(recorded.structure.lanes) == 1 else recorded
+def _settled(recorded: Graph, tried: TriedIterations | None) -> Graph:
+    """Without hold-ups, and as it was tried where it was.
+
+    Where lanes wait for one another, how long a task took may be what another took: all stays as it was.
+    """
+    if len(recorded.structure.lanes) > 1:
+        return recorded
+    return steadied(recorded) if tried is None else tried.settled(steadied(recorded))
 
 
 def _calibrated(recorded: Graph, lane: str, parts_ms: dict[Part, float], iteration_ms: Interval) -> Graph:

@@ -53,9 +53,10 @@ class Observer:
     times as often), ties going to the one that steps last. A step that a gradient scaler skips, because of
     gradients that overflowed, counts as one. Only a script that never makes an optimizer (it updates its
     parameters by hand) is cut at its backward passes: after the last one before the gradients are cleared.
+    ``on_part`` is told which part of an iteration is under way each time that it becomes another one.
     """
 
-    def __init__(self, on_boundary):
+    def __init__(self, on_boundary, on_part=None):
         self.styles = Styles()
         self.births = Births()
         self.hand_written = HandWrittenUpdates()
@@ -65,7 +66,7 @@ class Observer:
         self.leading = []
         self.compiled = []
         self.evaluated = {}
-        self._clock = PartClock()
+        self._clock = PartClock(on_part)
         self._on_boundary = on_boundary
         self._anchor = None
         self._step_count = 0

@@ -22,11 +22,15 @@ class Parts:
 
 
 class PartClock:
-    """Attributes time to the innermost part that is entered: time is exclusive, parts may be nested."""
+    """Attributes time to the innermost part that is entered: time is exclusive, parts may be nested.
 
-    def __init__(self):
+    ``on_part`` is told the innermost part each time that it becomes another one.
+    """
+
+    def __init__(self, on_part=None):
         self.parts = Parts()
         self._inside = []
+        self._on_part = on_part
 
     def inside(self, part):
         """Whether a part is entered, at any depth."""
@@ -43,6 +47,7 @@ class PartClock:
             outer = self._inside[-1]
             setattr(self.parts, outer[0], getattr(self.parts, outer[0]) + now - outer[1])
         self._inside.append([part, now])
+        self._tell()
 
     def leave(self):
         """Back to the part around it."""
@@ -51,6 +56,7 @@ class PartClock:
         setattr(self.parts, part, getattr(self.parts, part) + now - since)
         if self._inside:
             self._inside[-1][1] = now
+        self._tell()
 
     def timed(self, call, part):
         """``call`` with its time given to ``part``."""
@@ -66,6 +72,10 @@ class PartClock:
         timed.__name__ = getattr(call, "__name__", part)
         timed.__doc__ = call.__doc__
         return timed
+
+    def _tell(self):
+        if self._on_part is not None:
+            self._on_part(self.innermost())
 
     def take(self):
         """The parts since the last call, and start anew."""

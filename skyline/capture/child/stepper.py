@@ -11,9 +11,11 @@ import torch
 
 from . import facts, imported, styles, trials, user_code
 from .evaluation import EvaluationReplay
+from .manner import Manner
 from .observer import Observer
 from .recorded_facts import recorded_facts
 from .recording import device_memory, heap, memory
+from .recording.light_recording import LightRecording
 from .recording.line_marker import LineMarker
 from .recording.module_names import named_modules
 from .recording.recordings import ProfilerFailed, Recordings
@@ -53,7 +55,8 @@ class Stepper:
         self._record_path = ""
         self.began = _clock()
         self.boundaries = 0
-        self.observer = Observer(self._boundary)
+        self._manner = Manner()
+        self.observer = Observer(self._boundary, self._manner.follow)
         self._line_marker = LineMarker()
         self.evaluation = EvaluationReplay(self.observer.stretch) if replay_evaluation else None
 
@@ -237,11 +240,11 @@ class Stepper:
     def _wait(self, frame):
         """Stand still until the parent says what to do next."""
         command = self._channel.next_command()
-        while command["do"] == "try":
-            rows = trials.tried(
-                command["operators"], command["number_format"], command["other_threads"], command["seconds"]
-            )
-            self._channel.send("tried", rows=rows)
+        while command["do"] in ("try", "set"):
+            if command["do"] == "set":
+                self._manner.change(command["threads"], command["number_format"])
+            else:
+                self._try(command)
             command = self._channel.next_command()
         self._remaining = command["iterations"]
         if command["do"] == "run":
@@ -249,15 +252,26 @@ class Stepper:
         else:
             self._mode = self._recording
             self._record_path = command["path"]
-            self._recordings = Recordings(
-                self._device(),
-                self._line_marker,
-                command["full"],
-                command["iterations"],
-                command["stacks"],
-                self.observer.evaluated,
-            )
+            self._recordings = self._recordings_for(command)
             self._recordings.start()
+
+    def _try(self, command):
+        rows = trials.tried(
+            command["operators"], command["number_format"], command["other_threads"], command["seconds"]
+        )
+        self._channel.send("tried", rows=rows)
+
+    def _recordings_for(self, command):
+        if command.get("light"):
+            return LightRecording(self._device(), command["iterations"])
+        return Recordings(
+            self._device(),
+            self._line_marker,
+            command["full"],
+            command["iterations"],
+            command["stacks"],
+            self.observer.evaluated,
+        )
 
     # The loop: the innermost frame of the person's that lives from one iteration to the next.
 

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skyline.graph.graph import Graph
 from skyline.graph.scaling import scale
+from skyline.trace.iteration_trial import AS_IT_STANDS
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.catalogue.fused_optimizer import FOREACH
 from skyline.whatif.catalogue.sparse_embedding import sparse_work
 from skyline.whatif.cost.beside_workers import beside_workers
 from skyline.whatif.cost.reloading import cores_of
-from skyline.whatif.cost.thread_scaling import factors, joins_in_loader, split_tasks
+from skyline.whatif.cost.thread_scaling import factors, split_in_loader, split_tasks
 from skyline.whatif.loader_setting import present_setting, threads_in
 from skyline.whatif.number_formats import NARROW
 from skyline.whatif.subject import NEEDS_PROFILE
@@ -73,6 +75,7 @@ class CpuThreads:
             subject,
             graph,
             larger,
+            asked=min(asked, cores),
             sorting=sparse_work(subject, graph, larger) if "sparse_embedding" in scenario.choices else None,
             fused=scenario.choices.get("fused_optimizer", FOREACH) != FOREACH,
             narrow=scenario.product_format in NARROW,
@@ -80,8 +83,9 @@ class CpuThreads:
         if not len(chosen) or asked == now:
             return scenario
         if not present_setting(subject).workers:
-            small, joining = joins_in_loader(graph, subject.lane)
-            chosen, divisions = np.concatenate([chosen, small]), (*divisions, *joining)
+            loading, shares = split_in_loader(subject, graph, min(asked, cores))
+            chosen, divisions = np.concatenate([chosen, loading]), (*divisions, *shares)
+        graph = _with_python(subject, graph, asked)
         likely, least, most = factors(divisions, graph.durations[chosen], min(now, cores), min(asked, cores))
         changed = scenario.between(
             subject,
@@ -96,6 +100,14 @@ class CpuThreads:
         if "num_workers" in scenario.choices or not present_setting(subject).workers:
             return changed
         return beside_workers(changed, scenario.graph, subject, asked)
+
+
+def _with_python(subject: Baseline, graph: Graph, asked: int) -> Graph:
+    """With Python between the operators as it was tried on so many threads: other cores are at rest then."""
+    if subject.tried is None or present_setting(subject).workers:
+        return graph
+    factors = subject.tried.python_factors(graph, subject.tried.standing, (asked, AS_IT_STANDS))
+    return graph.with_times(gaps=graph.gaps * factors)
 
 
 WHATIF = CpuThreads()

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from skyline.graph.column import Indices
+from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches, launches_of
 from skyline.graph.selection import Criteria, select
@@ -18,7 +18,12 @@ from skyline.interval import Interval
 from skyline.trace.kineto.category import GPU_WORK
 from skyline.trace.phase import Phase
 from skyline.trace.shape import OperatorShape
-from skyline.whatif.cost.narrow_trials import tried_factors, wide_inputs
+from skyline.whatif.cost.narrow_trials import (
+    iteration_factors,
+    python_factors,
+    tried_factors,
+    wide_inputs,
+)
 from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.number_formats import NARROW, factors, gpu
 from skyline.whatif.origins import shapes
@@ -74,6 +79,8 @@ _CPU_LIGHT_FROM = 1 << 19
 """Numbers in such a tensor: two megabytes in float32."""
 _TRIED = Interval(1.0, 0.8, 1.25)
 """Within a script, over what was tried by itself: tensors lie in other caches, and other batches have other sizes."""
+_IN_PLACE = Interval(1.0, 0.9, 1.12)
+"""The same over what was tried within the script's own iterations."""
 EMULATED_CPU = Interval(2.3, 1.7, 3.0)
 """The same where oneDNN computes bfloat16 with AVX-512 for float32: 1.9 to 2.8 were measured."""
 
@@ -89,9 +96,18 @@ def narrowed(subject: Subject, graph: Graph, target: str, larger: float = 1.0) -
     """The graph under autocast, of a batch so much larger: the likely one, the best and the worst case."""
     heavy = heavy_tasks(subject, graph)
     if not subject.on_gpu:
+        in_place = iteration_factors(subject, graph, target, larger)
+        heavy = heavy[~np.isfinite(in_place[heavy])]
         tried = tried_factors(subject, graph, heavy, larger)
+        pythons = python_factors(subject, graph, target)
         likely, least, most = (
-            _on_cpu(subject, graph, heavy, tried, end, larger) for end in ("value", "low", "high")
+            _in_place(
+                _on_cpu(subject, graph, heavy, tried, in_place, end, larger),
+                in_place,
+                pythons,
+                getattr(_IN_PLACE, end),
+            )
+            for end in ("value", "low", "high")
         )
         return likely, least, most
     light = _light(subject, graph)
@@ -182,6 +198,7 @@ def _on_cpu(
     graph: Graph,
     heavy: Indices,
     tried: npt.NDArray[np.float64],
+    in_place: Times,
     end: str,
     larger: float,
 ) -> Graph:
@@ -202,6 +219,7 @@ def _on_cpu(
     durations[backward] += backward_us * _attention_rows(subject, graph, backward)
     if not slow:
         following = _light_on_cpu(subject, graph, larger)
+        following = following[~np.isfinite(in_place[following])]
         lighter = [getattr(_CPU_LIGHT[graph.tasks.names[name]], end) for name in graph.tasks.name[following]]
         durations[following] *= np.array(lighter, np.float64)
     has_weight = _has_weight(graph, heavy)
@@ -213,6 +231,14 @@ def _on_cpu(
     sizes = _cast_elements(subject, graph, weighted)
     durations[weighted] += 2 * _CPU_CAST_US + _CAST_BYTES * sizes / _CPU_BYTES_PER_US
     return graph.with_times(durations=durations)
+
+
+def _in_place(graph: Graph, factors: Times, pythons: Times, sure: float) -> Graph:
+    """With what was tried in the script's own iterations, on top of what was reckoned of other tasks."""
+    known = np.isfinite(factors)
+    durations = graph.durations.copy()
+    durations[known] *= factors[known] * sure
+    return graph.with_times(durations=durations, gaps=graph.gaps * pythons)
 
 
 def _casts_on_cpu_us(

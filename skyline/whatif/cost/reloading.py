@@ -13,7 +13,7 @@ from skyline.spread import median
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.contention import USUAL_CROWDING, Computing, contended_us, uncontended
 from skyline.whatif.cost.fetching import FetchingCosts
-from skyline.whatif.cost.thread_scaling import factors, joins_in_loader
+from skyline.whatif.cost.thread_scaling import factors, split_in_loader, threads_of
 from skyline.whatif.cost.worker_queue import fetching, loader_and_compute_us, roughly, with_queue
 from skyline.whatif.loader_setting import LoaderSetting, present_setting, threads_in
 from skyline.whatif.scenario import Scenario
@@ -130,11 +130,11 @@ def _joining_us(scenario: Scenario, baseline: Baseline) -> float:
     """What the loader takes longer on the script's threads than on a worker's only one."""
     if threads_in(scenario, baseline) < 2:
         return 0.0
-    chosen, divisions = joins_in_loader(baseline.operators, baseline.lane)
+    chosen, divisions = split_in_loader(baseline, baseline.operators, 1)
     if not len(chosen):
         return 0.0
     times_us = baseline.operators.durations[chosen]
-    on_one, _, _ = factors(divisions, times_us, 2, 1)
+    on_one, _, _ = factors(divisions, times_us, threads_of(baseline), 1)
     return float((times_us * (1 - on_one)).sum()) / baseline.steps * scenario.batch_factor(baseline)
 
 

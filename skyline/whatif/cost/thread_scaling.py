@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -11,14 +11,18 @@ from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind, WorkClass
-from skyline.graph.tasks import WORKS
+from skyline.graph.tasks import WORK, WORKS
 from skyline.graph.threads import is_split
 from skyline.interval import Interval
+from skyline.trace.iteration_trial import AS_IT_STANDS
 from skyline.trace.phase import Phase
+from skyline.trace.product_trial import divided_part
 from skyline.trace.record import Record, Trace
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.tried_products import tried_products
+from skyline.whatif.loader_setting import present_setting
+from skyline.whatif.number_formats import BFLOAT16
 from skyline.whatif.subject import Subject
 
 _Share = TypeVar("_Share", float, Times)
@@ -41,11 +45,15 @@ _ATTENTION_MOST, _ATTENTION_HALF = 0.9, 2800.0
 for two thousand, 1/1.8 for ten thousand and more."""
 _TRIED_LESS, _TRIED_MORE = 0.25, 0.1
 """How far the part may lie from what was tried by itself: within a script other tensors are in the caches."""
+_IN_PLACE = 0.1
+"""The same where it was tried within the script's own iterations."""
 _TRAFFIC_PART = Interval(0.5, 0.25, 0.9)
 """The same of operators on tensors larger than the caches, since cores share the way to memory: 1/1.75 to 1/1.3."""
 _IN_ONE_PASS_PART = Interval(0.7, 0.25, 0.97)
 """The same of a fused step over tensors larger than the caches: each thread moves as much as it can for itself, on a
 quiet Xeon 1/1.93 on two threads, until they have all that the memory gives."""
+_MOST_LONGER = 4.0
+"""What takes even longer on another number of threads was held up."""
 _CACHES_BYTES = 32e6
 _COMPUTES_FROM = 8.0
 """Arithmetic per byte from which an operator is held up by arithmetic and not by memory."""
@@ -54,6 +62,9 @@ CALL_US = 12.0
 _UNDIVIDED_GROWS = -0.12
 """Power of the batch with which the share shrinks that is not divided: with four times the batch three scripts took
 up to 5 % longer on one thread than the same share would have them."""
+_TRIED_GROWS, _TRIED_SHRINKS = -0.25, -0.55
+"""The same of what was tried within the script's own iterations, calls and all, in larger and in smaller batches:
+operators kept 0.35 to 0.9 of that share with four times the batch, and had 2.1 times as much with a quarter."""
 _JOINING_US = 5.0
 """What waking threads once and waiting for the last of them costs: 4 to 8 µs."""
 _LOOPS = {(WorkClass.CONVOLUTION, False): 4, (WorkClass.CONVOLUTION, True): 10}
@@ -79,11 +90,12 @@ def split_tasks(
     graph: Graph,
     larger: float = 1.0,
     *,
+    asked: int = 1,
     sorting: Indices | None = None,
     fused: bool = False,
     narrow: bool = False,
 ) -> tuple[Indices, tuple[Division, ...]]:
-    """The tasks on the script's thread that are divided among threads, and how.
+    """The tasks on the script's thread that take another time on ``asked`` threads, and how they are divided.
 
     In a batch that is so much larger more of them are: all but the optimizer's work grows with it. ``sorting`` are
     tasks that have become an update of touched rows alone, ``fused`` says that the optimizer's step is one pass over
@@ -98,7 +110,9 @@ def split_tasks(
     divisions: list[Division] = []
     indices: list[int] = chosen.tolist()
     rows: list[int] = graph.tasks.origin[chosen].tolist()
-    for task, row, tried in zip(indices, rows, tried_products(baseline, graph, chosen), strict=True):
+    in_place = tried_divisions(baseline, graph, chosen, asked, narrow=narrow)
+    products = tried_products(baseline, graph, chosen)
+    for task, row, division, tried in zip(indices, rows, in_place, products, strict=True):
         if row < 0:
             continue
         if task in apart:
@@ -108,10 +122,16 @@ def split_tasks(
         record = trace.records[row]
         growth = 1.0 if record.phase is Phase.OPTIMIZER else larger
         part = None if tried is None else tried[0].divided_part(tried[1], narrow=narrow)
-        if part is not None:
+        split = is_split(record, trace, growth)
+        # What was tried is another step, or another gradient, than what these make of it; or it was not divided.
+        elsewhere = (fused and record.phase is Phase.OPTIMIZER) or (apart and "mbedding" in record.name)
+        if division is not None and not elsewhere and split == is_split(record, trace):
+            kept.append(task)
+            divisions.append(replace(division, part=_tried_of(division.part, growth)))
+        elif part is not None:
             kept.append(task)
             divisions.append(Division(_of_larger(_as_tried(part), growth), tried=True))
-        elif is_split(record, trace, growth):
+        elif split:
             kept.append(task)
             work: WorkClass = WORKS[int(graph.tasks.work[task])]
             in_pass = in_one_pass and record.phase is Phase.OPTIMIZER
@@ -123,10 +143,46 @@ def split_tasks(
     return np.array(kept, np.int64), tuple(divisions)
 
 
-def joins_in_loader(graph: Graph, lane: str) -> tuple[Indices, tuple[Division, ...]]:
-    """The loader's small convolutions, of single images: too small to gain by threads, which are woken all the same."""
-    chosen = select(graph, kind=TaskKind.DATA, work=WorkClass.CONVOLUTION, lane=lane)
-    return chosen, (Division(Interval.exact(0.0), _LOOPS[WorkClass.CONVOLUTION, False]),) * len(chosen)
+def split_in_loader(baseline: Baseline, graph: Graph, asked: int) -> tuple[Indices, tuple[Division, ...]]:
+    """The operators of the loader on the script's thread, as they were tried.
+
+    Where it was not, its small convolutions, of single images: too small to gain by threads, which are woken all the
+    same.
+    """
+    chosen = select(graph, kind=TaskKind.DATA, lane=baseline.lane)
+    operators = np.array([name.startswith("aten::") for name in graph.tasks.names], np.bool_)
+    chosen = chosen[operators[graph.tasks.name[chosen]]] if len(operators) else chosen
+    found = tried_divisions(baseline, graph, chosen, asked, narrow=False)
+    small = graph.tasks.work[chosen] == WORK[WorkClass.CONVOLUTION]
+    woken = Division(Interval.exact(0.0), _LOOPS[WorkClass.CONVOLUTION, False])
+    divisions = [one or (woken if is_small else None) for one, is_small in zip(found, small, strict=True)]
+    kept = np.array([one is not None for one in divisions], np.bool_)
+    return chosen[kept], tuple(one for one in divisions if one is not None)
+
+
+def tried_divisions(
+    baseline: Baseline, graph: Graph, chosen: Indices, asked: int, *, narrow: bool
+) -> list[Division | None]:
+    """How chosen tasks were divided in iterations on other threads; None for those of which that is not known.
+
+    Of none where loader workers had cores as well: what they leave to how many threads is reckoned elsewhere.
+    """
+    tried = None if present_setting(baseline).workers else baseline.tried
+    other = None if tried is None else tried.other_threads
+    if tried is None or other is None:
+        return [None] * len(chosen)
+    number_format = BFLOAT16 if narrow else AS_IT_STANDS
+    factors = tried.factors(graph, chosen, (tried.threads, number_format), (other, number_format))
+    found: list[Division | None] = []
+    for factor in factors.tolist():
+        if not factor > 0:
+            found.append(None)
+            continue
+        part = divided_part(1 / min(_MOST_LONGER, max(1 / _MOST_LONGER, factor)), tried.threads, other)
+        # Only as many threads gain more than their number as were seen to.
+        part = part if asked == other else min(1.0, max(0.0, part))
+        found.append(Division(Interval(part, part - _IN_PLACE, part + _IN_PLACE), tried=True))
+    return found
 
 
 def attention_part(numbers: float) -> float:
@@ -189,6 +245,17 @@ def _part(record: Record, trace: Trace, *, attention: bool) -> Interval:
     if "backward" in record.name.lower():
         return _ROWS_PART if "embedding" in record.name.lower() else _BACKWARD_PART
     return PLAIN_PART
+
+
+def _tried_of(part: Interval, growth: float) -> Interval:
+    """The same of a part that was tried, and for smaller batches as well.
+
+    What gains more than the number of threads by their caches does not in batches that no cache holds.
+    """
+    tried = min(1.0, part.value) if growth > 1.0 else part.value
+    power = _TRIED_GROWS if growth > 1.0 else _TRIED_SHRINKS
+    value = 1 - (1 - tried) * growth**power if tried < 1.0 else tried
+    return Interval(value, value - (part.value - part.low), value + (part.high - part.value))
 
 
 def _of_larger(part: Interval, growth: float) -> Interval:

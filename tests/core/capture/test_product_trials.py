@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from skyline.capture import iteration_trials
 from skyline.capture.child import trials
 from skyline.capture.product_trials import product_trials
 from skyline.capture.request import CaptureRequest
@@ -49,7 +50,11 @@ def _profile(path: Path, **options: object) -> Profile:
     return capture(asked, progress=lambda _: None)
 
 
-def test_the_products_of_the_script_are_tried_with_their_sizes_and_strides(tmp_path: Path) -> None:
+def test_the_products_of_a_script_of_long_iterations_are_tried_with_their_sizes_and_strides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if its iterations took too long for some of them to be tried.
+    monkeypatch.setattr(iteration_trials, "_PLANS", ())
     path = tmp_path / "train.py"
     path.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
     profile = _profile(path, batch_points=0)
@@ -91,7 +96,9 @@ def test_a_script_without_products_is_asked_nothing(tmp_path: Path) -> None:
         """),
         encoding="utf-8",
     )
-    assert _profile(path, batch_points=0).product_trials == ()
+    profile = _profile(path, batch_points=0)
+    assert profile.product_trials == ()
+    assert {trial.number_format for trial in profile.iteration_trials} <= {""}
 
 
 MACHINE = Environment(Device("a CPU", "cpu"), "3.11", "2.13", "linux", 4, 4, 8 << 30)

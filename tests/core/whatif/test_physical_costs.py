@@ -19,7 +19,7 @@ from skyline.whatif.baseline import baseline
 from skyline.whatif.cost.fetching import FetchingCosts
 from skyline.whatif.cost.fusion import BEST, LIKELY, Group, fused, regions
 from skyline.whatif.cost.standing_cost import grown
-from skyline.whatif.cost.thread_scaling import CALL_US, Division, factors, joins_in_loader, split_tasks
+from skyline.whatif.cost.thread_scaling import CALL_US, Division, factors, split_in_loader, split_tasks
 from skyline.whatif.subject import Grain
 
 OPERATOR, PYTHON, DATA = RecordKind.OPERATOR, RecordKind.PYTHON, RecordKind.DATA
@@ -161,7 +161,7 @@ def test_more_loops_cost_more_joining():
 
 def test_small_convolutions_of_a_loader_only_lose_by_threads(trained):
     start = baseline(trained)
-    chosen, divisions = joins_in_loader(start.operators, start.lane)
+    chosen, divisions = split_in_loader(start, start.operators, 1)
     assert len(chosen) == 3
     likely, _, _ = factors(divisions, start.operators.durations[chosen], 2, 1)
     assert (likely < 1).all()

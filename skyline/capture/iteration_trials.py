@@ -1,0 +1,144 @@
+"""Has the script compute a few iterations in other manners: on other threads, under autocast, and both.
+
+What every operator of the script takes then is seen where it runs, with its own tensors in the caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from skyline.capture.bare import run_bare
+from skyline.capture.child_process import ChildProcess, ScriptEnded
+from skyline.capture.events import StepRow
+from skyline.capture.recording import record_lightly
+from skyline.capture.tried_works import iteration_trial
+from skyline.errors import BudgetExceeded, ScriptFailed
+from skyline.trace.facts import Environment, Settings
+from skyline.trace.iteration_trial import AS_IT_STANDS, IterationTrial
+from skyline.trace.product_trial import PRODUCTS
+from skyline.trace.record import Trace
+
+_NARROW_FORMAT = "bfloat16"
+_WIDE_FORMAT = "float32"
+_NARROW_FROM = "avx512f"
+"""With fewer instructions bfloat16 takes so long that nobody would want it."""
+_ALL_TIMES = 5.6
+"""What the manners take one after another, over what the script as it stands does: one thread takes up to twice."""
+_MANNERS = 4
+_NARROW_SETTLES = 4
+"""How many times as long, at first: the allocator has to find its way with blocks of other sizes."""
+_MOST_RECORDS = 60_000
+"""Of all iterations together: reading more takes longer than computing them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Manner:
+    threads: int
+    number_format: str = AS_IT_STANDS
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How often all manners come up, and how many iterations each time settle in, are timed, and are recorded."""
+
+    rounds: int
+    settling: int
+    timed: int
+    recorded: int
+    most_s: float
+    """It is chosen where all of it takes no longer."""
+
+    @property
+    def iterations(self) -> int:
+        """In one manner, all in all."""
+        return self.rounds * (self.settling + self.timed + self.recorded)
+
+
+_PLANS = (
+    _Plan(2, 2, 4, 2, 6.0),
+    _Plan(2, 1, 2, 2, 8.0),
+    _Plan(2, 1, 1, 1, 9.0),
+    _Plan(1, 1, 1, 1, 9.0),
+)
+
+
+def iteration_trials(
+    child: ChildProcess,
+    trace: Trace,
+    environment: Environment,
+    settings: Settings | None,
+    step_ms: float,
+    *,
+    anew: Callable[[], ChildProcess],
+) -> tuple[IterationTrial, ...]:
+    """The script as it stands, and in other manners; empty where that would take too long.
+
+    The child must stand still at an iteration boundary, computes on the CPU, and does so in its own manner again
+    afterwards. If its script comes to its end it is run ``anew``, once; if that does too, or fails as not everything
+    runs under autocast, there are those that were tried by then. Raises what ``anew`` raises.
+    """
+    plan = _plan(trace, step_ms)
+    manners = _manners(trace, environment, settings)
+    if plan is None or len(manners) < 2:
+        return ()
+    found, ended = _tried(child, manners, plan)
+    if ended:
+        found, _ = _tried(anew(), manners, plan)
+    # Without the script as it stands there is nothing to hold others against.
+    return tuple(found) if len(found) > 1 else ()
+
+
+def _tried(child: ChildProcess, manners: list[_Manner], plan: _Plan) -> tuple[list[IterationTrial], bool]:
+    """What could be tried, and whether the script came to its end before all was."""
+    traces: dict[_Manner, list[Trace]] = {}
+    rows: dict[_Manner, list[StepRow]] = {}
+    manner, ended = manners[0], False
+    try:
+        for number in range(plan.rounds):
+            # There and back: what the machine gains or loses meanwhile falls on all of them.
+            for manner in manners[::-1] if number % 2 else manners:
+                _set(child, manner)
+                is_new = manner.number_format and not number
+                settling = plan.settling * (_NARROW_SETTLES if is_new else 1)
+                rows.setdefault(manner, []).extend(run_bare(child, settling + plan.timed)[settling:])
+                traces.setdefault(manner, []).append(record_lightly(child, plan.recorded))
+        _set(child, manners[0])
+    except ScriptEnded:
+        ended = len(traces) < len(manners)
+    except ScriptFailed:
+        # Not everything runs under autocast; what fails without it had come to its end before.
+        ended = manner.number_format == AS_IT_STANDS and len(traces) < len(manners)
+    except BudgetExceeded:
+        pass
+    tried = [
+        iteration_trial(one.threads, one.number_format, of_one, rows[one]) for one, of_one in traces.items()
+    ]
+    return tried, ended
+
+
+def _set(child: ChildProcess, manner: _Manner) -> None:
+    child.send("set", threads=manner.threads, number_format=manner.number_format)
+
+
+def _manners(trace: Trace, environment: Environment, settings: Settings | None) -> list[_Manner]:
+    threads = environment.intraop_threads
+    others = 1 if threads > 1 else environment.cpu_count
+    formats = [AS_IT_STANDS]
+    autocast = settings is not None and settings.autocast
+    if not autocast and _NARROW_FROM in environment.cpu_features and _has_wide_products(trace):
+        formats.append(_NARROW_FORMAT)
+    return [_Manner(each, kind) for kind in formats for each in dict.fromkeys((threads, others))]
+
+
+def _has_wide_products(trace: Trace) -> bool:
+    return any(shape.operator in PRODUCTS and _WIDE_FORMAT in shape.dtypes for shape in trace.shapes)
+
+
+def _plan(trace: Trace, step_ms: float) -> _Plan | None:
+    records = len(trace.records) / max(1, len(trace.iterations))
+    for plan in _PLANS:
+        is_short = plan.iterations * _ALL_TIMES * step_ms / 1e3 <= plan.most_s
+        if is_short and plan.rounds * plan.recorded * _MANNERS * records <= _MOST_RECORDS:
+            return plan
+    return None

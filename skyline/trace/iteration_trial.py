@@ -1,0 +1,37 @@
+"""What an iteration of the script takes in another manner: on other threads, in another number format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.trace.phase import Phase
+
+AS_IT_STANDS = ""
+"""The number format of a trial that leaves the script's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriedWork:
+    """One operator of an iteration, or a stretch of loading, and what it took in the middle of a few iterations.
+
+    ``module`` is the path of the module that it ran in, empty outside any.
+    """
+
+    name: str
+    phase: Phase
+    module: str
+    took_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class IterationTrial:
+    """A few iterations of the script's own, recorded one after another on ``threads`` threads.
+
+    With a ``number_format`` the forward passes ran under autocast in it. ``works`` are in the order of an iteration;
+    ``python_us`` is the interpreter's time between them, by phase.
+    """
+
+    threads: int
+    number_format: str
+    works: tuple[TriedWork, ...]
+    python_us: dict[Phase, float]

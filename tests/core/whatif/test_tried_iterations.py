@@ -1,0 +1,165 @@
+"""Iterations that were tried in other manners, and the what-ifs that are answered with them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
+from skyline.trace.iteration_trial import IterationTrial, TriedWork
+from skyline.trace.phase import Phase
+from skyline.trace.record import IterationMark, Record, RecordKind, Trace
+from skyline.whatif.baseline import baseline
+from skyline.whatif.composition import compose
+from skyline.whatif.cost.tried_iterations import tried_iterations
+from skyline.whatif.question import Choice
+
+OPERATOR = RecordKind.OPERATOR
+FORWARD, BACKWARD = Phase.FORWARD, Phase.BACKWARD
+ROWS = (
+    ("aten::linear", FORWARD, "net.first", 1000),
+    ("aten::gelu", FORWARD, "net", 400),
+    ("aten::linear", FORWARD, "net.second", 500),
+    ("AddmmBackward0", BACKWARD, "net.second", 800),
+    ("AddmmBackward0", BACKWARD, "net.first", 2000),
+)
+MODULES = ("net", "net.first", "net.second")
+TWO, ONE = 2, 1
+NARROW = "bfloat16"
+
+
+def works(*factors: float, casts: float = 0.0) -> tuple[TriedWork, ...]:
+    found = [
+        TriedWork(name, phase, module, took * factor)
+        for (name, phase, module, took), factor in zip(ROWS, factors, strict=True)
+    ]
+    if casts:
+        found.insert(4, TriedWork("ToCopyBackward0", BACKWARD, "net.second", casts))
+    return tuple(found)
+
+
+PYTHON = {FORWARD: 100.0, BACKWARD: 50.0}
+TRIALS = (
+    IterationTrial(TWO, "", works(1, 1, 1, 1, 1), PYTHON),
+    IterationTrial(ONE, "", works(1.9, 2.4, 0.5, 1.6, 1.8), {FORWARD: 120.0, BACKWARD: 50.0}),
+    IterationTrial(TWO, NARROW, works(0.4, 0.6, 1.2, 0.5, 0.4, casts=80.0), PYTHON),
+    IterationTrial(ONE, NARROW, works(0.5, 1.2, 1.3, 0.6, 0.5, casts=90.0), PYTHON),
+)
+
+
+@pytest.fixture
+def tried(profile):
+    records: list[Record] = []
+    for iteration in range(3):
+        start = 10_000.0 * iteration
+        for name, phase, module, took in ROWS:
+            line = MODULES.index(module)
+            records.append(Record(name, OPERATOR, phase, "main", iteration, start, float(took), module=line))
+            records.append(
+                Record("python", RecordKind.PYTHON, phase, "main", iteration, start + took, 20.0, module=line)
+            )
+            start += took + 20.0
+    marks = tuple(IterationMark(one, 10_000.0 * one, 10_000.0 * one + start) for one in range(3))
+    trace = Trace(marks, (), MODULES, tuple(records))
+    environment = replace(
+        profile.environment, cpu_count=2, intraop_threads=2, cpu_features=("avx512f", "avx512_bf16")
+    )
+    times = replace(
+        profile.times,
+        steps_ms=(4.8, 4.8),
+        data_ms=(0.0, 0.0),
+        backward_ms=(0.0, 0.0),
+        optimizer_ms=(0.0, 0.0),
+        memory_bytes=(),
+    )
+    return replace(
+        profile,
+        trace=trace,
+        times=times,
+        environment=environment,
+        modules=(),
+        points=(),
+        loaders=(),
+        iteration_trials=TRIALS,
+    )
+
+
+def tasks(graph):
+    return select(graph, phase=(FORWARD, BACKWARD), kind=TaskKind.CPU)
+
+
+def test_each_operator_has_the_factor_of_its_place(tried) -> None:
+    start = baseline(tried)
+    assert start.tried is not None
+    graph = start.operators
+    one = start.tried.factors(graph, tasks(graph), (TWO, ""), (ONE, ""))
+    assert one.reshape(3, 5).tolist() == [pytest.approx([1.9, 2.4, 0.5, 1.6, 1.8])] * 3
+
+
+def test_casts_count_with_the_operator_before_them(tried) -> None:
+    start = baseline(tried)
+    graph = start.operators
+    narrow = start.tried.factors(graph, tasks(graph), (TWO, ""), (TWO, NARROW))
+    assert narrow[:5].tolist() == pytest.approx([0.4, 0.6, 1.2, 0.5 + 80 / 800, 0.4])
+
+
+def test_a_task_that_has_taken_the_place_of_another_is_not_known(tried) -> None:
+    start = baseline(tried)
+    graph = start.operators
+    changed = replace(start.tried, codes={**start.tried.codes, "aten::gelu": -2})
+    factors = changed.factors(graph, tasks(graph), (TWO, ""), (ONE, ""))
+    assert np.isnan(factors[1])
+    assert np.isfinite(factors[[0, 2, 3, 4]]).all()
+    assert np.isnan(start.tried.factors(graph, tasks(graph), (TWO, ""), (8, ""))).all()
+
+
+def test_the_answers_are_what_was_tried(tried) -> None:
+    start = baseline(tried)
+
+    def passes_ms(*choices: Choice) -> float:
+        graph = compose(start, choices).scenario.graph
+        return float(graph.durations[tasks(graph)].sum()) / start.steps
+
+    stands = passes_ms()
+    one, narrow = Choice("cpu_threads", "1"), Choice("amp", "bf16")
+    took = np.array([took for *_, took in ROWS], np.float64)
+    on_one = (took * [1.9, 2.4, 0.5, 1.6, 1.8]).sum() / took.sum()
+    in_narrow = (took * [0.4, 0.6, 1.2, 0.6, 0.4]).sum() / took.sum()
+    both = ((took * [0.5, 1.2, 1.3, 0.6, 0.5]).sum() + 90) / took.sum()
+    assert passes_ms(one) / stands == pytest.approx(on_one, rel=0.01)
+    assert passes_ms(narrow) / stands == pytest.approx(in_narrow, rel=0.01)
+    assert passes_ms(one, narrow) / stands == pytest.approx(both, rel=0.01)
+    # Reckoned without them, no operator takes less on one thread than on two.
+    without = baseline(replace(tried, iteration_trials=()))
+    graph = compose(without, (one,)).scenario.graph
+    assert (graph.durations >= without.operators.durations).all()
+
+
+def test_the_script_as_it_stands_takes_what_it_did_when_tried(tried) -> None:
+    slow = IterationTrial(TWO, "", works(1, 3, 1, 1, 1), PYTHON)
+    start = baseline(replace(tried, iteration_trials=(slow, *TRIALS[1:])))
+    usual = baseline(tried)
+
+    def share(of) -> float:
+        chosen = tasks(of.operators)
+        return of.operators.durations[chosen[1]] / of.operators.durations[chosen].sum()
+
+    assert share(start) > 2 * share(usual)
+    assert start.simulated_ms == pytest.approx(usual.simulated_ms, rel=0.02)
+
+
+def test_python_of_a_phase_takes_what_it_took_when_tried(tried) -> None:
+    start = baseline(tried)
+    graph = start.operators
+    factors = start.tried.python_factors(graph, (TWO, ""), (ONE, ""))
+    assert factors[tasks(graph)][:5].tolist() == pytest.approx([1.2, 1.2, 1.2, 1.0, 1.0])
+
+
+def test_another_computation_tells_nothing(tried) -> None:
+    other = IterationTrial(ONE, "", (TriedWork("aten::lstm", FORWARD, "net", 3.0),), PYTHON)
+    assert tried_iterations(replace(tried, iteration_trials=(TRIALS[0], other))) is None
+    assert tried_iterations(replace(tried, iteration_trials=())) is None
+    assert baseline(replace(tried, iteration_trials=(TRIALS[0],))).tried is None
