@@ -27,7 +27,8 @@ class CaptureRequest:
     or between its first steps is run each time. ``ranks`` is how many processes train together: the others
     are started beside the one that is measured. ``gpu`` names the GPU that the profile is predicted for instead of
     being measured; empty: it is measured here. ``variables`` are added to the environment of the script. ``trials``
-    says whether, last of all, other numbers of threads and number formats are tried on a CPU.
+    says whether, last of all, other numbers of threads and number formats are tried on a CPU; None: where a curve is
+    asked for.
     """
 
     script: Path
@@ -50,7 +51,7 @@ class CaptureRequest:
     ranks: int = 1
     gpu: str = ""
     variables: tuple[tuple[str, str], ...] = ()
-    trials: bool = True
+    trials: bool | None = None
     source_overrides: tuple[tuple[str, str], ...] = ()
     """(path, text) pairs: run this text in place of the file, as for an editor's unsaved buffer."""
 

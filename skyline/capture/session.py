@@ -124,10 +124,12 @@ class Session:
             # The script imports its libraries meanwhile, which takes longer.
             run = self._measure_base(base, self._find_knobs())
             has_curve = self._request.batch_points > 0 and run.confirmed is not None
+            profile = assemble(run, ())
             if on_partial is not None:
-                on_partial(assemble(run, ()))
+                on_partial(profile)
             if not has_curve:
-                return assemble(self._with_trials(stack, base, run), ())
+                # It goes by the name under which it was shown.
+                return replace(assemble(self._with_trials(stack, base, run), ()), id=profile.id)
             try:
                 if run.ended_after is not None:
                     base = self._anew(stack)
@@ -274,7 +276,8 @@ class Session:
         """Last of all: what is tried takes memory, which the allocator may keep and share out in other ways then."""
         environment = run.facts.environment
         ended_soon = run.ended_after is not None and run.ended_after < run.ready.warmup + _LEAST_FOR_TRIALS
-        if not self._request.trials or environment.device.kind != "cpu" or ended_soon:
+        wanted = self._request.batch_points > 0 if self._request.trials is None else self._request.trials
+        if not wanted or environment.device.kind != "cpu" or ended_soon:
             return run
         recording = run.recording
         self._say("try", "trying other threads and number formats", 0.95)

@@ -16,7 +16,7 @@ from skyline.graph.task import Task, TaskKind, WorkClass, work_class
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import ran_on_cpu
+from skyline.whatif.baseline import Baseline, ran_on_cpu
 from skyline.whatif.cost.narrowing import (
     EMULATED_CPU,
     emulated,
@@ -147,6 +147,9 @@ def _assumptions(subject: Subject, value: str) -> tuple[str, ...]:
     if not subject.on_gpu:
         profile = subject.profile
         slow = profile is not None and emulated(profile.environment.cpu_features)
+        tried = subject.tried if isinstance(subject, Baseline) else None
+        if tried is not None and (tried.threads, _FORMATS[value]) in tried.times_us:
+            return ("operators take as long in bf16 as in iterations of the script's own under autocast",)
         if profile is not None and profile.product_trials:
             return ("products take as long in bf16 as when they were tried by themselves on this processor",)
         return (_EMULATES,) if slow else ("products take half their time in bf16, within a wide range",)

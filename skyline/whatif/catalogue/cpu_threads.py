@@ -21,6 +21,7 @@ from skyline.whatif.number_formats import NARROW
 from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import whole_number
 
+_AS_TRIED = "operators divide as in iterations of the script's own on another number of threads"
 _VALUES = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -94,6 +95,7 @@ class CpuThreads:
             scale(graph, chosen, most),
             assumptions=(
                 f"{100 * subject.thread_use.split:.0f} % of the computing is in operators that are split over threads",
+                *((_AS_TRIED,) if subject.tried is not None and subject.tried.other_threads else ()),
                 *(("more threads than cores bring nothing",) if asked > cores else ()),
             ),
         )

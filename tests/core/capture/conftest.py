@@ -88,8 +88,7 @@ def run(starter: Starter) -> Callable[..., Profile]:
         output: list[str] | None = None,
         **options: object,
     ) -> Profile:
-        usual = {"settle_s": 0.3, "batch_points": 0, "timeout_s": 60.0, "trials": False}
-        settings: dict[str, object] = {**usual, **options}
+        settings: dict[str, object] = {"settle_s": 0.3, "batch_points": 0, "timeout_s": 60.0, **options}
         settings.setdefault("working_directory", path.parent)
         request = CaptureRequest(path, tuple(arguments), **settings)  # type: ignore[arg-type]
         said = stages if stages is not None else []

@@ -156,7 +156,7 @@ def spending(tmp_path_factory: pytest.TempPathFactory) -> Spending:
 
     path = tmp_path_factory.mktemp("spending") / "train.py"
     path.write_text(SPENDING, encoding="utf-8")
-    request = CaptureRequest(path, working_directory=path.parent, settle_s=0.5, batch_points=0, trials=False)
+    request = CaptureRequest(path, working_directory=path.parent, settle_s=0.5, batch_points=0)
     # A machine that stands still for a moment is billed to any line. A wrong bill is wrong every time.
     for _ in range(3):
         printed: list[str] = []
@@ -213,7 +213,7 @@ def groups(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Profile]:
 
     path = tmp_path_factory.mktemp("groups") / "train.py"
     path.write_text(GROUPS, encoding="utf-8")
-    request = CaptureRequest(path, working_directory=path.parent, settle_s=0.3, batch_points=0, trials=False)
+    request = CaptureRequest(path, working_directory=path.parent, settle_s=0.3, batch_points=0)
     return path, capture(request, progress=lambda _: None)
 
 

@@ -45,7 +45,14 @@ for step in range(10_000):
 
 def _profile(path: Path, **options: object) -> Profile:
     asked = CaptureRequest(
-        path, working_directory=path.parent, warmup=2, steps=2, settle_s=0.0, timeout_s=60.0, **options
+        path,
+        working_directory=path.parent,
+        warmup=2,
+        steps=2,
+        settle_s=0.0,
+        timeout_s=60.0,
+        trials=True,
+        **options,
     )
     return capture(asked, progress=lambda _: None)
 

@@ -98,14 +98,7 @@ def nursery() -> Iterator[Starter]:
 @pytest.fixture(scope="module", params=["measured", "predicted"])
 def profile(request: pytest.FixtureRequest, path: Path, nursery: Starter) -> Profile:
     asked = CaptureRequest(
-        path,
-        working_directory=path.parent,
-        warmup=2,
-        steps=2,
-        settle_s=0.0,
-        batch_points=0,
-        timeout_s=60.0,
-        trials=False,
+        path, working_directory=path.parent, warmup=2, steps=2, settle_s=0.0, batch_points=0, timeout_s=60.0
     )
     if request.param == "measured":
         return capture(asked, progress=lambda _: None, starter=nursery)

@@ -88,13 +88,7 @@ def _is_tracker(process: psutil.Process) -> bool:
 def run(
     path: Path, starter: Starter, *arguments: str, stages: list[Progress] | None = None, **options: object
 ) -> tuple[Profile, str]:
-    settings: dict[str, object] = {
-        "settle_s": 0.1,
-        "batch_points": 0,
-        "timeout_s": 60.0,
-        "trials": False,
-        **options,
-    }
+    settings: dict[str, object] = {"settle_s": 0.1, "batch_points": 0, "timeout_s": 60.0, **options}
     request = CaptureRequest(path, tuple(arguments), working_directory=path.parent, **settings)  # type: ignore[arg-type]
     printed: list[str] = []
     said: list[Progress] = [] if stages is None else stages

@@ -138,6 +138,17 @@ def test_the_answers_are_what_was_tried(tried) -> None:
     assert (graph.durations >= without.operators.durations).all()
 
 
+def test_the_answer_says_what_it_rests_on(tried) -> None:
+    told = compose(baseline(tried), (Choice("cpu_threads", "1"),)).scenario.assumptions
+    assert any("number of threads" in one for one in told)
+    told = compose(baseline(tried), (Choice("amp", "bf16"),)).scenario.assumptions
+    assert any("under autocast" in one for one in told)
+    guessed = compose(
+        baseline(replace(tried, iteration_trials=())), (Choice("amp", "bf16"),)
+    ).scenario.assumptions
+    assert not any("under autocast" in one for one in guessed)
+
+
 def test_the_script_as_it_stands_takes_what_it_did_when_tried(tried) -> None:
     slow = IterationTrial(TWO, "", works(1, 3, 1, 1, 1), PYTHON)
     start = baseline(replace(tried, iteration_trials=(slow, *TRIALS[1:])))
