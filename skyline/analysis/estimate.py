@@ -77,6 +77,7 @@ def _answer(analysis: Analysis, composed: Composition) -> Estimate:
         extrapolated=scenario.extrapolated,
         one_off_s=scenario.one_off_s,
         break_even_iterations=break_even(scenario.one_off_s, change_ms),
+        occasional_ms=scenario.occasional_ms,
         values=composed.values,
     )
 

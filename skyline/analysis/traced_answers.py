@@ -52,6 +52,7 @@ class TracedEstimate:
     extrapolated: bool = False
     one_off_s: Interval | None = None
     break_even_iterations: int | None = None
+    occasional_ms: float = 0.0
     values: tuple[str, ...] = ()
     curve: tuple[()] = ()
     """Nor is the batch size."""
@@ -131,5 +132,6 @@ def _answer(recording: Recording, composed: Composition, reason: str | None) -> 
         assumptions=changed.assumptions,
         one_off_s=changed.one_off_s,
         break_even_iterations=break_even(changed.one_off_s, change),
+        occasional_ms=changed.occasional_ms,
         values=composed.values,
     )

@@ -5,8 +5,8 @@ What every operator of the script takes then is seen where it runs, with its own
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from skyline.capture.bare import run_bare
 from skyline.capture.child_process import ChildProcess, ScriptEnded
@@ -30,6 +30,11 @@ _NARROW_SETTLES = 4
 """How many times as long, at first: the allocator has to find its way with blocks of other sizes."""
 _MOST_RECORDS = 60_000
 """Of all iterations together: reading more takes longer than computing them."""
+_MOST_S, _RECORDED_ROUNDS = 8.0, 2
+_MOST_S_ELSEWHERE, _RECORDED_ROUNDS_ELSEWHERE = 2.5, 1
+"""The same in another batch size."""
+_MOST_RECORDED = (2, 1)
+"""At a time: two where that can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +45,36 @@ class _Manner:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How often all manners come up, and how many iterations each time settle in, are timed, and are recorded."""
+    """How often all manners come up, and how many iterations each time settle in, are timed, and are recorded.
+
+    They are recorded in the first rounds, which tell how a manner's time is shared out; how long it is, all tell.
+    """
 
     rounds: int
     settling: int
     timed: int
-    recorded: int
-    most_s: float
-    """It is chosen where all of it takes no longer."""
+    recorded: int = 0
+    recorded_rounds: int = 0
+
+    @property
+    def recordings(self) -> int:
+        """Iterations recorded in one manner."""
+        return min(self.rounds, self.recorded_rounds) * self.recorded
 
     @property
     def iterations(self) -> int:
         """In one manner, all in all."""
-        return self.rounds * (self.settling + self.timed + self.recorded)
+        return self.rounds * (self.settling + self.timed) + self.recordings
 
 
 _PLANS = (
-    _Plan(2, 2, 4, 2, 6.0),
-    _Plan(2, 1, 2, 2, 8.0),
-    _Plan(2, 1, 1, 1, 9.0),
-    _Plan(1, 1, 1, 1, 9.0),
+    _Plan(8, 1, 6),
+    _Plan(6, 1, 4),
+    _Plan(4, 1, 4),
+    _Plan(4, 1, 2),
+    _Plan(2, 1, 2),
+    _Plan(2, 1, 1),
+    _Plan(1, 1, 1),
 )
 
 
@@ -78,7 +93,7 @@ def iteration_trials(
     afterwards. If its script comes to its end it is run ``anew``, once; if that does too, or fails as not everything
     runs under autocast, there are those that were tried by then. Raises what ``anew`` raises.
     """
-    plan = _plan(trace, step_ms)
+    plan = _plan(trace, step_ms, _MOST_S, _RECORDED_ROUNDS)
     manners = _manners(trace, environment, settings)
     if plan is None or len(manners) < 2:
         return ()
@@ -89,7 +104,24 @@ def iteration_trials(
     return tuple(found) if len(found) > 1 else ()
 
 
-def _tried(child: ChildProcess, manners: list[_Manner], plan: _Plan) -> tuple[list[IterationTrial], bool]:
+def trials_elsewhere(
+    child: ChildProcess, batch_size: int, step_ms: float, trace: Trace, trials: Sequence[IterationTrial]
+) -> tuple[IterationTrial, ...]:
+    """The same manners in a run at another batch size, more briefly; empty where not all of them come off.
+
+    ``trace`` and ``trials`` are of the script as it stands.
+    """
+    plan = _plan(trace, step_ms, _MOST_S_ELSEWHERE, _RECORDED_ROUNDS_ELSEWHERE)
+    manners = [_Manner(one.threads, one.number_format) for one in trials]
+    if plan is None or len(manners) < 2:
+        return ()
+    found, _ = _tried(child, manners, plan, batch_size)
+    return tuple(found) if len(found) == len(manners) else ()
+
+
+def _tried(
+    child: ChildProcess, manners: list[_Manner], plan: _Plan, batch_size: int | None = None
+) -> tuple[list[IterationTrial], bool]:
     """What could be tried, and whether the script came to its end before all was."""
     traces: dict[_Manner, list[Trace]] = {}
     rows: dict[_Manner, list[StepRow]] = {}
@@ -102,7 +134,11 @@ def _tried(child: ChildProcess, manners: list[_Manner], plan: _Plan) -> tuple[li
                 is_new = manner.number_format and not number
                 settling = plan.settling * (_NARROW_SETTLES if is_new else 1)
                 rows.setdefault(manner, []).extend(run_bare(child, settling + plan.timed)[settling:])
-                traces.setdefault(manner, []).append(record_lightly(child, plan.recorded))
+                if number < plan.recorded_rounds:
+                    recorded = record_lightly(child, plan.recorded)
+                    # A script that ends while it is recorded may have completed no iteration.
+                    if recorded.iterations:
+                        traces.setdefault(manner, []).append(recorded)
         _set(child, manners[0])
     except ScriptEnded:
         ended = len(traces) < len(manners)
@@ -112,7 +148,8 @@ def _tried(child: ChildProcess, manners: list[_Manner], plan: _Plan) -> tuple[li
     except BudgetExceeded:
         pass
     tried = [
-        iteration_trial(one.threads, one.number_format, of_one, rows[one]) for one, of_one in traces.items()
+        iteration_trial(one.threads, one.number_format, of_one, rows[one], batch_size)
+        for one, of_one in traces.items()
     ]
     return tried, ended
 
@@ -135,10 +172,13 @@ def _has_wide_products(trace: Trace) -> bool:
     return any(shape.operator in PRODUCTS and _WIDE_FORMAT in shape.dtypes for shape in trace.shapes)
 
 
-def _plan(trace: Trace, step_ms: float) -> _Plan | None:
+def _plan(trace: Trace, step_ms: float, most_s: float, recorded_rounds: int) -> _Plan | None:
+    """The one with most iterations that takes no longer than that, with as many recorded as can be read."""
     records = len(trace.records) / max(1, len(trace.iterations))
     for plan in _PLANS:
-        is_short = plan.iterations * _ALL_TIMES * step_ms / 1e3 <= plan.most_s
-        if is_short and plan.rounds * plan.recorded * _MANNERS * records <= _MOST_RECORDS:
-            return plan
+        for recorded in _MOST_RECORDED:
+            full = replace(plan, recorded=recorded, recorded_rounds=recorded_rounds)
+            is_short = full.iterations * _ALL_TIMES * step_ms / 1e3 <= most_s
+            if is_short and full.recordings * _MANNERS * records <= _MOST_RECORDS:
+                return full
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.events import Ended, Ready
 from skyline.capture.guard import Limits
 from skyline.capture.interpreter import resolve_interpreter
-from skyline.capture.iteration_trials import iteration_trials
+from skyline.capture.iteration_trials import iteration_trials, trials_elsewhere
 from skyline.capture.known import from_first_iterations, from_source
 from skyline.capture.power import counter_of, measured
 from skyline.capture.process import Starter, start_fresh
@@ -38,6 +38,7 @@ from skyline.errors import BudgetExceeded, CaptureImpossible, ScriptFailed, Skyl
 from skyline.source.batch_size import find
 from skyline.source.knob import Knob, KnobSearch
 from skyline.source.text import SourceText
+from skyline.trace.iteration_trial import IterationTrial
 from skyline.trace.power import PowerFact
 from skyline.trace.profile import BatchPoint, Profile
 
@@ -133,12 +134,12 @@ class Session:
             try:
                 if run.ended_after is not None:
                     base = self._anew(stack)
-                points, notes, knobs = self._curve(stack, base, run)
+                points, notes, knobs, others = self._curve(stack, base, run)
             except (ScriptEnded, ScriptFailed, BudgetExceeded) as error:
                 # What was measured of the script itself stands.
                 note = f"Other batch sizes could not be measured: {error}."
                 return assemble(replace(run, notes=(*run.notes, note)), ())
-            run = self._with_trials(stack, base, run)
+            run = self._with_trials(stack, base, run, others)
             return assemble(replace(run, notes=(*run.notes, *notes), knobs=knobs), points)
 
     def _find_knobs(self) -> KnobSearch:
@@ -272,8 +273,13 @@ class Session:
         self._await_ready(child, quiet=True)
         return child
 
-    def _with_trials(self, stack: ExitStack, child: ChildProcess, run: Run) -> Run:
-        """Last of all: what is tried takes memory, which the allocator may keep and share out in other ways then."""
+    def _with_trials(
+        self, stack: ExitStack, child: ChildProcess, run: Run, others: Sequence[Contender] = ()
+    ) -> Run:
+        """Last of all: what is tried takes memory, which the allocator may keep and share out in other ways then.
+
+        ``others`` are runs at other batch sizes, in the smallest and the largest of which the same is tried.
+        """
         environment = run.facts.environment
         ended_soon = run.ended_after is not None and run.ended_after < run.ready.warmup + _LEAST_FOR_TRIALS
         wanted = self._request.batch_points > 0 if self._request.trials is None else self._request.trials
@@ -292,7 +298,8 @@ class Session:
                     anew=lambda: self._anew(stack),
                 )
                 if tried:
-                    return replace(run, iteration_trials=tried)
+                    elsewhere = self._trials_elsewhere(run, others, tried)
+                    return replace(run, iteration_trials=(*tried, *elsewhere))
             modules = recording.modules
             try:
                 trials = product_trials(child, recording.trace, modules, environment)
@@ -301,6 +308,23 @@ class Session:
             return replace(run, product_trials=trials)
         except (ScriptEnded, ScriptFailed, BudgetExceeded):
             return run
+
+    def _trials_elsewhere(
+        self, run: Run, others: Sequence[Contender], tried: tuple[IterationTrial, ...]
+    ) -> Iterator[IterationTrial]:
+        """In the smallest and in the largest batch that is quick enough."""
+        alive = sorted((one for one in others if one.alive), key=lambda one: one.batch_size)
+        own = run.batch_size or 0
+        for outermost in (
+            [one for one in alive if one.batch_size < own],
+            [one for one in alive if one.batch_size > own][::-1],
+        ):
+            for one in outermost:
+                step_ms = one.rows.median_ms
+                found = trials_elsewhere(one.child, one.batch_size, step_ms, run.recording.trace, tried)
+                yield from found
+                if found:
+                    break
 
     def _may_go_on(self, run: Run) -> bool:
         """Whether iterations in another manner do no harm: neither lasting effects nor compiling anew."""
@@ -319,8 +343,8 @@ class Session:
 
     def _curve(
         self, stack: ExitStack, base: ChildProcess, run: Run
-    ) -> tuple[tuple[BatchPoint, ...], list[str], KnobSearch]:
-        """Measure the curve with the first candidate knob that the run follows."""
+    ) -> tuple[tuple[BatchPoint, ...], list[str], KnobSearch, list[Contender]]:
+        """Measure the curve with the first candidate knob that the run follows, whose other runs stay as they are."""
         notes: list[str] = []
         candidates = [knob for knob in run.knobs.candidates if knob.value == run.batch_size]
         for knob in candidates[:2]:
@@ -340,9 +364,9 @@ class Session:
             own = BatchPoint(knob.value, run.rows.times(), (1.0, 1.0), run.recording.peak_bytes, leading)
             rest = tuple(other for other in run.knobs.candidates if other != knob)
             ordered = replace(run.knobs, candidates=(knob, *rest))
-            return tuple(sorted((*points, own), key=lambda point: point.batch_size)), notes, ordered
+            return tuple(sorted((*points, own), key=lambda point: point.batch_size)), notes, ordered, others
         # A literal that the run does not follow must not be rewritten as if it were the batch size.
-        return (), notes, replace(run.knobs, refusal=" ".join(notes)) if notes else run.knobs
+        return (), notes, replace(run.knobs, refusal=" ".join(notes)) if notes else run.knobs, []
 
     def _contenders(self, stack: ExitStack, knob: Knob, run: Run, notes: list[str]) -> list[Contender] | None:
         """Runs at other batch sizes, warmed up and held; None if the run's batch does not follow the knob."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from statistics import median_low
+from statistics import median, median_low
 
 from skyline.capture.events import StepRow
 from skyline.trace.iteration_trial import IterationTrial, TriedWork
@@ -20,7 +20,11 @@ _Place = tuple[Phase, str, str, int]
 
 
 def iteration_trial(
-    threads: int, number_format: str, traces: Sequence[Trace], rows: Sequence[StepRow]
+    threads: int,
+    number_format: str,
+    traces: Sequence[Trace],
+    rows: Sequence[StepRow],
+    batch_size: int | None = None,
 ) -> IterationTrial:
     """What each work takes, by recordings of a few iterations and bare ``rows`` of others.
 
@@ -29,8 +33,7 @@ def iteration_trial(
     each part of the iteration is brought to what it takes bare.
     """
     iterations = [_works(trace, mark.index) for trace in traces for mark in trace.iterations]
-    # An iteration may hold an evaluation as well: those that do what most of them do.
-    [(usual, _)] = Counter(len(works) for works, _ in iterations).most_common(1)
+    usual = _usual_length(iterations, rows)
     times: dict[_Place, list[float]] = {}
     python: dict[Phase, list[float]] = {}
     order: list[_Place] = []
@@ -53,7 +56,30 @@ def iteration_trial(
             for (phase, module, name, _), took_us in took
         ),
         {phase: round(scales[phase] * took_us, 2) for phase, took_us in between.items()},
+        batch_size,
     )
+
+
+def _usual_length(
+    iterations: Sequence[tuple[list[tuple[_Place, float]], dict[Phase, float]]], rows: Sequence[StepRow]
+) -> int:
+    """How many works most iterations have, an evaluation or the rest of the data in one of them left out.
+
+    Of two that are alike in number, those that take most nearly what the bare ``rows`` do.
+    """
+    counts = Counter(len(works) for works, _ in iterations)
+    most = max(counts.values())
+    bare_us = 1e3 * median(row.step_ms for row in rows) if rows else 0.0
+
+    def apart(length: int) -> float:
+        took_us = [
+            sum(us for _, us in works) + sum(python_us.values())
+            for works, python_us in iterations
+            if len(works) == length
+        ]
+        return abs(median(took_us) - bare_us)
+
+    return min((length for length, count in counts.items() if count == most), key=apart)
 
 
 def _works(trace: Trace, iteration: int) -> tuple[list[tuple[_Place, float]], dict[Phase, float]]:
@@ -105,9 +131,13 @@ _PART = {Phase.DATA: "data", Phase.BACKWARD: "backward", Phase.OPTIMIZER: "optim
 
 
 def _bare_ms(rows: Sequence[StepRow]) -> dict[str, float]:
-    return {
-        "data": median_low([row.data_ms for row in rows]),
-        "backward": median_low([row.backward_ms for row in rows]),
-        "optimizer": median_low([row.optimizer_ms for row in rows]),
-        _REST: median_low([row.step_ms - row.data_ms - row.backward_ms - row.optimizer_ms for row in rows]),
+    """What each part takes, so that together they are a typical iteration: not all parts are slow at the same time."""
+    parts = {
+        "data": median(row.data_ms for row in rows),
+        "backward": median(row.backward_ms for row in rows),
+        "optimizer": median(row.optimizer_ms for row in rows),
+        _REST: median(row.step_ms - row.data_ms - row.backward_ms - row.optimizer_ms for row in rows),
     }
+    together = sum(parts.values())
+    whole = median(row.step_ms for row in rows)
+    return {part: ms * whole / together for part, ms in parts.items()} if together > 0 else parts

@@ -9,10 +9,13 @@ from skyline.interval import Interval
 from skyline.memory.growth import Growth, growth
 from skyline.predict.reading import read
 from skyline.spread import central_range, interval_of, median
+from skyline.trace.iteration_trial import AS_IT_STANDS
 from skyline.trace.profile import BatchPoint, Profile
 
 _UNSTEADY = 1.5
 """A point whose central samples differ by more than this was disturbed, not measured."""
+_AGAIN = 1.15
+"""A second measurement that is further from the first was disturbed."""
 _AGREES = 0.01
 """The recorded allocations tell of other sizes where they reproduce all measured peaks this closely."""
 
@@ -136,7 +139,12 @@ def batch_curve(profile: Profile) -> BatchCurve:
     base = profile.batch_size
     if base is None:
         return BatchCurve(None, (), "the script's batch size was not found")
-    measured = {point.batch_size: _measured(point) for point in profile.points if point.ratios}
+    again = _measured_again(profile)
+    measured = {
+        point.batch_size: _measured(point, again.get(point.batch_size))
+        for point in profile.points
+        if point.ratios
+    }
     shares = tuple(part_shares(profile.times).items())
     measured[base] = MeasuredPoint(base, _at_base(profile), shares, profile.peak_bytes)
     points = tuple(measured[size] for size in sorted(measured))
@@ -188,7 +196,23 @@ def _at_base(profile: Profile) -> Interval:
     return said.scaled(1 / said.value) if said.value > 0 else Interval.exact(1.0)
 
 
-def _measured(point: BatchPoint) -> MeasuredPoint:
-    return MeasuredPoint(
-        point.batch_size, interval_of(point.ratios), tuple(part_shares(point.times).items()), point.peak_bytes
-    )
+def _measured(point: BatchPoint, again: float | None) -> MeasuredPoint:
+    ratio = interval_of(point.ratios)
+    if again is not None and 1 / _AGAIN <= again / ratio.value <= _AGAIN:
+        # Two measurements that differ by a few percent differ by chance: the middle is nearer to a third.
+        middle = (ratio.value * again) ** 0.5
+        ratio = Interval(middle, min(ratio.low, middle), max(ratio.high, middle))
+    return MeasuredPoint(point.batch_size, ratio, tuple(part_shares(point.times).items()), point.peak_bytes)
+
+
+def _measured_again(profile: Profile) -> dict[int, float]:
+    """By batch size, its iteration over the base's as both were tried a while after the curve."""
+    standing = [trial for trial in profile.iteration_trials if trial.number_format == AS_IT_STANDS]
+    if not standing:
+        return {}
+    own, *others = standing
+    return {
+        trial.batch_size: trial.took_us / own.took_us
+        for trial in others
+        if trial.batch_size is not None and trial.threads == own.threads and own.took_us > 0
+    }

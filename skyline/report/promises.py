@@ -20,11 +20,11 @@ class Promise(NamedTuple):
 def promises(report: VerifyReport, *, ratio: str) -> list[Promise]:
     """Iteration time, its ratio to the script as it stands (under the name ``ratio``), throughput, peak memory."""
     measured, predicted, baseline = report.measured, report.predicted, report.baseline
-    time = units.format_ms_interval(predicted.iteration_ms) if predicted is not None else ""
+    time = units.format_ms_interval(predicted.typical_ms) if predicted is not None else ""
     rows = [Promise("iteration", time, units.format_ms_interval(measured.iteration_ms))]
     times = ""
     if predicted is not None and baseline is not None:
-        times = format_ratio(predicted.iteration_ms.scaled(1 / baseline.iteration_ms.value))
+        times = format_ratio(predicted.typical_ms.scaled(1 / baseline.iteration_ms.value))
     rows.append(Promise(ratio, times, format_ratio(measured.ratio)))
     if measured.throughput is not None:
         rate = ""

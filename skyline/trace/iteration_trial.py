@@ -28,10 +28,16 @@ class IterationTrial:
     """A few iterations of the script's own, recorded one after another on ``threads`` threads.
 
     With a ``number_format`` the forward passes ran under autocast in it. ``works`` are in the order of an iteration;
-    ``python_us`` is the interpreter's time between them, by phase.
+    ``python_us`` is the interpreter's time between them, by phase. ``batch_size`` is None for the script's own.
     """
 
     threads: int
     number_format: str
     works: tuple[TriedWork, ...]
     python_us: dict[Phase, float]
+    batch_size: int | None = None
+
+    @property
+    def took_us(self) -> float:
+        """A whole iteration."""
+        return sum(work.took_us for work in self.works) + sum(self.python_us.values())

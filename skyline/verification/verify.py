@@ -125,9 +125,9 @@ def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> Entr
         machine=machine_of(profile),
         predicted=Predicted(
             baseline_ms=start.iteration_ms.value,
-            iteration_ms=predicted.iteration_ms.value,
-            low_ms=predicted.iteration_ms.low,
-            high_ms=predicted.iteration_ms.high,
+            iteration_ms=predicted.typical_ms.value,
+            low_ms=predicted.typical_ms.low,
+            high_ms=predicted.typical_ms.high,
             speedup=predicted.speedup,
             baseline_peak_bytes=float(start.peak.total),
             peak_bytes=predicted.peak_bytes.value,

@@ -36,6 +36,7 @@ def with_start(scenario: Scenario, baseline: Baseline, setting: LoaderSetting, l
         longer(scenario.graph, baseline, each.value),
         below_ms=each.value - each.low,
         above_ms=each.high - each.value,
+        occasional_ms=each.value,
         assumptions=(
             f"starting the workers, about {cost.value:.0f} ms in each epoch, is spread over its {many:.0f} iterations",
         ),

@@ -42,10 +42,18 @@ class Estimate:
     """What it costs once and not in each iteration, such as compiling; None for nothing to speak of."""
     break_even_iterations: int | None = None
     """After how many iterations that is paid back; None where there is nothing to pay, or nothing is gained."""
+    occasional_ms: float = 0.0
+    """What of the iteration is its share of something that only few do, such as starting workers in each epoch."""
     values: tuple[str, ...] = ()
     """Of a single what-if that applies the values it offers, ``value`` among them; empty where there is no choice."""
     curve: tuple[CurvePoint, ...] = ()
     """The batch-size curve under these what-ifs, only where it was asked for."""
+
+    @property
+    def typical_ms(self) -> Interval:
+        """The iteration in the middle of all, which is what can be measured in turns."""
+        of, less = self.iteration_ms, self.occasional_ms
+        return Interval(of.value - less, of.low - less, of.high - less)
 
 
 def break_even(one_off_s: Interval | None, change_ms: Interval) -> int | None:

@@ -36,6 +36,8 @@ class Scenario:
     """The number format that a change made before gave to the products of both passes; empty: as they stand."""
     one_off_s: Interval | None = None
     """What the changes cost once and not in each iteration, such as compiling; None for nothing to speak of."""
+    occasional_ms: float = 0.0
+    """What the graph has in each iteration as its share of something that only few of them do."""
     choices: Mapping[str, str] = field(default_factory=dict[str, str])
     """All that is asked together and can be made, by name, with its values: some changes depend on others."""
 
@@ -59,10 +61,11 @@ class Scenario:
         assumptions: tuple[str, ...] = (),
         memory: MemoryChange | None = None,
         one_off_s: Interval | None = None,
+        occasional_ms: float = 0.0,
     ) -> Scenario:
         """With another graph and memory, and the uncertainty that comes with it added as an independent one.
 
-        ``one_off_s`` comes on top of what earlier changes cost once.
+        ``one_off_s`` and ``occasional_ms`` come on top of those of earlier changes.
         """
         before = self.memory
         return replace(
@@ -74,6 +77,7 @@ class Scenario:
             memory=before if before is None or memory is None else memory(before),
             memory_changed=self.memory_changed or memory is not None,
             one_off_s=_together(self.one_off_s, one_off_s),
+            occasional_ms=self.occasional_ms + occasional_ms,
         )
 
     def between(

@@ -314,6 +314,7 @@ export interface Estimate {
   readonly extrapolated: boolean;
   readonly one_off_s: Interval | null;
   readonly break_even_iterations: number | null;
+  readonly occasional_ms: number;
   readonly values: readonly string[];
   readonly curve: readonly CurvePoint[];
 }

@@ -18,7 +18,7 @@ from skyline.simulate.engine import simulate
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.embedding_rows import cleared_shares
-from skyline.whatif.cost.standing_cost import grown
+from skyline.whatif.cost.standing_cost import grown, growth
 from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import whole_number
 
@@ -75,7 +75,8 @@ class BatchSize:
         else:
             larger = size / (curve.base or size)
             standing = cleared_shares(baseline.profile, graph)
-            scaled = grown(graph, baseline.lane, parts, by_part, larger, standing)
+            tried = growth(baseline, graph, larger)
+            scaled = grown(graph, baseline.lane, parts, by_part, larger, standing, tried)
         # On several lanes the parts overlap; the curve is of whole iterations and has the last word.
         simulated = simulate(scaled).iteration_ms(baseline.lane)
         wanted = baseline.simulated_ms * ratio.value

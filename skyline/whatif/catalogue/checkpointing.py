@@ -61,7 +61,7 @@ class Checkpointing:
         paths = open_blocks(subject.profile, graph.structure.modules)
         if not paths:
             return Applicability.no("the blocks of the model are checkpointed already")
-        if not parts_of(graph, subject.lane, paths[:1]):
+        if not parts_of(subject, graph, paths[:1]):
             return Applicability.no(
                 NEEDS_PROFILE if subject.profile is None else "no backward work of the blocks was recorded"
             )
@@ -77,7 +77,7 @@ class Checkpointing:
         levels = _levels(subject)
         count, short = number_of_blocks(value, paths, levels, scenario.memory, subject)
         chosen = paths[:count]
-        parts = parts_of(graph, subject.lane, chosen)
+        parts = parts_of(subject, graph, chosen)
         repeated = np.concatenate([part.rows for part in parts]) if parts else np.zeros(0, np.int64)
         repeated_ms = float((graph.durations + graph.gaps)[repeated].sum()) / 1e3 / subject.steps
         python_ms = sum(part.overhead_us for part in parts) / 1e3 / subject.steps

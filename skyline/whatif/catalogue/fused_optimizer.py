@@ -13,8 +13,15 @@ from skyline.trace.facts import OptimizerFact
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline, ran_on_cpu
-from skyline.whatif.cost.foreach_step import HAS_FOREACH, foreach_ms, step_memory, temporary_bytes
-from skyline.whatif.cost.optimizer_step import Update, fused_ms, update_of
+from skyline.whatif.cost.foreach_step import (
+    HAS_FOREACH,
+    foreach_ms,
+    more_bytes,
+    step_memory,
+    temporary_bytes,
+)
+from skyline.whatif.cost.optimizer_step import Update, fused_ms, moved_bytes, update_of
+from skyline.whatif.cost.streaming import relieved
 from skyline.whatif.cost.traced_step import fused, traced_form, why_not_fusible
 from skyline.whatif.recording import Recording
 from skyline.whatif.subject import NEEDS_PROFILE
@@ -99,8 +106,12 @@ class FusedOptimizer:
         predicted = fused_ms(baseline, unfused(baseline))
         factor = predicted.value / now_ms
         chosen = select(scenario.graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
+        less = sum(
+            moved_bytes(fact) * (1 - update.fused_bytes / update.unfused_bytes)
+            for fact, update in unfused(baseline)
+        )
         return scenario.changed(
-            scale(scenario.graph, chosen, factor, gaps=True),
+            relieved(baseline, scale(scenario.graph, chosen, factor, gaps=True), less),
             below_ms=predicted.value - predicted.low,
             above_ms=predicted.high - predicted.value,
             assumptions=(
@@ -119,8 +130,9 @@ def _all_at_once(scenario: Scenario, baseline: Baseline) -> Scenario:
     now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
     predicted = foreach_ms(baseline, chosen)
     tasks = select(scenario.graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
+    stepped = scale(scenario.graph, tasks, predicted.value / now_ms, gaps=True)
     return scenario.changed(
-        scale(scenario.graph, tasks, predicted.value / now_ms, gaps=True),
+        relieved(baseline, stepped, -more_bytes(chosen)),
         below_ms=predicted.value - predicted.low,
         above_ms=predicted.high - predicted.value,
         assumptions=(

@@ -21,7 +21,7 @@ from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics
 from skyline.whatif.baseline import Baseline, ran_on_cpu
 from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.cost.optimizer_traffic import bytes_per_us
-from skyline.whatif.cost.standing_cost import grown
+from skyline.whatif.cost.standing_cost import grown, growth
 from skyline.whatif.memory import Memory
 from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import whole_number
@@ -83,15 +83,17 @@ class GradAccumulation:
         part_size = size // parts
         curve = subject.curve
         factors = _factors(curve, size, part_size)
-        likely = _repeated(scenario.graph, subject, factors, parts, 1.0)
+        is_own = scenario.batch_factor(subject) == 1.0
+        tried = growth(subject, scenario.graph, 1 / parts) if is_own else None
+        likely = _repeated(scenario.graph, subject, factors, parts, tried, 1.0)
         ratio = curve.ratio(part_size)
         least, most = ratio.low / ratio.value, ratio.high / ratio.value
         extrapolated = curve.extrapolated(part_size)
         changed = scenario.between(
             subject,
             likely,
-            _repeated(scenario.graph, subject, factors, parts, min(least, 0.97)),
-            _repeated(scenario.graph, subject, factors, parts, max(most, 1.03)),
+            _repeated(scenario.graph, subject, factors, parts, tried, min(least, 0.97)),
+            _repeated(scenario.graph, subject, factors, parts, tried, max(most, 1.03)),
             assumptions=_assumptions(subject, part_size, curve),
             memory=lambda memory: _memory(memory, subject, size, part_size),
         )
@@ -105,9 +107,17 @@ def _factors(curve: BatchCurve, size: int, part_size: int) -> dict[Part, float]:
 
 
 def _repeated(
-    graph: Graph, subject: Baseline, factors: dict[Part, float], parts: int, unsure: float
+    graph: Graph,
+    subject: Baseline,
+    factors: dict[Part, float],
+    parts: int,
+    tried: Times | None,
+    unsure: float,
 ) -> Graph:
-    """The graph with forward and backward work brought to the smaller size and done once for each part."""
+    """The graph with forward and backward work brought to the smaller size and done once for each part.
+
+    ``tried`` is how many times as long tasks were seen to take in a batch of that size.
+    """
     told_apart = {part for part, ms in subject.parts_ms.items() if ms > 0}
     by_part = np.array([factors[part if part in told_apart else Part.REST] for part in PARTS])
     adding_us = _adding_us(subject)
@@ -119,7 +129,7 @@ def _repeated(
         factor = np.where(on_host, 1.0, by_part[parts_of(graph.tasks)[everything]] * unsure)
         smaller = scale(graph, everything, factor, gaps=True)
     else:
-        smaller = _shrunk(graph, subject, everything, by_part * unsure, 1 / parts)
+        smaller = _shrunk(graph, subject, everything, by_part * unsure, 1 / parts, tried)
     backward = smaller.tasks.phase == PHASE[Phase.BACKWARD]
     durations = smaller.durations.copy()
     for rows in passes:
@@ -133,7 +143,9 @@ def _repeated(
     return smaller
 
 
-def _shrunk(graph: Graph, subject: Baseline, chosen: Indices, by_part: Times, size: float) -> Graph:
+def _shrunk(
+    graph: Graph, subject: Baseline, chosen: Indices, by_part: Times, size: float, tried: Times | None
+) -> Graph:
     """The chosen work for a smaller batch: Python and calls stand as far as the curve says; the rest stays as it is.
 
     So do dense gradients of tables: each part clears them anew.
@@ -143,7 +155,8 @@ def _shrunk(graph: Graph, subject: Baseline, chosen: Indices, by_part: Times, si
     # The loader's part does not stand in ``grown``, and what is not chosen does not change.
     parts = np.where(rest, PARTS.index(Part.LOADER), parts_of(graph.tasks)).astype(np.uint8)
     factors = np.where(np.arange(len(PARTS)) == PARTS.index(Part.LOADER), 1.0, by_part)
-    return grown(graph, subject.lane, parts, factors, size, cleared_shares(subject.profile, graph))
+    cleared = cleared_shares(subject.profile, graph)
+    return grown(graph, subject.lane, parts, factors, size, cleared, tried)
 
 
 def _passes(graph: Graph, lane: str, iteration: int) -> Indices:

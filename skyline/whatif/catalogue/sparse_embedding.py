@@ -29,10 +29,13 @@ from skyline.whatif.cost.embedding_rows import (
     tables,
     updates_of,
 )
+from skyline.whatif.cost.optimizer_step import update_of
+from skyline.whatif.cost.streaming import relieved
 from skyline.whatif.memory import Memory
 from skyline.whatif.subject import NEEDS_PROFILE
 
 _ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
+_GRADIENT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +92,13 @@ class SparseEmbedding:
         assert isinstance(subject, Baseline)
         chosen = sparse_tables(subject.profile, scenario.batch_factor(subject))
         optimizer = subject.profile.optimizers[0]
-        likely, least, most = (_changed(subject, scenario.graph, chosen, optimizer, end) for end in range(3))
         saved = sum(table.saved_bytes for table in chosen)
+        update = update_of(optimizer)
+        less = saved / _GRADIENT_BYTES * update.unfused_bytes if update is not None else 0.0
+        likely, least, most = (
+            relieved(subject, _changed(subject, scenario.graph, chosen, optimizer, end), less, end=gain)
+            for end, gain in enumerate(("value", "high", "low"))
+        )
         touched = sum(table.touched for table in chosen)
         rows = sum(table.rows for table in chosen)
         return scenario.between(

@@ -63,9 +63,13 @@ def foreach_ms(baseline: Baseline, chosen: tuple[OptimizerFact, ...]) -> Interva
 
 def _more_traffic(baseline: Baseline, chosen: tuple[OptimizerFact, ...]) -> float:
     """What the chosen optimizers move in addition, over what all move now."""
+    return more_bytes(chosen) / (sum(map(moved_bytes, baseline.profile.optimizers)) or 1)
+
+
+def more_bytes(chosen: tuple[OptimizerFact, ...]) -> float:
+    """What the chosen optimizers move in addition in an iteration, for all tensors at once."""
     known = [(fact, update) for fact in chosen if (update := update_of(fact)) is not None]
-    more = sum(moved_bytes(fact) * (update.foreach_factor - 1) for fact, update in known)
-    return more / (sum(map(moved_bytes, baseline.profile.optimizers)) or 1)
+    return sum(moved_bytes(fact) * (update.foreach_factor - 1) for fact, update in known)
 
 
 def temporary_bytes(chosen: tuple[OptimizerFact, ...]) -> float:

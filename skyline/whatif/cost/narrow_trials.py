@@ -87,8 +87,8 @@ def iteration_factors(
     if not isinstance(subject, Baseline) or (tried := subject.tried) is None:
         return found
     chosen = select(graph, phase=(Phase.FORWARD, Phase.BACKWARD), kind=TaskKind.CPU)
-    factors = tried.factors(graph, chosen, tried.standing, (tried.threads, target))
-    found[chosen] = _of_larger(graph, chosen, factors, larger)
+    factors = tried.factors(graph, chosen, tried.standing, (tried.threads, target), larger)
+    found[chosen] = _of_larger(graph, chosen, factors, tried.beyond(larger))
     return found
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from skyline.graph.column import Indices, Times
+from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launches
 from skyline.graph.recomputation import Recomputed
+from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU, PHASE
 from skyline.trace.phase import Phase
+from skyline.whatif.baseline import Baseline
+from skyline.whatif.subject import Grain, Subject
 
 _CALLS_PER_BLOCK = 55.0
 _CALLS_PER_TENSOR = 12.0
@@ -21,11 +25,11 @@ From blocks that compute next to nothing: 1 operator cost 81 calls, 4 operators 
 _TENSORS_PER_OPERATOR = 2
 _TENSORS_KEPT = {"batch_norm": 7, "layer_norm": 5, "group_norm": 5}
 """Of operators that keep more: statistics, their running averages and scales beside the input."""
-_WITH_PYTHON = 2.0
+_WITH_PYTHON = 2.5
 """A call from Python over the operator that it calls, where that does next to nothing.
 
 1.3 in a loop that does nothing else; within a step, whose work has taken the caches, 2 to 3 (blocks of a small network
-for images: 400 to 560 µs each, where the quickest operators take 0.8).
+for images: 800 µs each, where a call in the optimizer's step takes 0.9).
 """
 _QUICK = 10
 """Percentile of the times of operators in the passes that is the cost of a bare call."""
@@ -84,13 +88,13 @@ _KEEP_INPUTS = frozenset(
 """Operators whose backward pass needs what went into them, which is known before they run."""
 
 
-def parts_of(graph: Graph, lane: str, paths: tuple[str, ...]) -> tuple[Recomputed, ...]:
+def parts_of(subject: Subject, graph: Graph, paths: tuple[str, ...]) -> tuple[Recomputed, ...]:
     """The forward work of the blocks at ``paths``, pass by pass, as it would run again before their backward work.
 
-    ``lane`` is the script's own thread. Computing again ends as soon as the last tensor that the backward pass needs
+    Computing again ends as soon as the last tensor that the backward pass needs
     is there (torch.utils.checkpoint without reentrance), so that what comes last in a block is often not repeated.
     """
-    tasks = graph.tasks
+    tasks, lane = graph.tasks, subject.lane
     below = [(path, f"{path}.") for path in paths]
     of_module = np.array(
         [
@@ -105,8 +109,7 @@ def parts_of(graph: Graph, lane: str, paths: tuple[str, ...]) -> tuple[Recompute
         on_host & (block >= 0) & (tasks.phase == PHASE[Phase.FORWARD]) & (tasks.lane == tasks.lane_code(lane))
     )
     backward = np.flatnonzero(on_host & (block >= 0) & (tasks.phase == PHASE[Phase.BACKWARD]))
-    stepping = np.flatnonzero(on_host & (tasks.phase == PHASE[Phase.OPTIMIZER]))
-    call_us = _call_us(graph, np.concatenate((forward, backward)), stepping)
+    call_us = _WITH_PYTHON * _call_us(subject, graph, np.concatenate((forward, backward)))
     names = _operators(graph, forward)
     found: list[Recomputed] = []
     for iteration in graph.iterations:
@@ -159,17 +162,24 @@ def _calls(rows: Indices, names: dict[int, str]) -> float:
     return _CALLS_PER_BLOCK + _CALLS_PER_TENSOR * kept
 
 
-def _call_us(graph: Graph, passes: Indices, stepping: Indices) -> float:
-    """A call from Python of an operator that computes next to nothing.
+def _call_us(subject: Subject, graph: Graph, passes: Indices) -> float:
+    """An operator of the passes, or of the optimizer's step, that computes next to nothing.
 
-    Blocks of a few heavy operators have none such; those of an optimizer's step are small then, most of them.
+    Blocks of a few heavy operators have none such; those of an optimizer's step are small then, most of them. Where
+    iterations were tried these have lost what recording took in them, and Python beside them is most of a call. The
+    step is the script's own: other changes may have made it another one, in fewer calls.
     """
-    tasks = graph.tasks
-    operators = np.array([name.startswith("aten::") or "Backward" in name for name in tasks.names])
-    found: list[float] = []
-    for rows, percentile in ((passes, _QUICK), (stepping, _USUAL)):
-        times: Times = graph.durations[rows[operators[tasks.name[rows]]]]
-        times = times[times > 0]
-        if len(times):
-            found.append(float(np.percentile(times, percentile)))
-    return _WITH_PYTHON * min(found, default=0.0)
+    own = subject.graph_of(Grain.OPERATORS)
+    stepping = select(own, phase=Phase.OPTIMIZER, kind=TaskKind.CPU)
+    quick = graph.durations[passes[_are_operators(graph)[passes]]]
+    stepping = stepping[_are_operators(own)[stepping]]
+    usual = own.durations[stepping]
+    if isinstance(subject, Baseline) and subject.tried is not None:
+        usual = usual + own.gaps[stepping]
+    known = ((quick[quick > 0], _QUICK), (usual[usual > 0], _USUAL))
+    return min((float(np.percentile(us, share)) for us, share in known if len(us)), default=0.0)
+
+
+def _are_operators(graph: Graph) -> npt.NDArray[np.bool_]:
+    names = [name.startswith("aten::") or "Backward" in name for name in graph.tasks.names]
+    return np.array(names, np.bool_)[graph.tasks.name]

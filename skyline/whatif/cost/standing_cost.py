@@ -9,15 +9,25 @@ from skyline.graph.graph import Graph
 from skyline.graph.part import PARTS, Part
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND
+from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.thread_scaling import CALL_US
 
 _STANDING = (Part.BACKWARD, Part.REST)
 """Loading works on each sample by itself, Python and all, and the optimizer's step does not grow in any case."""
 _MOST_OF_A_TASK = 0.5
+_LEAST_SEEN = 0.7
+_MOST_APART = 1.5
+"""So far the curve and what was tried may be apart in what a part takes; beyond it is another computation."""
 
 
 def grown(
-    graph: Graph, lane: str, parts: Codes, factors: Times, larger: float, standing: Times | None = None
+    graph: Graph,
+    lane: str,
+    parts: Codes,
+    factors: Times,
+    larger: float,
+    standing: Times | None = None,
+    tried: Times | None = None,
 ) -> Graph:
     """The lane's tasks in a batch ``larger`` times as large, in which each part takes ``factors`` times as long.
 
@@ -26,6 +36,9 @@ def grown(
     does not grow. That is taken to be Python between the operators, the operators' calls and what is known to stand,
     as far as there is so much of them; all else grows by one factor. Taken as a whole a part takes what it does when
     all of it is scaled alike, but how much of it is work that threads share or a compiler joins differs.
+
+    ``tried`` is how many times as long tasks were seen to take in such a batch, not a number where they were not: where
+    most of a part was seen it is shared out by that, and Python between the operators stands.
     """
     tasks = graph.tasks
     on_lane = (tasks.lane == tasks.lane_code(lane)) & (tasks.kind != KIND[TaskKind.DATA])
@@ -34,6 +47,13 @@ def grown(
         factor = float(factors[PARTS.index(part)])
         chosen = np.flatnonzero(on_lane & (parts == PARTS.index(part)))
         work_us, python_us = graph.durations[chosen], graph.gaps[chosen]
+        seen_us = _as_tried(work_us, tried[chosen], factor) if tried is not None else None
+        if seen_us is not None:
+            left_us = factor * float((work_us + python_us).sum()) - float(python_us.sum())
+            scale = left_us / float(seen_us.sum())
+            if 1 / _MOST_APART <= scale <= _MOST_APART:
+                durations[chosen] = scale * seen_us
+                continue
         calls_us = np.minimum(CALL_US, _MOST_OF_A_TASK * work_us)
         if standing is not None:
             calls_us += standing[chosen] * (work_us - calls_us)
@@ -53,3 +73,18 @@ def grown(
     durations[others] *= by_part
     gaps[others] *= by_part
     return graph.with_times(durations, gaps)
+
+
+def _as_tried(work_us: Times, growth: Times, factor: float) -> Times | None:
+    """What tasks take by how they were seen to grow, the few that were not like the part; None where most were not."""
+    seen = np.isfinite(growth)
+    if not len(work_us) or work_us[seen].sum() < _LEAST_SEEN * work_us.sum() or not work_us.sum():
+        return None
+    return work_us * np.where(seen, growth, factor)
+
+
+def growth(baseline: Baseline, graph: Graph, larger: float) -> Times | None:
+    """How many times as long each task was seen to take in such a batch; None where none was tried, or not by task."""
+    if baseline.tried is None or len(graph) < len(baseline.operators):
+        return None
+    return baseline.tried.growth(graph, larger)

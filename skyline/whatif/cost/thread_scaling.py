@@ -20,6 +20,7 @@ from skyline.trace.product_trial import divided_part
 from skyline.trace.record import Record, Trace
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.streaming import held_bytes
 from skyline.whatif.cost.tried_products import tried_products
 from skyline.whatif.loader_setting import present_setting
 from skyline.whatif.number_formats import BFLOAT16
@@ -103,14 +104,15 @@ def split_tasks(
     bits.
     """
     trace = baseline.profile.trace
-    in_one_pass = fused and _optimizer_bytes(baseline) > _CACHES_BYTES
+    in_one_pass = fused and held_bytes(baseline) > _CACHES_BYTES
     apart = set[int]() if sorting is None else set[int](sorting.tolist())
     chosen = select(graph, kind=TaskKind.CPU, lane=baseline.lane)
     kept: list[int] = []
     divisions: list[Division] = []
     indices: list[int] = chosen.tolist()
     rows: list[int] = graph.tasks.origin[chosen].tolist()
-    in_place = tried_divisions(baseline, graph, chosen, asked, narrow=narrow)
+    in_place = tried_divisions(baseline, graph, chosen, asked, narrow=narrow, larger=larger)
+    beyond = larger if baseline.tried is None else baseline.tried.beyond(larger)
     products = tried_products(baseline, graph, chosen)
     for task, row, division, tried in zip(indices, rows, in_place, products, strict=True):
         if row < 0:
@@ -127,7 +129,8 @@ def split_tasks(
         elsewhere = (fused and record.phase is Phase.OPTIMIZER) or (apart and "mbedding" in record.name)
         if division is not None and not elsewhere and split == is_split(record, trace):
             kept.append(task)
-            divisions.append(replace(division, part=_tried_of(division.part, growth)))
+            further = 1.0 if record.phase is Phase.OPTIMIZER else beyond
+            divisions.append(replace(division, part=_tried_of(division.part, further)))
         elif part is not None:
             kept.append(task)
             divisions.append(Division(_of_larger(_as_tried(part), growth), tried=True))
@@ -161,18 +164,19 @@ def split_in_loader(baseline: Baseline, graph: Graph, asked: int) -> tuple[Indic
 
 
 def tried_divisions(
-    baseline: Baseline, graph: Graph, chosen: Indices, asked: int, *, narrow: bool
+    baseline: Baseline, graph: Graph, chosen: Indices, asked: int, *, narrow: bool, larger: float = 1.0
 ) -> list[Division | None]:
     """How chosen tasks were divided in iterations on other threads; None for those of which that is not known.
 
-    Of none where loader workers had cores as well: what they leave to how many threads is reckoned elsewhere.
+    In a batch so much larger, or the one nearest to it that was tried. Of none where loader workers had cores as
+    well: what they leave to how many threads is reckoned elsewhere.
     """
     tried = None if present_setting(baseline).workers else baseline.tried
     other = None if tried is None else tried.other_threads
     if tried is None or other is None:
         return [None] * len(chosen)
     number_format = BFLOAT16 if narrow else AS_IT_STANDS
-    factors = tried.factors(graph, chosen, (tried.threads, number_format), (other, number_format))
+    factors = tried.factors(graph, chosen, (tried.threads, number_format), (other, number_format), larger)
     found: list[Division | None] = []
     for factor in factors.tolist():
         if not factor > 0:
@@ -227,11 +231,6 @@ def _factor(
 
 def _as_tried(part: float) -> Interval:
     return Interval(part, max(0.0, part - _TRIED_LESS), min(1.0, part + _TRIED_MORE))
-
-
-def _optimizer_bytes(baseline: Baseline) -> float:
-    memory = baseline.memory
-    return memory.parameters.value + memory.gradients.value + memory.optimizer.value
 
 
 def _part(record: Record, trace: Trace, *, attention: bool) -> Interval:

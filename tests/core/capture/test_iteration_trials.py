@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from skyline.capture.events import StepRow
+from skyline.capture import iteration_trials
+from skyline.capture.child_process import ScriptEnded
+from skyline.capture.events import Ended, StepRow
 from skyline.capture.iteration_trials import _plan
-from skyline.capture.tried_works import iteration_trial
+from skyline.capture.tried_works import _bare_ms, iteration_trial
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
@@ -127,6 +129,15 @@ def test_an_iteration_that_does_more_than_most_does_not_count() -> None:
     assert [(work.name, work.took_us) for work in trial.works] == [("aten::mm", 100.0)]
 
 
+def test_of_two_unlike_iterations_that_which_takes_what_bare_ones_do_counts() -> None:
+    # The rest of the data is a batch of fewer samples, made in fewer calls; bare iterations take 0.3 ms.
+    both = trace(100.0, 300.0, extra=1)
+    bare = [row(0.31), row(0.3), row(0.1)]
+    trial = iteration_trial(1, "", [both], bare)
+    assert [work.name for work in trial.works] == ["aten::mm", "aten::sum"]
+    assert [work.name for work in iteration_trial(1, "", [both], [row(0.1)]).works] == ["aten::mm"]
+
+
 def test_what_recording_took_is_no_part_of_it() -> None:
     one = trace(100.0)
     noted = replace(one, records=tuple(replace(each, recording_us=40.0) for each in one.records))
@@ -143,10 +154,73 @@ def test_the_bare_iterations_say_how_long_a_part_is() -> None:
 
 
 def test_the_longer_an_iteration_is_the_fewer_are_tried() -> None:
-    short, long = _plan(trace(100.0), 20.0), _plan(trace(100.0), 300.0)
+    short, long = _plan(trace(100.0), 20.0, 7.0, 2), _plan(trace(100.0), 300.0, 7.0, 2)
     assert short is not None
     assert long is not None
     assert long.iterations < short.iterations
-    assert _plan(trace(100.0), 5_000.0) is None
+    assert _plan(trace(100.0), 5_000.0, 7.0, 2) is None
     many = trace(100.0)
-    assert _plan(replace(many, records=many.records * 50_000), 20.0) is None
+    assert _plan(replace(many, records=many.records * 50_000), 20.0, 7.0, 2) is None
+
+
+def test_parts_together_are_a_typical_iteration() -> None:
+    # Loading and computing are slow in turns: no part's middle is what it has in the middle of all iterations.
+    rows = [StepRow(10.0, data, 0.0, 0.0, 1, 1) for data in (0.0, 0.0, 0.0, 8.0, 9.0)]
+    assert sum(_bare_ms(rows).values()) == pytest.approx(10.0)
+
+
+def test_other_batch_sizes_are_tried_in_the_same_manners(run: Run, tmp_path: Path) -> None:
+    source = """
+        import torch
+        from torch import nn
+        from torch.utils.data import DataLoader, TensorDataset
+
+        torch.manual_seed(1)
+        data = TensorDataset(torch.randn(4096, 64), torch.randn(4096, 4))
+        model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 4))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for epoch in range(10_000):
+            for inputs, wanted in DataLoader(data, batch_size=16):
+                optimizer.zero_grad()
+                (model(inputs) - wanted).square().mean().backward()
+                optimizer.step()
+    """
+    path = tmp_path / "train.py"
+    path.write_text(textwrap.dedent(source), encoding="utf-8")
+    profile = run(path, batch_points=3, warmup=2, steps=3, settle_s=0.1)
+    manners = {
+        size: [(one.threads, one.number_format) for one in profile.iteration_trials if one.batch_size == size]
+        for size in (None, 4, 64)
+    }
+    assert len(manners[None]) >= 2
+    assert manners[None] == manners[4] == manners[64]
+    found = tried_iterations(profile)
+    assert found is not None
+    assert sorted(found.elsewhere_us) == [0.25, 4.0]
+
+
+def test_a_script_that_ends_amid_a_recording_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    recordings = [trace(100.0), replace(trace(), records=trace(100.0).records)]
+
+    def record(child: object, iterations: int) -> Trace:
+        return recordings.pop(0)
+
+    def run_for(child: object, iterations: int) -> tuple[StepRow, ...]:
+        if not recordings:
+            raise ScriptEnded(Ended(30, 1, 30, 30))
+        return (row(0.1),) * iterations
+
+    monkeypatch.setattr(iteration_trials, "record_lightly", record)
+    monkeypatch.setattr(iteration_trials, "run_bare", run_for)
+    manners = [iteration_trials._Manner(2), iteration_trials._Manner(1)]
+    plan = iteration_trials._Plan(2, 1, 1, 1, 2)
+    found, ended = iteration_trials._tried(Silent(), manners, plan)  # type: ignore[arg-type]
+    assert [one.threads for one in found] == [2]
+    assert ended
+
+
+class Silent:
+    """A child that takes every command."""
+
+    def send(self, *_: object, **__: object) -> None:
+        """Nothing comes of it."""

@@ -7,6 +7,8 @@ import pytest
 from skyline.graph.part import Part
 from skyline.interval import Interval
 from skyline.predict.batch_curve import batch_curve
+from skyline.trace.iteration_trial import IterationTrial, TriedWork
+from skyline.trace.phase import Phase
 from skyline.trace.profile import BatchPoint
 
 
@@ -19,6 +21,26 @@ def test_the_base_is_one_and_measured(profile):
 
 def test_points_carry_the_scatter_of_their_paired_ratios(profile):
     assert batch_curve(profile).ratio(8) == Interval(0.6, 0.6 * 0.99, 0.6 * 1.01)
+
+
+def tried(batch_size, took_us, *, threads=2, number_format=""):
+    work = TriedWork("aten::linear", Phase.FORWARD, "net", took_us - 100.0)
+    return IterationTrial(threads, number_format, (work,), {Phase.FORWARD: 100.0}, batch_size)
+
+
+def test_a_size_that_was_measured_again_lies_between_both(profile):
+    trials = (
+        tried(None, 10_000.0),
+        tried(None, 19_000.0, threads=1),
+        tried(8, 6_600.0),
+        tried(8, 1_000.0, number_format="bfloat16"),
+        # Something else was under way: a point that far off was not measured.
+        tried(32, 30_000.0),
+    )
+    curve = batch_curve(replace(profile, iteration_trials=trials))
+    middle = (0.6 * 0.66) ** 0.5
+    assert curve.ratio(8) == Interval(middle, 0.6 * 0.99, middle)
+    assert curve.ratio(32) == batch_curve(profile).ratio(32)
 
 
 def test_parts_scale_by_their_own_factors_and_sum_to_the_whole(profile):

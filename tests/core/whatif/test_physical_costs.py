@@ -94,6 +94,31 @@ def test_what_is_known_to_stand_stands_before_the_rest(trained):
     assert float((alike.durations / graph.durations)[cleared].mean()) > growth
 
 
+def test_what_was_tried_in_such_a_batch_shares_out_the_part(trained):
+    graph = build(trained.trace)
+    chosen = select(graph, phase=Phase.BACKWARD)
+    seen = np.full(len(graph), np.nan)
+    seen[chosen] = np.where(np.arange(len(chosen)) % 2 == 0, 2.0, 3.6)
+    after = grown(graph, "main", parts_of(graph.tasks), by_part(backward=3.1), 4.0, None, seen)
+    assert sum(times_of(after, Phase.BACKWARD)) == pytest.approx(3.1 * sum(times_of(graph, Phase.BACKWARD)))
+    growth = after.durations[chosen] / graph.durations[chosen]
+    assert growth[1] / growth[0] == pytest.approx(1.8)
+    # Python between the operators is the same whatever the batch.
+    assert (after.gaps[chosen] == graph.gaps[chosen]).all()
+
+
+def test_what_was_tried_for_little_of_a_part_or_far_from_the_curve_is_left_alone(trained):
+    graph = build(trained.trace)
+    parts = parts_of(graph.tasks)
+    alike = grown(graph, "main", parts, by_part(backward=3.1), 4.0)
+    unknown = np.full(len(graph), np.nan)
+    elsewhere = np.full(len(graph), 9.0)
+    for seen in (unknown, elsewhere):
+        after = grown(graph, "main", parts, by_part(backward=3.1), 4.0, None, seen)
+        chosen = select(graph, phase=Phase.BACKWARD)
+        assert after.durations[chosen].tolist() == pytest.approx(alike.durations[chosen].tolist())
+
+
 def test_what_grows_faster_than_the_batch_has_nothing_that_stands(trained):
     graph = build(trained.trace)
     after = grown(graph, "main", parts_of(graph.tasks), by_part(rest=5.0), 4.0)

@@ -11,6 +11,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.trace.iteration_trial import IterationTrial, TriedWork
 from skyline.trace.phase import Phase
+from skyline.trace.profile import BatchPoint
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose
@@ -174,3 +175,65 @@ def test_another_computation_tells_nothing(tried) -> None:
     assert tried_iterations(replace(tried, iteration_trials=(TRIALS[0], other))) is None
     assert tried_iterations(replace(tried, iteration_trials=())) is None
     assert baseline(replace(tried, iteration_trials=(TRIALS[0],))).tried is None
+
+
+def at(batch_size: int, trial: IterationTrial) -> IterationTrial:
+    return replace(trial, batch_size=batch_size)
+
+
+@pytest.fixture
+def elsewhere(tried):
+    """The same with a quarter and four times the batch, in which one thread takes less and more."""
+    smaller = IterationTrial(ONE, "", works(1.2, 1.2, 0.5, 1.2, 1.2), PYTHON)
+    larger = IterationTrial(ONE, "", works(2.0, 3.0, 0.8, 1.9, 2.0), PYTHON)
+    batch_size = tried.batch_size
+    trials = (
+        *TRIALS,
+        at(batch_size // 4, TRIALS[0]),
+        at(batch_size // 4, smaller),
+        at(batch_size * 4, TRIALS[0]),
+        at(batch_size * 4, larger),
+    )
+    points = tuple(
+        BatchPoint(size, tried.times, (1.0, 1.0), 1, (size,)) for size in (batch_size // 4, batch_size * 4)
+    )
+    return baseline(replace(tried, iteration_trials=trials, points=points)).tried
+
+
+def test_another_batch_has_the_factors_that_were_tried_in_it(tried, elsewhere) -> None:
+    graph = baseline(tried).operators
+
+    def first(larger: float) -> float:
+        return float(elsewhere.factors(graph, tasks(graph), (TWO, ""), (ONE, ""), larger)[0])
+
+    assert [first(one) for one in (0.25, 1.0, 4.0)] == pytest.approx([1.2, 1.9, 2.0])
+    # Half way between two of them, by the power law through both.
+    assert first(2.0) == pytest.approx((1.9 * 2.0) ** 0.5)
+    assert first(0.5) == pytest.approx((1.9 * 1.2) ** 0.5)
+    # Beyond the outermost theirs are the nearest.
+    assert [first(one) for one in (0.1, 16.0)] == pytest.approx([1.2, 2.0])
+    assert [elsewhere.beyond(one) for one in (0.125, 0.5, 1.0, 3.0, 16.0)] == [0.5, 1.0, 1.0, 1.0, 4.0]
+
+
+def test_a_manner_that_only_the_own_batch_was_tried_in_keeps_its_factors(tried, elsewhere) -> None:
+    graph = baseline(tried).operators
+    narrow = elsewhere.factors(graph, tasks(graph), (TWO, ""), (TWO, NARROW), 4.0)
+    assert narrow[0] == pytest.approx(0.4)
+    alone = baseline(tried).tried
+    assert alone.beyond(4.0) == 4.0
+    assert alone.factors(graph, tasks(graph), (TWO, ""), (ONE, ""), 4.0)[0] == pytest.approx(1.9)
+
+
+def test_trials_beside_something_else_tell_nothing(tried) -> None:
+    slow = tuple(IterationTrial(one.threads, one.number_format, works(*(3.0,) * 5), PYTHON) for one in TRIALS)
+    assert tried_iterations(replace(tried, iteration_trials=slow)) is None
+
+
+def test_a_batch_that_took_something_else_than_in_the_curve_is_left_out(tried) -> None:
+    batch_size = tried.batch_size * 4
+    trials = (*TRIALS, *(at(batch_size, one) for one in TRIALS))
+    long = replace(tried.times, steps_ms=(15.0, 15.0))
+    point = BatchPoint(batch_size, long, (3.1, 3.1), 1, (batch_size,))
+    found = tried_iterations(replace(tried, iteration_trials=trials, points=(point,)))
+    assert found is not None
+    assert found.elsewhere_us == {}

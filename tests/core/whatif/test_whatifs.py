@@ -7,6 +7,7 @@ import pytest
 from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.simulate.engine import simulate
+from skyline.trace.facts import MemoryFact
 from skyline.trace.phase import Phase
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.amp import WHATIF as AMP
@@ -82,8 +83,8 @@ def test_unknown_is_not_no_gain(profile):
     assert found.reason == "no other batch size was measured"
 
 
-def test_fusing_touches_the_optimizer_alone(profile):
-    start = baseline(profile)
+def test_fusing_touches_the_optimizer_alone_where_the_model_fits_into_the_caches(profile):
+    start = baseline(replace(profile, memory=MemoryFact(1_000_000, 1_000_000, 2_000_000, 0)))
     changed = FUSED.transform(scenario_of(start), "", start)
     for index, task in enumerate(start.outline.tasks):
         same = changed.graph.durations[index] == start.outline.durations[index]

@@ -9,6 +9,9 @@ import pytest
 from skyline.analysis.analyse import analyse
 from skyline.analysis.estimate import estimate
 from skyline.errors import UsageError
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
 from skyline.trace.facts import ModuleFact
 from skyline.trace.phase import Phase
 from skyline.trace.record import Record, RecordKind
@@ -18,6 +21,7 @@ from skyline.whatif.catalogue.checkpointing import WHATIF as CHECKPOINTING
 from skyline.whatif.catalogue.fused_optimizer import WHATIF as FUSED
 from skyline.whatif.catalogue.grad_accumulation import WHATIF as ACCUMULATION
 from skyline.whatif.catalogue.zero_grad import WHATIF as ZERO_GRAD
+from skyline.whatif.cost.recomputing import parts_of
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain
@@ -94,6 +98,20 @@ def test_the_forward_work_of_a_block_is_paid_twice(blocks):
     assert ms(start, changed) > ms(start, before) + 0.8 * forward
     assert changed.below_ms > 0
     assert "the first 1 of 2 blocks" in changed.assumptions[0]
+
+
+def test_what_python_takes_for_it_is_the_same_in_any_batch(blocks):
+    start = baseline(blocks)
+    graph = start.operators
+    # The step's operators do next to nothing, and the batch is no matter to them.
+    step = select(graph, phase=Phase.OPTIMIZER, kind=TaskKind.CPU)
+    paths = open_blocks(blocks, graph.structure.modules)
+    quick = replace(start, graph=start.graph)
+    quick.__dict__["operators"] = scale(graph, step, 0.001)
+    smaller = scale(quick.operators, select(graph), 0.25, gaps=True)
+    parts, of_smaller = parts_of(quick, quick.operators, paths), parts_of(quick, smaller, paths)
+    assert sum(part.overhead_us for part in parts) > 0
+    assert [part.overhead_us for part in of_smaller] == [part.overhead_us for part in parts]
 
 
 @pytest.mark.parametrize("value", ["some", "-1", "2 apples", "GB"])
