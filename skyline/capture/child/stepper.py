@@ -155,7 +155,7 @@ class Stepper:
             self._show_life(ended)
             return
         rows, self._rows = self._rows, []
-        self._channel.send("steps", rows=rows, facts=self._facts())
+        self._channel.send("steps", rows=rows)
         self._wait(frame)
 
     def _recording(self, frame, ended):
@@ -179,7 +179,7 @@ class Stepper:
             self._mode = self._between_recordings
             return
         self._recordings = None
-        self._channel.send("recorded", path=self._record_path, facts=self._facts())
+        self._channel.send("recorded", path=self._record_path)
         self._wait(frame)
 
     def _between_recordings(self, frame, ended):

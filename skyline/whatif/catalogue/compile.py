@@ -25,8 +25,9 @@ from skyline.whatif.cost.compiling import (
     KERNEL_CALL_US,
     compiling_s,
 )
-from skyline.whatif.cost.fusion import BEST, LIKELY, WORST, Regions, fused, regions
-from skyline.whatif.cost.thread_scaling import threads_of
+from skyline.whatif.cost.fusion import BEST, LIKELY, WORST, Case, Regions, fused, regions
+from skyline.whatif.cost.masks import MASK_NS, MASK_PART, kept_masks
+from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.memory import Memory
 from skyline.whatif.recording import Recording
@@ -88,19 +89,18 @@ class Compile:
         found = regions(subject, graph)
         larger, threads = scenario.batch_factor(subject), threads_of(subject)
         checkpointed = _checkpointed(scenario, subject)
-        likely, least, most = (
-            _compiled(
-                graph,
-                found,
-                calls,
-                mode,
-                tuned,
-                fused(graph, found, case, larger=larger, threads=threads, checkpointed=checkpointed),
+        masks = larger * kept_masks(subject, graph, found, larger, checkpointed)
+
+        def compiled(case: Case, calls: float, tuned: float, mask_ns: float) -> Graph:
+            durations, gaps = fused(
+                graph, found, case, larger=larger, threads=threads, checkpointed=checkpointed
             )
-            for case, calls, tuned in zip(
-                (LIKELY, BEST, WORST), (1.0, 0.5, 1.6), (_TUNED.value, _TUNED.low, _TUNED.high), strict=True
-            )
-        )
+            masks_us = masks * mask_ns / 1e3 * gained(MASK_PART, threads)
+            return _compiled(graph, found, calls, mode, tuned, (durations + masks_us, gaps))
+
+        likely = compiled(LIKELY, 1.0, _TUNED.value, MASK_NS.value)
+        least = compiled(BEST, 0.5, _TUNED.low, MASK_NS.low)
+        most = compiled(WORST, 1.6, _TUNED.high, MASK_NS.high)
         return scenario.between(
             subject,
             likely,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from skyline.trace.phase import Phase
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.cost.operator_class import OperatorClass, kernel_class, operator_class
 from skyline.whatif.cost.thread_scaling import gained
-from skyline.whatif.cost.traffic import bandwidth, external_bytes, traffic
+from skyline.whatif.cost.traffic import bandwidth, external_bytes, most_numbers, traffic
 from skyline.whatif.origins import shapes
 from skyline.whatif.recording import Recording, ends_in
 from skyline.whatif.subject import Subject
@@ -190,11 +189,10 @@ def fused(
     each_us = larger * case.drawing_ns / 1e3 * gained(_DRAWING_PART, threads)
     for group in found.groups:
         times = graph.durations[group.tasks]
-        drawn = np.zeros(len(times)) if group.drawn is None else group.drawn
-        drawn = np.where(times * 1e3 >= _DRAWS_FROM_NS * larger * drawn, drawn, 0.0)
-        apart_us = drawn * each_us
+        numbers = drawn(graph, group, larger)
+        apart_us = numbers * each_us
         if checkpointed is not None:
-            apart_us = np.where(checkpointed[group.tasks] & (drawn > 0), _ONLY_DRAWN * times, apart_us)
+            apart_us = np.where(checkpointed[group.tasks] & (numbers > 0), _ONLY_DRAWN * times, apart_us)
         if group.pools is not None and group.pools.any():
             backward = int(graph.tasks.phase[group.tasks[0]]) == PHASE[Phase.BACKWARD]
             apart_us = np.where(group.pools, case.pooling[backward] * times, apart_us)
@@ -209,6 +207,14 @@ def fused(
         durations[found.host[work == WORK[WorkClass.MATMUL]]] *= case.products
         durations[found.host[work == WORK[WorkClass.CONVOLUTION]]] *= case.convolutions
     return durations, gaps
+
+
+def drawn(graph: Graph, group: Group, larger: float) -> Times:
+    """How many random numbers each task of a group draws on a CPU in the recorded batch; none when it evaluated."""
+    if group.drawn is None:
+        return np.zeros(len(group.tasks))
+    drew = graph.durations[group.tasks] * 1e3 >= _DRAWS_FROM_NS * larger * group.drawn
+    return np.where(drew, group.drawn, 0.0)
 
 
 def _again(graph: Graph, checkpointed: Flags | None) -> Flags:
@@ -243,9 +249,7 @@ def _group_us(
 
 
 def _numbers_drawn(call: OperatorShape) -> float:
-    if not call.operator.startswith(_DRAWS):
-        return 0.0
-    return float(max((prod(one) for one in (*call.inputs, *call.outputs)), default=0))
+    return float(most_numbers(call)) if call.operator.startswith(_DRAWS) else 0.0
 
 
 def _rate(graph: Graph, groups: Sequence[Group]) -> float | None:

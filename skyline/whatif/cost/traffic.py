@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 
 from skyline.spread import median
 from skyline.trace.shape import OperatorShape
@@ -105,6 +106,11 @@ def external_bytes(calls: Iterable[OperatorShape]) -> int:
         if moved.saved:
             kept = max(kept, last)
     return total + last + kept
+
+
+def most_numbers(call: OperatorShape) -> int:
+    """Of the largest tensor that goes in or comes out."""
+    return max((prod(one) for one in (*call.inputs, *call.outputs)), default=0)
 
 
 def bandwidth(calls: Sequence[tuple[OperatorShape, float]]) -> float | None:
