@@ -61,16 +61,16 @@ train-predictors: $(VENV)/.skyline-dev ## find all figures of the predictors ane
 # The versions of Python that the extension brings compiled packages for.
 EXTENSION_PYTHONS ?= 3.10 3.11 3.12 3.13
 
-extension: $(VENV)/.skyline-dev ## build the VS Code extension, with the server inside: editors/vscode/skyline.vsix
-	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund && npm run -s build
-	$(VENV)/bin/python editors/vscode/bundle.py --python $(EXTENSION_PYTHONS)
-	cd editors/vscode && npm run -s package -- --out skyline.vsix
+extension: $(VENV)/.skyline-dev ## build the VS Code extension, with the server inside: extension/skyline.vsix
+	cd extension && npm ci --ignore-scripts --no-audit --no-fund && npm run -s build
+	$(VENV)/bin/python extension/bundle.py --python $(EXTENSION_PYTHONS)
+	cd extension && npm run -s package -- --out skyline.vsix
 
 check-extension: ## build, lint and type-check the VS Code extension, and run its unit tests
-	editors/vscode/test.sh checks
+	extension/test.sh checks
 
 test-extension: $(VENV)/.skyline-dev ## that, and the extension used in a real VS Code in a real browser
-	editors/vscode/test.sh e2e $(abspath $(VENV))/bin/python
+	extension/test.sh e2e $(abspath $(VENV))/bin/python
 
 screenshots: $(VENV)/.skyline-dev ## draw the pictures in docs/images from a fresh profile
 	$(VENV)/bin/python docs/screenshots.py

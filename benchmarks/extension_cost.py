@@ -1,6 +1,6 @@
 """What the VS Code extension costs the editor: activating it, and a window in which nobody does anything.
 
-``python extension_cost.py --vsix editors/vscode/skyline.vsix``, after ``make test-extension`` has installed what it
+``python extension_cost.py --vsix extension/skyline.vsix``, after ``make test-extension`` has installed what it
 needs. CPU time is that of the extension host, in which all extensions of a window run, with and without ours.
 """
 
@@ -18,14 +18,14 @@ import result_file
 from machine import Machine
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-SCRIPT = REPOSITORY / "editors" / "vscode" / "e2e" / "cost.mjs"
+SCRIPT = REPOSITORY / "extension" / "e2e" / "cost.mjs"
 GOAL_MS = 100
 
 
 def main() -> None:
     """Measure in a real VS Code, and write the page."""
     parser = argparse.ArgumentParser(description="What the VS Code extension costs the editor.")
-    parser.add_argument("--vsix", type=Path, default=REPOSITORY / "editors" / "vscode" / "skyline.vsix")
+    parser.add_argument("--vsix", type=Path, default=REPOSITORY / "extension" / "skyline.vsix")
     parser.add_argument(
         "--extension", type=Path, default=SCRIPT, help="the measuring script, beside its npm packages"
     )

@@ -13,7 +13,7 @@ from skyline_lsp.methods import METHODS
 from skyline_lsp.typescript import Declarations, generated
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-EXTENSION = REPOSITORY / "editors" / "vscode"
+EXTENSION = REPOSITORY / "extension"
 FILE = EXTENSION / "src" / "protocol.generated.ts"
 
 

@@ -11,7 +11,7 @@ import pytest
 from skyline.settings.schema import editor_schema, project_schema
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-PACKAGE = REPOSITORY / "editors" / "vscode" / "package.json"
+PACKAGE = REPOSITORY / "extension" / "package.json"
 EXTENSION_ONLY = {"skyline.importStrategy", "skyline.heat.enable"}
 MOST_SETTINGS = 20
 

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-REPOSITORY = HERE.parent.parent
+REPOSITORY = HERE.parent
 BUNDLED = HERE / "bundled"
 CONSTRAINTS = REPOSITORY / "requirements" / "constraints.txt"
 OLDEST_LINUX = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014")

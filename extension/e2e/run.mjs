@@ -32,7 +32,7 @@ const { values: options } = parseArgs({
   },
 });
 const vsix = path.resolve(options.vsix ?? "skyline.vsix");
-const python = path.resolve(options.python ?? path.join(HERE, "../../../.venv/bin/python"));
+const python = path.resolve(options.python ?? path.join(HERE, "../../.venv/bin/python"));
 const read = (name) => fs.readFileSync(path.join(HERE, "scripts", name), "utf8");
 const files = { "train.py": read("train.py"), "another.py": read("another.py") };
 const wanted = (module) => !options.only || options.only.split(",").includes(module.title);
