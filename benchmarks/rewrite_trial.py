@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from rewrite_blocks import check_blocks
@@ -18,6 +19,7 @@ from skyline.errors import SkylineError, UsageError
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import RewritePlan, carry_out
 from skyline.rewrite.registry import entries
+from skyline.rewrite.removal import present, taken_out
 from skyline.source.edit import TextEdit
 from skyline.source.text import SourceText
 
@@ -38,6 +40,7 @@ _VALUES = {
     "remove_sync": ("", "100"),
 }
 """What each rewrite is asked for, where its name alone does not say it."""
+_TORCH = re.compile(r"^import torch(\r\n|\r|\n)", re.MULTILINE)
 _UNSURE = ("would not be valid Python", "Two changes would touch the same text")
 """Refusals that show a rewrite which did not see what it does; alone, none may come to that."""
 
@@ -166,6 +169,8 @@ class Trial:
                     raise Corrupted(f"a second time changes it again: {again.edits[0]}")
                 if again.refused:
                     raise Corrupted(f"a second time is refused: {again.refused[0].reason}")
+                if len(asked) == 1 and not planned.refused:
+                    self._check_taken_out(after, planned, asked)
         except (Corrupted, UsageError) as error:
             self._corrupted(asked, str(error))
             return None
@@ -175,6 +180,23 @@ class Trial:
             self._corrupted(asked, f"{type(error).__name__}: {error}")
             return None
         return planned
+
+    def _check_taken_out(self, after: _State, planned: RewritePlan, asked: Asked) -> None:
+        """One change that is taken out again leaves the script as it was, where nothing was overwritten."""
+        ((name, _),) = asked
+        if entries()[name].remove is None or present(self.context, name) is not None:
+            return
+        made = self._context(after, asked, asked)
+        if present(made, name) is None:
+            raise Corrupted("it is not found in the code that it was written into")
+        back = taken_out(made, [name])
+        if any(edit.old_text.strip() for edit in planned.edits):
+            return
+        if back.refused:
+            raise Corrupted(f"it is not taken out again: {back.refused[0].reason}")
+        left = after.source.apply(back.edits).text
+        if _without_idle(left) != _without_idle(self.variant.source.text):
+            raise Corrupted("taken out again, it leaves another script behind")
 
     @staticmethod
     def _check_refusals(planned: RewritePlan, asked: Asked) -> None:
@@ -189,6 +211,9 @@ class Trial:
         workers = next((int(value) for name, value in done if name == "num_workers"), None)
         knobs = any(name == "batch_size" for name, _ in asked)
         profile = profile_of(self.variant, state.source, state.places, workers=workers, with_knobs=knobs)
+        sizes = [int(value) for name, value in done if name == "batch_size"]
+        if sizes:
+            profile = replace(profile, batch_size=sizes[-1])
         return RewriteContext(profile, lambda path: _only(path, state.source))
 
     def _text(self, edits: Sequence[TextEdit]) -> str:
@@ -199,6 +224,11 @@ class Trial:
         self.outcomes.corrupted.append(
             f"{names}: {reason} (script {self.variant.number})\n{self.variant.source.text!r}"
         )
+
+
+def _without_idle(text: str) -> str:
+    """A text but for what cannot be told: an unused ``import torch``, and a comma before the last one's comment."""
+    return _TORCH.sub("", text, count=1).replace(",  #", "  #")
 
 
 def _only(path: str, source: SourceText) -> SourceText:

@@ -32,7 +32,8 @@ written and what goes are targets of that rewrite, token by token (`rewrite_targ
 block it was in, and says what it said where no edit touches it; a new block begins and ends with what it is for
 (`rewrite_blocks.py`); comments stay beside the code that they stood beside; names are looked up where they were, none
 is read that nothing binds, none is bound behind its use or over another; line ends, the end of the file, encoding and
-byte order mark are the file's, and no line ends in blanks that did not; undoing gives the bytes back; a second time
+byte order mark are the file's, and no line ends in blanks that did not; undoing gives the bytes back; a change
+that only added is found in the text and taken out of it, which leaves the text as it was; a second time
 there is nothing to do; changes asked for together give the same text in every order, and the same as when each is
 saved before the next; a refusal writes nothing, and is none that came too late."""
 

@@ -10,7 +10,7 @@ from skyline.interval import Interval
 from skyline.whatif.base import Applicability
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.composition import Composition, compose
-from skyline.whatif.estimate import Estimate, break_even
+from skyline.whatif.estimate import Estimate, break_even, speedup_range
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.registry import whatif_named, whatifs
 from skyline.whatif.scenario import Scenario
@@ -79,6 +79,7 @@ def _answer(analysis: Analysis, composed: Composition) -> Estimate:
         break_even_iterations=break_even(scenario.one_off_s, change_ms),
         occasional_ms=scenario.occasional_ms,
         values=composed.values,
+        speedup_range=speedup_range(speedup, start.iteration_ms.value, change_ms),
     )
 
 

@@ -1,4 +1,4 @@
-"""Whether a change can be made in the person's code, worked out once per change."""
+"""Whether a change can be made in the person's code, or is there and can be taken out, worked out once per change."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Literal
 from skyline.errors import SkylineError, UsageError
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import attempt
+from skyline.rewrite.removal import attempt_removal, present, reason_of
 from skyline.source.edit import TextEdit
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
@@ -36,6 +37,15 @@ class Tried:
         return ("none", None) if self.refused is None else ("refused", self.refused.message)
 
 
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """The value with which a change is in the code as profiled, None where it is not; whether it can be taken out."""
+
+    value: str | None
+    removal: Literal["available", "refused", "none"] = "none"
+    reason: str | None = None
+
+
 class Rewrites:
     """Dry-runs the rewrites on the sources of a profile and remembers the answers, so that a drag stays fast.
 
@@ -46,6 +56,7 @@ class Rewrites:
         self._sources = {source.path: source.text for source in profile.sources}
         self._context = RewriteContext(profile, self._read)
         self._tried: dict[str, Tried] = {}
+        self._present: dict[str, Presence] = {}
 
     def availability(self, parts: Iterable[tuple[str, str]]) -> Availability:
         """Of parts of a question, (name, value), together: refused where one is, none where one has no rewrite."""
@@ -60,6 +71,25 @@ class Rewrites:
         """What became of a change with this very value."""
         known = self._tried.get(name)
         return known if known is not None and known.value == value else self._try(name, value)
+
+    def presence(self, name: str) -> Presence:
+        """Whether a change is in the code already."""
+        if name not in self._present:
+            self._present[name] = self._look_for(name)
+        return self._present[name]
+
+    def _look_for(self, name: str) -> Presence:
+        value = present(self._context, name)
+        if value is None:
+            return Presence(None)
+        try:
+            edits = attempt_removal(self._context, name)
+        except SkylineError as refused:
+            return Presence(value, "refused", reason_of(refused))
+        if edits and not any(edit.old_text for edit in edits):
+            # Nothing in the code asks for it: a default of PyTorch, which could only be overruled.
+            return Presence(None)
+        return Presence(value, "none" if edits is None else "available")
 
     def _of(self, name: str, value: str) -> Tried:
         if name not in self._tried:

@@ -11,7 +11,7 @@ from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.units import format_share
 from skyline.whatif.composition import Composition, compose
-from skyline.whatif.estimate import break_even
+from skyline.whatif.estimate import break_even, speedup_range
 from skyline.whatif.question import Choice
 from skyline.whatif.recording import Recording
 from skyline.whatif.registry import whatifs
@@ -54,7 +54,11 @@ class TracedEstimate:
     break_even_iterations: int | None = None
     occasional_ms: float = 0.0
     values: tuple[str, ...] = ()
-    curve: tuple[()] = ()
+    speedup_range: Interval | None = None
+    curve: None = None
+    present: None = None
+    removal: Literal["none"] = "none"
+    removal_reason: None = None
     """Nor is the batch size."""
 
 
@@ -134,4 +138,5 @@ def _answer(recording: Recording, composed: Composition, reason: str | None) -> 
         break_even_iterations=break_even(changed.one_off_s, change),
         occasional_ms=changed.occasional_ms,
         values=composed.values,
+        speedup_range=speedup_range(now.value / value, now.value, change) if value > 0 else None,
     )

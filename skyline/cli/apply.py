@@ -1,4 +1,4 @@
-"""``skyline apply``: make the change in the script."""
+"""``skyline apply``: make the change in the script, or take it out again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from skyline.cli.command_line import parser, split_at_dashes
 from skyline.cli.profiling import add_options
-from skyline.cli.question import parse_question
+from skyline.cli.question import BATCH_SIZE, parse_question
 from skyline.cli.streams import say, write_data, write_whole
 from skyline.cli.subject import is_script, subject_of
 from skyline.errors import ExitCode, RewriteRefused, UsageError
@@ -17,7 +17,8 @@ from skyline.source.text import SourceText
 
 _EXAMPLES = """\
   skyline apply train.py batch_size=64
-  skyline apply train.py num_workers=2 fused_optimizer --diff"""
+  skyline apply train.py num_workers=2 fused_optimizer --diff
+  skyline apply train.py --remove amp compile"""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -34,10 +35,15 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument(
         "--diff", action="store_true", help="print the change as a unified diff, and write nothing"
     )
+    command.add_argument(
+        "--remove", action="store_true", help="take these what-ifs out of the code, in place of making them"
+    )
     command.add_argument("script", metavar="SCRIPT")
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="+")
     ours, script_arguments = split_at_dashes(arguments)
     options = command.parse_intermixed_args(ours)
+    if options.remove:
+        _check_removable(options.names)
     question = parse_question(options.names)
     if not is_script(Path(options.script)):
         raise UsageError(
@@ -47,15 +53,21 @@ def run(arguments: Sequence[str]) -> int:
     subject = subject_of(options.script, script_arguments, options)
     from skyline.analysis.analyse import analyse
     from skyline.rewrite.plan import diff, plan
+    from skyline.rewrite.removal import removals
 
-    planned = plan(analyse(subject.profile), question, SourceText.read)
+    analysis = analyse(subject.profile)
+    if options.remove:
+        planned = removals(analysis, options.names, SourceText.read)
+    else:
+        planned = plan(analysis, question, SourceText.read)
     if planned.refused:
         first, *others = planned.refused
         lines = [f"{refused.name}: {refused.reason}" for refused in others] or ["Nothing was changed."]
         for refused in planned.refused:
             if refused.snippet:
                 lines += [f"{refused.name}, to write by hand:", textwrap.indent(refused.snippet, "    ")]
-        message = f"{first.name} was not applied: {first.reason}"
+        verb = "taken out" if options.remove else "applied"
+        message = f"{first.name} was not {verb}: {first.reason}"
         raise RewriteRefused(message, hint="\n".join(lines), snippet=first.snippet)
     if not planned.edits:
         say("skyline: nothing to change: the script already is as asked")
@@ -67,6 +79,16 @@ def run(arguments: Sequence[str]) -> int:
     return int(ExitCode.OK)
 
 
+def _check_removable(names: Sequence[str]) -> None:
+    """Refuses values, and the batch size, which every script has."""
+    for name in names:
+        if "=" in name:
+            bare = name.partition("=")[0]
+            raise UsageError(f"--remove takes names without values: {name}", hint=f"Write: --remove {bare}")
+        if name == BATCH_SIZE:
+            raise UsageError("A batch size cannot be taken out", hint="Write another one: batch_size=N.")
+
+
 def _write(edits: tuple[TextEdit, ...]) -> None:
     """Every file is worked out before the first one is written."""
     texts = [SourceText.read(path) for path in dict.fromkeys(edit.span.file for edit in edits)]
@@ -76,5 +98,7 @@ def _write(edits: tuple[TextEdit, ...]) -> None:
         write_whole(path, data)
     for edit in sorted(edits, key=lambda edit: (edit.span.file, edit.span.line)):
         old, new = edit.old_text.strip(), edit.new_text.strip()
-        words = f"{old} -> {new}" if old else f"added {new}"
+        if not old and not new:
+            continue  # blanks: lines that moved
+        words = f"{old} -> {new}" if old and new else f"added {new}" if new else f"removed {old}"
         print(f"{edit.span.file}:{edit.span.line}: {' '.join(words.split())}")

@@ -169,7 +169,9 @@ def remove(module: Module, *statements: ast.stmt) -> tuple[TextEdit, ...]:
             continue
         for first, last in _runs(going):
             start, end = _place(module, sharing[first]).start, _place(module, sharing[last]).end
-            if last + 1 < len(sharing):
+            # What was inserted after another statement stands behind "; ", what was inserted before one ends with it.
+            behind = first > 0 and source.text[:start].endswith("; ")
+            if last + 1 < len(sharing) and not behind:
                 end = _place(module, sharing[last + 1]).start
             else:
                 start = _end_before(module, start)

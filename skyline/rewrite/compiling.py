@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_argument
@@ -20,7 +21,7 @@ from skyline.source.program import Module
 from skyline.source.syntax import Function, dotted
 
 _IN_PLACE_SINCE = (2, 2)
-_COMPILE = "torch.compile"
+COMPILE = "torch.compile"
 _CONDITIONS = (ast.If, ast.IfExp, ast.Try, ast.While)
 
 
@@ -42,7 +43,7 @@ def compiled(context: RewriteContext, mode: str) -> tuple[TextEdit, ...]:
     if _may_in_place(context):
         return insert_after(site.module, site.statement, f"{site.text}.compile({given})")
     _check_weights(context, site)
-    name = usable(site.module, _COMPILE, at=site.statement)
+    name = usable(site.module, COMPILE, at=site.statement)
     second = f", {given}" if given else ""
     line = f"{site.text} = {name.text}({site.text}{second})"
     return (*name.edits, *insert_after(site.module, site.statement, line))
@@ -50,8 +51,19 @@ def compiled(context: RewriteContext, mode: str) -> tuple[TextEdit, ...]:
 
 def _existing(context: RewriteContext) -> tuple[Module, ast.Call] | None:
     """The call that compiles the model already; raises RewriteRefused where it is made on a condition."""
+    for module, node in compiling_calls(context):
+        if on_condition(module, node) is not None:
+            message = f"The script compiles its model on a condition (line {node.lineno})"
+            raise RewriteRefused(
+                message, file=module.path, line=node.lineno, hint="Let the condition hold, by its option."
+            )
+        return module, node
+    return None
+
+
+def compiling_calls(context: RewriteContext) -> Iterator[tuple[Module, ast.Call]]:
+    """Every ``torch.compile(…)``, and every ``model.compile(…)`` that compiles in place."""
     for module, node in context.program.nodes_of(ast.Call):
-        by_function = qualified_name(module, node.func) == _COMPILE
         in_place = (
             isinstance(node.func, ast.Attribute)
             and node.func.attr == "compile"
@@ -59,15 +71,14 @@ def _existing(context: RewriteContext) -> tuple[Module, ast.Call] | None:
             and isinstance(module.parents.get(node), ast.Expr)
             and dotted(node.func.value) not in ("", "re", "regex", "sre_compile")
         )
-        if not by_function and not in_place:
-            continue
-        if any(isinstance(each, _CONDITIONS) and not _is_guard(each) for each in module.around(node)):
-            message = f"The script compiles its model on a condition (line {node.lineno})"
-            raise RewriteRefused(
-                message, file=module.path, line=node.lineno, hint="Let the condition hold, by its option."
-            )
-        return module, node
-    return None
+        if in_place or qualified_name(module, node.func) == COMPILE:
+            yield module, node
+
+
+def on_condition(module: Module, node: ast.AST) -> ast.AST | None:
+    """The condition that something is done on, None where it always is; the main guard is none."""
+    around = (each for each in module.around(node) if isinstance(each, _CONDITIONS))
+    return next((each for each in around if not _is_guard(each)), None)
 
 
 def _is_guard(node: ast.AST) -> bool:
@@ -94,7 +105,7 @@ def _by_framework(context: RewriteContext, owner: Framework, mode: str) -> tuple
         message = f"{'No' if not fits else 'More than one'} `fit(model, …)` of {owner.title} was found"
         raise RewriteRefused(message, file=owner.module.path, line=owner.call.lineno)
     module, call = fits[0]
-    name = usable(module, _COMPILE, at=call)
+    name = usable(module, COMPILE, at=call)
     given = f', mode="{mode}"' if mode else ""
     return (*name.edits, *wrap_expression(module, call.args[0], f"{name.text}(", f"{given})"))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from skyline.errors import RewriteRefused, SkylineError
+from skyline.rewrite.changed_line import changed_line
 from skyline.rewrite.draft import Draft
 from skyline.source.edit import TextEdit
 from skyline.source.line_map import line_map
@@ -18,6 +19,9 @@ from skyline.trace.record import CodeLine
 
 ReadText = Callable[[str], SourceText]
 """Gives the present text of a file; raises UsageError where there is none."""
+
+Step = Callable[["RewriteContext"], Iterable[TextEdit]]
+"""One of several changes that are made one after another."""
 
 
 class RewriteContext:
@@ -32,8 +36,11 @@ class RewriteContext:
         read: ReadText,
         drafts: dict[str, Draft] | None = None,
         program: Program | None = None,
+        *,
+        tolerant: bool = False,
     ) -> None:
         self.profile = profile
+        self._tolerant = tolerant
         self._read = read
         self._drafts = dict(drafts or {})
         self._program = program
@@ -42,14 +49,21 @@ class RewriteContext:
     def again(self) -> RewriteContext:
         """The same texts, read and parsed once, for another search through them."""
         program = self.program
-        return RewriteContext(self.profile, self._read, self._drafts, program)
+        return RewriteContext(self.profile, self._read, self._drafts, program, tolerant=self._tolerant)
+
+    def tolerant(self) -> RewriteContext:
+        """The same texts, where a line that the run told of may read otherwise now, as after a rewrite of it.
+
+        Whoever takes a rewrite out looks at lines that the rewrite has changed since the run.
+        """
+        return RewriteContext(self.profile, self._read, self._drafts, self._program, tolerant=True)
 
     def edited(self, edits: Iterable[TextEdit]) -> RewriteContext:
         """What the next rewrite may look at, once these edits of the present texts are made.
 
         Raises RewriteRefused where they cannot be made together with what was done before.
         """
-        made = RewriteContext(self.profile, self._read, self._drafts)
+        made = RewriteContext(self.profile, self._read, self._drafts, tolerant=self._tolerant)
         asked = tuple(edits)
         for path in dict.fromkeys(edit.span.file for edit in asked):
             draft = self._draft(path).edited(edit for edit in asked if edit.span.file == path)
@@ -57,6 +71,13 @@ class RewriteContext:
         if not asked:
             made._program = self._program
         return made
+
+    def in_turn(self, steps: Iterable[Step]) -> tuple[TextEdit, ...]:
+        """The edits of several steps as edits of the present texts; each step sees what the ones before it left."""
+        made = RewriteContext(self.profile, self.text, tolerant=self._tolerant)
+        for step in steps:
+            made = made.edited(step(made.again()))
+        return made.edits()
 
     def edits(self) -> tuple[TextEdit, ...]:
         """All edits made until now, of the texts as they were read, in the order of file and place."""
@@ -127,6 +148,8 @@ class RewriteContext:
         moved = place.line
         if profiled is not None:
             moved = line_map(profiled.text, draft.original.text)(place.line)
+            if moved is None and self._tolerant:
+                moved = changed_line(profiled.text, draft.original.text, place.line)
         line = None if moved is None else draft.line(moved)
         if line is None:
             message = f"The file changed: line {place.line} is no longer what was profiled"

@@ -127,6 +127,11 @@ def free_name(module: Module, name: str, package: str) -> str:
     return next(fitting, None) or next(f"_{name}{n}" for n in range(2, 1000) if f"_{name}{n}" not in taken)
 
 
+def added_at(module: Module, statement: str, package: str) -> tuple[TextEdit, ...]:
+    """The edit that adds an import where imports live, for code behind all of them."""
+    return _added(module, statement, package, module.tree.body[-1], behind=True)
+
+
 def _added(module: Module, statement: str, package: str, at: ast.AST, behind: bool) -> tuple[TextEdit, ...]:
     """The edit that adds an import where imports live."""
     root = package.partition(".")[0]

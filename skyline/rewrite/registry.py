@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from skyline.errors import RewriteRefused, SkylineError
 from skyline.installed import installed, said
@@ -19,11 +19,20 @@ from skyline.source.edit import TextEdit
 ENTRY_POINT_GROUP = "skyline.rewrites"
 _USUAL_ORDER = 50
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 Rewrite = Callable[[RewriteContext, str], tuple[TextEdit, ...]]
 """Takes the value asked for, as text; gives the edits, none where all is as asked, or raises RewriteRefused."""
 
 Snippet = Callable[[str], str]
 """Takes the value asked for; gives code."""
+
+Present = Callable[[RewriteContext], str | None]
+"""Gives the value that the code has now (``bf16``, ``2``, ``on``), None where the change is not in the code."""
+
+Remove = Callable[[RewriteContext], tuple[TextEdit, ...]]
+"""Gives the edits that take the change out of the code, or raises RewriteRefused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +44,28 @@ class Entry:
     order: int = _USUAL_ORDER
     snippet: Snippet | None = None
     """What to write by hand where the rewrite is refused and says nothing else."""
+    present: Present | None = None
+    remove: Remove | None = None
+    """Both, or neither: without them the change is never found in the code, and cannot be taken out."""
 
     @classmethod
     def of(cls, module: ModuleType) -> Entry | None:
-        """What a module binds as ``NAME`` and ``rewrite``, and maybe as ``ORDER`` and ``snippet``."""
+        """What a module binds as ``NAME`` and ``rewrite``; maybe ``ORDER``, ``snippet``, ``present`` and ``remove``."""
         name: str | None = getattr(module, "NAME", None)
+        present: Present | None = getattr(module, "present", None)
+        # A module may have imported a function of this name for its own use.
+        remove: Remove | None = getattr(module, "remove", None) if present is not None else None
         rewrite: Rewrite | None = getattr(module, "rewrite", None)
         if name is None or rewrite is None:
             return None
-        return cls(name, rewrite, getattr(module, "ORDER", _USUAL_ORDER), getattr(module, "snippet", None))
+        return cls(
+            name,
+            rewrite,
+            getattr(module, "ORDER", _USUAL_ORDER),
+            getattr(module, "snippet", None),
+            present if remove is not None else None,
+            remove,
+        )
 
 
 @cache
@@ -59,7 +81,7 @@ def _found() -> tuple[dict[str, Entry], tuple[str, ...]]:
         if entry is None or entry.name in found:
             problems.append(f"{addition.source} is left out: there is a rewrite of that name already")
         else:
-            found[entry.name] = replace(entry, rewrite=_guarded(entry.rewrite, addition.source))
+            found[entry.name] = _guarded(entry, addition.source)
     ordered = sorted(found.values(), key=lambda entry: (entry.order, entry.name))
     return {entry.name: entry for entry in ordered}, tuple(problems)
 
@@ -81,18 +103,29 @@ def _lacking(module: Any) -> str:
     return "" if isinstance(getattr(module, "ORDER", 0), int) else "its ORDER is not a number"
 
 
-def _guarded(rewrite: Rewrite, source: str) -> Rewrite:
+def _guarded(entry: Entry, source: str) -> Entry:
     """Whatever a rewrite of another package raises becomes a refusal."""
 
-    def guarded(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-        try:
-            return tuple(rewrite(context, value))
-        except SkylineError:
-            raise
-        except Exception as error:
-            raise RewriteRefused(f"{source} failed: {said(error)}") from error
+    def guarded(function: Callable[P, R]) -> Callable[P, R]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except SkylineError:
+                raise
+            except Exception as error:
+                raise RewriteRefused(f"{source} failed: {said(error)}") from error
 
-    return guarded
+        return call
+
+    def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
+        return tuple(entry.rewrite(context, value))
+
+    return replace(
+        entry,
+        rewrite=guarded(rewrite),
+        present=None if entry.present is None else guarded(entry.present),
+        remove=None if entry.remove is None else guarded(entry.remove),
+    )
 
 
 @cache

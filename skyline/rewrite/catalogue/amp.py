@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 from typing import Literal
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_argument
 from skyline.rewrite.blocks import wrap
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.given_argument import without_argument
 from skyline.rewrite.imports import usable
+from skyline.rewrite.keyword import keyword_of
 from skyline.rewrite.scaler import scaled
+from skyline.rewrite.sites.autocast import (
+    autocasts,
+    check_unconditional,
+    chosen_elsewhere,
+    format_that_ran,
+)
+from skyline.rewrite.sites.backward import backwards
 from skyline.rewrite.sites.device import device_type
 from skyline.rewrite.sites.forward import ForwardSite, forward, inside_autocast
 from skyline.rewrite.sites.framework import Framework, framework
 from skyline.rewrite.sites.iteration import ROUTE, Iteration, iteration
+from skyline.rewrite.unscaled import unscaled
+from skyline.rewrite.unwrapping import without_item
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
 from skyline.source.origin import Value
-from skyline.source.syntax import last_name, text_of
+from skyline.source.program import Module
+from skyline.source.syntax import dotted, last_name, text_of
 
 NAME = "amp"
 ORDER = 40
@@ -31,6 +44,8 @@ _VALUES: dict[str, Precision] = {
     "fp16": "fp16",
     "float16": "fp16",
 }
+_OFF = {"mixed_precision": '"no"', "precision": '"32-true"'}
+"""What the switches of frameworks are without a number format, where that is not False."""
 _DTYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
 _UNSAFE = {"binary_cross_entropy", "BCELoss"}
 """What autocast refuses on GPUs; ``…_with_logits`` stands in for it."""
@@ -154,3 +169,87 @@ def _check(site: ForwardSite, within: Iteration, precision: Precision) -> None:
             if last_name(call.func) == "numpy" and region.module is module and names & made:
                 message = f"`{text_of(call)}` would be bfloat16, which NumPy does not have"
                 raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Add .float() there.")
+
+
+def present(context: RewriteContext) -> str | None:
+    """The number format of the autocast that the training runs under."""
+    owner = framework(context)
+    if owner is not None and (switch := _switch(owner)) is not None:
+        return switch[1]
+    if owner is not None and owner.owns_loop:
+        return format_that_ran(context)
+    sites = autocasts(iteration(context))
+    if any(site.switch is None or isinstance(site.switch, ast.Constant) for site in sites):
+        return sites[0].number_format
+    return format_that_ran(context)
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """Forward pass and loss one level further out, without autocast and without a gradient scaler."""
+    owner = framework(context)
+    if owner is not None and (switch := _switch(owner)) is not None:
+        return without_argument(
+            context, owner.module, owner.call, switch[0], off=_OFF.get(switch[0], "False")
+        )
+    within = iteration(context)
+    sites = autocasts(within)
+    check_unconditional(sites)
+    if not sites:
+        raise _not_found(context, within)
+    scalers = _scalers(within, context)
+    steps = [partial(_unscaled, path=module.path, scaler=name) for module, name in scalers]
+    return context.in_turn((*steps, *(_without_block for _ in sites)))
+
+
+def _switch(owner: Framework) -> tuple[str, str] | None:
+    """The argument of a framework that sets a number format, and which."""
+    if not owner.takes_switches:
+        return None
+    for name in ("bf16", "fp16", "mixed_precision", "precision"):
+        given = keyword_of(owner.call, name)
+        value = given.value.value if given is not None and isinstance(given.value, ast.Constant) else None
+        if value is True:
+            return name, name
+        if isinstance(value, str) and value.partition("-")[0] in ("bf16", "fp16", "16"):
+            return name, "bf16" if value.startswith("bf16") else "fp16"
+    return None
+
+
+def _not_found(context: RewriteContext, within: Iteration) -> RewriteRefused:
+    chosen = chosen_elsewhere(context, within)
+    if chosen is not None:
+        module, block, _ = chosen
+        message = f"`with {text_of(block.items[0].context_expr)}:` is an autocast that is chosen elsewhere"
+        return RewriteRefused(
+            message, file=module.path, line=block.lineno, hint="Choose nullcontext() there."
+        )
+    return RewriteRefused(
+        "The forward pass ran under autocast, and no `with torch.autocast(…)` was found in the training loop",
+        file=within.module.path,
+        line=within.loop.lineno,
+        hint="Search for autocast, and take it out by hand.",
+    )
+
+
+def _scalers(within: Iteration, context: RewriteContext) -> list[tuple[Module, str]]:
+    """The scalers of the backward passes, each once, by file and name."""
+    found: dict[tuple[str, str], tuple[Module, str]] = {}
+    for site in backwards(context, within):
+        if site.scaler is not None:
+            name, module = dotted(site.scaler), site.region.module
+            if not name:
+                message = f"`{text_of(site.scaler)}` is a gradient scaler without a name"
+                raise RewriteRefused(
+                    message, file=module.path, line=site.call.lineno, hint="Give it one first."
+                )
+            found[module.path, name] = module, name
+    return list(found.values())
+
+
+def _unscaled(context: RewriteContext, path: str, scaler: str) -> tuple[TextEdit, ...]:
+    return unscaled(context.module(path), scaler)
+
+
+def _without_block(context: RewriteContext) -> tuple[TextEdit, ...]:
+    site = autocasts(iteration(context))[-1]
+    return without_item(site.module, site.block, site.item)

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
 from skyline.source.batch_size import find, with_value
 from skyline.source.edit import TextEdit
 from skyline.source.knob import Knob, KnobKind
+from skyline.trace.batch_place import batch_place
 
 NAME = "batch_size"
 ORDER = 0
 """First: its place is searched for again where the text is not the profiled one."""
 
+_NOTHING, _NUMBER, _ARGUMENTS = re.compile(r"(?!)"), re.compile(r"\b\d\w*"), re.compile(r"(?s)\(.*")
+
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     """The edit of the one literal that sets the batch size."""
     size = _size(value)
-    knobs = context.profile.knobs
-    knob = knobs.best
+    place = batch_place(context.profile)
+    knob, setting = place.knob, place.setting
+    if setting is not None:
+        message = f"The batch size is read from {setting.words}: change it there"
+        raise RewriteRefused(message, file=setting.file, line=setting.line)
     if knob is None:
-        tried = f"; looked for {', '.join(knobs.tried)}" if knobs.tried else ""
-        raise RewriteRefused(
-            f"No literal that sets the batch size was found{tried}", hint="Change it by hand."
-        )
+        raise RewriteRefused(place.reason, hint="Change it by hand.")
     if knob.kind is KnobKind.COMMAND_LINE:
         raise RewriteRefused(_on_command_line(knob, context.profile.arguments, size), file=knob.span.file)
-    if knobs.refusal:
-        raise RewriteRefused(knobs.refusal, file=knob.span.file, line=knob.span.line)
     knob = _as_it_stands(context, knob)
     edit = with_value(knob, context.text(knob.span.file), size)
     return () if size == knob.value else (edit,)
@@ -41,16 +45,27 @@ def _as_it_stands(context: RewriteContext, knob: Knob) -> Knob:
     if context.as_profiled():
         return knob
     found = find(context.text(context.profile.script), context.profile.arguments, context.text_or_none)
-    same = [
-        candidate
-        for candidate in found.candidates
-        if (candidate.name, candidate.kind, candidate.trail, candidate.span.file)
-        == (knob.name, knob.kind, knob.trail, knob.span.file)
-    ]
-    if len(same) != 1 or found.refusal:
+    same = _like(knob, found.candidates)
+    if len(same) != 1 or found.refusal_of(same[0]):
         message = f"The file changed: {knob.name} is no longer set the way that was profiled"
         raise RewriteRefused(message, file=knob.span.file, line=knob.span.line, hint="Profile it again.")
     return same[0]
+
+
+def _like(knob: Knob, candidates: Iterable[Knob]) -> list[Knob]:
+    """Those of the same name, reached the same way; else but for numbers, else but for a call's other arguments."""
+    known = [
+        candidate
+        for candidate in candidates
+        if (candidate.name, candidate.kind, candidate.span.file) == (knob.name, knob.kind, knob.span.file)
+    ]
+    # What was rewritten before stands in the calls on the way: the batch size itself, or workers beside it.
+    for ignored in (_NOTHING, _NUMBER, _ARGUMENTS):
+        way = [ignored.sub("", step) for step in knob.trail]
+        found = [each for each in known if [ignored.sub("", step) for step in each.trail] == way]
+        if found:
+            return found
+    return []
 
 
 def _size(value: str) -> int:

@@ -7,15 +7,17 @@ import ast
 from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import insert_after, wrap_expression
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
 from skyline.rewrite.keyword import add_keyword, keyword_of
 from skyline.rewrite.sites.forward import ForwardSite, forward
 from skyline.rewrite.sites.model import model
 from skyline.rewrite.sites.transfer import TransferSite, transfers
+from skyline.rewrite.unwrapping import without_statements
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
-from skyline.source.syntax import dotted
+from skyline.source.syntax import dotted, offsets_of, text_of
 from skyline.trace.phase import Phase
 
 NAME = "channels_last"
@@ -119,3 +121,71 @@ def _moved(module: Module, call: ast.Call) -> list[TextEdit]:
     else:
         edits = add_keyword(module.source, call, f"memory_format={layout.text}")
     return [*layout.edits, *edits]
+
+
+def present(context: RewriteContext) -> str | None:
+    """``on`` where the program names the layout."""
+    return "on" if any(_names_layout(module, node) for module, node in context.program.nodes()) else None
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """Without ``memory_format=torch.channels_last``; refused where the layout is named in any other way."""
+    edits: list[TextEdit] = []
+    gone: dict[int, tuple[Module, list[ast.stmt]]] = {}
+    for module, node in context.program.nodes():
+        if not _names_layout(module, node) or _names_layout(module, module.parents.get(node, node)):
+            continue
+        keyword = module.parents.get(node)
+        call = module.parents.get(keyword) if isinstance(keyword, ast.keyword) else None
+        if (
+            not isinstance(keyword, ast.keyword)
+            or not isinstance(call, ast.Call)
+            or keyword.arg != "memory_format"
+        ):
+            assert isinstance(node, ast.expr)
+            message = f"`{text_of(node)}` is not the argument `memory_format` of a call"
+            raise RewriteRefused(message, file=module.path, line=node.lineno, hint="Take it out there.")
+        if call.args or len(call.keywords) > 1:
+            edits += without_keyword(module, keyword)
+            continue
+        statement = module.parents.get(call)
+        if _is_to_itself(statement, call):
+            assert isinstance(statement, ast.stmt)
+            gone.setdefault(id(module), (module, []))[1].append(statement)
+        else:
+            edits += _without_suffix(module, call)
+    for module, statements in gone.values():
+        edits += without_statements(module, statements)
+    return tuple(edits)
+
+
+def _is_to_itself(statement: ast.AST | None, call: ast.Call) -> bool:
+    """Whether a statement is ``x = x.to(memory_format=…)``, or a call of a model's that changes it in its place."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    if isinstance(statement, ast.Expr):
+        return True
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return False
+    return ast.unparse(statement.targets[0]) == ast.unparse(call.func.value)
+
+
+def _without_suffix(module: Module, call: ast.Call) -> list[TextEdit]:
+    """``x`` in place of ``x.to(memory_format=…)``, without the brackets that only the call needed."""
+    source, owner = module.source, call.func.value if isinstance(call.func, ast.Attribute) else None
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if owner is None or name not in ("to", "contiguous"):
+        message = f"`{text_of(call)}` makes a tensor in that layout"
+        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Take it out there.")
+    start, end = offsets_of(source, call)
+    first, last = offsets_of(source, owner)
+    suffix = source.text[last:end]
+    if "#" in suffix or "#" in source.text[start:first]:
+        message = f"`{text_of(call)}` has a comment inside"
+        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Take it out there.")
+    around = module.parents.get(call)
+    whole = isinstance(around, ast.Call) and call in around.args
+    if whole and source.text[start:first] == "(" and suffix.startswith(")."):
+        return [source.edit(source.span(start, first), ""), source.edit(source.span(last, end), "")]
+    kept = last + len(suffix) - len(suffix.lstrip(" )"))
+    return [source.edit(source.span(kept, end), "")]

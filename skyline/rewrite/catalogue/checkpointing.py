@@ -8,11 +8,16 @@ from skyline.errors import RewriteRefused, UsageError
 from skyline.rewrite.argument import set_argument
 from skyline.rewrite.blocks import insert_after
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.element import without_keyword
+from skyline.rewrite.keyword import keyword_of
+from skyline.rewrite.recomputed import checkpoint_calls, without_checkpoints
 from skyline.rewrite.sites.block_calls import block_calls
 from skyline.rewrite.sites.framework import framework
 from skyline.rewrite.sites.model import ModelSite, model
+from skyline.rewrite.unwrapping import without_statements
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
+from skyline.source.program import Module
 from skyline.whatif.baseline import baseline
 from skyline.whatif.blocks import Blocks, repeated_blocks
 from skyline.whatif.catalogue.checkpointing import number_of_blocks
@@ -110,3 +115,42 @@ def _distinct(edits: list[TextEdit]) -> tuple[TextEdit, ...]:
         if "import" not in edit.new_text or edit not in found:
             found.append(edit)
     return tuple(found)
+
+
+def present(context: RewriteContext) -> str | None:
+    """How many blocks the script computes again: a number, or ``all``."""
+    if _framework_switch(context) is not None or _switching_calls(context):
+        return "all"
+    calls = checkpoint_calls(context)
+    return calls[0].blocks if calls else None
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """The blocks called plainly, or without the switch of the library that they are of."""
+    edits: list[TextEdit] = list(without_checkpoints(context))
+    if (switch := _framework_switch(context)) is not None:
+        edits += without_keyword(*switch)
+    for module, statement in _switching_calls(context):
+        edits += without_statements(module, [statement])
+    return tuple(edits)
+
+
+def _framework_switch(context: RewriteContext) -> tuple[Module, ast.keyword] | None:
+    owner = framework(context)
+    if owner is None or owner.kind != "transformers" or not owner.takes_switches:
+        return None
+    given = keyword_of(owner.call, "gradient_checkpointing")
+    is_on = given is not None and isinstance(given.value, ast.Constant) and given.value.value is True
+    return (owner.module, given) if given is not None and is_on else None
+
+
+def _switching_calls(context: RewriteContext) -> list[tuple[Module, ast.stmt]]:
+    """The statements that switch it on by a method of the model."""
+    return [
+        (module, statement)
+        for module, statement in context.program.nodes_of(ast.Expr)
+        if isinstance(statement.value, ast.Call)
+        and isinstance(statement.value.func, ast.Attribute)
+        and statement.value.func.attr in _SWITCHES.values()
+        and not any(isinstance(each, ast.Constant) and each.value is False for each in statement.value.args)
+    ]

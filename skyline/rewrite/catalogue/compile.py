@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.compiled import compiled_mode, without_compiling
 from skyline.rewrite.compiling import compiled
 from skyline.rewrite.context import RewriteContext
 from skyline.source.edit import TextEdit
@@ -19,3 +20,13 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
             f"compile={value} is not possible", hint="Possible: default, reduce-overhead, max-autotune."
         )
     return compiled(context, _MODES[value])
+
+
+def present(context: RewriteContext) -> str | None:
+    """The mode in which the script compiles its model."""
+    return compiled_mode(context)
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """The model as it was made; the names of its weights are those of the model that is not compiled."""
+    return without_compiling(context)

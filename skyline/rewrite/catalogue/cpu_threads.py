@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_literal
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.sites.start import at_start, calls_of
+from skyline.rewrite.sites.start import at_start, calls_of, without_calls
 from skyline.rewrite.value import whole_number
 from skyline.source.arguments import passed
 from skyline.source.edit import TextEdit
@@ -37,3 +39,19 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         message = f"`{text_of(call)}` is decided when the script runs"
         raise RewriteRefused(message, file=module.path, line=call.lineno)
     return set_literal(module, given, _CALL, str(threads))
+
+
+def present(context: RewriteContext) -> str | None:
+    """The number of threads that the script asks for."""
+    calls = calls_of(context, _CALL)
+    if not calls:
+        return None
+    given = [passed(call, "int", 0).value for _, call in calls]
+    if isinstance(given[-1], ast.Constant):
+        return str(given[-1].value)
+    return str(context.profile.environment.intraop_threads) if context.as_profiled() else None
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """Without the statements that set the number."""
+    return without_calls(calls_of(context, _CALL))

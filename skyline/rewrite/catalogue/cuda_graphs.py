@@ -10,11 +10,14 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.compiled import compiled_mode, without_compiling
 from skyline.rewrite.compiling import compiled
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.value import check_switched_on
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
+from skyline.source.program import Module
+from skyline.source.syntax import text_of
 
 NAME = "cuda_graphs"
 ORDER = 85
@@ -24,8 +27,25 @@ _BY_HAND = ("torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables", "torch.
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     """Compiles the model in that mode; one that is compiled already gets the mode."""
     check_switched_on(NAME, value)
-    for module, node in context.program.nodes_of(ast.Call):
-        if qualified_name(module, node.func) in _BY_HAND:
-            message = "The script records CUDA graphs by itself"
-            raise RewriteRefused(message, file=module.path, line=node.lineno)
+    for module, node in _by_hand(context):
+        message = "The script records CUDA graphs by itself"
+        raise RewriteRefused(message, file=module.path, line=node.lineno)
     return compiled(context, "reduce-overhead")
+
+
+def present(context: RewriteContext) -> str | None:
+    """``on`` where the model is compiled in that mode, or graphs are recorded by hand."""
+    return "on" if _by_hand(context) or compiled_mode(context) == "reduce-overhead" else None
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """The model without the compiling that brings the graphs."""
+    for module, node in _by_hand(context):
+        message = f"The script records CUDA graphs by itself, with `{text_of(node.func)}`"
+        raise RewriteRefused(message, file=module.path, line=node.lineno, hint="Take it out there.")
+    return without_compiling(context)
+
+
+def _by_hand(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
+    calls = context.program.nodes_of(ast.Call)
+    return [(module, node) for module, node in calls if qualified_name(module, node.func) in _BY_HAND]

@@ -7,7 +7,7 @@ import ast
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_literal
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.sites.start import assignments_of, at_start, calls_of
+from skyline.rewrite.sites.start import assignments_of, at_start, calls_of, without_assignments
 from skyline.rewrite.value import check_switched_on
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
@@ -59,3 +59,19 @@ def _seeds_beside(context: RewriteContext, module: Module, statement: ast.stmt) 
         where is module and module.scope(call) is scope
         for where, call in calls_of(context, "torch.manual_seed")
     )
+
+
+def present(context: RewriteContext) -> str | None:
+    """``on`` where the script switches it on."""
+    on = any(_is_on(statement) for _, statement in assignments_of(context, _SWITCH))
+    return "on" if on else None
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """Without the statements that switch it on: it is off by default."""
+    made = [pair for pair in assignments_of(context, _SWITCH) if _is_on(pair[1])]
+    return without_assignments(made, "False")
+
+
+def _is_on(statement: ast.Assign) -> bool:
+    return isinstance(statement.value, ast.Constant) and statement.value.value is True

@@ -9,6 +9,7 @@ from skyline.rewrite.blocks import insert_after, statement_of
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import usable
 from skyline.rewrite.sites.replicas import replicas_call
+from skyline.rewrite.unwrapping import without_statements
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
 from skyline.source.syntax import dotted
@@ -35,12 +36,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
             hint=f"With {fact.backend}: {NAME}=fp16.",
         )
     module, call = replicas_call(context)
-    registered = [
-        (where, each)
-        for where, each in context.program.nodes_of(ast.Call)
-        if isinstance(each.func, ast.Attribute) and each.func.attr == _REGISTER
-    ]
-    for where, each in registered:
+    for where, each in _registered(context):
         if len(each.args) > 1 and dotted(each.args[1]).rpartition(".")[2] == hook:
             return ()
         message = "A communication hook is registered already"
@@ -71,3 +67,33 @@ def _hook(value: str) -> str:
     if value not in ("fp16", "bf16"):
         raise RewriteRefused(f"{value!r} is not a value for {NAME}", hint="Give fp16, or with NCCL bf16.")
     return f"{value}_compress_hook"
+
+
+def present(context: RewriteContext) -> str | None:
+    """The number format of the registered hook, where it is one of PyTorch's own."""
+    hooks = [_format(call) for _, call in _registered(context)]
+    return hooks[0] if len(hooks) == 1 else None
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """Without the statement that registers the hook."""
+    (module, call), *_ = _registered(context)
+    statement = statement_of(module, call)
+    if not isinstance(statement, ast.Expr) or statement.value is not call:
+        message = f"`{_REGISTER}` is part of a larger expression"
+        raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Take it out there.")
+    return without_statements(module, [statement])
+
+
+def _registered(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
+    return [
+        (module, call)
+        for module, call in context.program.nodes_of(ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == _REGISTER
+    ]
+
+
+def _format(call: ast.Call) -> str | None:
+    """Of ``register_comm_hook(None, fp16_compress_hook)``; None for any other hook."""
+    name = dotted(call.args[1]).rpartition(".")[2] if len(call.args) > 1 else ""
+    return next((value for value in ("fp16", "bf16") if name == f"{value}_compress_hook"), None)

@@ -6,6 +6,8 @@ import ast
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.element import without_keyword
+from skyline.rewrite.given_argument import without_argument
 from skyline.rewrite.keyword import add_keyword, keyword_of, replace_keyword, replace_value
 from skyline.rewrite.sites.optimizer import optimizer_calls
 from skyline.source.edit import TextEdit
@@ -20,6 +22,7 @@ _FUSED = ("Adam", "AdamW", "SGD", "Adagrad")
 """The classes of torch.optim that take ``fused``."""
 _FOREACH = (*_FUSED, "RMSprop", "Adadelta", "NAdam", "RAdam", "Adamax", "Rprop", "ASGD")
 """Those that take ``foreach``."""
+_OPTIONS = ("fused", "foreach")
 _VALUES = {"": "fused", "true": "fused", "1": "fused", "yes": "fused", "on": "fused", "fused": "fused"}
 
 
@@ -93,3 +96,49 @@ def _check_mappings(context: RewriteContext, module: Module, call: ast.Call) -> 
 
 def _is_off(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value in (None, False)
+
+
+def present(context: RewriteContext) -> str | None:
+    """``fused`` or ``foreach``: what an optimizer is told to do, and does."""
+    for option in _OPTIONS:
+        if any(_is_on(call, option) for _, call in optimizer_calls(context, _FOREACH)):
+            return option
+    ran = [option for option in _OPTIONS for fact in context.profile.optimizers if fact.options.get(option)]
+    return ran[0] if ran and context.as_profiled() else None
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """Every optimizer without the option; refused where a variable or a mapping decides it for several uses."""
+    edits: list[TextEdit] = []
+    for module, call in optimizer_calls(context, _FOREACH):
+        for option in _OPTIONS:
+            given = keyword_of(call, option)
+            if given is not None and _is_on(call, option):
+                edits += without_keyword(module, given)
+            elif any(fact.options.get(option) for fact in context.profile.optimizers) and given is None:
+                edits += _without_mapped(context, module, call, option)
+            elif given is not None and not isinstance(given.value, ast.Constant):
+                message = f"`{option}={text_of(given.value)}` is decided when the script runs"
+                hint = "Make it False there."
+                raise RewriteRefused(message, file=module.path, line=given.value.lineno, hint=hint)
+    return tuple(edits)
+
+
+def _is_on(call: ast.Call, option: str) -> bool:
+    given = keyword_of(call, option)
+    return given is not None and isinstance(given.value, ast.Constant) and given.value.value is True
+
+
+def _without_mapped(
+    context: RewriteContext, module: Module, call: ast.Call, option: str
+) -> tuple[TextEdit, ...]:
+    mappings = [keyword.value for keyword in call.keywords if keyword.arg is None]
+    if not mappings:
+        return ()
+    try:
+        return without_argument(context, module, call, option, off="False")
+    except RewriteRefused as refused:
+        message = f"`**{text_of(mappings[0])}` sets `{option}`"
+        raise RewriteRefused(
+            message, file=module.path, line=call.lineno, hint="Take it out there."
+        ) from refused

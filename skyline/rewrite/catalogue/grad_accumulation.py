@@ -11,14 +11,17 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import (
     insert_after,
     insert_before,
-    remove,
     replace,
     suite_of,
     unit_of,
     wrap,
 )
+from skyline.rewrite.blocks import (
+    remove as without,
+)
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import free_name
+from skyline.rewrite.joined_parts import joined, parts_loop
 from skyline.rewrite.sites.backward import BackwardSite
 from skyline.rewrite.sites.batch_parts import batch_names, check_mean
 from skyline.rewrite.sites.forward import ForwardSite, bound_names, forward
@@ -178,7 +181,7 @@ def _written(site: ForwardSite, body: _Body, batch: tuple[str, ...], parts: int)
     edits: list[TextEdit] = []
     clearing = [_line(module, statement) for statement in body.clearing]
     for statement in body.clearing:
-        edits += remove(module, statement)
+        edits += without(module, statement)
     cleared = {
         line
         for statement in body.clearing
@@ -257,3 +260,24 @@ def _outside(module: Module, node: ast.AST, around: ast.AST) -> bool:
 
 def _refuse(message: str, module: Module, node: ast.AST | BackwardSite) -> NoReturn:
     raise RewriteRefused(message, file=module.path, line=getattr(node, "lineno", 1))
+
+
+def present(context: RewriteContext) -> str | None:
+    """The number of parts that each batch is taken in, or of batches whose gradients add up before a step."""
+    found = parts_loop(context)
+    if found is not None:
+        return str(found.number)
+    told = context.profile.batch.micro_batches
+    return str(told) if told > 1 and context.as_profiled() else None
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """The whole batch at a time, where the loop over its parts is one that was written here."""
+    if parts_loop(context) is None:
+        within = iteration(context)
+        message = (
+            f"The script accumulates gradients over {context.profile.batch.micro_batches} batches by itself"
+        )
+        hint = "Change their number there by hand."
+        raise RewriteRefused(message, file=within.module.path, line=within.loop.lineno, hint=hint)
+    return joined(context)

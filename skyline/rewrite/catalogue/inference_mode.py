@@ -13,11 +13,12 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import insert_before, wrap
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import usable
-from skyline.rewrite.sites.evaluation import EvaluationSite, evaluations
+from skyline.rewrite.sites.evaluation import EvaluationSite, SwitchedOff, evaluations, switched_off
 from skyline.rewrite.sites.framework import framework
+from skyline.rewrite.unwrapping import without_decorator, without_item
 from skyline.rewrite.value import check_switched_on
 from skyline.source.edit import TextEdit
-from skyline.source.syntax import Function, dotted, last_name
+from skyline.source.syntax import Function, dotted, last_name, text_of
 
 NAME = "inference_mode"
 _NUMBERS = (
@@ -195,3 +196,41 @@ def _is_counted(name: str, own: list[ast.AST], seen: frozenset[str]) -> bool:
 def _is_text(statement: ast.stmt) -> bool:
     value = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def present(context: RewriteContext) -> str | None:
+    """``on`` where an evaluation switches the recording of gradients off."""
+    return "on" if switched_off(context) else None
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """Evaluation that records gradients; refused where it does what recorded tensors do not allow."""
+    found = switched_off(context)
+    for site in found:
+        _check_needs_none(site)
+    return context.in_turn(_without_next for _ in found)
+
+
+def _without_next(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """Without the innermost place that is left: what is around it comes off after it."""
+    site = max(switched_off(context), key=lambda each: (each.owner.lineno, each.owner.col_offset))
+    if isinstance(site.owner, ast.With):
+        assert isinstance(site.switch, ast.withitem)
+        return without_item(site.module, site.owner, site.switch)
+    assert isinstance(site.switch, ast.expr)
+    return without_decorator(site.module, site.owner, site.switch)
+
+
+def _check_needs_none(site: SwitchedOff) -> None:
+    for node in ast.walk(site.owner):
+        called = node.func if isinstance(node, ast.Call) else None
+        if not isinstance(called, ast.Attribute):
+            continue
+        in_place = (
+            called.attr.endswith("_") and not called.attr.startswith("_") and called.attr != "requires_grad_"
+        )
+        to_numpy = called.attr == "numpy" and "detach" not in ast.unparse(called)
+        if in_place or to_numpy:
+            message = f"`{text_of(called)}(…)` may fail on tensors whose gradients are recorded"
+            hint = "Write .detach() before it first." if to_numpy else "Take it out by hand."
+            raise RewriteRefused(message, file=site.module.path, line=called.lineno, hint=hint)

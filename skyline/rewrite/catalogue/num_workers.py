@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import os
+from functools import partial
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.blocks import wrap_expression
+from skyline.rewrite.blocks import replace, wrap_expression
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.element import without_keyword
+from skyline.rewrite.given_argument import literal_given, without_argument
 from skyline.rewrite.keyword import add_keyword, keyword_of, replace_value
+from skyline.rewrite.sites.given import behind
 from skyline.rewrite.sites.loader import training_loader, training_loader_fact
 from skyline.source.arguments import passed
 from skyline.source.batch_names import words
@@ -21,12 +25,14 @@ from skyline.source.program import Module
 from skyline.source.resolver import Origin
 from skyline.source.scope import is_main_guard
 from skyline.source.shared_use import reads
-from skyline.source.syntax import text_of
+from skyline.source.syntax import offsets_of, text_of
 
 NAME = "num_workers"
 _POSITION = 5
 _WORKER_WORDS = {"worker", "workers", "nworkers", "threads", "processes", "procs", "jobs", "njobs", "cpus"}
-_WORKERS_ONLY = ("prefetch_factor", "persistent_workers", "multiprocessing_context")
+_GO_ALONG = {"prefetch_factor": "None", "persistent_workers": "False"}
+"""Arguments that fail without workers, and their values then."""
+_WORKERS_ONLY = (*_GO_ALONG, "multiprocessing_context")
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
@@ -67,11 +73,13 @@ def _workers(value: str) -> int:
 
 def _guard(context: RewriteContext, module: Module, call: ast.Call, workers: int) -> None:
     if workers == 0:
+        now = passed(call, NAME, _POSITION).value
         for name in _WORKERS_ONLY:
             given = keyword_of(call, name)
-            if given is not None and not _is_off(given.value):
-                message = f"`{name}` is set, which needs workers"
-                raise RewriteRefused(message, file=module.path, line=call.lineno)
+            if given is None or _is_off(given.value) or (now is not None and _follows(given.value, now)):
+                continue
+            message = f"`{name}` is set, which needs workers"
+            raise RewriteRefused(message, file=module.path, line=call.lineno)
         return
     script = context.resolver.program.script
     guarded = any(isinstance(node, ast.If) and is_main_guard(node) for node in ast.walk(script.tree))
@@ -174,3 +182,72 @@ def _changed(module: Module, node: ast.expr, workers: int) -> tuple[TextEdit, ..
     if isinstance(node, ast.Constant) and node.value == workers and not isinstance(node.value, bool):
         return ()
     return (replace_value(module.source, node, str(workers)),)
+
+
+def present(context: RewriteContext) -> str | None:
+    """The number of workers; None where the training's loader has none."""
+    module, call = training_loader(context)
+    if behind(context, module, call, NAME, _POSITION) is None:
+        return None
+    told = training_loader_fact(context)
+    if told is not None and told.num_workers > 0 and context.as_profiled():
+        return str(told.num_workers)
+    number = literal_given(context, module, call, NAME, _POSITION)
+    return str(number) if isinstance(number, int) and number > 0 else None
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """The loader without workers, and without the arguments that it takes only with them."""
+    return context.in_turn((_without_dependents, _without_workers))
+
+
+def _without_dependents(context: RewriteContext) -> tuple[TextEdit, ...]:
+    module, call = training_loader(context)
+    given = keyword_of(call, "multiprocessing_context") or keyword_of(call, "timeout")
+    if given is not None and not _is_off(given.value) and not _is_zero(given.value):
+        message = f"`{given.arg}={text_of(given.value)}` is set, which needs workers"
+        raise RewriteRefused(message, file=module.path, line=given.value.lineno, hint="Remove it first.")
+    return context.in_turn(partial(_without_dependent, name=name) for name in _GO_ALONG)
+
+
+def _without_dependent(context: RewriteContext, name: str) -> tuple[TextEdit, ...]:
+    module, call = training_loader(context)
+    workers = behind(context, module, call, NAME, _POSITION)
+    try:
+        value = behind(context, module, call, name)
+    except RewriteRefused:
+        told = training_loader_fact(context)
+        if told is not None and told.persistent_workers:
+            raise
+        return ()
+    if workers is None or value is None or _is_off(value) or _follows(value, workers):
+        return ()
+    return without_argument(context, module, call, name, off=_GO_ALONG[name])
+
+
+def _follows(value: ast.expr, workers: ast.expr) -> bool:
+    """Whether an argument is decided by the number of workers itself, as in ``workers > 0``."""
+    if not isinstance(workers, ast.Name | ast.Attribute | ast.Subscript):
+        return False
+    wanted = ast.unparse(workers)
+    return any(isinstance(each, ast.Compare) and ast.unparse(each.left) == wanted for each in ast.walk(value))
+
+
+def _without_workers(context: RewriteContext) -> tuple[TextEdit, ...]:
+    module, call = training_loader(context)
+    keyword = keyword_of(call, NAME)
+    if keyword is not None and not isinstance(keyword.value, ast.Name | ast.Attribute | ast.Subscript):
+        return without_keyword(module, keyword)
+    for spread in (each.value for each in call.keywords if each.arg is None):
+        # What the rewrite writes over a mapping of the person's: ``**{**options, "num_workers": 2}``.
+        match spread:
+            case ast.Dict(keys=[None, ast.Constant(value=name)], values=[mapping, _]) if name == NAME:
+                start, end = offsets_of(module.source, mapping)
+                return replace(module, spread, module.source.text[start:end])
+            case _:
+                continue
+    return rewrite(context, "0")
+
+
+def _is_zero(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 0

@@ -7,8 +7,10 @@ import ast
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_argument, set_literal
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.element import without_keyword
+from skyline.rewrite.given_argument import as_value, literal_given, without_argument
 from skyline.rewrite.keyword import keyword_of
-from skyline.rewrite.sites.given import decided_by
+from skyline.rewrite.sites.given import behind, decided_by
 from skyline.rewrite.sites.loader import training_loader
 from skyline.rewrite.sites.transfer import TransferSite, transfers
 from skyline.source.edit import TextEdit
@@ -66,3 +68,28 @@ def _without_waiting(context: RewriteContext, move: TransferSite) -> tuple[TextE
         message = f"`{text_of(call)}` may already be told whether to wait"
         raise RewriteRefused(message, file=module.path, line=call.lineno)
     return set_argument(context, module, call, "non_blocking", "True", position=1 if cuda else None)
+
+
+def present(context: RewriteContext) -> str | None:
+    """``on`` where the training's loader pins its batches."""
+    module, call = training_loader(context)
+    pinned = as_value(literal_given(context, module, call, NAME, _POSITION))
+    if (
+        pinned is None
+        and behind(context, module, call, NAME, _POSITION) is not None
+        and context.as_profiled()
+    ):
+        delivered = max(context.profile.loaders, key=lambda one: one.fetches_per_iteration, default=None)
+        return "on" if delivered is not None and delivered.pin_memory else None
+    return pinned
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """The loader without ``pin_memory``, and the moves of its batches without ``non_blocking=True``."""
+    module, call = training_loader(context)
+    edits = list(without_argument(context, module, call, NAME, off="False", position=_POSITION))
+    for move in transfers(context):
+        given = keyword_of(move.call, "non_blocking")
+        if given is not None and isinstance(given.value, ast.Constant) and given.value.value is True:
+            edits += without_keyword(move.region.module, given)
+    return tuple(edits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.sites.worker_argument import beside_workers
+from skyline.rewrite.sites.worker_argument import beside_workers, value_beside, without_beside
 from skyline.source.edit import TextEdit
 
 NAME = "prefetch_factor"
@@ -20,3 +20,13 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     depth = str(int(value))
     snippet = f"DataLoader(..., num_workers=N, prefetch_factor={depth})"
     return beside_workers(context, NAME, depth, f"{depth} if {{}} > 0 else None", snippet)
+
+
+def present(context: RewriteContext) -> str | None:
+    """What the training's loader is given."""
+    return value_beside(context, NAME)
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """The training's loader without the argument."""
+    return without_beside(context, NAME, "None")

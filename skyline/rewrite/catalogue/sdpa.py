@@ -6,10 +6,11 @@ import ast
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.attention import NotAttention, Written, bound_in, read_attention, softmax_calls
-from skyline.rewrite.blocks import remove, replace, statement_of, suite_of
+from skyline.rewrite.blocks import replace, statement_of, suite_of
 from skyline.rewrite.causal import is_causal, own_values
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import usable
+from skyline.rewrite.unwrapping import without_statements
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
@@ -53,6 +54,19 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     return tuple(edits)
 
 
+def present(context: RewriteContext) -> str | None:
+    """``on`` where the program calls the fused operator."""
+    return "on" if _fused_calls(context) else None
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """Refused: how the attention was written out is not told by the call that took its place."""
+    module, call = _fused_calls(context)[0]
+    message = "How attention was written out is not told by the call that took its place"
+    hint = "Write the products, the mask and the softmax there by hand."
+    raise RewriteRefused(message, file=module.path, line=call.lineno, hint=hint)
+
+
 def _softmaxes(context: RewriteContext) -> list[tuple[Module, ast.Call, int]]:
     """The calls of softmax on the lines that ran one over pairs of positions, with the dimensions of the scores.
 
@@ -86,10 +100,11 @@ def _was_seen(context: RewriteContext) -> bool:
 
 
 def _uses_it(context: RewriteContext) -> bool:
-    return any(
-        isinstance(node, ast.Call) and last_name(node.func) == "scaled_dot_product_attention"
-        for _, node in context.program.nodes()
-    )
+    return bool(_fused_calls(context))
+
+
+def _fused_calls(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
+    return context.program.calls_of("scaled_dot_product_attention")
 
 
 def _edits(module: Module, found: Written) -> tuple[TextEdit, ...]:
@@ -103,7 +118,7 @@ def _edits(module: Module, found: Written) -> tuple[TextEdit, ...]:
         parts.append(f"dropout_p={_dropout(module, found.dropout)}")
     parts += _scale(module, found)
     text = f"{fused.text}({', '.join(parts)})" + (".squeeze(0)" if found.batched else "")
-    going = remove(module, *found.steps) if found.steps else ()
+    going = without_statements(module, found.steps)
     return (*fused.edits, *replace(module, found.product, text), *going)
 
 

@@ -7,7 +7,8 @@ import ast
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_argument
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.sites.layers import layer_calls
+from skyline.rewrite.given_argument import as_value, literal_given, without_argument
+from skyline.rewrite.sites.layers import layer_calls, layer_class
 from skyline.rewrite.sites.optimizer import optimizer_calls
 from skyline.rewrite.value import check_switched_on
 from skyline.source.arguments import passed
@@ -18,6 +19,7 @@ from skyline.source.syntax import literal_key, text_of
 from skyline.whatif.cost.embedding_rows import sparse_tables
 
 NAME = "sparse_embedding"
+_CLASSES = ("Embedding", "EmbeddingBag")
 _PLACE = 6
 """Of ``sparse`` among the arguments of either class."""
 _DECAY_PLACE = {"SGD": 4, "Adagrad": 3}
@@ -88,3 +90,31 @@ def _check_groups(context: RewriteContext) -> None:
 
 def _is_nothing(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and not node.value
+
+
+def present(context: RewriteContext) -> str | None:
+    """``on`` where an embedding is made with ``sparse=True``."""
+    return "on" if _sparse_calls(context) else None
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """Embeddings without ``sparse=True``; refused where an optimizer takes nothing but sparse gradients."""
+    for module, call in context.program.nodes_of(ast.Call):
+        if torch_optimizer(module, call.func) == "SparseAdam":
+            message = "SparseAdam takes sparse gradients only"
+            hint = "Use another optimizer there first."
+            raise RewriteRefused(message, file=module.path, line=call.lineno, hint=hint)
+    return tuple(
+        edit
+        for module, call in _sparse_calls(context)
+        for edit in without_argument(context, module, call, "sparse", off="False", position=_PLACE)
+    )
+
+
+def _sparse_calls(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
+    return [
+        (module, call)
+        for module, call in context.program.nodes_of(ast.Call)
+        if layer_class(module, call.func) in _CLASSES
+        and as_value(literal_given(context, module, call, "sparse", _PLACE)) is not None
+    ]

@@ -7,10 +7,17 @@ import ast
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_literal
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.sites.start import assignments_of, at_start, calls_of
+from skyline.rewrite.sites.start import (
+    assignments_of,
+    at_start,
+    calls_of,
+    without_assignments,
+    without_calls,
+)
 from skyline.rewrite.value import check_switched_on
 from skyline.source.arguments import passed
 from skyline.source.edit import TextEdit
+from skyline.source.program import Module
 from skyline.source.syntax import text_of
 
 NAME = "tf32"
@@ -42,3 +49,37 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
             found = True
             edits += set_literal(module, statement.value, name, text)
     return tuple(edits) if found else at_start(context, _CALL, '{}("high")')
+
+
+def present(context: RewriteContext) -> str | None:
+    """``on`` where the script allows TF32."""
+    return "on" if _allowing_calls(context) or _allowing_assignments(context) else None
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """Without the statements that allow it: float32 products are exact by default."""
+    edits = list(without_calls(_allowing_calls(context), '"highest"'))
+    for name, text in ((_OLDER, "False"), (_NEWER, '"ieee"')):
+        allowing = {id(statement) for _, statement in _allowing_assignments(context)}
+        edits += without_assignments(
+            [pair for pair in assignments_of(context, name) if id(pair[1]) in allowing], text
+        )
+    return tuple(edits)
+
+
+def _allowing_calls(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
+    return [
+        (module, call)
+        for module, call in calls_of(context, _CALL)
+        if isinstance(given := passed(call, "precision", 0).value, ast.Constant)
+        and given.value in ("high", "medium")
+    ]
+
+
+def _allowing_assignments(context: RewriteContext) -> list[tuple[Module, ast.Assign]]:
+    return [
+        (module, statement)
+        for name, on in ((_OLDER, True), (_NEWER, "tf32"))
+        for module, statement in assignments_of(context, name)
+        if isinstance(statement.value, ast.Constant) and statement.value.value == on
+    ]

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import set_argument
 from skyline.rewrite.blocks import replace, statement_of
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.keyword import keyword_of, replace_value
@@ -19,6 +20,8 @@ from skyline.source.syntax import dotted, offsets_of, text_of
 from skyline.source.tokens import tokens_of
 
 NAME = "zero_grad"
+_GIVES_UP_SINCE = 2
+"""The PyTorch from which on ``zero_grad()`` gives gradients up where nothing else is asked for."""
 
 
 def snippet(value: str) -> str:
@@ -193,3 +196,49 @@ def _always(region: Region, statement: ast.stmt) -> bool:
     while isinstance(around, ast.With):
         around = region.module.parents.get(around)
     return around is region.node
+
+
+def present(context: RewriteContext) -> str | None:
+    """``on`` where every ``zero_grad()`` of the loop gives gradients up, as it does by default since PyTorch 2.0."""
+    within = iteration(context)
+    calls = zero_grads(context, within)
+    if not calls:
+        return "on" if _given_up_by_hand(within) else None
+    default = int(context.profile.environment.torch.partition(".")[0] or 0) >= _GIVES_UP_SINCE
+    return "on" if all(_gives_up(site.call, default) for site in calls) else None
+
+
+def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """``set_to_none=False`` in every ``zero_grad()``, and ``p.grad.zero_()`` in place of ``p.grad = None``."""
+    within = iteration(context)
+    edits: list[TextEdit] = []
+    for site in zero_grads(context, within):
+        edits += set_argument(context, site.region.module, site.call, "set_to_none", "False", position=0)
+    filled = backwards(context, within)
+    for region, statement in _given_up_by_hand(within):
+        module, target = region.module, statement.targets[0]
+        guard = module.parents.get(statement)
+        guarded = isinstance(guard, ast.If) and f"{text_of(target)} is not None" in ast.unparse(guard.test)
+        behind = any(
+            site.region.node is region.node and site.statement.lineno < statement.lineno for site in filled
+        )
+        if len(statement.targets) > 1 or not (guarded or behind):
+            message = f"`{text_of(statement)}` may come before there is a gradient to fill with zeros"
+            raise RewriteRefused(
+                message, file=module.path, line=statement.lineno, hint="Guard it: if p.grad is not None."
+            )
+        start, end = offsets_of(module.source, statement)
+        edits.append(module.source.edit(module.source.span(start, end), f"{text_of(target, 200)}.zero_()"))
+    return tuple(edits)
+
+
+def _gives_up(call: ast.Call, default: bool) -> bool:
+    given = keyword_of(call, "set_to_none")
+    node = given.value if given is not None else (call.args[0] if call.args else None)
+    if node is None:
+        return default and not call.keywords
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def _given_up_by_hand(within: Iteration) -> list[tuple[Region, ast.Assign]]:
+    return [(region, node) for region, node in within.nodes(ast.Assign) if _is_given_up(node)]

@@ -155,3 +155,58 @@ def _decorated(module: Module, node: ast.AST) -> bool:
 
 def _names_off(node: ast.expr) -> bool:
     return last_name(node.func if isinstance(node, ast.Call) else node) in _OFF
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SwitchedOff:
+    """A place where an evaluation switches the recording of gradients off: a ``with``, or a decorator."""
+
+    module: Module
+    owner: ast.With | Function
+    switch: ast.withitem | ast.expr
+
+
+def switched_off(context: RewriteContext) -> tuple[SwitchedOff, ...]:
+    """All such places around or in what only evaluates, each once; maybe none.
+
+    Not those around anything else: updates by hand and initial values need theirs.
+    """
+    told = [
+        context.place(call.line)
+        for call in context.profile.calls
+        if call.name == "eval forward" and call.line is not None
+    ]
+    found: list[SwitchedOff] = []
+    for module, line in told:
+        within = [
+            node
+            for node in module.nodes
+            if isinstance(node, ast.With | Function)
+            and node.lineno <= line <= (node.end_lineno or node.lineno)
+        ]
+        found += [each for node in within for each in _switches_of(module, node)]
+    if not told:
+        for module, function in context.program.nodes_of(ast.FunctionDef):
+            if not _evaluates(function) or trains(function) or not _is_public(module, function):
+                continue
+            inside = [each for each in ast.walk(function) if isinstance(each, ast.With)]
+            found += [each for node in (function, *inside) for each in _switches_of(module, node)]
+            for site in call_sites(context.program, module, function):
+                around = [each for each in site.module.around(site.call) if isinstance(each, ast.With)]
+                found += [each for node in around for each in _switches_of(site.module, node)]
+    return tuple({id(each.switch): each for each in found if not trains(each.owner)}.values())
+
+
+def _switches_of(module: Module, node: ast.With | Function) -> list[SwitchedOff]:
+    if isinstance(node, ast.With):
+        return [SwitchedOff(module, node, item) for item in node.items if _is_switch(item.context_expr)]
+    return [SwitchedOff(module, node, each) for each in node.decorator_list if _is_switch(each)]
+
+
+def _is_switch(node: ast.expr) -> bool:
+    """``torch.no_grad()`` and ``torch.inference_mode()``, without any argument but True."""
+    if not isinstance(node, ast.Call):
+        return last_name(node) in _OFF[:2]
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    plain = all(isinstance(each, ast.Constant) and each.value is True for each in given)
+    return last_name(node.func) in _OFF[:2] and plain

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
+from skyline.rewrite.argument import set_literal
 from skyline.rewrite.blocks import insert_after, insert_before
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import usable
+from skyline.rewrite.unwrapping import without_statements
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
 from skyline.source.scope import is_main_guard
+from skyline.source.syntax import text_of
 
 
 def calls_of(context: RewriteContext, name: str) -> list[tuple[Module, ast.Call]]:
@@ -57,6 +60,57 @@ def at_start(context: RewriteContext, target: str, write: str, *, once: bool = F
     first = next(each for each in body if not _is_text(each))
     name = usable(module, target, first)
     return (*name.edits, *insert_before(module, first, write.format(name.text)))
+
+
+def without_calls(calls: list[tuple[Module, ast.Call]], off: str = "") -> tuple[TextEdit, ...]:
+    """Without the statements that are these calls; refused where one is part of anything larger.
+
+    In functions and under conditions, where no rewrite adds such a statement, the one thing that a call is given
+    becomes ``off``, where that is known.
+    """
+    found: list[tuple[Module, ast.stmt]] = []
+    edits: list[TextEdit] = []
+    for module, call in calls:
+        statement = module.parents.get(call)
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if off and len(given) == 1 and not _is_at_top(module, statement):
+            edits += set_literal(module, given[0], text_of(call.func), off)
+            continue
+        if not isinstance(statement, ast.Expr):
+            message = f"`{text_of(call)}` is part of a larger expression"
+            raise RewriteRefused(message, file=module.path, line=call.lineno, hint="Take it out there.")
+        found.append((module, statement))
+    return (*edits, *_without(found))
+
+
+def without_assignments(made: list[tuple[Module, ast.Assign]], off: str) -> tuple[TextEdit, ...]:
+    """Without these statements, or with ``off`` for the value; refused where one sets anything else as well.
+
+    See ``without_calls``.
+    """
+    edits: list[TextEdit] = []
+    for module, statement in made:
+        if len(statement.targets) > 1:
+            message = f"`{text_of(statement)}` sets more than this"
+            raise RewriteRefused(message, file=module.path, line=statement.lineno, hint="Take it out there.")
+        if not _is_at_top(module, statement):
+            edits += set_literal(module, statement.value, text_of(statement.targets[0]), off)
+    at_top: list[tuple[Module, ast.stmt]] = [pair for pair in made if _is_at_top(*pair)]
+    return (*edits, *_without(at_top))
+
+
+def _is_at_top(module: Module, statement: ast.AST | None) -> bool:
+    """Whether a statement is one of the file's own."""
+    return statement is not None and module.parents.get(statement) is module.tree
+
+
+def _without(statements: list[tuple[Module, ast.stmt]]) -> tuple[TextEdit, ...]:
+    modules = {id(module): module for module, _ in statements}
+    return tuple(
+        edit
+        for key, module in modules.items()
+        for edit in without_statements(module, [each for where, each in statements if id(where) == key])
+    )
 
 
 def _last_import(module: Module) -> ast.stmt | None:

@@ -8,6 +8,7 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import set_literal
 from skyline.rewrite.blocks import insert_after, statement_of
 from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.given_argument import as_value, literal_given, without_argument
 from skyline.rewrite.keyword import add_keyword
 from skyline.rewrite.sites.given import behind, decided_by, mapping_items
 from skyline.rewrite.sites.loader import training_loader
@@ -50,6 +51,23 @@ def beside_workers(
         raise RewriteRefused(
             refused.message, hint=refused.hint, file=refused.file, line=refused.line, snippet=snippet
         ) from refused
+
+
+def value_beside(context: RewriteContext, name: str) -> str | None:
+    """What such an argument is given now, where there are workers: ``on``, a number, or None without it."""
+    module, call = training_loader(context)
+    match _given(module, call, name, None):
+        case ast.Compare(ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):
+            return "on"
+        case ast.IfExp(body=ast.Constant(value=value), orelse=ast.Constant(value=None)):
+            return as_value(value)
+        case _:
+            return as_value(literal_given(context, module, call, name))
+
+
+def without_beside(context: RewriteContext, name: str, off: str) -> tuple[TextEdit, ...]:
+    """The training's loader without such an argument."""
+    return without_argument(context, *training_loader(context), name, off=off)
 
 
 def _is_written(module: Module, call: ast.Call, name: str, where_workers: str) -> bool:

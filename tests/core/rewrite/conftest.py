@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from skyline.errors import UsageError
+from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import RewritePlan, plan
+from skyline.rewrite.registry import entries
+from skyline.rewrite.removal import present, taken_out
 from skyline.source.batch_size import find
 from skyline.source.text import SourceText
 from skyline.trace.facts import LoaderFact, OptimizerFact
@@ -51,7 +54,42 @@ class Workshop:
         """The script as the plan makes it; every part of the question must have been taken."""
         planned = self.plan(*choices, batch_size=batch_size)
         assert planned.refused == ()
-        return self.read(SCRIPT).apply(edit for edit in planned.edits if edit.span.file == SCRIPT).text
+        if len(choices) == 1 and batch_size is None:
+            self.check_inverse(choices[0].partition("=")[0], planned)
+        return self.after(planned).files[SCRIPT]
+
+    def after(self, planned: RewritePlan) -> Workshop:
+        """The files as a plan makes them; the profile is still the one from before."""
+        files = dict(self.files)
+        for path in {edit.span.file for edit in planned.edits}:
+            files[path] = self.read(path).apply(edit for edit in planned.edits if edit.span.file == path).text
+        return replace(self, files=files)
+
+    def context(self) -> RewriteContext:
+        return RewriteContext(self.profile, self.read)
+
+    def present(self, name: str) -> str | None:
+        return present(self.context(), name)
+
+    def without(self, *names: str) -> RewritePlan:
+        """What takes what-ifs out of the code."""
+        return taken_out(self.context(), names)
+
+    def check_inverse(self, name: str, planned: RewritePlan) -> None:
+        """What a rewrite wrote is found, and taken out again: byte for byte where nothing was overwritten."""
+        entry = entries().get(name)
+        if entry is None or entry.remove is None or not planned.edits or self.present(name) is not None:
+            return
+        made = self.after(planned)
+        assert made.present(name) is not None, f"{name} is not found in\n{made.files[SCRIPT]}"
+        back = made.without(name)
+        if any(edit.old_text.strip() for edit in planned.edits):
+            return  # what was overwritten is not known any more: see test_removal.py
+        if name == "cuda_graphs" and self.present("compile") is not None:
+            return  # the compiling that brings the graphs goes with them
+        assert back.refused == ()
+        for path, text in made.after(back).files.items():
+            assert _comparable(text) == _comparable(self.files[path])
 
     def reason(self, *choices: str, batch_size: int | None = None) -> str:
         """Why the one part of the question is refused; nothing may be edited then."""
@@ -59,6 +97,15 @@ class Workshop:
         assert planned.edits == ()
         assert len(planned.refused) == 1
         return planned.refused[0].reason
+
+
+def _comparable(text: str) -> str:
+    """A text but for two things that cannot be told when a change is taken out.
+
+    Whether a lone ``import torch`` that nothing else uses was there before, and whether a comma was, which a rewrite
+    writes before the comment of the last argument.
+    """
+    return text.replace("import torch\n", "", 1).replace(",  #", "  #")
 
 
 @pytest.fixture

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from skyline.source.setting_place import SettingPlace
 from skyline.source.text import SourceText
 
 
@@ -43,6 +46,24 @@ def test_computed_and_shared_are_refused(workshop) -> None:
     assert "Linear" in shop.reason(batch_size=64)
 
 
+def test_a_file_of_settings_is_named_and_never_written(workshop) -> None:
+    shop = workshop(
+        "class Config:\n    batch_size: int = 8\nloader = DataLoader(d, batch_size=read(Config))\n"
+    )
+    place = SettingPlace("/project/config.yaml", 5, "train.batch_size", "16")
+    read = replace(shop, profile=replace(shop.profile, setting=place))
+    assert read.reason(batch_size=64) == (
+        "The batch size is read from config.yaml, line 5 (`train.batch_size: 16`): change it there."
+    )
+
+
+def test_a_literal_that_the_run_did_not_show_is_not_written(workshop) -> None:
+    shop = workshop("B = 8\nloader = DataLoader(d, batch_size=B)\n", loader_line=2)
+    assert shop.profile.batch_size == 16
+    reason = shop.reason(batch_size=64)
+    assert "The batch size 16 is set by the loader at train.py:2; no literal in the code holds it." in reason
+
+
 def test_nothing_to_write_says_what_was_looked_for(workshop) -> None:
     assert "DataLoader" in workshop("x = 1\n").reason(batch_size=64)
 
@@ -53,6 +74,31 @@ def test_a_knob_that_moved_or_has_another_value_by_now_is_found_again(workshop) 
     later = replace(shop, files={**shop.files, "/project/train.py": now})
     assert later.edited(batch_size=64) == now.replace("48", "64")
     assert later.plan(batch_size=48).edits == ()
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        "loader = DataLoader(d, batch_size=48)\n",
+        "loader = DataLoader(d, batch_size=0x30, num_workers=2, persistent_workers=True)\n",
+        "train = DataLoader(d, batch_size=48, shuffle=True)\n",
+    ],
+)
+def test_a_knob_in_a_call_that_was_rewritten_before_is_found_again(workshop, now: str) -> None:
+    shop = workshop("loader = DataLoader(d, batch_size=16)\n")
+    later = replace(shop, files={**shop.files, "/project/train.py": now})
+    assert later.edited(batch_size=64) == now.replace("48", "64").replace("0x30", "0x40")
+
+
+def test_of_two_calls_the_one_that_was_profiled_is_found_again(workshop) -> None:
+    shop = workshop("a = DataLoader(train, batch_size=16)\nb = DataLoader(more, batch_size=8)\n")
+    now = "a = DataLoader(train, batch_size=48)\nb = DataLoader(more, batch_size=8)\n"
+    later = replace(shop, files={**shop.files, "/project/train.py": now})
+    assert later.edited(batch_size=64) == now.replace("48", "64")
+    # Neither is like it: which of the two it was cannot be told.
+    other = "a = DataLoader(x, batch_size=48)\nb = DataLoader(y, batch_size=8)\n"
+    later = replace(shop, files={**shop.files, "/project/train.py": other})
+    assert "changed" in later.reason(batch_size=64)
 
 
 def test_a_knob_that_is_gone_is_refused(workshop) -> None:

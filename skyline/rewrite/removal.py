@@ -1,0 +1,93 @@
+"""Takes changes out of the code again: edits, or the reasons why they have to be taken out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skyline.errors import RewriteRefused, SkylineError, UsageError
+from skyline.rewrite.context import ReadText, RewriteContext
+from skyline.rewrite.idle_imports import idle_imports
+from skyline.rewrite.plan import Analysed, Refused, RewritePlan
+from skyline.rewrite.registry import Entry, entries
+from skyline.source.edit import TextEdit
+from skyline.source.syntax import parse
+
+
+def removal(analysis: Analysed, name: str, read: ReadText) -> RewritePlan:
+    """The edits that take one change out of the code; ``read`` gives the present text of a file."""
+    return taken_out(RewriteContext(analysis.profile, read), (name,))
+
+
+def removals(analysis: Analysed, names: Sequence[str], read: ReadText) -> RewritePlan:
+    """The edits that take several changes out of the code together."""
+    return taken_out(RewriteContext(analysis.profile, read), names)
+
+
+def taken_out(context: RewriteContext, names: Sequence[str]) -> RewritePlan:
+    """The edits that take changes out of the code together, and those that are refused with their reasons."""
+    context = context.tolerant()
+    order = {name: index for index, name in enumerate(entries())}
+    refused: dict[str, Refused] = {}
+    # What was put around the others comes off first.
+    for name in sorted(dict.fromkeys(names), key=lambda name: -order.get(name, -1)):
+        try:
+            context = _taken_out(context, name)
+        except SkylineError as error:
+            refused[name] = Refused(name, reason_of(error))
+    return RewritePlan(
+        context.edits(), tuple(refused[name] for name in dict.fromkeys(names) if name in refused)
+    )
+
+
+def present(context: RewriteContext, name: str) -> str | None:
+    """The value with which a change is in the code; None where it is not, or cannot be told."""
+    entry = entries().get(name)
+    if entry is None or entry.present is None:
+        return None
+    try:
+        return entry.present(context.tolerant().again())
+    except SkylineError:
+        return None
+
+
+def attempt_removal(context: RewriteContext, name: str) -> tuple[TextEdit, ...] | None:
+    """The edits that take one change out; None where Skyline cannot take such a change out anywhere.
+
+    Raises RewriteRefused with the reason where it cannot be taken out here.
+    """
+    entry = entries().get(name)
+    return None if entry is None or entry.remove is None else _without(context.tolerant(), entry).edits()
+
+
+def reason_of(error: SkylineError) -> str:
+    """Why something is refused and what to do next, as sentences that name the place in the code."""
+    where = f" ({error.file}:{error.line})" if error.file and error.line else ""
+    hint = f" {error.hint}" if error.hint else ""
+    return f"{error.message.rstrip('.')}{where}.{hint}"
+
+
+def _taken_out(context: RewriteContext, name: str) -> RewriteContext:
+    entry = entries().get(name)
+    if entry is None or entry.remove is None:
+        raise RewriteRefused(f"Skyline cannot take {name} out of code", hint="Take it out by hand.")
+    if present(context, name) is None:
+        raise RewriteRefused(f"{name} was not found in the code", hint="There is nothing to take out.")
+    return _without(context, entry)
+
+
+def _without(context: RewriteContext, entry: Entry) -> RewriteContext:
+    """What the next removal sees; raises RewriteRefused where the edits would not leave Python behind."""
+    assert entry.remove is not None
+    edits = entry.remove(context.again())
+    if not edits:
+        message = f"Where {entry.name} is written could not be told"
+        raise RewriteRefused(message, hint="Take it out by hand.")
+    made = context.edited(edits)
+    for path in dict.fromkeys(edit.span.file for edit in edits):
+        before = context.text(path)
+        try:
+            parse(made.text(path))
+        except UsageError as error:
+            raise RewriteRefused("The changed file would not be valid Python", file=path) from error
+        made = made.edited(idle_imports(before, made.text(path)))
+    return made
