@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from skyline.capture.bare import BareRows
-from skyline.capture.batch_sizes import shows
+from skyline.capture.batch_in_force import UNKNOWN, BatchInForce, batch_in_force, loop_loader
 from skyline.capture.events import LoaderSeen, OptimizerSeen, Ready, RunFacts
 from skyline.capture.iteration import iteration_fact
 from skyline.capture.known import micro_batches
@@ -17,7 +17,7 @@ from skyline.capture.recording import Recording
 from skyline.capture.request import CaptureRequest
 from skyline.capture.secrecy import Secrecy
 from skyline.errors import SkylineError
-from skyline.source.knob import Knob, KnobSearch
+from skyline.source.knob import KnobSearch
 from skyline.source.text import SourceText
 from skyline.source.training_loop import find as find_loop
 from skyline.trace.facts import BatchFact, LoaderFact, OptimizerFact
@@ -31,7 +31,7 @@ from skyline.trace.side_effect import SideEffect
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The script's own run, measured and recorded. ``confirmed`` is the knob whose value the run showed."""
+    """The script's own run, measured and recorded. ``in_force`` is what it showed of its batch size."""
 
     request: CaptureRequest
     script: str
@@ -43,9 +43,8 @@ class Run:
     rows: BareRows
     recording: Recording
     knobs: KnobSearch
-    confirmed: Knob | None
     notes: tuple[str, ...]
-    batch_size: int | None = None
+    in_force: BatchInForce = UNKNOWN
     ended_after: int | None = None
     """How many iterations the script has in all, where it came to its end while it was timed."""
     paired_ms: tuple[float, ...] = ()
@@ -69,14 +68,20 @@ class Run:
         return self.ready.facts
 
     @property
+    def batch_size(self) -> int | None:
+        """The batch size of the run, None where nothing shows it."""
+        return self.in_force.size
+
+    @property
     def leading(self) -> tuple[int, ...]:
         """Everything that the run showed of its batch size."""
         return self.facts.batch_sizes_seen
 
     @property
     def main_loader(self) -> LoaderSeen | None:
-        """The loader that delivered most batches."""
-        return max(self.facts.loaders, key=lambda loader: loader.fetches, default=None)
+        """The loader that delivered the batches of the loop; where none is sure, the one that delivered most."""
+        most = max(self.facts.loaders, key=lambda loader: loader.fetches, default=None)
+        return loop_loader(self.facts, self.rows) or most
 
     @property
     def dataset_size(self) -> int | None:
@@ -84,20 +89,26 @@ class Run:
         return self.main_loader.dataset_size if self.main_loader else None
 
     def with_batch(self) -> Run:
-        """With the batch size that the run confirms: candidates whose value it showed come first."""
-        seen = set(self.leading)
-        shown = [knob for knob in self.knobs.candidates if shows(knob.value, seen)]
-        hidden = [knob for knob in self.knobs.candidates if knob not in shown]
-        loader = self.main_loader
-        batch_size = shown[0].value if shown else (loader.batch_size if loader else None)
-        knobs = replace(self.knobs, candidates=(*shown, *hidden))
+        """With the batch size that the run shows: candidates that hold exactly this size come first."""
+        found = batch_in_force(self.knobs.candidates, self.facts, self.rows, self._settings())
+        hidden = [knob for knob in self.knobs.candidates if knob not in found.knobs]
+        knobs = self.knobs.preferring(found.knobs)
         notes = self.notes
-        if hidden and not shown:
+        if hidden and not found.knobs:
             names = ", ".join(f"{knob.name} = {knob.value} (line {knob.span.line})" for knob in hidden[:3])
             notes = (*notes, f"The run showed no batch of the size that the source seems to set: {names}.")
-        return replace(
-            self, knobs=knobs, confirmed=shown[0] if shown else None, batch_size=batch_size, notes=notes
-        )
+        return replace(self, knobs=knobs, in_force=found, notes=notes)
+
+    def _settings(self) -> tuple[tuple[str, str], ...]:
+        """Files that may hold settings, with their texts: modules, then what the script opened by itself."""
+        found: list[tuple[str, str]] = []
+        for path in dict.fromkeys((*self.facts.modules, *self.facts.settings_files)):
+            try:
+                text = self.sources[path] if path in self.sources else SourceText.read(path).text
+            except SkylineError:
+                continue  # the run made it for itself
+            found.append((path, text))
+        return tuple(found)
 
 
 def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
@@ -128,6 +139,7 @@ def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
         batch=_batch(run),
         knobs=run.knobs,
         batch_size=run.batch_size,
+        setting=next(iter(run.in_force.places), None),
         points=points,
         optimizers=tuple(_optimizer(fact, run) for fact in run.facts.optimizers),
         loaders=tuple(_loader(fact, run) for fact in run.facts.loaders),

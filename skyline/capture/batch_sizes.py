@@ -1,13 +1,6 @@
-"""Which further batch sizes to measure, and whether a run at one of them really had it."""
+"""Which further batch sizes to measure."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-
-from skyline.source.batch_size import with_argument, with_value
-from skyline.source.knob import Knob, KnobKind
-from skyline.source.text import SourceText
 
 _FACTORS = (2.0, 0.25, 4.0, 0.5, 8.0)
 """Spread wide, upward first: going up is what people ask about."""
@@ -37,31 +30,3 @@ def sizes_to_measure(
         if len(chosen) == count:
             break
     return tuple(chosen)
-
-
-def run_with(
-    knob: Knob, batch_size: int, arguments: tuple[str, ...], sources: Mapping[str, str]
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Source overrides (real path -> text) and arguments under which the script runs at another batch size.
-
-    ``sources`` are the texts already in force; a file that is not among them is read from disk.
-    """
-    if knob.kind is KnobKind.COMMAND_LINE:
-        return {}, with_argument(knob, arguments, batch_size)
-    real = str(Path(knob.span.file).resolve())
-    text = (
-        SourceText.of(knob.span.file, sources[real]) if real in sources else SourceText.read(knob.span.file)
-    )
-    return {real: text.apply([with_value(knob, text, batch_size)]).text}, arguments
-
-
-def shows(value: int, seen: Iterable[int]) -> bool:
-    """Whether a run of which these leading dimensions were seen can have had batches of this size."""
-    return any(dimension == value or (value > 1 and dimension % value == 0) for dimension in seen)
-
-
-def followed(knob: Knob, batch_size: int, before: Iterable[int], after: Iterable[int]) -> bool:
-    """Whether what the run saw of its batch moved with the knob: from its value, or a multiple, to the new one."""
-    seen_before, seen_after = set(before), set(after)
-    multiples = {dimension // knob.value for dimension in seen_before if dimension % knob.value == 0}
-    return any(batch_size * multiple in seen_after for multiple in multiples if multiple)

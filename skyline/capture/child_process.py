@@ -26,12 +26,14 @@ from skyline.capture.secrecy import Secrecy
 from skyline.capture.side_effects import last_words, read_side_effects
 from skyline.capture.switchboard import Event, Switchboard
 from skyline.capture.terminal import empty_terminal
-from skyline.errors import BudgetExceeded, Cancelled, CaptureImpossible, ScriptFailed
+from skyline.capture.usage_text import complaint, usage_text
+from skyline.errors import ArgumentsRefused, BudgetExceeded, Cancelled, CaptureImpossible, ScriptFailed
 from skyline.trace.side_effect import SideEffect
 
 _POLL_S = 0.05
 _WHERE_TIMEOUT_S = 3.0
 _GONE_GRACE_S = 2.0
+_USAGE_STATUS = 2
 _DEFAULT_LIMITS = Limits()
 _ROOM_HINT = (
     "What the script writes is kept in the temporary folder while it is profiled: "
@@ -262,9 +264,13 @@ class ChildProcess:
             return CaptureImpossible(
                 self._secrecy.scrub(failed.message), hint=failed.hint, file=failed.file, line=failed.line
             )
-        # A script that leaves by itself (argparse does) has said why on its own.
+        # A script that leaves by itself has said why on its own.
         traceback = self._secrecy.scrub(failed.traceback or self.output.tail())
         message = self._secrecy.scrub(failed.message)
+        if failed.status and not failed.boundaries:
+            refused = _arguments_refused(failed, message, traceback, shown=self.output.passed_on)
+            if refused is not None:
+                return refused
         hint = _ROOM_HINT if "No space left on device" in message else ""
         error = ScriptFailed(message, traceback=traceback, hint=hint, file=failed.file, line=failed.line)
         error.files = failed.modules
@@ -298,3 +304,29 @@ class ChildProcess:
             line=at.line,
             hint="Raise the limit with --timeout if it only needs longer.",
         )
+
+
+def _arguments_refused(failed: Failed, message: str, output: str, *, shown: bool) -> ArgumentsRefused | None:
+    """The error of a script that left before its first iteration because of its arguments; None for other reasons.
+
+    Status 2 is the usual one for that; docopt and scripts that do it by hand leave with the usage text and status 1.
+    ``shown`` says that the person has seen the output.
+    """
+    given = usage_text(message)
+    usage = given or usage_text(output)
+    if not usage and (failed.status != _USAGE_STATUS or not output.strip()):
+        return None
+    usage = usage or output.strip()
+    wrong = complaint(usage)
+    error = ArgumentsRefused(
+        f"The script did not accept its arguments: {wrong}"
+        if wrong
+        else f"The script did not accept its arguments (exit status {failed.status})",
+        usage=usage,
+        traceback="" if shown and not given else usage,
+        hint=f"Give the arguments after the script: skyline profile {Path(failed.file).name} ARGS…\n"
+        "In an editor set skyline.profile.args.",
+        file=failed.file,
+    )
+    error.files = failed.modules
+    return error

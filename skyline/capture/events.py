@@ -62,11 +62,17 @@ class LoaderSeen:
     persistent_workers: bool
     created_line: CodeLine | None
     prefetch_factor: int | None = None
+    iterations: int = 0
+    """Training iterations in which it gave a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What the run showed of itself; ``leading`` are leading dimensions of batches and module inputs."""
+    """What the run showed of itself; ``leading`` are leading dimensions of batches and module inputs.
+
+    Of a tensor these are the first two; ``first_dimensions`` are the first alone, and ``fed_dimensions`` the first of
+    what entered a model as its first argument.
+    """
 
     optimizers: tuple[OptimizerSeen, ...]
     loaders: tuple[LoaderSeen, ...]
@@ -81,6 +87,11 @@ class RunFacts:
     world_size: int = 1
     evaluations: tuple[EvaluationSeen, ...] = ()
     large_block_us_per_mb: float = 0.0
+    first_dimensions: tuple[int, ...] = ()
+    fed_dimensions: tuple[int, ...] = ()
+    fed_second_dimensions: tuple[int, ...] = ()
+    settings_files: tuple[str, ...] = ()
+    """Real paths of files of settings that the script opened, the last one opened last."""
 
     @property
     def batch_sizes_seen(self) -> tuple[int, ...]:
@@ -133,7 +144,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The script raised, or left with a status of its own; with a ``hint`` it did what cannot be followed."""
+    """The script raised, or left with a status of its own; with a ``hint`` it did what cannot be followed.
+
+    ``status`` is the one it left with by itself, None where it raised; ``boundaries`` counts its iterations by then.
+    """
 
     message: str
     traceback: str
@@ -141,6 +155,8 @@ class Failed:
     line: int
     modules: tuple[str, ...] = ()
     hint: str = ""
+    status: int | None = None
+    boundaries: int = 0
 
 
 @dataclass(frozen=True, slots=True)

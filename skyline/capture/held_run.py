@@ -188,7 +188,7 @@ class HeldRun(Session):
         self._used = 0
         if self._warmup != self._request.warmup:
             self._request = replace(self._request, warmup=self._warmup)
-        self._start(child, {}, self._request.arguments)
+        self._start(child)
         ready, step_ms = self._await_ready(child, quiet=True)
         self._ready = ready
         self._used = ready.warmup + 1

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from skyline.capture.bare import BareRows
-from skyline.capture.batch_sizes import shows
+from skyline.capture.batch_in_force import batch_in_force
 from skyline.capture.events import Ready, RunFacts
 from skyline.capture.request import Known
 from skyline.errors import SkylineError
-from skyline.source.knob import KnobSearch
+from skyline.source.knob import KnobKind, KnobSearch
 from skyline.source.text import SourceText
 from skyline.source.training_loop import find as find_loop
 from skyline.spread import interval_of
+
+_DEFAULTS = {KnobKind.DATACLASS_FIELD, KnobKind.PARAMETER_DEFAULT, KnobKind.DICT_ENTRY}
 
 
 def from_source(text: SourceText, knobs: KnobSearch) -> Known:
@@ -19,18 +21,17 @@ def from_source(text: SourceText, knobs: KnobSearch) -> Known:
         loop = find_loop(text)
     except SkylineError:
         loop = None
+    best = knobs.best
     return Known(
-        batch_size=knobs.candidates[0].value if knobs.candidates else None,
+        # A default that nothing in the code overrides may still be overridden by what the run reads.
+        batch_size=best.value if best is not None and best.kind not in _DEFAULTS else None,
         loop_line=loop.line if loop else None,
     )
 
 
 def from_first_iterations(source: Known, knobs: KnobSearch, ready: Ready, rows: BareRows) -> Known:
     """Some iterations were timed; the batch size is now the one that the run showed, if it showed any."""
-    seen = ready.facts.batch_sizes_seen
-    fed = max(ready.facts.loaders, key=lambda loader: loader.fetches, default=None)
-    own = fed.batch_size if fed else None
-    batch_size = next((knob.value for knob in knobs.candidates if shows(knob.value, seen)), own)
+    batch_size = batch_in_force(knobs.candidates, ready.facts, rows).size
     iteration_ms = interval_of(rows.steps_ms)
     samples = batch_size * micro_batches(ready.facts, rows) if batch_size else 0
     return Known(

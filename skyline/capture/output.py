@@ -35,6 +35,11 @@ class ScriptOutput:
         self._thread = threading.Thread(target=self._drain, name="skyline-output", daemon=True)
         self._thread.start()
 
+    @property
+    def passed_on(self) -> bool:
+        """Whether somebody is given what is printed as it comes."""
+        return self._callback is not None
+
     def tail(self, lines: int = 20) -> str:
         """The last lines that were printed; of a line that was drawn over and over, its last state."""
         self._thread.join(timeout=_JOIN_S)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from skyline.capture.loader_batch import LoaderBatch
 from skyline.interval import Interval
 
 
@@ -53,7 +54,12 @@ class CaptureRequest:
     variables: tuple[tuple[str, str], ...] = ()
     trials: bool | None = None
     source_overrides: tuple[tuple[str, str], ...] = ()
-    """(path, text) pairs: run this text in place of the file, as for an editor's unsaved buffer."""
+    """(path, text) pairs: run this text in place of the file, as for an editor's unsaved buffer.
+
+    A Python source is run so, any other file is read so.
+    """
+    loader_batch: LoaderBatch | None = None
+    """Loaders made on one line come up with another batch size."""
 
 
 @dataclass(frozen=True, slots=True)

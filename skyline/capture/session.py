@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,9 @@ from skyline.capture.bare import (
     run_bare,
     settle,
 )
-from skyline.capture.batch_sizes import followed, run_with, sizes_to_measure
+from skyline.capture.batch_in_force import UNKNOWN, may_follow
+from skyline.capture.batch_sizes import sizes_to_measure
+from skyline.capture.batch_way import BatchWay, SizedRun, followed_by, ignored, loader_way, sized_run
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.events import Ended, Ready
 from skyline.capture.guard import Limits
@@ -48,6 +50,8 @@ _LEAST_ITERATIONS = 4
 _SPARING_ITERATIONS = 4
 """One to warm up, one to drop after it, two to record; with four in all one is left to record."""
 _SHARE_OF_FREE_MEMORY = 0.5
+_MOST_LITERALS = 2
+"""So many candidates are tried with other values."""
 _LEAST_FOR_TRIALS = 24
 """A script with fewer iterations after its warm-up ends before the manners that matter are tried."""
 _COMPILED = "torch.compile"
@@ -121,26 +125,25 @@ class Session:
         with ExitStack() as stack:
             base = stack.enter_context(self._launch())
             self._say("launch", f"starting {self._script.name}", 0.05)
-            self._start(base, {}, self._request.arguments)
+            self._start(base)
             # The script imports its libraries meanwhile, which takes longer.
             run = self._measure_base(base, self._find_knobs())
-            has_curve = self._request.batch_points > 0 and run.confirmed is not None
             profile = assemble(run, ())
             if on_partial is not None:
                 on_partial(profile)
-            if not has_curve:
+            if self._request.batch_points <= 0 or not _ways(run):
                 # It goes by the name under which it was shown.
                 return replace(assemble(self._with_trials(stack, base, run), ()), id=profile.id)
             try:
                 if run.ended_after is not None:
                     base = self._anew(stack)
-                points, notes, knobs, others = self._curve(stack, base, run)
+                points, run, others = self._curve(stack, base, run)
             except (ScriptEnded, ScriptFailed, BudgetExceeded) as error:
                 # What was measured of the script itself stands.
                 note = f"Other batch sizes could not be measured: {error}."
                 return assemble(replace(run, notes=(*run.notes, note)), ())
             run = self._with_trials(stack, base, run, others)
-            return assemble(replace(run, notes=(*run.notes, *notes), knobs=knobs), points)
+            return assemble(run, points)
 
     def _find_knobs(self) -> KnobSearch:
         overridden = {Path(path) for path in self._sources}
@@ -185,15 +188,15 @@ class Session:
             },
         )
 
-    def _start(
-        self, child: ChildProcess, sources: dict[str, str], arguments: tuple[str, ...], **mode: object
-    ) -> None:
-        """Have the child run the script; it will stop at the end of its warm-up."""
+    def _start(self, child: ChildProcess, sized: SizedRun | None = None, **mode: object) -> None:
+        """Have the child run the script, as it stands or at another batch size, until the end of its warm-up."""
+        run = sized or SizedRun({}, self._request.arguments, self._request.loader_batch)
         child.send(
             "start",
             script=str(self._script),
-            arguments=list(arguments),
-            sources={**self._sources, **sources},
+            arguments=list(run.arguments),
+            sources={**self._sources, **run.sources},
+            loader_batch=asdict(run.loader) if run.loader else None,
             warmup=self._request.warmup,
             module=self._request.module,
             evaluation=self._request.evaluation,
@@ -255,7 +258,6 @@ class Session:
             rows=rows,
             recording=recording,
             knobs=knobs,
-            confirmed=None,
             notes=(*self._notes, *notes_on(recording)),
             ended_after=ended_after,
             paired_ms=paired,
@@ -269,7 +271,7 @@ class Session:
     def _anew(self, stack: ExitStack) -> ChildProcess:
         """Another run of the script as it stands, warmed up."""
         child = stack.enter_context(self._launch(quiet=True))
-        self._start(child, {}, self._request.arguments)
+        self._start(child)
         self._await_ready(child, quiet=True)
         return child
 
@@ -343,36 +345,49 @@ class Session:
 
     def _curve(
         self, stack: ExitStack, base: ChildProcess, run: Run
-    ) -> tuple[tuple[BatchPoint, ...], list[str], KnobSearch, list[Contender]]:
-        """Measure the curve with the first candidate knob that the run follows, whose other runs stay as they are."""
-        notes: list[str] = []
-        candidates = [knob for knob in run.knobs.candidates if knob.value == run.batch_size]
-        for knob in candidates[:2]:
-            others = self._contenders(stack, knob, run, notes)
+    ) -> tuple[tuple[BatchPoint, ...], Run, list[Contender]]:
+        """Measure the curve in the first way that the run follows, whose other runs stay as they are.
+
+        The run comes back with what that showed: which literal sets its batch size, or that none does.
+        """
+        failed: list[str] = []
+        refused: list[str] = []
+        for way in _ways(run):
+            notes: list[str] = []
+            size = way.value if isinstance(way, Knob) else run.batch_size
+            assert size is not None
+            others = self._contenders(stack, way, size, run, notes)
             if others is None:
-                notes.append(
-                    f"Changing {knob.name} on line {knob.span.line} did not change the batch of the run."
-                )
+                (refused if isinstance(way, Knob) else failed).append(ignored(way))
                 continue
-            leading = run.leading
-            left = run.iterations_left(knob.value)
-            reference = Contender(
-                knob.value, base, run.rows.median_ms, run.recording.peak_bytes, leading, left
-            )
+            if not others and not isinstance(way, Knob):
+                # It could not run so: what is set elsewhere as well may go along in another way.
+                failed += notes
+                continue
+            left = run.iterations_left(size)
+            peak_bytes = run.recording.peak_bytes
+            reference = Contender(size, base, run.rows.median_ms, peak_bytes, run.leading, left)
             self._say("curve", "measuring in turns", 0.75)
             points = measure_in_rounds(reference, others, _CURVE_BUDGET_S)
-            own = BatchPoint(knob.value, run.rows.times(), (1.0, 1.0), run.recording.peak_bytes, leading)
-            rest = tuple(other for other in run.knobs.candidates if other != knob)
-            ordered = replace(run.knobs, candidates=(knob, *rest))
-            return tuple(sorted((*points, own), key=lambda point: point.batch_size)), notes, ordered, others
-        # A literal that the run does not follow must not be rewritten as if it were the batch size.
-        return (), notes, replace(run.knobs, refusal=" ".join(notes)) if notes else run.knobs, []
+            own = BatchPoint(size, run.rows.times(), (1.0, 1.0), peak_bytes, run.leading)
+            if isinstance(way, Knob):
+                found = replace(run.in_force, size=size, knobs=(way,))
+                run = replace(run, in_force=found, knobs=run.knobs.preferring((way,)))
+            else:
+                run = _without_literal(run, refused)
+            run = replace(run, notes=(*run.notes, *refused, *notes))
+            return tuple(sorted((*points, own), key=lambda point: point.batch_size)), run, others
+        if refused and not run.in_force.sure:
+            run = replace(run, in_force=UNKNOWN)
+        return (), replace(_without_literal(run, refused), notes=(*run.notes, *refused, *failed)), []
 
-    def _contenders(self, stack: ExitStack, knob: Knob, run: Run, notes: list[str]) -> list[Contender] | None:
-        """Runs at other batch sizes, warmed up and held; None if the run's batch does not follow the knob."""
+    def _contenders(
+        self, stack: ExitStack, way: BatchWay, own: int, run: Run, notes: list[str]
+    ) -> list[Contender] | None:
+        """Runs at other batch sizes, warmed up and held; None if the run's batch does not follow."""
         memory = run.recording.memory
         sizes = sizes_to_measure(
-            knob.value,
+            own,
             self._request.batch_points,
             step_ms=run.rows.median_ms,
             longest_step_ms=_LONGEST_POINT_STEP_MS,
@@ -392,13 +407,14 @@ class Session:
         contenders: list[Contender] = []
         for size, child in children:
             try:
-                self._start(child, *run_with(knob, size, self._request.arguments, self._sources))
+                sized = sized_run(way, size, self._request.arguments, self._sources)
+                if sized is None:
+                    return _closed(children)
+                self._start(child, sized)
                 ready, step_ms = self._await_ready(child, quiet=True)
-                seen = ready.facts.batch_sizes_seen
-                if not followed(knob, size, run.leading, seen):
-                    for _, other in children:
-                        other.close()
-                    return None
+                facts = ready.facts
+                if not followed_by(way, own, size, run.facts, run.in_force.loader, facts):
+                    return _closed(children)
                 recording = record(child, 2, with_stacks=False)
             except ScriptEnded as ended:
                 child.close()
@@ -411,11 +427,32 @@ class Session:
                 notes.append(f"Batch size {size} was left out: {failure.message}.")
                 continue
             left = run.iterations_left(size)
+            seen = facts.batch_sizes_seen
             contenders.append(Contender(size, child, step_ms, recording.peak_bytes, seen, left))
         return contenders
 
     def _say(self, stage: str, message: str, fraction: float, known: Known | None = None) -> None:
         self._progress(Progress(stage, message, fraction, known))
+
+
+def _closed(children: Sequence[tuple[int, ChildProcess]]) -> None:
+    for _, child in children:
+        child.close()
+
+
+def _ways(run: Run) -> Sequence[BatchWay]:
+    """How other batch sizes may be brought about: by a literal, by the loader itself, by a file of settings."""
+    found = run.in_force
+    if found.size is None:
+        # A multiple proves nothing yet, but the run may be seen to follow.
+        return [knob for knob in run.knobs.candidates if may_follow(knob, run.facts)][:_MOST_LITERALS]
+    loader = loader_way(found.loader)
+    return [*found.knobs[:_MOST_LITERALS], *([loader] if loader else []), *found.places[:1]]
+
+
+def _without_literal(run: Run, refused: Sequence[str]) -> Run:
+    """A literal that the run does not follow must not be rewritten as if it were the batch size."""
+    return replace(run, knobs=replace(run.knobs, refusal=" ".join(refused))) if refused else run
 
 
 def too_few(ended: Ended, *, least: int = _LEAST_ITERATIONS) -> CaptureImpossible:

@@ -82,7 +82,7 @@ class _ShapeSession(Session):
         self._say("launch", f"starting {self._script.name}", 0.1)
         with self._launch() as child:
             mode = {"mode": "shapes", "gpu": asdict(gpu) if gpu else None}
-            self._start(child, {}, self._request.arguments, **mode)
+            self._start(child, None, **mode)
             ready, _ = self._await_ready(child)
             self._say("record", "tracing an iteration", 0.5)
             traced, recording = self._record(child)
@@ -101,7 +101,6 @@ class _ShapeSession(Session):
                 rows=BareRows([row]),
                 recording=recording,
                 knobs=knobs,
-                confirmed=None,
                 notes=(*self._notes, *_notes(traced, gpu)),
                 side_effects=child.side_effects(),
                 output_tail=child.output.tail_now(),

@@ -8,6 +8,7 @@ from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import step_ms
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
+from skyline.trace.batch_place import batch_place
 from skyline.trace.record import CodeLine
 from skyline.units import format_bytes
 from skyline.whatif.baseline import Baseline
@@ -64,8 +65,8 @@ class SmallBatch:
 
 def _place(baseline: Baseline) -> CodeLine | None:
     profile = baseline.profile
-    knob = profile.knobs.best
-    if knob is not None and not profile.knobs.refusal and knob.value == profile.batch_size:
+    knob = batch_place(profile).knob
+    if knob is not None:
         return CodeLine(knob.span.file, knob.span.line)
     return next((loader.created_line for loader in profile.loaders if loader.created_line), None)
 

@@ -48,7 +48,7 @@ def gpu_profile(
 
 def _with_curve(made: Profile, sizes: TracedSizes, predictor: OperatorPredictor, tracer: Tracer) -> Profile:
     """With a few batch sizes, the largest that fits among them where it can be found."""
-    if sizes.knob is None or made.prediction is None:
+    if sizes.way is None or made.prediction is None:
         return made
     largest = largest_batch(sizes, usable_elsewhere(tracer.gpu.memory_bytes))
     if largest.reason:

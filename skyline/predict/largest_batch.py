@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from skyline.capture.batch_way import ignored
 from skyline.interval import Interval
 from skyline.predict.reading import read
 from skyline.predict.tracer import TracedSizes
@@ -37,7 +38,7 @@ def largest_batch(sizes: TracedSizes, usable_bytes: int) -> LargestBatch:
     the next.
     """
     base = sizes.base.batch_size
-    if base is None or sizes.knob is None:
+    if base is None or sizes.way is None:
         return LargestBatch(None, reason="what sets the batch size was not found")
     most = min(base * _MOST_TIMES, sizes.most or base * _MOST_TIMES)
     for factor in _FACTORS:
@@ -45,8 +46,8 @@ def largest_batch(sizes: TracedSizes, usable_bytes: int) -> LargestBatch:
         if size <= max(base, most):
             sizes.at(size)
     if len(sizes.peaks) < 2:
-        place = f"{sizes.knob.name} on line {sizes.knob.span.line}"
-        return LargestBatch(None, reason=f"changing {place} did not change the batch")
+        said = ignored(sizes.way).rstrip(".")
+        return LargestBatch(None, reason=said[0].lower() + said[1:])
     bound = base * _MOST_TRACED
     for _ in range(_ROUNDS):
         nearest = min(_guess(sizes.peaks, usable_bytes, most) or 1, bound)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 
-from skyline.capture.batch_sizes import followed, run_with
+from skyline.capture.batch_way import BatchWay, followed, loader_way, sized_run
 from skyline.capture.gpu_target import GpuTarget
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
 from skyline.capture.shape_session import trace_shapes
 from skyline.errors import BudgetExceeded, CaptureImpossible, ScriptFailed
 from skyline.predict.gpu_spec import GpuSpec
-from skyline.source.knob import Knob
+from skyline.trace.facts import LoaderFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import RecordKind
 
@@ -43,18 +43,25 @@ class Tracer:
             )
         return traced
 
-    def at(self, profile: Profile, knob: Knob, size: int, done: float) -> Profile | None:
-        """The script traced at another batch size; None where it does not follow the knob or cannot run so."""
+    def at(self, profile: Profile, way: BatchWay, size: int, done: float) -> Profile | None:
+        """The script traced at another batch size; None where it does not follow this way or cannot run so."""
         sources = {source.path: source.text for source in profile.sources}
-        overrides, arguments = run_with(knob, size, self.request.arguments, sources)
-        given = (*self.request.source_overrides, *overrides.items())
+        sized = sized_run(way, size, self.request.arguments, sources)
+        if sized is None or profile.batch_size is None:
+            return None
+        given = (*self.request.source_overrides, *sized.sources.items())
         self.progress(Progress("curve", f"tracing at batch size {size}", done))
         try:
-            changed = replace(self.request, arguments=arguments, source_overrides=given)
+            changed = replace(
+                self.request,
+                arguments=sized.arguments,
+                source_overrides=given,
+                loader_batch=sized.loader,
+            )
             traced = self._trace(changed, quiet=True)
         except (ScriptFailed, CaptureImpossible, BudgetExceeded):
             return None
-        return traced if followed(knob, size, _seen(profile), _seen(traced)) else None
+        return traced if followed(profile.batch_size, size, _seen(profile), _seen(traced)) else None
 
     def _trace(self, request: CaptureRequest, *, quiet: bool) -> Profile:
         target = GpuTarget(
@@ -85,11 +92,15 @@ class TracedSizes:
     def __init__(self, tracer: Tracer, base: Profile) -> None:
         self._tracer = tracer
         self.base = base
-        self.knob = next((one for one in base.knobs.candidates if one.value == base.batch_size), None)
-        """What sets the batch size; None where that was not found, and no other size can be traced."""
+        self._ways = _ways(base)
         self._known: dict[int, Profile | None] = {}
         if base.batch_size is not None:
             self._known[base.batch_size] = base
+
+    @property
+    def way(self) -> BatchWay | None:
+        """How another batch size is brought about; None where that is not known, and no other size can be traced."""
+        return self._ways[0] if self._ways else None
 
     @property
     def most(self) -> int | None:
@@ -109,12 +120,31 @@ class TracedSizes:
     def at(self, size: int, done: float = 0.6) -> Profile | None:
         """The script at this batch size; None where it cannot be traced so. ``done`` is told as the progress."""
         if size not in self._known:
-            self._known[size] = (
-                self._tracer.at(self.base, self.knob, size, done) if self.knob is not None else None
-            )
+            self._known[size] = self._traced_at(size, done)
         return self._known[size]
+
+    def _traced_at(self, size: int, done: float) -> Profile | None:
+        """In the way that has worked before; until one has, in each that there is."""
+        while self.way is not None:
+            traced = self._tracer.at(self.base, self.way, size, done)
+            if traced is not None or len(self.traced) > 1 or len(self._ways) == 1:
+                return traced
+            self._ways.pop(0)
+        return None
+
+
+def _ways(base: Profile) -> list[BatchWay]:
+    knob = next((one for one in base.knobs.candidates if one.value == base.batch_size), None)
+    return [way for way in (knob, loader_way(_loader(base)), base.setting) if way is not None]
+
+
+def _loader(profile: Profile) -> LoaderFact | None:
+    """The loader of the training loop."""
+    return next((one for one in profile.loaders if one.fetches_per_iteration), None)
 
 
 def _seen(profile: Profile) -> tuple[int, ...]:
-    sizes = [loader.batch_size for loader in profile.loaders if loader.batch_size]
-    return (*sizes, *profile.batch.leading_dimensions)
+    loader = _loader(profile)
+    if loader is not None and loader.batch_size:
+        return (loader.batch_size,)
+    return profile.batch.leading_dimensions

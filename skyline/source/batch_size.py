@@ -79,7 +79,8 @@ def find(script: SourceText, arguments: tuple[str, ...], read: ReadSource) -> Kn
             for origin in sorted(origins, key=lambda each: each.route.evaluation):
                 take(origin)
     best = list(knobs)[:_CANDIDATE_LIMIT]
-    return KnobSearch(tuple(knobs[key] for key in best), tuple(tried), reasons[best[0]] if best else "")
+    refusals = tuple(reasons[key] for key in best)
+    return KnobSearch(tuple(knobs[key] for key in best), tuple(tried), refusals[0] if best else "", refusals)
 
 
 def with_value(knob: Knob, text: SourceText, value: int) -> TextEdit:

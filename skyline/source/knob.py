@@ -44,14 +44,29 @@ class KnobSearch:
     """What looking for the batch size gave: candidates, best first, and in words what was tried.
 
     ``refusal`` is the reason why the best candidate must not be rewritten (it is computed, or shared with
-    something else), empty where it may.
+    something else), empty where it may; ``refusals`` are the reasons of all candidates in their order.
     """
 
     candidates: tuple[Knob, ...]
     tried: tuple[str, ...] = ()
     refusal: str = ""
+    refusals: tuple[str, ...] = ()
 
     @property
     def best(self) -> Knob | None:
         """The candidate to trust first, if there is one."""
         return self.candidates[0] if self.candidates else None
+
+    def refusal_of(self, knob: Knob) -> str:
+        """Why one of the candidates must not be rewritten, empty where it may."""
+        if self.candidates[:1] == (knob,):
+            return self.refusal
+        reasons = dict(zip(self.candidates, self.refusals, strict=False))
+        return reasons.get(knob, "")
+
+    def preferring(self, first: tuple[Knob, ...]) -> KnobSearch:
+        """The same candidates with these before the others."""
+        rest = tuple(knob for knob in self.candidates if knob not in first)
+        ordered = (*first, *rest)
+        refusals = tuple(self.refusal_of(knob) for knob in ordered)
+        return KnobSearch(ordered, self.tried, refusals[0] if refusals else "", refusals)

@@ -21,7 +21,7 @@ class LineMap:
     def __init__(self, old: str, new: str) -> None:
         self.identical = old == new
         lines = _LINE_END.split(new)
-        self._to: dict[int, int] = {} if self.identical else _matches(_LINE_END.split(old), lines)
+        self._to: dict[int, int] = {} if self.identical else matches(_LINE_END.split(old), lines)
         self._lines, self._last = sorted(self._to), len(lines)
 
     def __call__(self, line: int) -> int | None:
@@ -43,8 +43,11 @@ def line_map(old: str, new: str) -> LineMap:
     return LineMap(old, new)
 
 
-def _matches(old: list[str], new: list[str]) -> dict[int, int]:
-    """Lines that stayed: from both ends, then around the lines that both have once (patience diff), then the rest."""
+def matches(old: list[str], new: list[str]) -> dict[int, int]:
+    """Items that stayed, counted from 1: from both ends, around those that both have once (patience diff), the rest.
+
+    The items are lines, or words within lines.
+    """
     found: dict[int, int] = {}
     regions = [(0, len(old), 0, len(new))]
     while regions:

@@ -173,6 +173,23 @@ class SourceText:
         """The edit that puts ``new_text`` in place of what the span holds now."""
         return TextEdit(span, self.at(span), new_text)
 
+    def difference(self, text: str) -> TextEdit:
+        """The one replacement, as short as can be, that makes another text of this one."""
+        shorter = min(len(self.text), len(text))
+        head = 0
+        while head < shorter and self.text[head] == text[head]:
+            head += 1
+        # Never between a carriage return and its newline: no editor could address that place.
+        while head and self.text[head - 1] == "\r":
+            head -= 1
+        tail = 0
+        while tail < shorter - head and self.text[-1 - tail] == text[-1 - tail]:
+            tail += 1
+        if tail and self.text[-tail] == "\n" and "\r" in (self.text[-tail - 1 :][:1], text[-tail - 1 :][:1]):
+            tail -= 1
+        span = self.span(head, len(self.text) - tail)
+        return self.edit(span, text[head : len(text) - tail])
+
     def apply(self, edits: Iterable[TextEdit]) -> SourceText:
         """This text with the edits made, everything else untouched.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skyline.source.knob import KnobSearch
+from skyline.source.setting_place import SettingPlace
 from skyline.trace.facts import (
     BatchFact,
     CallFact,
@@ -139,3 +140,5 @@ class Profile:
     """Iterations on a CPU as the script stands, then in bfloat16 and on other threads; products are not tried then."""
     large_block_us_per_mb: float = 0.0
     """On a CPU, what a block costs that is too large for the allocator to keep: the system's fresh memory each time."""
+    setting: SettingPlace | None = None
+    """The place in a file that the script opened which holds the batch size under a key named after it."""

@@ -37,7 +37,7 @@ def save(profile: Profile, directory: Path | None = None) -> Path:
             folder.mkdir(parents=True, exist_ok=True)
             if directory is None:
                 _keep_out_of_version_control(folder)
-            path = folder / f"{Path(profile.script).stem}-{profile.id}{SUFFIX}"
+            path = folder / name_of(Path(profile.script), profile.id)
             _write_whole(path, data)
         except OSError as error:
             tried.append(f"{folder}: {error.strerror or error}")
@@ -73,6 +73,11 @@ def load(path: Path) -> Profile:
         return msgspec.json.decode(data, type=Profile)
     except msgspec.DecodeError as error:
         raise UsageError(f"{path} is damaged: {error}", hint="Profile the script again.") from error
+
+
+def name_of(script: Path, profile_id: str) -> str:
+    """The name of the file that holds a profile of a script."""
+    return f"{script.stem}-{profile_id}{SUFFIX}"
 
 
 def latest(script: Path) -> Path | None:

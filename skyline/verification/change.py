@@ -11,7 +11,9 @@ from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.plan import diff, plan
 from skyline.source.batch_size import with_argument
 from skyline.source.knob import KnobKind
+from skyline.source.settings_file import still_holds
 from skyline.source.text import SourceText
+from skyline.trace.batch_place import batch_place
 from skyline.whatif.question import Question
 
 
@@ -73,14 +75,17 @@ def check_unchanged(analysis: Analysis, request: CaptureRequest) -> None:
             raise UsageError(
                 f"{os.path.basename(source.path)} changed since it was profiled", hint="Profile it again."
             )
+    setting = analysis.profile.setting
+    if setting is not None and not still_holds(setting):
+        raise UsageError(
+            f"{os.path.basename(setting.file)} changed since it was profiled", hint="Profile it again."
+        )
 
 
 def _on_command_line(
     analysis: Analysis, question: Question, arguments: tuple[str, ...]
 ) -> tuple[tuple[str, ...], Question]:
-    knob = analysis.profile.knobs.best
+    knob = batch_place(analysis.profile).knob
     if question.batch_size is None or knob is None or knob.kind is not KnobKind.COMMAND_LINE:
-        return arguments, question
-    if analysis.profile.knobs.refusal:
         return arguments, question
     return with_argument(knob, arguments, question.batch_size), replace(question, batch_size=None)

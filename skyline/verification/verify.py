@@ -10,7 +10,7 @@ from pathlib import Path
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.estimate import estimate
-from skyline.capture.batch_sizes import shows
+from skyline.capture.batch_way import showed
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
 from skyline.errors import Cancelled, SkylineError, UsageError
@@ -182,15 +182,15 @@ def _with_other_objections(
     """What was measured may not be what was predicted, however quiet the machine was."""
     profile = analysis.profile
     then, now = profile.environment, measured.base.facts.environment
-    seen = measured.changed.facts.batch_sizes_seen
-    size = predicted.batch_size
+    size, own = predicted.batch_size, profile.batch_size
     if (then.intraop_threads, then.torch) != (now.intraop_threads, now.torch):
         reason = (
             f"the profile was made with PyTorch {then.torch} and {then.intraop_threads} threads, this run with "
             f"{now.torch} and {now.intraop_threads}"
         )
         return replace(verdict, reason=reason, hint="Profile the script again: --fresh.")
-    if size is not None and size != profile.batch_size and seen and not shows(size, seen):
+    before, after = measured.base.facts, measured.changed.facts
+    if size is not None and own is not None and size != own and not showed(own, size, before, after):
         reason = f"the run with the change showed no batch of {size}"
         return replace(verdict, reason=reason, hint="Something else in the script sets its batch size.")
     return verdict

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import platform
 import sys
 
 import torch
 
-from . import imported, large_blocks
+from . import imported, large_blocks, settings_read
 from .recording import memory
 
 # Kept from before the script could put something else in its place.
@@ -47,8 +48,12 @@ def facts_of_run(observer, optimizers):
     """Optimizers, loaders and leading dimensions as they stand now."""
     return {
         "optimizers": [_optimizer(seen, optimizer) for seen, optimizer in optimizers],
-        "loaders": [_loader(seen) for seen in observer.loaders.values() if seen.fetches],
+        "loaders": [_loader(seen, observer.leading) for seen in observer.loaders.values() if seen.fetches],
         "leading": observer.leading,
+        "first_dimensions": observer.first_dimensions,
+        "fed_dimensions": observer.fed_dimensions[0],
+        "fed_second_dimensions": observer.fed_dimensions[1],
+        "settings_files": settings_read.files(),
         "modules": imported.imported_files(),
         "environment": environment(script_device(optimizers)),
         "large_block_us_per_mb": large_blocks.cost_us_per_mb(script_device(optimizers)),
@@ -73,22 +78,32 @@ def _optimizer(seen, optimizer):
     }
 
 
-def _loader(seen):
+def _loader(seen, leading):
     loader = seen.loader()
     try:
         size = len(loader.dataset)
     except (TypeError, AttributeError, NotImplementedError):
         size = None
     return {
-        "batch_size": getattr(loader, "batch_size", None),
+        "batch_size": _batch_size(loader, leading),
         "num_workers": getattr(loader, "num_workers", 0),
         "dataset_size": size,
         "fetches": seen.fetches,
+        "iterations": seen.iterations,
         "pin_memory": bool(getattr(loader, "pin_memory", False)),
         "persistent_workers": bool(getattr(loader, "persistent_workers", False)),
         "created_line": seen.created,
         "prefetch_factor": getattr(loader, "prefetch_factor", None),
     }
+
+
+def _batch_size(loader, leading):
+    """As it was given; a batch sampler's own is believed where a batch of that size was seen."""
+    size = getattr(loader, "batch_size", None)
+    if size is None:
+        size = getattr(getattr(loader, "batch_sampler", None), "batch_size", None)
+        size = size if size in leading else None
+    return int(size) if isinstance(size, numbers.Integral) else None
 
 
 def _device_name(kind):

@@ -38,12 +38,21 @@ class OptimizerSeen:
 
 
 class LoaderSeen:
-    """A DataLoader that was iterated."""
+    """A DataLoader that was iterated: how many batches it gave, and in how many iterations of the training."""
 
     def __init__(self, loader, created):
         self.loader = weakref.ref(loader)
         self.created = created
         self.fetches = 0
+        self.iterations = 0
+        self.last_iteration = -1
+
+    def fetched(self, iteration):
+        """It gave a batch in the iteration of this number."""
+        self.fetches += 1
+        if iteration != self.last_iteration:
+            self.last_iteration = iteration
+            self.iterations += 1
 
 
 class Observer:
@@ -64,6 +73,8 @@ class Observer:
         self.loaders = {}
         self.backward_calls = 0
         self.leading = []
+        self.first_dimensions = []
+        self.fed_dimensions = ([], [])
         self.compiled = []
         self.evaluated = {}
         self._clock = PartClock(on_part)
@@ -76,6 +87,7 @@ class Observer:
         self._compiled_hooks = []
         self._warming = True
         self._await_root = True
+        self._iteration = 0
 
     def install(self):
         """Put the hooks in place; the script runs afterwards."""
@@ -131,6 +143,7 @@ class Observer:
     def new_iteration(self):
         """The next module called is the root of its iteration."""
         self._await_root = True
+        self._iteration += 1
         if self._warming:
             for seen in self.optimizers.values():
                 seen.steps_lately, seen.steps_before = seen.steps - seen.steps_before, seen.steps
@@ -219,7 +232,7 @@ class Observer:
             if seen is None:
                 seen = self._loader_of(iterator)
             if seen is not None:
-                seen.fetches += 1
+                seen.fetched(self._iteration)
             if self._warming:
                 self._see_leading(batch)
             return batch
@@ -298,12 +311,21 @@ class Observer:
         elif self._await_root:
             self._await_root = False
             self._see_leading(args)
+            self._see_fed(args)
 
     def _see_leading(self, batch):
-        found = []
-        _collect_leading(batch, found, 0)
-        self.leading.extend(size for size in found if size not in self.leading)
-        del self.leading[_MOST_SIZES:]
+        first, second = [], []
+        _collect_leading(batch, first, second, 0)
+        _add(self.first_dimensions, first)
+        _add(self.leading, first + second)
+
+    def _see_fed(self, args):
+        """Of the input alone: what comes after it may be a state, a mask, a step."""
+        for value in args[:1]:
+            first, second = [], []
+            _collect_leading(value, first, second, 0)
+            _add(self.fed_dimensions[0], first[:1])
+            _add(self.fed_dimensions[1], second[:1])
 
 
 def _gradient_scaler():
@@ -315,13 +337,20 @@ def _tensors_of(tensors):
     return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
 
 
-def _collect_leading(value, found, depth):
+def _add(known, found):
+    known.extend(size for size in dict.fromkeys(found) if size not in known)
+    del known[_MOST_SIZES:]
+
+
+def _collect_leading(value, first, second, depth):
     if isinstance(value, torch.Tensor):
-        # The batch comes second in what recurrent networks are fed.
-        found.extend(int(size) for size in value.shape[: 2 if value.dim() > 1 else 1])
+        first.extend(int(size) for size in value.shape[:1])
+        if value.dim() > 1:
+            # The batch comes second in what recurrent networks are fed.
+            second.append(int(value.shape[1]))
     elif isinstance(value, (list, tuple)) and depth < 3:
         for item in value[:8]:
-            _collect_leading(item, found, depth + 1)
+            _collect_leading(item, first, second, depth + 1)
     elif isinstance(value, dict) and depth < 3:
         for item in list(value.values())[:8]:
-            _collect_leading(item, found, depth + 1)
+            _collect_leading(item, first, second, depth + 1)

@@ -36,7 +36,16 @@ def execute(request, code):
         if stop.code in (None, 0):
             return None
         text = stop.code if isinstance(stop.code, str) else f"the script exited with status {stop.code}"
-        return {"kind": "SystemExit", "message": text, "traceback": "", "file": path, "line": 0}
+        # What is no number is printed, and the status is 1: Python's own rule.
+        status = stop.code if isinstance(stop.code, int) else 1
+        return {
+            "kind": "SystemExit",
+            "message": text,
+            "traceback": "",
+            "file": path,
+            "line": 0,
+            "status": int(status),
+        }
     except BaseException as error:
         return _describe(error, path)
     return None

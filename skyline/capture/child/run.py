@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from . import imported
+from . import imported, loader_size, settings_read
 from .channel import Channel
 from .program import compile_script, execute
 from .sandbox import overrides
@@ -77,7 +77,9 @@ def protect(request):
 
     sandbox = Sandbox(request["scratch"], request["script"], request.get("side_effects", "redirect"))
     sandbox.install()
+    settings_read.serve(request["sources"], request["scratch"])
     overrides.install(request["sources"])
+    loader_size.install(request.get("loader_batch"))
     process_group.install()
 
 

@@ -1,0 +1,131 @@
+"""How the script is made to run at another batch size, and whether a run that was really had it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from skyline.capture.events import LoaderSeen, RunFacts
+from skyline.capture.loader_batch import LoaderBatch
+from skyline.source.batch_size import with_argument, with_value
+from skyline.source.knob import Knob, KnobKind
+from skyline.source.setting_place import SettingPlace
+from skyline.source.settings_file import with_setting
+from skyline.source.text import SourceText
+from skyline.trace.facts import LoaderFact
+from skyline.trace.record import CodeLine
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderWay:
+    """The loaders of one line that have this batch size get another: nothing is edited, not even in memory."""
+
+    line: CodeLine
+    size: int
+
+
+BatchWay = Knob | SettingPlace | LoaderWay
+
+
+@dataclass(frozen=True, slots=True)
+class SizedRun:
+    """What differs in a run at another batch size: texts by real path, arguments, loaders."""
+
+    sources: dict[str, str] = field(default_factory=dict[str, str])
+    arguments: tuple[str, ...] = ()
+    loader: LoaderBatch | None = None
+
+
+def loader_way(loader: LoaderSeen | LoaderFact | None) -> LoaderWay | None:
+    """By way of this loader, where it has a batch size and a line of the person's."""
+    if loader is None or not loader.batch_size or loader.created_line is None:
+        return None
+    return LoaderWay(loader.created_line, loader.batch_size)
+
+
+def sized_run(
+    way: BatchWay, batch_size: int, arguments: tuple[str, ...], sources: Mapping[str, str]
+) -> SizedRun | None:
+    """The run at another batch size; ``sources`` are the texts already in force, others are read from disk.
+
+    None where the place no longer holds what it held.
+    """
+    match way:
+        case Knob():
+            texts, changed = run_with(way, batch_size, arguments, sources)
+            return SizedRun(texts, changed)
+        case LoaderWay():
+            loader = LoaderBatch(way.line.file, way.line.line, way.size, batch_size)
+            return SizedRun({}, arguments, loader)
+        case SettingPlace():
+            real = str(Path(way.file).resolve())
+            text = sources[real] if real in sources else SourceText.read(way.file).text
+            changed_text = with_setting(way, text, batch_size)
+            return SizedRun({real: changed_text}, arguments) if changed_text is not None else None
+
+
+def run_with(
+    knob: Knob, batch_size: int, arguments: tuple[str, ...], sources: Mapping[str, str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Source overrides (real path -> text) and arguments under which the script runs at another batch size.
+
+    ``sources`` are the texts already in force; a file that is not among them is read from disk.
+    """
+    if knob.kind is KnobKind.COMMAND_LINE:
+        return {}, with_argument(knob, arguments, batch_size)
+    real = str(Path(knob.span.file).resolve())
+    text = (
+        SourceText.of(knob.span.file, sources[real]) if real in sources else SourceText.read(knob.span.file)
+    )
+    return {real: text.apply([with_value(knob, text, batch_size)]).text}, arguments
+
+
+def ignored(way: BatchWay) -> str:
+    """In words for the person: the run did not follow."""
+    match way:
+        case Knob():
+            return f"Changing {way.name} on line {way.span.line} did not change the batch of the run."
+        case LoaderWay():
+            place = f"{PurePath(way.line.file).name} line {way.line.line}"
+            return f"The loader at {place} did not give batches of another size."
+        case SettingPlace():
+            return f"Changing {way.words} did not change the batch of the run."
+
+
+def followed_by(
+    way: BatchWay, batch_size: int, wanted: int, before: RunFacts, loader: LoaderSeen | None, after: RunFacts
+) -> bool:
+    """Whether a run at ``wanted`` had it, as facts ``before`` show ``batch_size``; ``loader`` is the loop's, if any."""
+    if loader is None or not loader.batch_size:
+        return followed(batch_size, wanted, before.first_dimensions, after.first_dimensions) or followed(
+            batch_size, wanted, before.leading, after.leading
+        )
+    line = loader.created_line
+    same = [one for one in after.loaders if _line(one.created_line) == _line(line)] or list(after.loaders)
+    if not any(one.batch_size == wanted for one in same):
+        return False
+    # Its own word is not enough where its batches show their size: a sampler may have made them beforehand.
+    return not isinstance(way, LoaderWay) or batch_size not in before.leading or wanted in after.leading
+
+
+def showed(batch_size: int, wanted: int, before: RunFacts, after: RunFacts) -> bool:
+    """The same of two runs that nothing but their facts is known of: the loader that gave most batches counts."""
+    loader = max(before.loaders, key=lambda one: (one.iterations, one.fetches), default=None)
+    if loader is None or loader.batch_size != batch_size:
+        seen_before, seen_after = before.batch_sizes_seen, after.batch_sizes_seen
+        return not seen_after or followed(batch_size, wanted, seen_before, seen_after)
+    delivering = max(after.loaders, key=lambda one: (one.iterations, one.fetches), default=None)
+    return delivering is None or delivering.batch_size == wanted
+
+
+def followed(batch_size: int, wanted: int, before: Iterable[int], after: Iterable[int]) -> bool:
+    """Whether what runs saw of their batches moved from one size to another, or from a multiple to that multiple."""
+    seen_before, seen_after = set(before), set(after)
+    multiples = {dimension // batch_size for dimension in seen_before if dimension % batch_size == 0}
+    return any(wanted * multiple in seen_after for multiple in multiples if multiple)
+
+
+def _line(line: CodeLine | None) -> tuple[str, int] | None:
+    # The line of a literal's file does not move when the literal changes.
+    return (line.file, line.line) if line else None

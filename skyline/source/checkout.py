@@ -1,0 +1,108 @@
+"""What a git repository has checked out around a file, read from its own files: the program git is not needed."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+# No branch begins with a dot: where references are kept in another format, `.invalid` stands in HEAD.
+_BRANCH = re.compile(r"ref: refs/heads/(?P<branch>(?!\.)[^\x00-\x20~^:?*\[\\\x7f]+)\s*")
+_COMMIT = re.compile(r"(?P<commit>[0-9a-f]{40}(?:[0-9a-f]{24})?)\s*")
+_SHORT_COMMIT = 9
+_MOST_BYTES = 4096
+_INDEX = "index"
+_CHECKSUM_BYTES = 20
+_MARKS = ("HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
+# One of these is there while git writes. Looking on, as `git status` does, takes the first one, too.
+_LOCKS = ("index.lock", "HEAD.lock")
+# Folders of a rebase under way.
+_REBASES = ("rebase-merge", "rebase-apply")
+
+Stamp = tuple[int, int] | bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A branch, or a commit where none is checked out; both are empty outside of git."""
+
+    branch: str = ""
+    commit: str = ""
+
+    def __str__(self) -> str:
+        if self.branch:
+            return f"branch {self.branch}"
+        return f"commit {self.commit[:_SHORT_COMMIT]}" if self.commit else "no git branch"
+
+
+def checkout_at(path: str) -> Checkout:
+    """What is checked out in the repository around a file or folder."""
+    folder = git_folder(path)
+    head = _read(folder / "HEAD") if folder is not None else ""
+    branch, commit = _BRANCH.fullmatch(head), _COMMIT.fullmatch(head)
+    return Checkout(branch["branch"] if branch else "", commit["commit"] if commit else "")
+
+
+def git_folder(path: str) -> Path | None:
+    """Where the repository around a file or folder keeps its state: that of the worktree, where it is in one."""
+    for folder in (Path(path), *Path(path).parents):
+        found = folder / ".git"
+        if found.is_dir():
+            return found
+        if found.is_file():
+            # A worktree, or a submodule: the folder is elsewhere, and named relative to this one.
+            named = re.fullmatch(r"gitdir: ([^\n]+)\s*", _read(found))
+            elsewhere = folder / named[1] if named else None
+            return Path(os.path.normpath(elsewhere)) if elsewhere is not None and elsewhere.is_dir() else None
+    return None
+
+
+def marks(path: str) -> tuple[str, ...]:
+    """The files of which git writes one whenever it writes files that it keeps; none outside of git."""
+    folder = git_folder(path)
+    if folder is None:
+        return ()
+    return tuple(str(folder.resolve() / name) for name in (_INDEX, *_MARKS))
+
+
+def stamps(path: str) -> tuple[Stamp, ...]:
+    """Differs from that of before where git has written files since; empty outside of git."""
+    folder = git_folder(path)
+    if folder is None:
+        return ()
+    return _index_stamp(folder / _INDEX), *(_stamp(folder / name) for name in (*_MARKS, *_REBASES))
+
+
+def is_writing(path: str) -> bool:
+    """Whether git holds the repository at this moment, so that more may follow."""
+    folder = git_folder(path)
+    return folder is not None and any(os.path.lexists(folder / name) for name in _LOCKS)
+
+
+def _index_stamp(path: Path) -> Stamp:
+    """By what it holds: `git status` writes it anew, though nothing has changed."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-_CHECKSUM_BYTES, os.SEEK_END)
+            checksum = file.read()
+    except OSError:
+        return None
+    # Git can be told to leave the checksum out.
+    return checksum if any(checksum) else _stamp(path)
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_BYTES).decode("utf-8")
+    except (OSError, UnicodeError):
+        return ""

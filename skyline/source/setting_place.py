@@ -1,0 +1,21 @@
+"""The place in a file of settings that holds a value which a script reads while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+
+@dataclass(frozen=True, slots=True)
+class SettingPlace:
+    """One value in a file: ``line`` from 1, ``key`` with its sections (``train.batch_size``), ``text`` as written."""
+
+    file: str
+    line: int
+    key: str
+    text: str
+
+    @property
+    def words(self) -> str:
+        """The place as a person reads it: ``config.yaml, line 5 (`train.batch_size: 16`)``."""
+        return f"{PurePath(self.file).name}, line {self.line} (`{self.key}: {self.text}`)"

@@ -1,0 +1,47 @@
+"""Where the batch size of a profiled run is set, as far as its source and what it opened tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from skyline.source.knob import Knob
+from skyline.source.setting_place import SettingPlace
+from skyline.trace.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlace:
+    """``knob`` may be changed to change the batch size; without one ``reason`` is a sentence that says why not.
+
+    ``setting`` is then the place in a file of settings that holds the batch size, where one is known.
+    """
+
+    knob: Knob | None
+    setting: SettingPlace | None
+    reason: str
+
+
+def batch_place(profile: Profile) -> BatchPlace:
+    """The literal, option or setting that sets the batch size of this run, or what is known instead."""
+    search, size = profile.knobs, profile.batch_size
+    best = search.best
+    if best is not None and best.value == size and not search.refusal:
+        return BatchPlace(best, None, "")
+    setting = profile.setting
+    if setting is not None:
+        return BatchPlace(None, setting, f"The batch size is read from {setting.words}.")
+    if best is not None and best.value == size:
+        return BatchPlace(None, None, f"{search.refusal.rstrip('.')}.")
+    loader = next(
+        (one for one in profile.loaders if one.fetches_per_iteration and one.created_line is not None), None
+    )
+    if size is not None and loader is not None and loader.created_line is not None:
+        place = f"{PurePath(loader.created_line.file).name}:{loader.created_line.line}"
+        reason = f"The batch size {size} is set by the loader at {place}; no literal in the code holds it."
+        return BatchPlace(None, None, reason)
+    if best is not None:
+        reason = f"The run showed no batch of {best.value}, as line {best.span.line} would have it."
+        return BatchPlace(None, None, f"{search.refusal.rstrip('.')}." if search.refusal else reason)
+    tried = f"; looked for {'; '.join(search.tried)}" if search.tried else ""
+    return BatchPlace(None, None, f"No literal that sets the batch size was found{tried}.")
