@@ -67,6 +67,22 @@ class ScriptFailed(SkylineError):
         self.traceback = traceback
 
 
+class ArgumentsRefused(ScriptFailed):
+    """The script did not accept its arguments; ``usage`` is what it printed about them.
+
+    ``traceback`` is the same where the person has not seen it yet, else empty.
+    """
+
+    def __init__(
+        self, message: str, *, usage: str, traceback: str = "", hint: str = "", file: str = ""
+    ) -> None:
+        super().__init__(message, traceback=traceback, hint=hint, file=file)
+        self.usage = usage
+
+    def __str__(self) -> str:
+        return "\n".join(part for part in (self.message, self.usage, self.hint) if part)
+
+
 class CaptureImpossible(SkylineError):
     """Nothing could be measured: no torch, no training step, or no interpreter."""
 

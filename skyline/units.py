@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from skyline.interval import Interval
 
+_FACTOR_FROM = 9.995
+"""From this many times on a change is told as a factor: ``+7094 %`` says less than ``72x``."""
 _BYTE_UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
@@ -37,18 +39,16 @@ class Scale:
         return f"{self.number(value)} {self.unit}"
 
     def half_width(self, interval: Interval) -> str:
-        """The bare number after the plus-minus sign; a spread too small for the decimals keeps one digit."""
-        half = interval.half_width * self.factor
-        text = f"{half:.{self.decimals}f}"
-        return text if half <= 0 or text.strip("0.") else f"{half:.1g}"
+        """The bare number after the plus-minus sign; empty where it is finer than the number that it stands beside."""
+        text = f"{interval.half_width * self.factor:.{self.decimals}f}"
+        return text if interval.half_width > 0 and text.strip("0.") else ""
 
     def spread(self, interval: Interval) -> str:
-        """`` ±2.1``, or the range `` (61–340)`` where that is wide and lopsided; empty without a spread."""
-        if interval.half_width <= 0:
-            return ""
-        if _lopsided(interval):
+        """`` ±2.1``, or the range `` (61–340)`` where that is wide and lopsided; empty without a spread to speak of."""
+        half = self.half_width(interval)
+        if half and _lopsided(interval):
             return f" ({self.number(interval.low)}–{self.number(interval.high)})"
-        return f" ±{self.half_width(interval)}"
+        return half and f" ±{half}"
 
     def interval(self, interval: Interval) -> str:
         """``182.4 ms ±2.1``; the spread is left out where there is none."""
@@ -60,10 +60,10 @@ class Scale:
 
     def change_with_spread(self, change: Interval) -> str:
         """``-5.1 ±1.0``: a change, signed."""
-        signed = self.signed(change.value)
-        if change.half_width > 0 and _lopsided(change):
+        signed, half = self.signed(change.value), self.half_width(change)
+        if half and _lopsided(change):
             return f"{signed} ({self.signed(change.low)} to {self.signed(change.high)})"
-        return signed + (f" ±{self.half_width(change)}" if change.half_width > 0 else "")
+        return signed + (half and f" ±{half}")
 
 
 def time_scale(values_ms: Iterable[float]) -> Scale:
@@ -153,14 +153,22 @@ def format_share(share: float) -> str:
 
 
 def format_share_delta(share: float) -> str:
-    """``-2.8 %``: a signed relative change."""
-    text = f"{share * 100:+.{0 if abs(share) >= 9.995 else 1}f}"
+    """``-2.8 %``: a signed relative change; from ten times on the factor, ``71x``."""
+    if share >= _FACTOR_FROM - 1:
+        return format_ratio(1 + share)
+    text = f"{share * 100:+.{0 if abs(share) >= 0.9995 else 1}f}"
     return f"{text if text.strip('+-0.') else '0.0'} %"
 
 
 def format_ratio(ratio: float) -> str:
-    """``1.1x``: one number over another; two decimals near one, where the difference is."""
-    return f"{ratio:.2f}x" if ratio < 9.995 else f"{ratio:.0f}x"
+    """``1.10x``: one number over another; two decimals near one, where the difference is."""
+    return f"{ratio:.2f}x" if ratio < _FACTOR_FROM else f"{ratio:.0f}x"
+
+
+def format_ratio_range(ratio: Interval) -> str:
+    """``1.30x (1.21–1.40x)``; the number alone where both ends read the same."""
+    low, high, value = format_ratio(ratio.low), format_ratio(ratio.high), format_ratio(ratio.value)
+    return value if low == value == high else f"{value} ({low.removesuffix('x')}–{high})"
 
 
 def format_count(count: float) -> str:

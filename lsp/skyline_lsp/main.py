@@ -18,6 +18,7 @@ from skyline_lsp.features import (
     configuration,
     devices,
     documents,
+    entries,
     history,
     hover,
     inlay_hint,
@@ -44,6 +45,7 @@ FEATURES = (
     timeline,
     history,
     opening,
+    entries,
 )
 
 

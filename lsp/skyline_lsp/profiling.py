@@ -57,15 +57,18 @@ class Profiler:
     _runs: dict[str, _Run] = field(default_factory=dict)
     _closed: bool = False
 
-    def start(self, state: ScriptState, options: ProfileOptions | None = None) -> Started:
-        """Have a script profiled as it reads now.
+    def start(
+        self, state: ScriptState, options: ProfileOptions | None = None, *, by_hand: bool = True
+    ) -> Started:
+        """Have a script profiled as it reads now; ``by_hand`` is the person's consent to measure it on save, too.
 
         Returns ``started``; ``running`` where the very same is under way already; ``restarted`` where a run
         of older text is being stopped for it. Raises NotTrusted where nothing may be run.
         """
         self.server.require_trust()
-        state.asked = True
-        self.server.remembered.add(state.path)
+        if by_hand:
+            state.asked = True
+            self.server.permission.give(state.path)
         state.options = options or state.options
         request = self.request_for(state)
         run = self._runs.get(state.path)
@@ -143,10 +146,11 @@ class Profiler:
             script=Path(state.path),
             arguments=options.args if options.args is not None else settings.profile.args,
             interpreter=from_folder(settings.interpreter, Path(folder)) if settings.interpreter else None,
-            working_directory=Path(folder),
+            working_directory=Path(options.cwd or folder),
             device=options.device or settings.profile.device,
             gpu=options.gpu if options.gpu is not None else settings.gpu or "",
-            variables=tuple(settings.profile.env.items()),
+            variables=tuple({**settings.profile.env, **(options.env or {})}.items()),
+            module=options.module or "",
             warmup=options.warmup,
             steps=options.steps or settings.profile.steps,
             batch_points=options.batchPoints if options.batchPoints is not None else defaults.batch_points,
@@ -181,7 +185,7 @@ class Profiler:
             on_done=lambda outcome: self._call(lambda: self._finished(state, run, outcome)),
         )
         state.job.start()
-        self.server.watch.add(state.files())
+        self.server.saves.follow(state.files())
         self.server.refresh()
 
     def _early(self, state: ScriptState, profile: Profile) -> Prepared:
@@ -217,7 +221,7 @@ class Profiler:
             text = self.server.texts.current(path)
             if text is not None:
                 state.attempt.setdefault(path, text.text)
-        self.server.watch.add(state.files())
+        self.server.saves.follow(state.files())
         self.server.measuring(state, known)
 
     def _measured(self, state: ScriptState, run: _Run, prepared: Prepared) -> None:
@@ -227,6 +231,8 @@ class Profiler:
         state.job.known = None
         state.accept(prepared)
         state.stale = state.is_stale(self.server.texts)
+        if run.request.batch_points:
+            run.bar.milestone(f"{prepared.headline}; other batch sizes follow")
         self.server.profile_changed(state)
 
     def _finished(self, state: ScriptState, run: _Run, outcome: Outcome[Prepared]) -> None:
@@ -244,13 +250,14 @@ class Profiler:
             run.bar.end(outcome.result.headline)
             self.server.profile_changed(state)
         elif outcome.error is not None:
-            run.bar.end(f"failed: {outcome.error.message}")
-            self._failed(state, outcome.error)
+            told = self._failed(state, outcome.error)
+            run.bar.end(f"failed: {outcome.error.message}", told=told)
         else:
             run.bar.end("cancelled")
             self.server.refresh()
 
-    def _failed(self, state: ScriptState, error: SkylineError) -> None:
+    def _failed(self, state: ScriptState, error: SkylineError) -> bool:
+        """Show what went wrong; whether a message told it, which is left out where the run before it told the same."""
         repeated = state.error is not None and str(state.error) == str(error)
         state.error = error
         state.stale = state.prepared is not None
@@ -261,6 +268,7 @@ class Profiler:
         self.server.profile_changed(state)
         if not repeated:
             self.server.warn(str(error))
+        return not repeated
 
 
 def _is_newer(one: ProfileReport, other: ProfileReport) -> bool:

@@ -1,4 +1,4 @@
-"""The progress bar of a profiling in the client, with its cancel button."""
+"""The progress bar of a run in the client, with its cancel button; messages where the client shows no bar."""
 
 from __future__ import annotations
 
@@ -13,15 +13,21 @@ from lsprotocol import types
 from skyline.capture.request import Progress
 
 if TYPE_CHECKING:
-    from pygls.lsp.server import LanguageServer
+    from skyline_lsp.server import SkylineServer
 
 logger = logging.getLogger(__name__)
 
+_WORDLESS = {"eglot"}
+"""Clients, by their names in lower case, that show a percentage of a bar but not its words."""
+
 
 class ProgressBar:
-    """Opens once the client has agreed to it; what happens before that is caught up on, not lost."""
+    """Opens once the client has agreed to it; what happens before that is caught up on, not lost.
 
-    def __init__(self, server: LanguageServer, title: str, on_cancel: Callable[[], object]) -> None:
+    A client without progress bars, or whose bars have no words, is told of start, milestones and end in messages.
+    """
+
+    def __init__(self, server: SkylineServer, title: str, on_cancel: Callable[[], object]) -> None:
         self._server = server
         self._title = title
         self._on_cancel = on_cancel
@@ -30,7 +36,10 @@ class ProgressBar:
         self._shown = Progress("launch", "starting", 0.0)
         self._end: str | None = None
         window = server.client_capabilities.window
-        self._task = asyncio.ensure_future(self._begin()) if window and window.work_done_progress else None
+        shown = bool(window and window.work_done_progress)
+        self._told = not shown or server.client_name.lower() in _WORDLESS
+        self._task = asyncio.ensure_future(self._begin()) if shown else None
+        self._tell(f"{title}…")
 
     def report(self, progress: Progress) -> None:
         """How far it is; the bar never goes back, whatever the stages say."""
@@ -42,8 +51,24 @@ class ProgressBar:
             )
             self._server.work_done_progress.report(self._token, value)
 
-    def end(self, message: str) -> None:
-        """Close the bar; the message stays readable for a moment in most clients."""
+    def milestone(self, message: str) -> None:
+        """Something worth knowing before the end; a bar shows its stages, so that nobody else is told."""
+        self._tell(f"{self._title}: {message}")
+
+    def end(self, message: str, *, told: bool = False) -> None:
+        """Close the bar; the message stays readable for a moment in most clients.
+
+        ``told``: the person reads of the end in a message of its own, and needs no second one.
+        """
+        self._close(message)
+        if not told:
+            self._tell(f"{self._title}: {message}")
+
+    def _tell(self, message: str) -> None:
+        if self._told and not self._server.shutdown_requested:
+            self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, message))
+
+    def _close(self, message: str) -> None:
         self._end = message
         if self._open:
             self._open = False
@@ -69,7 +94,7 @@ class ProgressBar:
         )
         self._open = True
         if self._end is not None:
-            self.end(self._end)
+            self._close(self._end)
 
 
 def _words(progress: Progress) -> str:

@@ -1,49 +1,143 @@
-"""What to do when files are saved, once the saves have settled: profile again, show a profile that was saved."""
+"""What to do when files change, once the changes have settled: show what is new, and measure what the person saved."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from lsprotocol import types
+
 from skyline.settings import pyproject
+from skyline.source import checkout
 from skyline.trace import store
+from skyline_lsp.state import ScriptState
 
 if TYPE_CHECKING:
     from skyline_lsp.server import SkylineServer
 
 # Editors write a file in several steps, and people save several files at once.
 _SETTLE_S = 0.3
+# A checkout of many files takes a while; one that was interrupted leaves its lock behind for ever.
+_LONGEST_GIT_S = 10.0
 
 
 class Saves:
-    """Collects saves, from the client and from the disk alike, and acts on them together."""
+    """Collects changes, and acts on them together.
+
+    A save is what the client says was saved. What changes on disk may be anybody's doing, that of git or of a
+    formatter, so that it is only shown. Where the client has no documents (``follows_disk``), a change on disk is the
+    person's save, too, unless git has written at the same time.
+    """
 
     def __init__(self, server: SkylineServer) -> None:
+        self.follows_disk = False
         self._server = server
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._pending: set[str] = set()
+        self._by_person: set[str] = set()
+        self._on_disk: set[str] = set()
+        self._marks: set[str] = set()
+        self._git: dict[str, tuple[checkout.Stamp, ...]] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._waited_s = 0.0
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Use this loop from now on."""
         self._loop = loop
 
+    def follow(self, paths: Iterable[str]) -> None:
+        """Notice when these files change on disk, and whether it was git."""
+        files = set(paths)
+        self._server.watch.add(files)
+        if self.follows_disk:
+            folders = {os.path.dirname(path) for path in files} - self._git.keys()
+            self._git.update((folder, checkout.stamps(folder)) for folder in folders)
+            self._watch_git(folders)
+
     def from_disk(self, path: str) -> None:
-        """A watched file was written; called from the watching thread."""
+        """A watched file was written, by whatever program; called from the watching thread."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.saved, path)
+            self._loop.call_soon_threadsafe(self.changed_on_disk, path)
+
+    def changed_on_disk(self, path: str) -> None:
+        """A file was written, by whatever program; called on the event loop."""
+        self._on_disk.add(path)
+        self._settle()
 
     def saved(self, path: str) -> None:
-        """A file was written; called on the event loop."""
-        self._pending.add(path)
+        """The client has saved a file; called on the event loop."""
+        self._by_person.add(path)
+        self._settle()
+
+    def measure(self, state: ScriptState) -> None:
+        """Measure a script that was saved, where that changed what it does and the person agrees."""
+        server = self._server
+        if not self._wanted(state):
+            return
+        if self._always(state) or server.permission.holds(state.path):
+            server.profiler.start(state, by_hand=False)
+        else:
+            server.permission.ask(state.path, lambda: self.measure(state))
+
+    def _wanted(self, state: ScriptState) -> bool:
+        """Whether a save of what the script does now is to be measured."""
+        server, settings = self._server, self._server.settings_at(state.path)
+        return (
+            server.trusted
+            and settings.enable
+            and settings.profile.on_save != "never"
+            and (state.asked or self._always(state))
+            and state.changed_since_attempt(server.texts)
+        )
+
+    def _always(self, state: ScriptState) -> bool:
+        on_save = self._server.settings_at(state.path).profile.on_save
+        return on_save == "always" and self._server.is_training_script(state.path)
+
+    def _settle(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if self._loop is not None:
             self._timer = self._loop.call_later(_SETTLE_S, self._settled)
 
     def _settled(self) -> None:
-        paths, self._pending, self._timer = self._pending, set(), None
+        files = self._on_disk - self._marks
+        if self.follows_disk and self._git_is_writing(files):
+            self._waited_s += _SETTLE_S
+            self._settle()
+            return
+        by_git = self._of_git(files) if self.follows_disk else files
+        saved = self._by_person | (files - by_git)
+        self._by_person, self._on_disk, self._timer, self._waited_s = set(), set(), None, 0.0
+        self._show(saved | files)
+        for state in self._concerned(saved):
+            self.measure(state)
+        if self.follows_disk:
+            self._tell_of_git(self._concerned(by_git - saved))
+
+    def _git_is_writing(self, files: set[str]) -> bool:
+        """Whether there may be more to come, and whose doing it is will only be known then."""
+        return self._waited_s < _LONGEST_GIT_S and any(map(checkout.is_writing, files))
+
+    def _of_git(self, files: set[str]) -> set[str]:
+        """Those around which git has written, too, since changes settled last."""
+        now = {folder: checkout.stamps(folder) for folder in self._git}
+        written = {folder for folder, stamps in now.items() if stamps != self._git[folder]}
+        self._git = now
+        # A repository may have been made meanwhile.
+        self._watch_git(written)
+        return {path for path in files if os.path.dirname(path) in written or checkout.is_writing(path)}
+
+    def _watch_git(self, folders: Iterable[str]) -> None:
+        self._marks.update(mark for folder in folders for mark in checkout.marks(folder))
+        self._server.watch.add(self._marks)
+
+    def _concerned(self, paths: set[str]) -> list[ScriptState]:
+        found = {state.path: state for path in paths for state in self._server.scripts.concerned_by(path)}
+        return list(found.values())
+
+    def _show(self, paths: set[str]) -> None:
         server = self._server
         if any(os.path.basename(path) == pyproject.NAME for path in paths):
             server.settings_changed()
@@ -52,17 +146,12 @@ class Saves:
                 self._profile_saved(path)
             else:
                 server.texts_changed(path)
-        if not server.trusted:
-            return
-        concerned = {state.path: state for path in paths for state in server.scripts.concerned_by(path)}
-        for state in concerned.values():
-            settings = server.settings_at(state.path)
-            on_save = settings.profile.on_save
-            wanted = state.asked or (on_save == "always" and server.is_training_script(state.path))
-            if not settings.enable or on_save == "never" or not wanted:
-                continue
-            if state.changed_since_attempt(server.texts):
-                server.profiler.start(state)
+
+    def _tell_of_git(self, states: Iterable[ScriptState]) -> None:
+        for state in filter(self._wanted, states):
+            name = os.path.basename(state.path)
+            words = f"git changed {name} or a module of it. Profile it again (r in the terminal UI) to measure it."
+            self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, words))
 
     def _profile_saved(self, path: str) -> None:
         """Another front end, such as the command line, has profiled a script."""

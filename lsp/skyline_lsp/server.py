@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from functools import cached_property
@@ -12,24 +13,25 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from skyline.capture.request import Known
-from skyline.errors import UsageError
+from skyline.errors import ArgumentsRefused
 from skyline.report import protocol
 from skyline.report.headline import headline_so_far
-from skyline.settings.pyproject import from_folder
 from skyline.settings.source import SettingsSource
 from skyline.trace import store
 from skyline.version import __version__
 from skyline_lsp import convert, wire
-from skyline_lsp.applied import AppliedStack
+from skyline_lsp.code_news import CodeNews
 from skyline_lsp.comparing import Comparer
 from skyline_lsp.errand import Errand
 from skyline_lsp.features import diagnostics
+from skyline_lsp.journal import Journal
 from skyline_lsp.loop_lines import LoopLines
 from skyline_lsp.messages import Messages
 from skyline_lsp.opened import Traces
+from skyline_lsp.options import ProfileOptions
+from skyline_lsp.permission import Permission
 from skyline_lsp.profiling import Profiler
 from skyline_lsp.refreshing import Refresher
-from skyline_lsp.remembered import Remembered
 from skyline_lsp.saves import Saves
 from skyline_lsp.settings import Settings, SettingsBook
 from skyline_lsp.state import Scripts, ScriptState
@@ -40,6 +42,8 @@ from skyline_lsp.verifying import Verifier
 from skyline_lsp.watch import FileWatch
 
 logger = logging.getLogger(__name__)
+
+_SETTINGS_TIMEOUT_S = 2.0
 
 
 class SkylineServer(LanguageServer):
@@ -61,17 +65,22 @@ class SkylineServer(LanguageServer):
         self.texts = Texts()
         self.scripts = Scripts()
         self.traces = Traces()
-        self.applied = AppliedStack()
+        self.journal = Journal()
+        self.code_news = CodeNews(self)
         self.saves = Saves(self)
         self.verifier = Verifier(Errand(self))
         self.comparer = Comparer(Errand(self))
         self.watch = FileWatch(self.saves.from_disk)
         self.refresher = Refresher(self)
         self.loops = LoopLines(self)
-        self.remembered = Remembered()
+        self.permission = Permission(self)
         self.warm_start = True
+        self.kept_options: dict[str, ProfileOptions] = {}
+        """How scripts were profiled in earlier sessions, by path, as the client has kept it."""
         self.latest = ""
         """The URI of the script that was last worked on, for a command that names none."""
+        self.client_name = ""
+        """What the client calls itself; empty where it does not say."""
         self.shutdown_requested = False
         self._faults: set[str] = set()
         self._told: set[str] = set()
@@ -91,6 +100,11 @@ class SkylineServer(LanguageServer):
         """Raise NotTrusted where nothing may be run."""
         if not self.trusted:
             raise NotTrusted
+
+    async def await_settings(self) -> None:
+        """Return once the client was asked for its settings: its first requests may come before that."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self.settings_known.wait(), _SETTINGS_TIMEOUT_S)
 
     def settings_at(self, path: str | None) -> Settings:
         """The settings in force for a file; None: for all files."""
@@ -112,31 +126,12 @@ class SkylineServer(LanguageServer):
         state = self.scripts.ensure(uri, path)
         self.latest = uri
         if known is None:
-            state.asked = path in self.remembered
-            self.watch.add([path])
+            state.asked = self.permission.was_given(path)
+            state.options = self.kept_options.get(path, state.options)
+            self.saves.follow([path])
             self.watch.add_folder(os.path.join(os.path.dirname(path), store.FOLDER))
             self.profiler.restore(state)
             self.tell_problems(path)
-        return state
-
-    def script_for(self, uri: str) -> ScriptState | None:
-        """The script that a file is about: itself, the one whose profile covers it, or its folder's entry point.
-
-        Raises UsageError where the entry point that is set is not there.
-        """
-        path = convert.path_of(uri)
-        if path is None or self.scripts.at(path) is not None or self.is_training_script(path):
-            return self.touch(uri)
-        covering = self.scripts.covering(path)
-        if covering is not None:
-            return covering
-        named = self.settings_at(path).profile.entry_point
-        if named is None:
-            return self.touch(uri)
-        entry = from_folder(named, Path(self.folder_of(path)))
-        state = self.touch(convert.uri_of(entry))
-        if state is None:
-            raise UsageError(f"There is no {entry}", hint="Correct the setting skyline.profile.entryPoint.")
         return state
 
     def folder_of(self, path: str) -> str:
@@ -166,7 +161,7 @@ class SkylineServer(LanguageServer):
 
     def profile_changed(self, state: ScriptState) -> None:
         """A script has a new profile, a new error, or went stale: tell the client all that follows."""
-        self.watch.add(state.files())
+        self.saves.follow(state.files())
         prepared, error = state.prepared, state.error
         change = protocol.ProfileChanged(
             uri=state.uri,
@@ -175,9 +170,15 @@ class SkylineServer(LanguageServer):
             stale=state.stale,
             error=str(error) if error else None,
             errorLine=error.line or None if error else None,
+            usage=error.usage if isinstance(error, ArgumentsRefused) else None,
         )
         self.protocol.notify(protocol.PROFILE_CHANGED, wire.send(change))
+        self.code_changed(state)
         self.refresh()
+
+    def code_changed(self, state: ScriptState) -> None:
+        """The code may differ in another way from what was profiled: tell the client, once the code rests."""
+        self.code_news.look(state)
 
     def measuring(self, state: ScriptState, known: Known) -> None:
         """A run under way has something to show before its profile is there."""
@@ -194,6 +195,7 @@ class SkylineServer(LanguageServer):
     def texts_changed(self, path: str) -> None:
         """A file reads differently: what was measured may be out of date, or fit again after an undo."""
         for state in self.scripts.concerned_by(path):
+            self.code_changed(state)
             outdated = state.is_stale(self.texts)
             if state.prepared is not None and not outdated and state.changed_since_attempt(self.texts):
                 # The code that failed is gone, and what was measured holds for the code that is there.
@@ -247,6 +249,8 @@ class SkylineServer(LanguageServer):
     def stop_work(self) -> None:
         """End all runs and watches; safe to call more than once."""
         self.refresher.close()
+        self.permission.close()
+        self.code_news.close()
         self.verifier.errand.close()
         self.comparer.errand.close()
         if "profiler" in self.__dict__:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -132,12 +133,22 @@ class ScriptState:
     def files(self) -> set[str]:
         """Every file whose change makes the profile out of date."""
         known = set(self.prepared.sources) if self.prepared else set()
+        if self.prepared is not None and self.prepared.profile.setting is not None:
+            known.add(self.prepared.profile.setting.file)
         return known | set(self.attempt) | {self.path}
 
     def is_stale(self, texts: Texts) -> bool:
         """Whether any profiled file does something else by now."""
         if self.prepared is None:
             return False
+        setting = self.prepared.profile.setting
+        if setting is not None:
+            now = texts.current(setting.file)
+            # Only the number itself: what else such a file says is not known.
+            if now is None or not re.search(
+                rf"(?<!\w){re.escape(setting.text)}(?!\w)", now.line(setting.line)
+            ):
+                return True
         return any(_differs(texts, source.path, source.text) for source in self.prepared.sources.values())
 
     def changed_since_attempt(self, texts: Texts) -> bool:

@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from functools import lru_cache
 
 from skyline.errors import SkylineError
+from skyline.source.syntax import last_name
 from skyline.source.text import SourceText
 from skyline.source.training_loop import find
+
+_PASSES = re.compile(r"\.(?:backward|manual_backward|step)\s*\(")
+_FITS = re.compile(r"\btrainer\w*\.(?:fit|train)\s*\(|\bTrainer\([^)]*\)\.(?:fit|train)\s*\(")
+"""Scripts of Lightning and of Transformers have no loop of their own."""
+_WORKING = frozenset({"fit", "train", "main", "run"})
+_PREPARING = re.compile(
+    "append|basicConfig|extend|filterwarnings|insert|load_dotenv|manual_seed(_all)?|register|seed|setLevel"
+    "|set_num_threads|set_start_method|setdefault|simplefilter|update|use"
+)
+"""Calls that modules make when they are imported as well."""
+# What a module does when it is imported; a name that is bound is no more than that.
+_DEFINITIONS = (
+    ast.Import,
+    ast.ImportFrom,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.AugAssign,
+    ast.Pass,
+    ast.Delete,
+    ast.Assert,
+)
 
 
 @lru_cache(maxsize=64)
@@ -18,3 +43,41 @@ def training_loop(text: SourceText) -> int | None:
         # It does not parse at the moment, as is usual while somebody types.
         return None
     return header.line if header else None
+
+
+def trains(text: SourceText) -> bool:
+    """Whether a source has a training loop, or hands the training to a library's trainer."""
+    if _FITS.search(text.text):
+        return True
+    return bool(_PASSES.search(text.text)) and training_loop(text) is not None
+
+
+@lru_cache(maxsize=512)
+def is_program(text: str) -> bool:
+    """Whether running a source does more than define names: a loop, a call, or what stands under ``__main__``.
+
+    True where it does not parse at the moment.
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return True
+    return any(_acts(statement) for statement in tree.body)
+
+
+def _acts(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=function)):
+            return _PREPARING.fullmatch(last_name(function)) is None
+        case ast.Expr():
+            return False
+        case ast.Assign(value=ast.Call(func=function)) | ast.AnnAssign(value=ast.Call(func=function)):
+            return last_name(function) in _WORKING
+        case ast.Assign() | ast.AnnAssign():
+            return False
+        case ast.If(test=test, body=body, orelse=orelse):
+            return "__main__" in ast.unparse(test) or any(map(_acts, (*body, *orelse)))
+        case ast.Try(body=body, orelse=orelse):
+            return any(map(_acts, (*body, *orelse)))
+        case _:
+            return not isinstance(statement, _DEFINITIONS)

@@ -1,4 +1,7 @@
-"""Keeps the page current: shows profiles that other programs save, and measures again when the script is saved."""
+"""Keeps the page current: shows profiles that other programs save, and measures again when the person saves the script.
+
+A change on disk counts as a save, unless git has written at the same time.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,15 @@ from pathlib import Path
 
 from skyline.browser.subject import Subject
 from skyline.errors import Cancelled, SkylineError
+from skyline.source import checkout
 from skyline.source.same_code import same_code
 from skyline.source.text import SourceText
 from skyline.trace import store
 from skyline.trace.profile import Profile
 
 _LOOK_EVERY_S = 0.5
+# A git that was interrupted leaves its lock behind for ever.
+_LONGEST_GIT_LOOKS = 20
 Measure = Callable[[threading.Event, Callable[[Profile], None]], Profile]
 """Runs the script and saves what came of it; stops when the event is set.
 
@@ -33,6 +39,15 @@ class Follower:
         self._stamps: dict[str, tuple[int, int] | None] = {}
         self._tried: dict[str, str | None] = {}
         self._seen: Path | None = None
+        # Starting is the person's consent, for what is checked out then.
+        self._agreed = checkout.checkout_at(str(script))
+        self._git: tuple[checkout.Stamp, ...] = checkout.stamps(str(script))
+        self._moved: bool = False
+        self._git_wrote: bool = False
+        self._owed: bool = True
+        self._by_git: bool = False
+        self._held_looks: int = 0
+        self._note = ""
         self._thread = threading.Thread(target=self._follow, name="following", daemon=True)
 
     def start(self) -> None:
@@ -57,7 +72,7 @@ class Follower:
         if newest is not None and newest != self._seen:
             self._seen = newest
             self._show(store.load(newest))
-        if self._measure is not None and (self._subject.shown is None or self._changed()):
+        if self._measure is not None and self._due():
             self._run(self._measure)
 
     def _show(self, profile: Profile) -> None:
@@ -65,16 +80,58 @@ class Follower:
         if shown is None or shown.report.id != profile.id:
             self._subject.show(profile)
         self._tried = {source.path: source.text for source in profile.sources}
-        self._stamps = {path: _stamp(path) for path in self._tried}
+        # What has changed since the last look is still to be noticed.
+        self._stamps = {path: self._stamps.get(path, _stamp(path)) for path in self._tried}
 
-    def _changed(self) -> bool:
-        """Whether any file of the run does something else by now; it has to have been left alone for a moment."""
+    def _due(self) -> bool:
+        """Whether the person has saved what does something else by now, where they agreed to have it measured."""
+        if not self._settled():
+            return False
+        differs = any(_differs(path, text) for path, text in self._tried.items())
+        if not differs and self._subject.shown is not None:
+            self._owed = False
+            self._tell("")
+            return False
+        if not self._owed:
+            if self._by_git:
+                self._tell(f"git changed {self._script.name} or a module of it. Save it to measure it again.")
+            return False
+        now = checkout.checkout_at(str(self._script))
+        if now != self._agreed:
+            where = f"{self._script.name} is on {now} now; skyline serve was started on {self._agreed}"
+            self._tell(f"{where} and measures only there. Start it again to measure here.")
+            return False
+        return True
+
+    def _settled(self) -> bool:
+        """Whether nothing moves; once that is so, whether the person moved it."""
         stamps = {path: _stamp(path) for path in self._tried}
-        settled, self._stamps = stamps == self._stamps, stamps
-        return settled and any(_differs(path, text) for path, text in self._tried.items())
+        git = checkout.stamps(str(self._script))
+        moves = stamps != self._stamps or git != self._git
+        self._moved |= stamps != self._stamps
+        self._git_wrote |= git != self._git
+        self._stamps, self._git = stamps, git
+        held = checkout.is_writing(str(self._script))
+        self._held_looks = self._held_looks + 1 if held else 0
+        if moves or 0 < self._held_looks < _LONGEST_GIT_LOOKS:
+            return False
+        if self._moved:
+            self._by_git = self._git_wrote or held
+            self._owed = not self._by_git
+        self._moved = self._git_wrote = False
+        return True
+
+    def _tell(self, note: str) -> None:
+        """Say why nothing is measured; the empty text: that reason is gone."""
+        if note != self._note:
+            self._note = note
+            self._subject.say(note)
 
     def _run(self, measure: Measure) -> None:
-        self._tried = {path: _text(path) for path in {*self._tried, str(self._script)}}
+        paths = {*self._tried, str(self._script)}
+        self._stamps = {path: _stamp(path) for path in paths}
+        self._tried = {path: _text(path) for path in paths}
+        self._owed, self._by_git, self._note = False, False, ""
         self._subject.say(f"{self._script.name} is being measured")
         try:
             profile = measure(self._stop, self._subject.show)
@@ -84,23 +141,16 @@ class Follower:
             for path in (error.file, *error.files):
                 if path:
                     self._tried.setdefault(path, _text(path))
-            shown = self._subject.shown
-            note = "\nWhat is shown is of an earlier text." if shown is not None else ""
+                    self._stamps.setdefault(path, _stamp(path))
+            note = "\nWhat is shown is of an earlier text." if self._subject.shown is not None else ""
             self._subject.say(f"{error}{note}")
-            if shown is None:
-                self._wait_for_a_save()
             return
         self._seen = store.latest(self._script)
         self._subject.show(profile)
+        for source in profile.sources:
+            # It may have changed during the run.
+            self._stamps.setdefault(source.path, None)
         self._show(profile)
-
-    def _wait_for_a_save(self) -> None:
-        """There is nothing to show yet: look again only when a file that had a part in it has changed."""
-        before = {path: _stamp(path) for path in self._tried}
-        while not self._stop.wait(_LOOK_EVERY_S):
-            newest = store.latest(self._script)
-            if before != {path: _stamp(path) for path in self._tried} or newest not in (None, self._seen):
-                return
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

@@ -239,6 +239,10 @@ def _front_ends() -> Check:
 
     parts = {"language server": "skyline_lsp", "terminal interface": "skyline_tui"}
     missing = [name for name, module in parts.items() if find_spec(module) is None]
+    if missing == ["terminal interface"]:
+        # So it is in the copy that an editor's extension brings.
+        remedy = "To have the terminal interface too: pipx install skyline-profiler."
+        return Check("front ends", "warning", "language server", remedy)
     if missing:
         return Check("front ends", "failed", f"missing: {', '.join(missing)}", "Reinstall skyline-profiler.")
     return Check("front ends", "ok", ", ".join(parts))

@@ -7,7 +7,14 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from skyline.errors import Cancelled, ExitCode, ScriptFailed, SkylineError, UsageError
+from skyline.errors import (
+    ArgumentsRefused,
+    Cancelled,
+    ExitCode,
+    ScriptFailed,
+    SkylineError,
+    UsageError,
+)
 from skyline.version import __version__
 
 # Each module has a run(arguments) -> int; its summary stands here so that --help imports none of them.
@@ -143,7 +150,9 @@ def _print_script_failure(error: ScriptFailed) -> None:
     """The script's own traceback, untouched: it is what the person would have seen without us."""
     if error.traceback:
         print(error.traceback.rstrip("\n"), file=sys.stderr)
-        if error.hint:
+        if isinstance(error, ArgumentsRefused):
+            _print_problem(error)
+        elif error.hint:
             print(f"skyline: {error.hint}", file=sys.stderr)
     else:
         _print_problem(error)

@@ -93,7 +93,8 @@ def is_script(path: Path) -> bool:
 
 
 def changed_sources(profile: Profile) -> tuple[str, ...]:
-    """The files of a profile whose text is not what was profiled any more."""
+    """The files of a profile whose text is not what was profiled any more; of settings the batch size alone counts."""
+    from skyline.source.settings_file import still_holds
     from skyline.source.text import SourceText
 
     changed: list[str] = []
@@ -104,6 +105,8 @@ def changed_sources(profile: Profile) -> tuple[str, ...]:
             same = False
         if not same:
             changed.append(source.path)
+    if profile.setting is not None and not still_holds(profile.setting):
+        changed.append(profile.setting.file)
     return tuple(changed)
 
 

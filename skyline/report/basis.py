@@ -101,11 +101,9 @@ def batch_size_remark(report: ProfileReport, where: str) -> str:
         if batch.knob.kind == KnobKind.COMMAND_LINE.value:
             remark = f"set on the command line to {batch.value}, over the {batch.knob.text} at {where}"
         return f"{remark}, which cannot be rewritten: {batch.reason}" if batch.reason else remark
-    if not batch.reason:
-        return ""
-    if batch.candidates:
-        return f"cannot be changed in the code: {batch.reason}"
-    return f"no place in the code was found that sets it; looked for {batch.reason}"
+    if batch.lives is not None:
+        return f"The batch size is read from {batch.lives.words}: change it there."
+    return batch.reason or ""
 
 
 def memory_remark(report: ProfileReport) -> str:

@@ -20,6 +20,7 @@ from skyline.report.schema import (
     BaselineReport,
     BatchSizeReport,
     BestReport,
+    EstimateReport,
     KnobReport,
     LoopReport,
     MemoryReport,
@@ -28,6 +29,7 @@ from skyline.report.schema import (
     WhatIfReport,
 )
 from skyline.source.knob import Knob
+from skyline.trace.batch_place import batch_place
 from skyline.whatif.question import Choice, Question
 
 _MOST_AT_PEAK = 20
@@ -75,7 +77,8 @@ def profile_report(analysis: Analysis) -> ProfileReport:
 def whatif_report(analysis: Analysis, question: Question | None = None) -> WhatIfReport:
     """The answers as ``skyline.whatif/1``: each part of the question singly and all together.
 
-    Without a question every known what-if is answered singly, ranked by its gain.
+    Without a question every known what-if is answered singly, ranked by its gain, and looked for in the code: one that
+    is there is listed with its value, whether or not another value could be asked for.
     """
     start = analysis.baseline
     baseline = BaselineReport(
@@ -85,13 +88,19 @@ def whatif_report(analysis: Analysis, question: Question | None = None) -> WhatI
         analysis.replay_error,
     )
     if question is None:
-        return WhatIfReport(WHATIF_SCHEMA, baseline, rank(analysis), None)
+        ranked = tuple(_with_presence(analysis, each) for each in rank(analysis))
+        return WhatIfReport(WHATIF_SCHEMA, baseline, ranked, None)
     parts = [Question(choices=(choice,)) for choice in question.choices]
     if question.batch_size is not None:
         parts.insert(0, Question(batch_size=question.batch_size))
     singly = tuple(estimate(analysis, part) for part in parts)
     combined = estimate(analysis, question) if len(parts) > 1 else None
     return WhatIfReport(WHATIF_SCHEMA, baseline, singly, combined)
+
+
+def _with_presence(analysis: Analysis, estimate: EstimateReport) -> EstimateReport:
+    found = analysis.rewrites.presence(estimate.name)
+    return replace(estimate, present=found.value, removal=found.removal, removal_reason=found.reason)
 
 
 def best_report(analysis: Analysis, wish: Wish) -> BestReport:
@@ -140,18 +149,14 @@ def _memory(analysis: Analysis) -> MemoryReport:
 
 
 def _batch_size(analysis: Analysis) -> BatchSizeReport:
-    search = analysis.profile.knobs
-    value = analysis.profile.batch_size
-    best = search.best
-    rewritable = best is not None and not search.refusal and best.value == value
-    reason = search.refusal or ("; ".join(search.tried) if best is None else "")
-    if best is not None and best.value != value and not reason:
-        reason = f"the run showed no batch of {best.value}, as line {best.span.line} would have it"
+    profile = analysis.profile
+    place = batch_place(profile)
     return BatchSizeReport(
-        value=value,
-        knob=_knob(best) if best is not None and rewritable else None,
-        reason=reason or (None if rewritable else "no literal that sets the batch size was found"),
-        candidates=tuple(_knob(knob) for knob in search.candidates),
+        value=profile.batch_size,
+        knob=_knob(place.knob) if place.knob is not None else None,
+        reason=place.reason or None,
+        candidates=tuple(_knob(knob) for knob in profile.knobs.candidates),
+        lives=place.setting,
     )
 
 

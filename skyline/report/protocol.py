@@ -24,10 +24,15 @@ SIMULATE = "skyline/simulate"
 BEST = "skyline/best"
 PREVIEW = "skyline/preview"
 APPLY = "skyline/apply"
+REMOVE = "skyline/remove"
 REVERT = "skyline/revert"
+CODE_CHANGES = "skyline/codeChanges"
+CODE_CHANGED = "skyline/codeChanged"
+ORIGINAL = "skyline/original"
 VERIFY = "skyline/verify"
 DEVICES = "skyline/devices"
 OPEN = "skyline/open"
+ENTRY_SCRIPTS = "skyline/entryScripts"
 TIMELINE = "skyline/timeline"
 MEMORY_AT = "skyline/memoryAt"
 HISTORY = "skyline/history"
@@ -49,7 +54,10 @@ COMMAND_CLEAR = "skyline.clear"
 
 @dataclass(frozen=True, slots=True)
 class ProfileChanged:
-    """A script has a new profile, or the one it has went stale, or profiling it failed (``error``)."""
+    """A script has a new profile, or the one it has went stale, or profiling it failed (``error``).
+
+    ``usage`` is what the script printed about its arguments, where it did not accept them.
+    """
 
     uri: str
     profileId: str | None
@@ -57,6 +65,7 @@ class ProfileChanged:
     stale: bool
     error: str | None = None
     errorLine: int | None = None
+    usage: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +86,7 @@ class Measuring:
 
 @dataclass(frozen=True, slots=True)
 class UriParams:
-    """The script that is asked about (``skyline/profile``, ``skyline/whatifs``, ``skyline/revert``)."""
+    """The script that is asked about (``skyline/profile``, ``skyline/whatifs``, ``skyline/revert`` and others)."""
 
     uri: str
 
@@ -97,6 +106,60 @@ class QuestionParams:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveParams:
+    """A what-if to take out of the code, by its name (``skyline/remove``, answered with an ``ApplyResult``)."""
+
+    uri: str
+    whatif: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeChange:
+    """One change that Skyline wrote into the code and that is still there; ``measured``: the profile has it too."""
+
+    label: str
+    batchSize: int | None
+    whatifs: tuple[str, ...]
+    removes: tuple[str, ...]
+    measured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verifiable:
+    """What a verification would measure: a question over a profile, as ``VerifyParams`` take it."""
+
+    profileId: str
+    batchSize: int | None
+    whatifs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeChanges:
+    """How the code differs from what was profiled.
+
+    Answers ``skyline/codeChanges``, and comes as ``skyline/codeChanged`` when it becomes another answer. ``batchSize``
+    is the number in the code now, null where it is the profiled one. ``whatifs`` were put into the code since the
+    profile, ``removed`` (names) were taken out. ``changes``, oldest first, can be taken back, also after a new profile.
+    ``verify`` is what a verification of them would measure, null where there is nothing.
+    """
+
+    uri: str
+    batchSize: int | None
+    whatifs: tuple[str, ...]
+    removed: tuple[str, ...]
+    changes: tuple[CodeChange, ...]
+    verify: Verifiable | None
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalText:
+    """A file without the changes that Skyline wrote into it (``skyline/original`` answers with all such files)."""
+
+    uri: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class BestParams:
     """What the best combination must keep to (``skyline/best``, answered with a ``BestReport``).
 
@@ -112,13 +175,18 @@ class BestParams:
 
 @dataclass(frozen=True, slots=True)
 class VerifyParams:
-    """A question as in ``QuestionParams``, and how long to measure: ``rounds`` (6 at least), ``minutes`` at most."""
+    """A question as in ``QuestionParams``, and how long to measure: ``rounds`` (6 at least), ``minutes`` at most.
+
+    ``profileId`` names the saved profile that the question is about; null: the latest. The change is measured over the
+    code as it was profiled, whatever the code is by now.
+    """
 
     uri: str
     batchSize: int | None = None
     whatifs: tuple[str, ...] = ()
     rounds: int | None = None
     minutes: float | None = None
+    profileId: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +238,18 @@ class CompareParams:
     uri: str
     before: str
     after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryScripts:
+    """How a file is profiled (``skyline/entryScripts``). ``itself``: it is run.
+
+    Else it is a module, and ``scripts`` are the uris of the scripts that train with it, the most likely first; none
+    where no such script was found.
+    """
+
+    itself: bool
+    scripts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +311,13 @@ class CommandResult:
     """What a command did.
 
     ``status``: ``started``, ``running`` (the same run is under way), ``restarted`` (newer text), ``cancelled``,
-    ``idle`` (nothing to cancel), ``shown``, ``written`` with ``path``, or ``cleared``.
+    ``idle`` (nothing to cancel, or no script chosen), ``shown``, ``written`` with ``path``, or ``cleared``. ``script``
+    is the uri of the script that a run is of, which may be another one than the file that was asked about.
     """
 
     status: Literal["started", "running", "restarted", "cancelled", "idle", "shown", "written", "cleared"]
     path: str | None = None
+    script: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from skyline.ledger.record import TrackRecord
 from skyline.memory.peak import MemoryBreakdown
 from skyline.memory.timeline import MemoryPoint
 from skyline.simulate.critical_path import CriticalPath
+from skyline.source.setting_place import SettingPlace
 from skyline.trace.facts import Device, DeviceMemoryFact
 from skyline.trace.iteration import IterationFact
 from skyline.trace.phase import PhaseTimes
@@ -52,12 +53,16 @@ class KnobReport:
 
 @dataclass(frozen=True, slots=True)
 class BatchSizeReport:
-    """The batch size in force, and the place to change it or the reason why there is none."""
+    """The batch size in force, and the place to change it or the reason why there is none.
+
+    ``lives`` is the place in a file of settings that holds it, where no literal in the code sets it and one is known.
+    """
 
     value: int | None
     knob: KnobReport | None
     reason: str | None
     candidates: tuple[KnobReport, ...] = ()
+    lives: SettingPlace | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,7 @@ def estimate_of_trace(traced: TracedEstimate) -> EstimateReport:
         one_off_s=traced.one_off_s,
         break_even_iterations=traced.break_even_iterations,
         values=traced.values,
+        speedup_range=traced.speedup_range,
     )
 
 

@@ -63,11 +63,12 @@ class ProfileSettings:
     on_save: Annotated[
         OnSave,
         Meta(
-            description="Measure again when the script, or a module of yours that it imports, is saved.",
+            description="Measure again when you save the script, or a module of yours that it imports, in the editor. "
+            "Automatic saving counts; what git and other programs change on disk does not.",
             extra=_BY_FOLDER,
             extra_json_schema={
                 "enumDescriptions": [
-                    "Once you have profiled that script in this workspace.",
+                    "Once you have profiled that script; asked for again on another git branch, and after 30 days.",
                     "Every script that trains something, unasked. In `pyproject.toml` it means `afterFirst`.",
                     "Only when you ask for it.",
                 ]

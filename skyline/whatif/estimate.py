@@ -9,6 +9,8 @@ from typing import Literal
 from skyline.interval import Interval
 from skyline.whatif.curve_point import CurvePoint
 
+_LEAST_SHARE = 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -46,14 +48,36 @@ class Estimate:
     """What of the iteration is its share of something that only few do, such as starting workers in each epoch."""
     values: tuple[str, ...] = ()
     """Of a single what-if that applies the values it offers, ``value`` among them; empty where there is no choice."""
-    curve: tuple[CurvePoint, ...] = ()
-    """The batch-size curve under these what-ifs, only where it was asked for."""
+    speedup_range: Interval | None = None
+    """``speedup`` with the range that ``change_ms`` gives it; one that holds 1 may be no change at all."""
+    curve: tuple[CurvePoint, ...] | None = None
+    """The batch-size curve under these what-ifs; None where it was not asked for."""
+
+    present: str | None = None
+    """The value that the code had when it was profiled (``on`` for a switch), None where the change is not in it.
+
+    Looked for where every what-if is listed, not in the answers to single questions; ``removal`` likewise.
+    """
+    removal: Literal["available", "refused", "none"] = "none"
+    """Whether Skyline can take a change that is present out of the code."""
+    removal_reason: str | None = None
 
     @property
     def typical_ms(self) -> Interval:
         """The iteration in the middle of all, which is what can be measured in turns."""
         of, less = self.iteration_ms, self.occasional_ms
         return Interval(of.value - less, of.low - less, of.high - less)
+
+
+def speedup_range(speedup: float, before_ms: float, change_ms: Interval) -> Interval:
+    """A speed-up with the range that the change of an iteration of ``before_ms`` gives it."""
+    after_ms = before_ms + change_ms.value
+
+    def at(change: float) -> float:
+        # However unsure, an iteration keeps some of its time.
+        return speedup * after_ms / max(before_ms + change, _LEAST_SHARE * after_ms)
+
+    return Interval(speedup, min(at(change_ms.high), speedup), max(at(change_ms.low), speedup))
 
 
 def break_even(one_off_s: Interval | None, change_ms: Interval) -> int | None:

@@ -72,11 +72,15 @@ class Editor:
         self.documents: dict[str, TextDocument] = {}
         self.changes: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.measuring: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.code: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.labels: list[str | None] = []
         self.refreshed = {"lens": 0, "hint": 0}
         self.registered: list[types.Registration] = []
         self.offered: list[types.WorkspaceEdit] = []
         self.takes_edits = True
+        self.questions: list[types.ShowMessageRequestParams] = []
+        self.answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        """The button that is pressed for every question, None where it is closed; without a result: nobody looks."""
 
         @self.client.feature(protocol.PROFILE_CHANGED)
         def profile_changed(params: dict[str, Any]) -> None:
@@ -86,11 +90,21 @@ class Editor:
         def measuring(params: dict[str, Any]) -> None:
             self.measuring.put_nowait(params)
 
+        @self.client.feature(protocol.CODE_CHANGED)
+        def code_changed(params: dict[str, Any]) -> None:
+            self.code.put_nowait(params)
+
         @self.client.feature(types.WORKSPACE_APPLY_EDIT)
         def apply_edit(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
             self.labels.append(params.label)
             self.offered.append(params.edit)
             return self._apply(params.edit) if self.takes_edits else types.ApplyWorkspaceEditResult(False)
+
+        @self.client.feature(types.WINDOW_SHOW_MESSAGE_REQUEST)
+        async def show_question(params: types.ShowMessageRequestParams) -> types.MessageActionItem | None:
+            self.questions.append(params)
+            pressed = await asyncio.shield(self.answer)
+            return next((action for action in params.actions or () if action.title == pressed), None)
 
         @self.client.feature(types.CLIENT_REGISTER_CAPABILITY)
         def register(params: types.RegistrationParams) -> None:
@@ -157,6 +171,14 @@ class Editor:
             )
         )
 
+    def save(self, path: Path, text: str) -> None:
+        """Write a file as editors do, moved into place, and say so."""
+        new = path.with_name(path.name + ".new")
+        new.write_text(text)
+        new.replace(path)
+        document = types.TextDocumentIdentifier(path.as_uri())
+        self.client.text_document_did_save(types.DidSaveTextDocumentParams(document))
+
     def text(self, uri: str) -> str:
         return self.documents[uri].source
 
@@ -174,6 +196,16 @@ class Editor:
             while not wanted(change := await self.changes.get()):
                 pass
             return change
+
+        return await asyncio.wait_for(search(), WAIT_S)
+
+    async def next_code(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The next codeChanged that fits; those that do not are dropped."""
+
+        async def search() -> dict[str, Any]:
+            while not wanted(code := await self.code.get()):
+                pass
+            return code
 
         return await asyncio.wait_for(search(), WAIT_S)
 

@@ -14,7 +14,7 @@ from skyline.source.edit import TextEdit
 from skyline.source.span import SourceSpan
 from skyline.trace.store import load
 from skyline_lsp.changes import _touched, changes
-from skyline_lsp.features.code_action import QUICK_FIX, REFACTORING, _wanted
+from skyline_lsp.features.code_action import FIX_ALL, QUICK_FIX, REFACTORING, _named, _wanted
 
 
 def edit(line: int, column: int, end_line: int, end_column: int, old: str, new: str) -> TextEdit:
@@ -52,6 +52,22 @@ def test_a_change_is_offered_where_it_happens(edits: list[TextEdit], lines: set[
 )
 def test_only_the_kinds_asked_for(only: list[object] | None, fix: bool, refactoring: bool) -> None:
     assert (_wanted(QUICK_FIX, only), _wanted(REFACTORING, only)) == (fix, refactoring)
+
+
+@pytest.mark.parametrize(
+    ("only", "named"),
+    [
+        (None, False),
+        ([types.CodeActionKind.Source], False),
+        ([types.CodeActionKind.SourceFixAll], False),
+        (["source.fixAll.other"], False),
+        (["source.fixAll.skyline.more"], False),
+        (["source.fixAll.skyline"], True),
+        ([types.CodeActionKind.SourceFixAll, "source.fixAll.skyline"], True),
+    ],
+)
+def test_all_changes_at_once_are_made_only_by_name(only: list[object] | None, named: bool) -> None:
+    assert _named(FIX_ALL, only) is named
 
 
 def test_the_cure_of_a_finding_keeps_its_value() -> None:

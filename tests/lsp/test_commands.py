@@ -35,8 +35,12 @@ async def test_asking_applying_taking_back_and_clearing(start_editor, profiled: 
     assert editor.text(train) == before
     assert not (await editor.run(protocol.COMMAND_REVERT))["applied"]
 
-    assert await editor.run(protocol.COMMAND_CLEAR, train) == {"status": "cleared", "path": None}
-    assert await editor.run(protocol.COMMAND_CLEAR, train) == {"status": "idle", "path": None}
+    assert await editor.run(protocol.COMMAND_CLEAR, train) == {
+        "status": "cleared",
+        "path": None,
+        "script": None,
+    }
+    assert await editor.run(protocol.COMMAND_CLEAR, train) == {"status": "idle", "path": None, "script": None}
     assert await editor.hints(train) == {}
     assert await editor.ask(protocol.PROFILE, uri=train) is None
     await editor.until(lambda: not editor.client.diagnostics[train])

@@ -37,7 +37,11 @@ async def test_gpus_are_compared_one_script_at_a_time(editor, project: Path) -> 
     await editor.until(editor.runs)
     with pytest.raises(JsonRpcException, match="is being compared"):
         await editor.ask(protocol.DEVICES, uri=train)
-    assert await editor.run(protocol.COMMAND_CANCEL, train) == {"status": "cancelled", "path": None}
+    assert await editor.run(protocol.COMMAND_CANCEL, train) == {
+        "status": "cancelled",
+        "path": None,
+        "script": None,
+    }
     with pytest.raises(JsonRpcException, match="cancelled"):
         await asked
     await editor.until(lambda: not editor.runs())

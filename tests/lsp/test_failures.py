@@ -46,12 +46,28 @@ async def test_a_syntax_error_is_shown_where_it_is(editor, project: Path) -> Non
     await editor.until(lambda: list(editor.client.diagnostics[train]) == [])
 
 
-async def test_a_file_without_training_says_so(editor, project: Path) -> None:
-    model = editor.open(project / "model.py")
-    assert await editor.lenses(model) == []
-    await editor.run(protocol.COMMAND_PROFILE, model)
+async def test_a_program_without_training_says_so(editor, project: Path) -> None:
+    (project / "measure.py").write_text("import torch\n\nprint(torch.zeros(3).sum())\n")
+    measure = editor.open(project / "measure.py")
+    assert await editor.lenses(measure) == []
+    await editor.run(protocol.COMMAND_PROFILE, measure)
     change = await editor.next_change(lambda change: change["error"])
     assert "training" in change["error"]
+
+
+async def test_a_script_that_needs_arguments_is_told_with_its_usage_text(editor, project: Path) -> None:
+    parser = (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--data', required=True)\n"
+    )
+    (project / "train.py").write_text(f"{parser}parser.parse_args()\n{(project / 'train.py').read_text()}")
+    train = editor.open(project / "train.py")
+    await editor.run(protocol.COMMAND_PROFILE, train)
+    change = await editor.next_change(lambda change: change["error"])
+    assert change["usage"].splitlines()[0] == "usage: train.py [-h] --data DATA"
+    assert change["error"].splitlines()[0].endswith("required: --data")
+    assert change["usage"] in change["error"]
+    await editor.run(protocol.COMMAND_PROFILE, train, {"args": ["--data", "x"], "batchPoints": 0})
+    assert (await editor.next_change(lambda change: change["profileId"]))["usage"] is None
 
 
 async def test_an_endless_loop_ends_at_the_time_limit(start_editor, project: Path) -> None:

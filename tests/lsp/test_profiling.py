@@ -166,17 +166,21 @@ async def test_edits_after_the_profile(editor, start_editor, project: Path) -> N
 
     # The knob reads differently now: the rewrite is planned on that text.
     editor.change(train, before.replace("batch_size=32", "batch_size=16"))
-    result = await editor.ask(protocol.APPLY, uri=train, batchSize=64, whatifs=[])
-    assert not result["applied"]
-    assert result["reason"]
-    assert "batch_size=16" in editor.text(train)
+    assert await editor.ask(protocol.APPLY, uri=train, batchSize=64, whatifs=[]) == DONE
+    assert editor.text(train) == before.replace("batch_size=32", "batch_size=64")
 
-    # Applied, then edited by hand: taking it back would guess.
-    editor.change(train, before)
-    assert (await editor.ask(protocol.APPLY, uri=train, batchSize=64, whatifs=[]))["applied"]
+    # Applied, then edited elsewhere by hand: the edit stays when the change is taken back.
     editor.change(train, editor.text(train) + "# mine\n")
+    assert await editor.ask(protocol.REVERT, uri=train) == DONE
+    assert editor.text(train) == before.replace("batch_size=32", "batch_size=16") + "# mine\n"
+
+    # Edited in its very place: taking it back would guess.
+    editor.change(train, before)
+    assert await editor.ask(protocol.APPLY, uri=train, batchSize=64, whatifs=[]) == DONE
+    editor.change(train, editor.text(train).replace("batch_size=64", "batch_size=65"))
     assert not (await editor.ask(protocol.REVERT, uri=train))["applied"]
-    assert editor.text(train).endswith("# mine\n")
+    assert "batch_size=65" in editor.text(train)
+    editor.change(train, before)
 
     # Another editor on the same project finds the saved profile, and runs nothing by itself.
     later = await start_editor()
@@ -188,9 +192,10 @@ async def test_edits_after_the_profile(editor, start_editor, project: Path) -> N
     assert later.progress() == []
 
 
-async def test_saving_on_disk_profiles_again_and_questions_are_answered_meanwhile(
-    editor, project: Path
+async def test_a_client_without_documents_saves_on_disk_and_questions_are_answered_meanwhile(
+    start_editor, project: Path
 ) -> None:
+    editor = await start_editor(options={"followDisk": True})
     train = (project / "train.py").as_uri()
     await editor.run(protocol.COMMAND_PROFILE, train, QUICK)
     first = await editor.next_change(lambda change: change["profileId"])
@@ -240,7 +245,11 @@ async def test_cancelling_from_the_progress_bar(editor, project: Path) -> None:
     # The system may take a moment to bury a process.
     await editor.until(lambda: editor.runs() == [])
     assert await editor.ask(protocol.PROFILE, uri=train) is None
-    assert await editor.run(protocol.COMMAND_CANCEL, train) == {"status": "idle", "path": None}
+    assert await editor.run(protocol.COMMAND_CANCEL, train) == {
+        "status": "idle",
+        "path": None,
+        "script": None,
+    }
     assert await editor.lenses(train) == ["▶ Profile this training script with Skyline"]
 
 

@@ -103,7 +103,11 @@ async def test_all_safe_changes_at_once_for_whoever_asks(start_editor, profiled:
     await editor.next_change(lambda change: change["profileId"])
     everywhere = await editor.actions(train, OF_THE_OPTIMIZER)
     assert not [action for action in everywhere if action.kind.startswith("source")]
-    (all_of_them,) = await editor.actions(train, 0, types.CodeActionKind.SourceFixAll)
+    for kind in (types.CodeActionKind.SourceFixAll, types.CodeActionKind.Source):
+        assert await editor.actions(train, 0, kind) == [], (
+            "a save that asks for everybody's fixes changes no code"
+        )
+    (all_of_them,) = await editor.actions(train, 0, "source.fixAll.skyline")
     assert all_of_them.kind == "source.fixAll.skyline"
     assert "fused_optimizer" in all_of_them.title
     assert "predicted -" in all_of_them.title

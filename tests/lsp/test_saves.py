@@ -24,13 +24,6 @@ async def profiled(editor, path: Path) -> str:
     return uri
 
 
-def put(path: Path, text: str) -> None:
-    """As editors save: a new file, moved into place."""
-    new = path.with_name(path.name + ".new")
-    new.write_text(text)
-    new.replace(path)
-
-
 async def test_first_figures_come_before_the_profile_and_stand_in_the_lens(editor, project: Path) -> None:
     train = editor.open(project / "train.py")
     await editor.run(protocol.COMMAND_PROFILE, train, QUICK)
@@ -57,14 +50,14 @@ async def test_only_what_changes_the_run_runs_again(editor, project: Path) -> No
     assert hints
 
     # A comment and two empty lines above everything: the numbers stay and move with their lines.
-    put(train, "# what this is for\n\n" + text)
+    editor.save(train, "# what this is for\n\n" + text)
     await asyncio.sleep(1.5)
     assert len(editor.progress()) == 1
     assert await editor.hints(uri) == {line + 2: label for line, label in hints.items()}
     assert not any("stale" in lens for lens in await editor.lenses(uri))
 
     # A module of which no line takes any time is a part of the run all the same.
-    put(project / "settings.py", "WIDTH = 2\n")
+    editor.save(project / "settings.py", "WIDTH = 2\n")
     await editor.until(lambda: len(editor.progress()) == 2)
     await editor.until(editor.idle)
 
@@ -76,7 +69,7 @@ async def test_a_failure_is_cured_in_the_module_that_caused_it(editor, project: 
     await editor.run(protocol.COMMAND_PROFILE, train.as_uri(), QUICK)
     await editor.next_change(lambda change: change["error"])
     await editor.until(editor.idle)
-    put(project / "settings.py", "WIDTHS = {'first': 1}\n")
+    editor.save(project / "settings.py", "WIDTHS = {'first': 1}\n")
     change = await editor.next_change(lambda change: change["profileId"])
     assert change["error"] is None
 

@@ -11,7 +11,6 @@ from pygls.exceptions import JsonRpcException
 from skyline.report import protocol
 from skyline_lsp.features.configuration import introduced
 from skyline_lsp.main import create_server
-from skyline_lsp.remembered import Remembered
 
 MARK = "from pathlib import Path\nPath(__file__).with_name('was-run').touch()\n"
 
@@ -31,7 +30,7 @@ async def test_saved_profiles_are_shown_and_nothing_runs(start_editor, profiled:
         await editor.ask(protocol.VERIFY, uri=train, batchSize=64)
     with pytest.raises(JsonRpcException, match="not trusted"):
         await editor.ask(protocol.DEVICES, uri=train)
-    (profiled / "train.py").write_text(MARK + (profiled / "train.py").read_text())
+    editor.save(profiled / "train.py", MARK + (profiled / "train.py").read_text())
     await editor.next_change(lambda change: change["stale"])
     assert not any("Profile" in lens for lens in await editor.lenses(train))
     other = profiled / "other.py"
@@ -65,20 +64,3 @@ def test_what_is_no_clear_yes_is_a_no(options: object, trusted: bool) -> None:
     server = create_server()
     introduced(server, options)
     assert server.trusted is trusted
-
-
-def test_scripts_are_remembered_over_sessions(tmp_path: Path) -> None:
-    file = tmp_path / "data" / "scripts.txt"
-    first = Remembered(file)
-    assert "/a/train.py" not in first
-    first.add("/a/train.py")
-    first.add("/a/train.py")
-    first.add("/b\n/c.py")
-    assert file.read_text() == "/a/train.py\n"
-    later = Remembered(file)
-    assert "/a/train.py" in later
-    assert "/c.py" not in later
-    # A folder that cannot be written is no reason to stop.
-    blocked = Remembered(file / "below-a-file.txt")
-    blocked.add("/d.py")
-    assert "/d.py" in blocked

@@ -30,7 +30,11 @@ async def test_verify_and_cancel(editor, project: Path) -> None:
     await editor.until(lambda: len(editor.runs()) >= 3)
     with pytest.raises(JsonRpcException, match="is being verified"):
         await editor.ask(protocol.VERIFY, **question)
-    assert await editor.run(protocol.COMMAND_CANCEL, train) == {"status": "cancelled", "path": None}
+    assert await editor.run(protocol.COMMAND_CANCEL, train) == {
+        "status": "cancelled",
+        "path": None,
+        "script": None,
+    }
     with pytest.raises(JsonRpcException, match="cancelled"):
         await asked
     await editor.until(lambda: not editor.runs())

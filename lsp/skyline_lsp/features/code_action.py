@@ -1,27 +1,34 @@
 """Changes that are predicted to bring something, offered where the code would change.
 
 The cure of a finding is a quick fix at its line. Every what-if that applies and can be written is a refactoring at
-the lines that it edits; one that the code does not allow is shown with its reason, where the client has a way to.
+the lines that it edits, and the best of them at the training loop too; one that the code does not allow is shown with
+its reason, where the client has a way to. Where the batch size stands, other sizes are offered.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from lsprotocol import types
 
 from skyline import units
+from skyline.analysis.estimate import BATCH_SIZE
 from skyline.errors import SkylineError
 from skyline.report import protocol
 from skyline.report.schema import EstimateReport
+from skyline.source.edit import TextEdit
 from skyline.source.line_map import line_map
 from skyline.source.text import SourceText
 from skyline.whatif.question import Choice, Question
 from skyline_lsp import convert
+from skyline_lsp.batch_size_offers import batch_size_offers, throughput_words
+from skyline_lsp.batch_size_place import batch_size_place
 from skyline_lsp.changes import Change
 from skyline_lsp.features import diagnostics
+from skyline_lsp.features.code_lens import headline_line
 from skyline_lsp.features.diagnostics import PlacedFinding
 from skyline_lsp.features.rewrite import edit_of, planned_edit
 from skyline_lsp.server import SkylineServer
@@ -32,6 +39,7 @@ QUICK_FIX, REFACTORING = (
     f"{types.CodeActionKind.RefactorRewrite.value}.skyline",
 )
 FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.skyline"
+_MOST_AT_LOOP = 10
 _WORTH_TELLING = 0.01
 """Share of the peak from which a change of memory is told."""
 _MEANING = {
@@ -57,8 +65,7 @@ def register(server: SkylineServer) -> None:
         if _wanted(REFACTORING, only):
             known = {action.title for action in found}
             found += [one for one in refactorings(server, uri, place) if one.title not in known]
-        # Only whoever asks for it gets it: it is made to run at every save.
-        if only and _wanted(FIX_ALL, only):
+        if _named(FIX_ALL, only):
             found += fix_all(server, uri)
         return found
 
@@ -69,8 +76,7 @@ def register(server: SkylineServer) -> None:
         state = server.state_of(data["uri"]) if ours else None
         if state is not None and action.edit is None:
             try:
-                choice = Choice.parse(data["whatif"])
-                edit = planned_edit(server, state, Question(choices=(choice,)))
+                edit = planned_edit(server, state, _question(Choice.parse(data["whatif"])))
                 action.edit = _annotated(server, edit, data.get("semantics", "exact"), action.title)
             except SkylineError as error:
                 server.warn(str(error))
@@ -88,7 +94,7 @@ def fixes(server: SkylineServer, uri: str, place: types.Range) -> Iterator[types
         if not diagnostics.is_selected(placed.finding.code, settings):
             continue
         change = _cure(prepared, placed)
-        action = change and _action(server, placed.state, change, QUICK_FIX)
+        action = change and _action(server, placed.state, _offer(placed.state, change), QUICK_FIX)
         if action:
             assert change is not None
             action.diagnostics = [
@@ -99,23 +105,70 @@ def fixes(server: SkylineServer, uri: str, place: types.Range) -> Iterator[types
 
 
 def refactorings(server: SkylineServer, uri: str, place: types.Range) -> Iterator[types.CodeAction]:
-    """The changes that would be made at a range, best first, then those that the code does not allow."""
+    """What would be changed at a range, then what the code does not allow: other batch sizes first, then the best."""
     path = convert.path_of(uri)
     state = server.scripts.covering(path) if path else None
     prepared = state.prepared if state else None
     text = server.texts.shown(path) if path else None
     if state is None or prepared is None or path is None or text is None:
         return
-    moved = line_map(prepared.sources[path].text, text.text)
-    here = [
-        change
-        for change in prepared.changes
-        if any(file == path and _covers(place, moved(line)) for file, line in change.places)
+    offers = list(_batch_sizes(state, prepared, path, text, place))
+    known = {offer.choice for offer in offers}
+    offers += [
+        offer
+        for change in _changes_at(server, state, prepared, path, text, place)
+        if (offer := _offer(state, change)).choice not in known
     ]
-    for change in sorted(here, key=lambda change: not change.edits):
-        action = _action(server, state, change, REFACTORING)
+    for offer in sorted(offers, key=lambda offer: bool(offer.refused)):
+        action = _action(server, state, offer, REFACTORING)
         if action is not None:
             yield action
+
+
+def _changes_at(
+    server: SkylineServer,
+    state: ScriptState,
+    prepared: Prepared,
+    path: str,
+    text: SourceText,
+    place: types.Range,
+) -> Iterator[Change]:
+    """Those that edit the range; at the training loop also the best of all, and all that are refused."""
+    moved = line_map(prepared.sources[path].text, text.text)
+    here = {
+        (change.estimate.name, change.estimate.value)
+        for change in prepared.changes
+        if any(file == path and _covers(place, moved(line)) for file, line in change.places)
+    }
+    if _covers(place, headline_line(server, state, path, text)):
+        best: dict[str, Change] = {}
+        for change in prepared.changes:
+            best.setdefault(change.estimate.name, change)
+        writable = [change for change in best.values() if change.edits]
+        refused = [change for change in best.values() if not change.edits]
+        here |= {
+            (change.estimate.name, change.estimate.value) for change in (*writable[:_MOST_AT_LOOP], *refused)
+        }
+    for change in prepared.changes:
+        if (change.estimate.name, change.estimate.value) in here:
+            yield change
+
+
+def _batch_sizes(
+    state: ScriptState, prepared: Prepared, path: str, text: SourceText, place: types.Range
+) -> Iterator[_Offer]:
+    """Twice, half, and the largest that fits, where the batch size stands in the range and can be written."""
+    found = batch_size_place(prepared.report, prepared.sources[path], text)
+    if found is None or not _covers(place, found.span.line):
+        return
+    for other in batch_size_offers(state, found.value):
+        choice = Choice(BATCH_SIZE, str(other.size))
+        tried = prepared.analysis.rewrites.tried(choice.name, choice.value)
+        if tried.edits is None:
+            # Why it cannot be written is told once, with the change of the batch size that is offered anyway.
+            return
+        words = other.title if other.refused else f"{other.title}, {_effect(other.answer, state)}"
+        yield _Offer(choice, words, other.answer.semantics, tried.edits, other.refused)
 
 
 def fix_all(server: SkylineServer, uri: str) -> Iterator[types.CodeAction]:
@@ -144,7 +197,7 @@ def fix_all(server: SkylineServer, uri: str) -> Iterator[types.CodeAction]:
             if planned is not None:
                 chosen, edit = (*chosen, choice), planned
     if state is not None and state.prepared is not None and edit is not None:
-        effect = _effect(state.estimate(Question(choices=chosen)), state.prepared)
+        effect = _effect(state.estimate(Question(choices=chosen)), state)
         yield types.CodeAction(
             title=f"Skyline: make all safe changes ({', '.join(map(str, chosen))}), {effect}",
             kind=FIX_ALL,
@@ -154,6 +207,11 @@ def fix_all(server: SkylineServer, uri: str) -> Iterator[types.CodeAction]:
 
 def _wanted(kind: str, only: Any) -> bool:
     return not only or any(f"{kind}.".startswith(f"{getattr(one, 'value', one)!s}.") for one in only)
+
+
+def _named(kind: str, only: Any) -> bool:
+    """Whether exactly this kind is asked for: what changes all of a file is not for who wants everybody's fixes."""
+    return any(getattr(one, "value", one) == kind for one in only or ())
 
 
 def _covers(place: types.Range, line: int | None) -> bool:
@@ -168,44 +226,67 @@ def _cure(prepared: Prepared, placed: PlacedFinding) -> Change | None:
     return known if known.estimate.speedup > 1 or placed.finding.cost_ms == 0 else None
 
 
-def _action(server: SkylineServer, state: ScriptState, change: Change, kind: str) -> types.CodeAction | None:
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """One change to choose: ``edits`` are those of the profiled text; ``refused`` says why it cannot be chosen."""
+
+    choice: Choice
+    words: str
+    semantics: str
+    edits: tuple[TextEdit, ...]
+    refused: str = ""
+
+
+def _offer(state: ScriptState, change: Change) -> _Offer:
+    answer = change.estimate
+    words = f"{answer.title}, {_effect(answer, state)}"
+    return _Offer(Choice(answer.name, answer.value), words, answer.semantics, change.edits, change.refused)
+
+
+def _action(server: SkylineServer, state: ScriptState, offer: _Offer, kind: str) -> types.CodeAction | None:
     """None where it cannot be offered: it is refused, and the client shows no reasons, or the text has changed."""
-    prepared, estimate = state.prepared, change.estimate
+    prepared = state.prepared
     assert prepared is not None
     document, workspace = server.client_capabilities.text_document, server.client_capabilities.workspace
     able = document.code_action if document else None
-    name = f"{kind}.{estimate.name}" if kind == REFACTORING else kind
-    title = f"Skyline: {estimate.title}, {_effect(estimate, prepared)}"
-    meaning = _MEANING.get(estimate.semantics)
-    if change.edits and meaning and not _annotates(server):
+    name = f"{kind}.{offer.choice.name}" if kind == REFACTORING else kind
+    title = f"Skyline: {offer.words}"
+    meaning = _MEANING.get(offer.semantics)
+    if not offer.refused and meaning and not _annotates(server):
         # Nobody will be asked, so that what they choose has to say it.
         title += f". {meaning.removesuffix('.')}"
     action = types.CodeAction(title=title, kind=name)
-    if not change.edits:
+    if offer.refused:
         if not (able and able.disabled_support):
             return None
-        action.disabled = types.CodeActionDisabled(change.refused)
+        action.disabled = types.CodeActionDisabled(offer.refused)
         return action
-    choice = Choice(estimate.name, estimate.value)
-    before = _unchanged(server, prepared, change)
+    before = _unchanged(server, prepared, offer.edits)
     if before is not None:
-        edit = edit_of(server, state, change.edits, before)
-        action.edit = _annotated(server, edit, estimate.semantics, title)
+        edit = edit_of(server, state, offer.edits, before)
+        action.edit = _annotated(server, edit, offer.semantics, title)
     elif able and able.resolve_support and "edit" in able.resolve_support.properties:
-        action.data = {"uri": state.uri, "whatif": str(choice), "semantics": estimate.semantics}
+        action.data = {"uri": state.uri, "whatif": str(offer.choice), "semantics": offer.semantics}
     elif workspace and workspace.apply_edit:
         # Planning every change for a text that was edited would be felt: it is done for the one that is chosen.
-        asked = [state.uri, {"whatifs": [str(choice)]}]
-        action.command = types.Command(title, protocol.COMMAND_APPLY_REWRITE, arguments=asked)
+        asked = _question(offer.choice)
+        sent = {"batchSize": asked.batch_size, "whatifs": [str(choice) for choice in asked.choices]}
+        action.command = types.Command(title, protocol.COMMAND_APPLY_REWRITE, arguments=[state.uri, sent])
     else:
         try:
-            edit = planned_edit(server, state, Question(choices=(choice,)))
-            action.edit = _annotated(server, edit, estimate.semantics, title)
+            edit = planned_edit(server, state, _question(offer.choice))
+            action.edit = _annotated(server, edit, offer.semantics, title)
         except SkylineError:
             return None
         if action.edit is None:
             return None
     return action
+
+
+def _question(choice: Choice) -> Question:
+    if choice.name == BATCH_SIZE and choice.value.isdecimal():
+        return Question(batch_size=int(choice.value))
+    return Question(choices=(choice,))
 
 
 def _annotated(
@@ -235,20 +316,28 @@ def _annotates(server: SkylineServer) -> bool:
     return bool(able and able.change_annotation_support and able.document_changes)
 
 
-def _unchanged(server: SkylineServer, prepared: Prepared, change: Change) -> dict[str, SourceText] | None:
-    """The texts that a change edits, where every source reads as it was profiled."""
+def _unchanged(
+    server: SkylineServer, prepared: Prepared, edits: tuple[TextEdit, ...]
+) -> dict[str, SourceText] | None:
+    """The texts that the edits change, where every source reads as it was profiled."""
     shown = {path: server.texts.shown(path) for path in prepared.sources}
     known = {path: text for path, text in shown.items() if text is not None}
     same = all(path in known and known[path].text == source.text for path, source in prepared.sources.items())
     same = same and not any(server.texts.outdated(path) for path in known)
-    files = {edit.span.file for edit in change.edits}
+    files = {edit.span.file for edit in edits}
     return known if same and files <= known.keys() else None
 
 
-def _effect(estimate: EstimateReport, prepared: Prepared) -> str:
-    """``predicted -5.1 ms per iteration, -381 MB``."""
+def _effect(estimate: EstimateReport, state: ScriptState) -> str:
+    """``predicted -5.1 ms per iteration, -381 MB``; of another batch size the samples per second."""
+    prepared = state.prepared
+    assert prepared is not None
     now = prepared.report
-    words = f"predicted {units.format_ms_delta(estimate.iteration_ms.value - now.iteration_ms.value)} per iteration"
+    of_batch = estimate.name == BATCH_SIZE or estimate.batch_size != now.batch_size.value
+    words = throughput_words(state, estimate) if of_batch else ""
+    if not words:
+        change = units.format_ms_delta(estimate.iteration_ms.value - now.iteration_ms.value)
+        words = f"predicted {change} per iteration"
     peak = prepared.whatifs.baseline.peak_bytes.value
     memory = estimate.peak_bytes.value - peak
     if abs(memory) >= _WORTH_TELLING * peak:

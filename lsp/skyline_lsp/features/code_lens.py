@@ -50,7 +50,7 @@ def lenses(server: SkylineServer, uri: str) -> list[types.CodeLens]:
         return []
     found: list[types.CodeLens] = []
     for state in server.scripts:
-        line = _loop_line(server, state, path, text)
+        line = headline_line(server, state, path, text)
         if line is not None:
             found += (_lens(line, title, command, state.uri) for title, command in _about(server, state))
     own = server.scripts.at(path)
@@ -91,7 +91,7 @@ def _about(server: SkylineServer, state: ScriptState) -> Iterator[tuple[str, str
         yield "▶ Profile again", protocol.COMMAND_PROFILE
 
 
-def _loop_line(server: SkylineServer, state: ScriptState, path: str, text: SourceText) -> int | None:
+def headline_line(server: SkylineServer, state: ScriptState, path: str, text: SourceText) -> int | None:
     """Where in this file the headline of a script belongs, None where it is another file's."""
     prepared = state.prepared
     loop = prepared.report.loop if prepared else None

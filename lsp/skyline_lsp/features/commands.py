@@ -5,7 +5,6 @@ Every one can be sent twice: the second time there is nothing left to do, and th
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import tempfile
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import Choice, Question
 from skyline_lsp import convert, exporting, wire
 from skyline_lsp.arguments import options, script_uri
+from skyline_lsp.entry_script import script_for
 from skyline_lsp.exporting import ExportOptions
 from skyline_lsp.features.simulate import profiled
 from skyline_lsp.features.verify import verification
@@ -30,8 +30,6 @@ from skyline_lsp.options import ProfileOptions
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
 
-_SETTINGS_TIMEOUT_S = 2.0
-
 
 def register(server: SkylineServer) -> None:
     """Answer ``workspace/executeCommand``; the first argument is the script's URI."""
@@ -39,11 +37,12 @@ def register(server: SkylineServer) -> None:
 
     @server.command(protocol.COMMAND_PROFILE)
     async def profile(*arguments) -> Any:
-        # A client may ask for a run before it has been asked for its settings.
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(server.settings_known.wait(), _SETTINGS_TIMEOUT_S)
-        uri = script_uri(server, arguments)
-        return _answer(lambda: _profile(server, uri, options(arguments, ProfileOptions)))
+        await server.await_settings()
+        uri, asked = script_uri(server, arguments), options(arguments, ProfileOptions)
+        try:
+            return wire.send(await _profile(server, uri, asked))
+        except SkylineError as error:
+            raise wire.failed(error) from error
 
     @server.command(protocol.COMMAND_CANCEL)
     def cancel(*arguments) -> Any:
@@ -88,14 +87,14 @@ def register(server: SkylineServer) -> None:
         return _answer(lambda: _export(server, script_uri(server, arguments), asked))
 
 
-def _profile(server: SkylineServer, uri: str, asked: ProfileOptions | None) -> CommandResult:
+async def _profile(server: SkylineServer, uri: str, asked: ProfileOptions | None) -> CommandResult:
     if is_notebook(uri):
         raise UsageError(NO_NOTEBOOKS, hint=NOTEBOOK_HINT)
-    state = server.script_for(uri)
+    server.require_trust()
+    state = await script_for(server, uri)
     if state is None:
-        hint = "Save it as a file first: a script runs from its own folder."
-        raise UsageError(f"{uri} is not a file on this machine", hint=hint)
-    return CommandResult(server.profiler.start(state, asked))
+        return CommandResult("idle")
+    return CommandResult(server.profiler.start(state, asked), script=state.uri)
 
 
 def _stop(server: SkylineServer, state: ScriptState) -> bool:

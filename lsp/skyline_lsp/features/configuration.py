@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +17,7 @@ from skyline.settings import pyproject
 from skyline.settings.model import SECTION
 from skyline.trace import store
 from skyline_lsp import convert, transport, wire
-from skyline_lsp.options import InitializationOptions
+from skyline_lsp.options import InitializationOptions, ProfileOptions
 from skyline_lsp.server import SkylineServer
 
 logger = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ def register(server: SkylineServer) -> None:
         loop = asyncio.get_running_loop()
         server.saves.attach(loop)
         transport.stop_on_signals(server, loop)
+        server.client_name = params.client_info.name if params.client_info else ""
         introduced(server, params.initialization_options)
 
     @server.feature(types.INITIALIZED)
@@ -82,7 +84,20 @@ def introduced(server: SkylineServer, options: object) -> None:
     except msgspec.ValidationError:
         warm = InitializationOptions().warmStart
     server.warm_start = warm
+    server.kept_options = _kept_options(own.get("scripts"))
+    server.saves.follows_disk = own.get("followDisk") is True
     server.book.at_start(options)
+
+
+def _kept_options(given: object) -> dict[str, ProfileOptions]:
+    """How scripts were profiled last, by path; what makes no sense is left out, as what a client kept may be old."""
+    kept: dict[str, ProfileOptions] = {}
+    for uri, options in given.items() if isinstance(given, Mapping) else ():
+        path = convert.path_of(uri) if isinstance(uri, str) else None
+        if path is not None:
+            with contextlib.suppress(msgspec.ValidationError):
+                kept[path] = msgspec.convert(options, ProfileOptions)
+    return kept
 
 
 async def ask(server: SkylineServer) -> bool:

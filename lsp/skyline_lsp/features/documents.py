@@ -54,4 +54,4 @@ def register(server: SkylineServer) -> None:
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def on_disk(params: types.DidChangeWatchedFilesParams) -> None:
         for change in params.changes:
-            server.saves.saved(convert.path_of(change.uri) or "")
+            server.saves.changed_on_disk(convert.path_of(change.uri) or "")

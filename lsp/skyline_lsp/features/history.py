@@ -72,6 +72,6 @@ def _prepared(script: Path, wanted: str, now: Prepared | None) -> Prepared:
     if now is not None and now.profile.id == wanted:
         return now
     for path in store.saved(script):
-        if path.name == f"{script.stem}-{wanted}{store.SUFFIX}":
+        if path.name == store.name_of(script, wanted):
             return prepare(store.load(path))
     raise UsageError(f"There is no saved profile {wanted} of {script.name}")

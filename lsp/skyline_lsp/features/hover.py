@@ -1,13 +1,18 @@
-"""The full story of a line, under the pointer."""
+"""The full story of a line, under the pointer; at the batch size also the curve over other sizes."""
 
 from __future__ import annotations
 
 from lsprotocol import types
 
+from skyline.source.text import SourceText
+from skyline.whatif.question import Question
 from skyline_lsp import convert
+from skyline_lsp.batch_size_place import BatchSizePlace, batch_size_place
+from skyline_lsp.curve_table import curve_table, largest_that_fits, point_of
 from skyline_lsp.line_cost import line_costs
 from skyline_lsp.line_story import story
 from skyline_lsp.server import SkylineServer
+from skyline_lsp.state import ScriptState
 
 
 def register(server: SkylineServer) -> None:
@@ -19,17 +24,52 @@ def register(server: SkylineServer) -> None:
 
 
 def hover_at(server: SkylineServer, uri: str, position: types.Position) -> types.Hover | None:
-    """What is known about the line of a position; nothing where it costs nothing, or was edited since."""
+    """What is known about the line of a position, and about the batch size where that stands there.
+
+    Nothing where the line costs nothing, or was edited since.
+    """
     path = convert.path_of(uri)
     text = server.texts.shown(path) if path else None
     settings = server.settings_at(path)
     if path is None or text is None or not (settings.enable and settings.hover.enable):
         return None
     wanted = convert.line_number(position)
+    codec = server.workspace.position_codec
+    told: list[str] = []
+    place = convert.line_range(codec, text, wanted)
     for cost in line_costs(server.scripts, path, text):
         if cost.line == wanted:
-            return types.Hover(
-                types.MarkupContent(types.MarkupKind.Markdown, story(cost)),
-                range=convert.line_range(server.workspace.position_codec, text, wanted),
-            )
-    return None
+            told.append(story(cost))
+            break
+    state = server.scripts.covering(path)
+    found = _place_in(state, path, text)
+    if state is not None and found is not None and found.span.line == wanted:
+        literal = convert.to_range(codec, text, found.span)
+        if literal.start.character <= position.character <= literal.end.character:
+            told += [table] if (table := _table(state, found.value)) else []
+            place = literal
+    if not told:
+        return None
+    return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, "\n\n---\n\n".join(told)), range=place)
+
+
+def _place_in(state: ScriptState | None, path: str, text: SourceText) -> BatchSizePlace | None:
+    prepared = state.prepared if state else None
+    return batch_size_place(prepared.report, prepared.sources[path], text) if prepared else None
+
+
+def _table(state: ScriptState, current: int) -> str:
+    """The curve with the size that the code has now among its points."""
+    prepared = state.prepared
+    assert prepared is not None
+    curve = prepared.report.curve
+    if curve and all(point.batch_size != current for point in curve):
+        point = point_of(state.estimate(Question(batch_size=current)), current)
+        curve = (*curve, point) if point is not None else curve
+    return curve_table(
+        prepared.report,
+        curve,
+        current=current,
+        largest=largest_that_fits(prepared.analysis),
+        stale=state.stale,
+    )

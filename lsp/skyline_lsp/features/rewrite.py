@@ -1,11 +1,9 @@
-"""Changes in the person's code: previewed, applied as one undo step, taken back."""
+"""Changes in the person's code: previewed, applied as one undo step, taken back, taken out one by one."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lsprotocol import types
@@ -15,28 +13,28 @@ from skyline.errors import SkylineError, UsageError
 from skyline.report import protocol
 from skyline.report.protocol import (
     ApplyResult,
+    OriginalText,
     PreviewResult,
     QuestionOptions,
     QuestionParams,
-    Refusal,
+    RemoveParams,
     UriParams,
 )
-from skyline.rewrite.plan import RewritePlan, plan
 from skyline.source.edit import TextEdit
 from skyline.source.text import SourceText
 from skyline.whatif.question import Question
-from skyline_lsp import convert, wire
-from skyline_lsp.applied import Applied, holds
+from skyline_lsp import convert, rewriting, wire
 from skyline_lsp.arguments import options, script_uri
+from skyline_lsp.code_changes import code_changes
 from skyline_lsp.features.simulate import profiled, question
+from skyline_lsp.journal import Read
+from skyline_lsp.rewriting import PlannedChange, check_current, planned_question, planned_removal
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
 
-NOTHING_APPLIED = "nothing was applied in this session"
+NOTHING_APPLIED = "no change of Skyline's is in the code"
 ALREADY_UNDONE = "the change is already undone in the editor"
-CHANGED_SINCE = (
-    "the code was edited since the change was applied: take it back by hand or with the editor's undo"
-)
+CHANGED_SINCE = "the code was edited where the change is: take it back by hand or with the editor's undo"
 STILL_CHANGING = "the code was changed again each time the edit came: apply it when it rests"
 _OFFERS = 4
 _NEWS_WAIT_S = 0.5
@@ -44,7 +42,7 @@ _ANSWER_WAIT_S = 120.0
 
 
 def register(server: SkylineServer) -> None:
-    """Answer ``skyline/preview``, ``skyline/apply`` and ``skyline/revert``, and the commands that do the same."""
+    """Answer what previews, makes and takes back changes, and what tells of those in the code."""
     # Two edits on their way at once would each be made for a text that the other changes.
     one_at_a_time = asyncio.Lock()
 
@@ -61,7 +59,26 @@ def register(server: SkylineServer) -> None:
         asked = wire.receive(params, QuestionParams)
         async with one_at_a_time:
             try:
-                return wire.send(await _apply(server, profiled(server, asked.uri), question(asked)))
+                state, wanted = profiled(server, asked.uri), question(asked)
+                label = f"Skyline: {rewriting.words(wanted)}"
+                return wire.send(
+                    await _carry_out(server, state, label, lambda: planned_question(server, state, wanted))
+                )
+            except SkylineError as error:
+                return wire.send(ApplyResult(False, _reason(error)))
+
+    @server.feature(protocol.REMOVE)
+    async def remove(params: wire.Json) -> Any:
+        asked = wire.receive(params, RemoveParams)
+        async with one_at_a_time:
+            try:
+                state = profiled(server, asked.uri)
+                label = f"Skyline: without {asked.whatif}"
+                return wire.send(
+                    await _carry_out(
+                        server, state, label, lambda: planned_removal(server, state, asked.whatif)
+                    )
+                )
             except SkylineError as error:
                 return wire.send(ApplyResult(False, _reason(error)))
 
@@ -70,6 +87,21 @@ def register(server: SkylineServer) -> None:
         asked = wire.receive(params, UriParams)
         async with one_at_a_time:
             return wire.send(await _revert(server, asked.uri))
+
+    @server.feature(protocol.CODE_CHANGES)
+    def changes(params: wire.Json) -> Any:
+        state = server.state_of(wire.receive(params, UriParams).uri)
+        return wire.send(code_changes(server, state)) if state is not None else None
+
+    @server.feature(protocol.ORIGINAL)
+    def original(params: wire.Json) -> Any:
+        state = server.state_of(wire.receive(params, UriParams).uri)
+        if state is None:
+            return []
+        texts = rewriting.texts_without(server, state)
+        return wire.send(
+            tuple(OriginalText(_uri(server, state, path), _shown(text)) for path, text in texts.items())
+        )
 
     @server.command(protocol.COMMAND_APPLY_REWRITE)
     async def apply_rewrite(*arguments) -> Any:
@@ -86,117 +118,85 @@ def register(server: SkylineServer) -> None:
         return await revert({"uri": script_uri(server, arguments)})
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    plan: RewritePlan
-    before: dict[str, SourceText]
-
-
-def _plan(server: SkylineServer, state: ScriptState, asked: Question) -> _Planned:
-    """The rewrite for the text as it is now, which need not be the text that was profiled."""
-    read: dict[str, SourceText] = {}
-
-    def current(path: str) -> SourceText:
-        text = server.texts.shown(path)
-        if text is None:
-            raise UsageError(f"{path} cannot be read any more", file=path, hint="Profile the script again.")
-        read[text.path] = text
-        return text
-
-    if state.prepared is None:
-        raise SkylineError("There is no profile yet", hint="Run skyline.profile first.")
-    planned = plan(state.prepared.analysis, asked, current)
-    for edit in planned.edits:
-        current(edit.span.file)
-    return _Planned(planned, read)
-
-
 def _preview(server: SkylineServer, state: ScriptState, asked: Question) -> PreviewResult:
-    planned = _plan(server, state, asked)
+    planned = planned_question(server, state, asked)
     uris = {path: _uri(server, state, path) for path in planned.before}
     return PreviewResult(
-        edits=convert.to_preview(planned.plan.edits, planned.before, uris),
-        diff=planned.plan.diff(planned.before.__getitem__),
-        refused=_refusals(planned.plan),
+        edits=convert.to_preview(planned.edits, planned.before, uris),
+        diff=planned.diff(),
+        refused=planned.refused,
     )
 
 
-async def _apply(server: SkylineServer, state: ScriptState, asked: Question) -> ApplyResult:
-    """Offer the change to the client; where it knows a newer text by then, once more for that one."""
-    label = f"Skyline: {_words(asked)}"
+async def _carry_out(
+    server: SkylineServer, state: ScriptState, label: str, planned_now: Callable[[], PlannedChange]
+) -> ApplyResult:
+    """Offer a change to the client; where it knows a newer text by then, once more for that one."""
     for _ in range(_OFFERS):
-        planned = _plan(server, state, asked)
-        left_out = "; ".join(f"{refused.name}: {refused.reason}" for refused in planned.plan.refused)
-        edits, refused = planned.plan.edits, _refusals(planned.plan)
-        if not edits:
-            return ApplyResult(False, left_out or "there is nothing to change", refused)
-        before = {path: planned.before[path] for path in {edit.span.file for edit in edits}}
+        planned = planned_now()
+        if not planned.edits:
+            return ApplyResult(False, planned.left_out or "there is nothing to change", planned.refused)
+        before = {path: planned.before[path] for path in {edit.span.file for edit in planned.edits}}
         check_current(server, before)
-        after = {
-            path: text.apply(edit for edit in edits if edit.span.file == path)
-            for path, text in before.items()
-        }
-        result = await _send(server, state, label, edits, before)
+        result = await _send(server, state, label, planned.edits, before)
         if result.applied:
-            server.applied.push(state.path, Applied(label, before, after))
-            return ApplyResult(True, f"not rewritten: {left_out}" if left_out else None, refused)
+            for entry in planned.entries:
+                server.journal.push(state.path, entry, _as_planned(server, planned))
+            server.code_changed(state)
+            reason = f"not rewritten: {planned.left_out}" if planned.refused else None
+            return ApplyResult(True, reason, planned.refused)
         if not await _moved_on(server, before):
             return result
     return ApplyResult(False, STILL_CHANGING)
 
 
-async def _moved_on(server: SkylineServer, before: dict[str, SourceText]) -> bool:
+def _as_planned(server: SkylineServer, planned: PlannedChange) -> Read:
+    """The texts that a change was made for; by now the client may have told of it."""
+    return lambda path: planned.before.get(path) or server.texts.shown(path)
+
+
+async def _moved_on(server: SkylineServer, before: Mapping[str, SourceText]) -> bool:
     """Whether a text is no longer the one that a refused edit was for; the client's news may be on its way."""
     end = asyncio.get_running_loop().time() + _NEWS_WAIT_S
-    while holds(before, server.texts.shown):
+    while all(
+        (now := server.texts.shown(path)) is not None and now.text == text.text
+        for path, text in before.items()
+    ):
         if asyncio.get_running_loop().time() >= end:
             return False
         await asyncio.sleep(_NEWS_WAIT_S / 10)
     return True
 
 
-def check_current(server: SkylineServer, files: Iterable[str]) -> None:
-    """Raise UsageError where a file was written by another program and the client still has the text from before."""
-    for path in files:
-        if server.texts.outdated(path):
-            raise UsageError(
-                f"{os.path.basename(path)} was changed on disk by another program since the editor read it",
-                file=path,
-                hint="Read it again in the editor, or save it there; then make the change.",
-            )
-
-
-def _refusals(planned: RewritePlan) -> tuple[Refusal, ...]:
-    return tuple(Refusal(refused.name, refused.reason, refused.snippet) for refused in planned.refused)
-
-
 async def _revert(server: SkylineServer, uri: str) -> ApplyResult:
     state = server.state_of(uri)
-    last = server.applied.top(state.path) if state else None
-    if state is None or last is None:
+    if state is None:
         return ApplyResult(False, NOTHING_APPLIED)
-    if not holds(last.after, server.texts.shown):
-        if holds(last.before, server.texts.shown):
-            server.applied.pop(state.path)
-            return ApplyResult(False, ALREADY_UNDONE)
-        return ApplyResult(False, CHANGED_SINCE)
-    try:
-        check_current(server, last.after)
-    except UsageError as error:
-        return ApplyResult(False, _reason(error))
-    result = await _send(server, state, f"Take back: {last.label}", last.inverse(), last.after)
-    if result.applied:
-        server.applied.pop(state.path)
-    return result
+    read = server.texts.shown
+    undone = False
+    for entry in reversed(server.journal.of(state.path, read)):
+        if not entry.is_in(read):
+            if not entry.is_undone_in(read):
+                return ApplyResult(False, CHANGED_SINCE)
+            undone = True
+            continue
+        planned = rewriting.planned_return(server, entry)
+        if planned is None:
+            return ApplyResult(False, CHANGED_SINCE)
+        try:
+            return await _carry_out(server, state, f"Take back: {entry.label}", lambda found=planned: found)
+        except UsageError as error:
+            return ApplyResult(False, _reason(error))
+    return ApplyResult(False, ALREADY_UNDONE if undone else NOTHING_APPLIED)
 
 
 def planned_edit(server: SkylineServer, state: ScriptState, asked: Question) -> types.WorkspaceEdit | None:
     """The whole of a change as an edit for the client to make, None where any part of it is refused."""
-    planned = _plan(server, state, asked)
-    if not planned.plan.edits or planned.plan.refused:
+    planned = planned_question(server, state, asked)
+    if not planned.edits or planned.refused:
         return None
-    check_current(server, {edit.span.file for edit in planned.plan.edits})
-    return edit_of(server, state, planned.plan.edits, planned.before)
+    check_current(server, {edit.span.file for edit in planned.edits})
+    return edit_of(server, state, planned.edits, planned.before)
 
 
 async def _send(
@@ -204,7 +204,7 @@ async def _send(
     state: ScriptState,
     label: str,
     edits: tuple[TextEdit, ...],
-    texts: dict[str, SourceText],
+    texts: Mapping[str, SourceText],
 ) -> ApplyResult:
     workspace = server.client_capabilities.workspace
     if not (workspace and workspace.apply_edit):
@@ -223,7 +223,7 @@ async def _send(
 
 
 def edit_of(
-    server: SkylineServer, state: ScriptState, edits: tuple[TextEdit, ...], texts: dict[str, SourceText]
+    server: SkylineServer, state: ScriptState, edits: tuple[TextEdit, ...], texts: Mapping[str, SourceText]
 ) -> types.WorkspaceEdit:
     """Edits of these texts as the client takes them, with the versions of its documents where it knows those."""
     documents: dict[str, types.OptionalVersionedTextDocumentIdentifier] = {}
@@ -244,9 +244,8 @@ def _uri(server: SkylineServer, state: ScriptState, path: str) -> str:
     return state.uri if path == state.path else convert.uri_of(path)
 
 
-def _words(asked: Question) -> str:
-    parts = [f"batch size {asked.batch_size}"] if asked.batch_size is not None else []
-    return ", ".join((*parts, *map(str, asked.choices)))
+def _shown(text: SourceText) -> str:
+    return ("\ufeff" if text.byte_order_mark else "") + text.text
 
 
 def _reason(error: SkylineError) -> str:

@@ -31,7 +31,7 @@ async def verification(server: SkylineServer, asked: VerifyParams) -> VerifyRepo
     """Measure a question about a script; raises SkylineError where that cannot be, or was cancelled."""
     state = profiled(server, asked.uri)
     question = Question(asked.batchSize, tuple(Choice.parse(text) for text in asked.whatifs))
-    return await server.verifier.verify(state, question, _effort(asked))
+    return await server.verifier.verify(state, question, _effort(asked), asked.profileId)
 
 
 def _effort(asked: VerifyParams) -> Effort:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from skyline import units
+from skyline.report.one_off import one_off_words
 from skyline.report.schema import BaselineReport, BestReport
+from skyline.report.speedup import baseline_doubt, speedup_words
 from skyline.report.text.page import Page
 from skyline.report.text.whatifs import memory_change
 
@@ -28,10 +30,16 @@ def render_best(best: BestReport, baseline: BaselineReport, page: Page, *, scrip
     before = units.format_ms(baseline.iteration_ms.value)
     facts = [
         f"{units.format_ms_interval(found.iteration_ms)} per iteration, was {before}",
-        f"speed {units.format_ratio(found.speedup)}",
+        f"speed {speedup_words(found.speedup, found.speedup_range)}",
         f"peak memory {units.format_bytes(found.peak_bytes.value)} ({memory_change(found, baseline)})",
     ]
     page.paragraph(" · ".join(facts), indent=3)
+    if found.extrapolated:
+        page.paragraph("extrapolated: outside the range that was measured", indent=3, style="yellow")
+    if doubt := baseline_doubt(found.speedup, baseline.iteration_ms):
+        page.paragraph(f"the speed is {doubt}", indent=3, style="yellow")
+    if once := one_off_words(found.one_off_s, found.break_even_iterations):
+        page.paragraph(f"once: {once}", indent=3)
     for assumption in found.assumptions:
         page.paragraph(f"assumes: {assumption}", indent=3, style="dim")
     words = " ".join(best.choices)

@@ -13,10 +13,11 @@ from skyline import units
 from skyline.analysis.traced_answers import DOUBTFUL_REPLAY, TracedEstimate
 from skyline.analysis.traced_costs import TracedCost
 from skyline.report.one_off import one_off_words
+from skyline.report.speedup import direction
 from skyline.report.text.findings import render_findings
 from skyline.report.text.page import GUTTER, PHASE_STYLES, Column, Page, column_width
 from skyline.report.text.phases import apportion
-from skyline.report.text.whatifs import REASONS_SHOWN
+from skyline.report.text.whatifs import DIRECTION_STYLES, REASONS_SHOWN, render_doubts, render_one_off
 from skyline.report.traced import TracedWhatIfReport, TraceReport, trace_name
 from skyline.trace.phase import Phase
 
@@ -224,7 +225,7 @@ def _render_estimates(report: TracedWhatIfReport, page: Page, *, detail: bool) -
         time = units.time_scale(one.change_ms.value for one in shown)
         rows: list[tuple[Text, ...]] = []
         for one in shown:
-            better = "green" if one.speedup > 1.0005 else "red" if one.speedup < 0.9995 else ""
+            better = DIRECTION_STYLES[direction(one.speedup_range)]
             name = "together" if one is report.combined else _choice(one)
             rows.append(
                 (
@@ -238,6 +239,10 @@ def _render_estimates(report: TracedWhatIfReport, page: Page, *, detail: bool) -
         columns = (Column("", "left"), Column(time.unit), Column("speed"), Column("results", "left"),
                    Column("basis", "left"))  # fmt: skip
         page.table(columns, rows, sums=len(together))
+        render_doubts([one.speedup for one in shown], report.baseline.iteration_ms, page)
+    if not detail:
+        for one in applicable:
+            render_one_off(_choice(one), one.one_off_s, one.break_even_iterations, page)
     if detail:
         for one in (*applicable, *together):
             _render_detail(one, "together" if one is report.combined else _choice(one), page)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.text import Text
 
 from skyline import units
+from skyline.interval import Interval
 from skyline.report.one_off import one_off_words
 from skyline.report.schema import BaselineReport, EstimateReport, WhatIfReport
+from skyline.report.speedup import Direction, baseline_doubt, direction, speedup_words
 from skyline.report.text.ledger import render_records
 from skyline.report.text.page import GUTTER, Column, Page, column_width
 
@@ -19,6 +23,8 @@ _SAME = 1e-4
 """Share of the peak below which a change of memory is none."""
 REASONS_SHOWN = 4
 """Of what-ifs that do not apply; of more only the names are told."""
+DIRECTION_STYLES: dict[Direction, str] = {"better": "green", "worse": "red", "": ""}
+"""Colour is for what the range of a change leaves no doubt about."""
 _STYLES = {"exact": "green", "numerics": "yellow", "convergence": "yellow"}
 
 
@@ -38,12 +44,18 @@ def render_estimates(
 ) -> None:
     """The table of what-ifs; ``detail`` adds what each assumes and whether the code can be rewritten."""
     applicable = [estimate for estimate in report.estimates if estimate.applicable]
-    refused = [estimate for estimate in report.estimates if not estimate.applicable]
+    in_code = [estimate for estimate in report.estimates if estimate.present is not None]
+    refused = [
+        estimate for estimate in report.estimates if not estimate.applicable and estimate.present is None
+    ]
     page.title("What-ifs", "change per iteration against the script as it stands")
     if applicable:
         _render_table(applicable, report, page)
-    elif not refused:
+    elif not refused and not in_code:
         page.paragraph("no what-if is known for this script")
+    if not detail:
+        for estimate in applicable:
+            render_one_off(choice_name(estimate), estimate.one_off_s, estimate.break_even_iterations, page)
     if detail:
         for estimate in applicable:
             _render_detail(estimate, (choice_name(estimate),), script, page)
@@ -61,6 +73,10 @@ def render_estimates(
         names = ", ".join(estimate.name for estimate in refused)
         page.paragraph(f"do not apply here: {names}", bullet="!", style="dim")
         page.paragraph(f"why not: skyline whatif {script} NAME", indent=3, style="dim")
+    if in_code:
+        named = ", ".join(f"{each.name}={each.present}" for each in in_code)
+        page.paragraph(f"in the code already: {named}", bullet="!", style="dim")
+        page.paragraph(f"take one out: skyline apply {script} --remove NAME", indent=3, style="dim")
     present = {estimate.semantics for estimate in applicable}
     if present:
         page.paragraph(" · ".join(text for name, text in _SEMANTICS.items() if name in present), style="dim")
@@ -89,6 +105,21 @@ def _render_table(estimates: list[EstimateReport], report: WhatIfReport, page: P
     page.table(columns, rows, sums=len(shown) - len(estimates))
     if below:
         page.paragraph(_bases(estimates), style="dim")
+    render_doubts([estimate.speedup for estimate in shown], baseline.iteration_ms, page)
+
+
+def render_doubts(speedups: Iterable[float], baseline_ms: Interval, page: Page) -> None:
+    """What a factor in the table above rests on, where that is next to nothing."""
+    if doubt := baseline_doubt(max(speedups, default=1.0), baseline_ms):
+        page.paragraph(f"the speed is {doubt}", bullet="!", style="yellow")
+
+
+def render_one_off(
+    name: str, one_off_s: Interval | None, break_even_iterations: int | None, page: Page
+) -> None:
+    """What a change costs once, below the table that says what it brings in each iteration."""
+    if words := one_off_words(one_off_s, break_even_iterations):
+        page.paragraph(f"{name} costs once: {words}")
 
 
 def _basis(estimate: EstimateReport) -> str:
@@ -109,7 +140,7 @@ def _numbers(
     estimate: EstimateReport, baseline: BaselineReport, time: units.Scale, page: Page
 ) -> tuple[Text, ...]:
     signed = time.change_with_spread(estimate.change_ms)
-    better = "green" if estimate.speedup > 1.0005 else "red" if estimate.speedup < 0.9995 else ""
+    better = DIRECTION_STYLES[direction(estimate.speedup_range)]
     return (
         page.text(signed, better),
         page.text(units.format_ratio(estimate.speedup), better),
@@ -123,6 +154,7 @@ def _render_detail(estimate: EstimateReport, names: tuple[str, ...], script: str
     facts = [f"{units.format_ms_interval(estimate.iteration_ms)} per iteration"]
     if estimate.throughput is not None:
         facts.append(units.format_throughput_interval(estimate.throughput))
+    facts.append(f"speed {speedup_words(estimate.speedup, estimate.speedup_range)}")
     facts.append(f"peak {units.format_bytes(estimate.peak_bytes.value)}")
     page.blank()
     title = names[0] if len(names) == 1 else "together"

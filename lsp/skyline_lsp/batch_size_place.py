@@ -1,0 +1,69 @@
+"""Where the batch size stands in a file as it reads now, and which number it is there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from skyline.report.schema import KnobReport, ProfileReport
+from skyline.source.batch_names import is_batch_name
+from skyline.source.knob import KnobKind
+from skyline.source.line_map import line_map
+from skyline.source.span import SourceSpan
+from skyline.source.text import SourceText
+
+_NAME = re.compile(r"(?:--)?[^\W\d]\w*(?:-\w+)*")
+_NUMBER = r"(\d\w*)"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSizePlace:
+    """The literal, from the name before it on where one stands on its line; ``value`` is what is in force."""
+
+    span: SourceSpan
+    value: int
+
+
+def batch_size_place(report: ProfileReport, profiled: SourceText, text: SourceText) -> BatchSizePlace | None:
+    """The place in a text of the file that was profiled as ``profiled``.
+
+    None where the file does not set the batch size, or where its line says something else by now than another number.
+    """
+    batch = report.batch_size
+    knob = batch.knob
+    if knob is None or batch.value is None or knob.file != text.path:
+        return None
+    line = line_map(profiled.text, text.text)(knob.line)
+    if line is not None:
+        return _place(text, knob, line, knob.end_column, batch.value)
+    return _with_another_number(knob, profiled, text)
+
+
+def _with_another_number(knob: KnobReport, profiled: SourceText, text: SourceText) -> BatchSizePlace | None:
+    """The line that is like the profiled one but for the number, nearest to where it should be."""
+    if knob.kind == KnobKind.COMMAND_LINE.value:
+        return None
+    before = profiled.line(knob.line)
+    likeness = re.compile(
+        rf"{re.escape(before[: knob.column])}{_NUMBER}{re.escape(before[knob.end_column :].rstrip())}\s*"
+    )
+    wanted = line_map(profiled.text, text.text).nearest(knob.line)
+    for line in sorted(range(1, text.line_count + 1), key=lambda line: abs(line - wanted)):
+        found = likeness.fullmatch(text.line(line))
+        value = _number(found[1]) if found else None
+        if found and value:
+            return _place(text, knob, line, found.end(1), value)
+    return None
+
+
+def _place(text: SourceText, knob: KnobReport, line: int, end: int, value: int) -> BatchSizePlace:
+    start = knob.column
+    names = [name.start() for name in _NAME.finditer(text.line(line)[:start]) if is_batch_name(name[0])]
+    return BatchSizePlace(SourceSpan(text.path, line, min([*names[-1:], start]), line, end), value)
+
+
+def _number(literal: str) -> int | None:
+    try:
+        return int(literal, 0)
+    except ValueError:
+        return None

@@ -1,0 +1,49 @@
+"""Tells the client how the code differs from what was profiled, whenever that becomes another answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from skyline.report import protocol
+from skyline_lsp import wire
+from skyline_lsp.code_changes import code_changes
+
+if TYPE_CHECKING:
+    from skyline_lsp.server import SkylineServer
+    from skyline_lsp.state import ScriptState
+
+_REST_S = 0.08
+"""Looking costs a comparison of texts: it waits until nobody has typed for so long."""
+
+
+class CodeNews:
+    """Looks at scripts whose code or profile changed, once they rest."""
+
+    def __init__(self, server: SkylineServer) -> None:
+        self._server = server
+        self._waiting: dict[str, asyncio.TimerHandle] = {}
+        self._told: dict[str, protocol.CodeChanges] = {}
+
+    def look(self, state: ScriptState) -> None:
+        """Look at this script soon; any number of calls until then are one."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        if (waiting := self._waiting.pop(state.path, None)) is not None:
+            waiting.cancel()
+        self._waiting[state.path] = loop.call_later(_REST_S, self._look, state)
+
+    def close(self) -> None:
+        """Look no more."""
+        for waiting in self._waiting.values():
+            waiting.cancel()
+        self._waiting.clear()
+
+    def _look(self, state: ScriptState) -> None:
+        self._waiting.pop(state.path, None)
+        now = code_changes(self._server, state)
+        if now != self._told.get(state.path, protocol.CodeChanges(state.uri, None, (), (), (), None)):
+            self._told[state.path] = now
+            self._server.protocol.notify(protocol.CODE_CHANGED, wire.send(now))

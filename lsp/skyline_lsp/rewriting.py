@@ -1,0 +1,214 @@
+"""The edits of a change to the code as it reads now, worked out before anything is sent to the client."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from skyline.errors import SkylineError, UsageError
+from skyline.report.protocol import Refusal
+from skyline.rewrite.plan import RewritePlan, plan
+from skyline.rewrite.removal import removal
+from skyline.source.edit import TextEdit
+from skyline.source.text import SourceText
+from skyline.source.written_change import WrittenChange
+from skyline.whatif.question import Choice, Question
+from skyline_lsp.journal import Entry, name_of
+
+if TYPE_CHECKING:
+    from skyline_lsp.server import SkylineServer
+    from skyline_lsp.state import ScriptState
+
+NO_PROFILE = SkylineError("There is no profile yet", hint="Run skyline.profile first.")
+NOT_IN_CODE = "is not in the code"
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The files of a script as the client shows them, and as the edits so far leave them."""
+
+    server: SkylineServer
+    shown: dict[str, SourceText] = field(default_factory=dict[str, SourceText])
+    now: dict[str, SourceText] = field(default_factory=dict[str, SourceText])
+
+    def read(self, path: str) -> SourceText:
+        """A file as it is now; raises UsageError where it cannot be read."""
+        if path not in self.now:
+            text = self.server.texts.shown(path)
+            if text is None:
+                raise UsageError(
+                    f"{path} cannot be read any more", file=path, hint="Profile the script again."
+                )
+            self.shown[path] = self.now[path] = text
+        return self.now[path]
+
+    def apply(self, edits: Iterable[TextEdit]) -> tuple[WrittenChange, ...]:
+        """Make edits; what they wrote, by file."""
+        edits = tuple(edits)
+        written: list[WrittenChange] = []
+        for path in dict.fromkeys(edit.span.file for edit in edits):
+            own = tuple(edit for edit in edits if edit.span.file == path)
+            text = self.read(path)
+            written.append(WrittenChange.of(text, own))
+            self.now[path] = text.apply(own)
+        return tuple(written)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """The edits that make ``after`` of ``before``, the texts that the client shows, and what is left out of them.
+
+    ``entries`` are what the journal shall hold of it, none for a change that only takes something back.
+    """
+
+    before: dict[str, SourceText]
+    after: dict[str, SourceText]
+    edits: tuple[TextEdit, ...]
+    refused: tuple[Refusal, ...] = ()
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def left_out(self) -> str:
+        """What is refused, in words."""
+        return "; ".join(f"{refused.name}: {refused.reason}" for refused in self.refused)
+
+    def diff(self) -> str:
+        """The edits as a unified diff."""
+        return RewritePlan(self.edits).diff(self.before.__getitem__)
+
+
+def planned_question(server: SkylineServer, state: ScriptState, asked: Question) -> PlannedChange:
+    """What a question writes into the code.
+
+    A what-if that is there with another value is taken out first; one that was taken out is put back as it was.
+    Raises SkylineError where there is no profile, and UsageError where a file cannot be read.
+    """
+    if state.prepared is None:
+        raise NO_PROFILE
+    draft, profile = _Draft(server), state.prepared.report.id
+    back: list[str] = []
+    for choice in asked.choices:
+        back += _make_room(server, state, draft, choice)
+    left = replace(asked, choices=tuple(one for one in asked.choices if one.name not in back))
+    return _written(state, draft, left, profile, taken_out=bool(draft.now))
+
+
+def planned_removal(server: SkylineServer, state: ScriptState, name: str) -> PlannedChange:
+    """What takes one what-if out of the code: the change that put it there reversed, or the code rewritten without it.
+
+    Raises SkylineError where there is no profile, and UsageError where it is not in the code.
+    """
+    if state.prepared is None:
+        raise NO_PROFILE
+    draft, profile = _Draft(server), state.prepared.report.id
+    read = server.texts.shown
+    found = [entry for entry in server.journal.in_code(state.path, read) if name in entry.names()]
+    edits = found[-1].taken_out(read) if found else None
+    if found and edits is not None:
+        draft.apply(edits)
+        rest = [Choice.parse(one) for one in found[-1].whatifs if name_of(one) != name]
+        return _written(
+            state, draft, Question(found[-1].batch_size, tuple(rest)), found[-1].profile, taken_out=True
+        )
+    planned = removal(state.prepared.analysis, name, draft.read)
+    refused = _refusals(planned)
+    if not planned.edits:
+        if not refused:
+            raise UsageError(f"{name} {NOT_IN_CODE}")
+        return PlannedChange(draft.shown, draft.now, (), refused)
+    written = draft.apply(planned.edits)
+    known = next((one for one in state.prepared.whatifs.estimates if one.name == name), None)
+    spec = f"{name}={known.present}" if known is not None and known.present else name
+    entry = Entry(f"without {name}", profile, written, removes=(spec,))
+    return PlannedChange(draft.shown, draft.now, planned.edits, refused, (entry,))
+
+
+def planned_return(server: SkylineServer, entry: Entry) -> PlannedChange | None:
+    """What takes an entry of the journal out of the code; None where the code was edited in its place."""
+    draft = _Draft(server)
+    edits = entry.taken_out(server.texts.shown)
+    if edits is None:
+        return None
+    draft.apply(edits)
+    return PlannedChange(draft.shown, draft.now, edits)
+
+
+def texts_without(server: SkylineServer, state: ScriptState) -> dict[str, SourceText]:
+    """The files that the journal's entries touch, without what those wrote: for a diff against the code as it is."""
+    draft = _Draft(server)
+    for entry in reversed(server.journal.in_code(state.path, server.texts.shown)):
+        for file in entry.files:
+            draft.read(file.path)
+        edits = entry.taken_out(draft.now.get)
+        if edits is not None:
+            draft.apply(edits)
+    return draft.now
+
+
+def _make_room(server: SkylineServer, state: ScriptState, draft: _Draft, choice: Choice) -> list[str]:
+    """Take out what stands in the way of a what-if; gives its name where that alone put it into the code."""
+    back: list[str] = []
+    for entry in reversed(server.journal.in_code(state.path, server.texts.shown)):
+        removed = {name_of(one): one for one in entry.removes}
+        other = [one for one in entry.whatifs if name_of(one) == choice.name and one != str(choice)]
+        if choice.name not in removed and not other:
+            continue
+        for file in entry.files:
+            draft.read(file.path)
+        edits = entry.taken_out(draft.now.get)
+        if edits is None:
+            continue
+        draft.apply(edits)
+        if removed.get(choice.name) in (choice.name, str(choice)) or (removed and not choice.value):
+            back.append(choice.name)
+    return back
+
+
+def _written(
+    state: ScriptState, draft: _Draft, asked: Question, profile: str, *, taken_out: bool
+) -> PlannedChange:
+    assert state.prepared is not None
+    nothing = asked.batch_size is None and not asked.choices
+    planned = RewritePlan(()) if nothing else plan(state.prepared.analysis, asked, draft.read)
+    written = draft.apply(planned.edits)
+    refused = _refusals(planned)
+    left_out = {each.name for each in refused}
+    entry = Entry(
+        words(asked),
+        profile,
+        written,
+        None if "batch_size" in left_out else asked.batch_size,
+        tuple(str(choice) for choice in asked.choices if choice.name not in left_out),
+    )
+    edits = planned.edits
+    if taken_out:
+        # Edits of a text that is nowhere on show: told as one replacement of what is.
+        edits = tuple(
+            draft.shown[path].difference(text.text)
+            for path, text in draft.now.items()
+            if text.text != draft.shown[path].text
+        )
+    return PlannedChange(draft.shown, draft.now, edits, refused, (entry,) if written else ())
+
+
+def words(asked: Question) -> str:
+    """A question in a few words."""
+    parts = [f"batch size {asked.batch_size}"] if asked.batch_size is not None else []
+    return ", ".join((*parts, *map(str, asked.choices)))
+
+
+def check_current(server: SkylineServer, files: Iterable[str]) -> None:
+    """Raise UsageError where a file was written by another program and the client still has the text from before."""
+    for path in files:
+        if server.texts.outdated(path):
+            raise UsageError(
+                f"{os.path.basename(path)} was changed on disk by another program since the editor read it",
+                file=path,
+                hint="Read it again in the editor, or save it there; then make the change.",
+            )
+
+
+def _refusals(planned: RewritePlan) -> tuple[Refusal, ...]:
+    return tuple(Refusal(refused.name, refused.reason, refused.snippet) for refused in planned.refused)

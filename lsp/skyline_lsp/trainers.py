@@ -1,0 +1,136 @@
+"""The scripts that train with a module: found by their imports, among the files of a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from skyline.errors import SkylineError
+from skyline.source.text import SourceText
+from skyline_lsp.local_imports import LocalImports
+from skyline_lsp.training_script import is_program, trains
+
+MOST_FILES = 400
+"""Python files that are looked at; beyond that, the search would be felt."""
+_MOST_ENTRIES = 20_000
+"""Entries of folders that are looked at: a folder of images may have a million."""
+_LARGEST_BYTES = 1 << 20
+_SKIPPED = {"node_modules", "site-packages", "dist-packages", "__pycache__", "build", "dist"}
+_ENVIRONMENT = "pyvenv.cfg"
+_TEST = re.compile(r"^(?:test_.*|.*_test|conftest)\.py$")
+_NAMES = (re.compile("train|finetune|pretrain"), re.compile("main|run"))
+
+
+def trainers(module: str, root: str, unsaved: Mapping[str, str]) -> tuple[str, ...]:
+    """The paths of the scripts below ``root`` that train and whose imports reach ``module``, the most likely first.
+
+    ``unsaved`` has the texts of files that differ from the disk. Reads files, so it belongs on a worker thread.
+    """
+    files = _Files(unsaved)
+    imports = LocalImports(files.text)
+    found: list[tuple[tuple[int, int, int, int, str], str]] = []
+    for path in _python_files(root, os.path.dirname(module)):
+        text = files.text(path) if path != module and not _TEST.match(os.path.basename(path)) else None
+        if text is None or not is_program(text):
+            continue
+        reached = imports.reached(path)
+        if module not in reached:
+            continue
+        if files.trains(path):
+            rank = 0
+        elif any(files.trains(other) for other in reached):
+            rank = 1
+        else:
+            continue
+        found.append(((rank, reached[module], _by_name(path), _distance(path, module), path), path))
+    return tuple(path for _, path in sorted(found))
+
+
+@dataclass(slots=True)
+class _Files:
+    """The texts of files, each read once."""
+
+    unsaved: Mapping[str, str]
+    _texts: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
+    _training: dict[str, bool] = field(default_factory=dict[str, bool])
+
+    def text(self, path: str) -> str | None:
+        if path in self.unsaved:
+            return self.unsaved[path]
+        if path not in self._texts:
+            self._texts[path] = _read(path)
+        return self._texts[path]
+
+    def trains(self, path: str) -> bool:
+        """Whether a file has a training loop, or hands the training to a library's trainer."""
+        if path not in self._training:
+            self._training[path] = trains(SourceText.of(path, self.text(path) or ""))
+        return self._training[path]
+
+
+def _read(path: str) -> str | None:
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_BYTES:
+            return None
+        return SourceText.read(path).text
+    except (OSError, ValueError, SkylineError):
+        return None
+
+
+def _python_files(root: str, near: str) -> Iterator[str]:
+    """The Python files below a folder: those of ``near`` and of the folders above it first, then breadth first."""
+    above = [near]
+    while above[-1] != root and (parent := os.path.dirname(above[-1])) != above[-1]:
+        above.append(parent)
+    folders = deque([*(above if above[-1] == root else [near]), root])
+    seen: set[str] = set()
+    files = entries = 0
+    while folders and files < MOST_FILES and entries < _MOST_ENTRIES:
+        folder = folders.popleft()
+        if folder in seen:
+            continue
+        seen.add(folder)
+        below, here, looked_at = _listing(folder, _MOST_ENTRIES - entries)
+        entries += looked_at
+        # Folders stay below the root: those above the module are reached from it.
+        folders.extend(one for one in below if one not in seen)
+        for path in here[: MOST_FILES - files]:
+            files += 1
+            yield path
+
+
+def _listing(folder: str, most: int) -> tuple[list[str], list[str], int]:
+    """The folders and Python files of a folder, by name, and how many entries were looked at."""
+    below: list[str] = []
+    here: list[str] = []
+    count = 0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                count += 1
+                if count > most:
+                    break
+                if entry.name.startswith(".") or entry.name in _SKIPPED:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    if not os.path.exists(os.path.join(entry.path, _ENVIRONMENT)):
+                        below.append(entry.path)
+                elif entry.name.endswith(".py") and entry.is_file():
+                    here.append(entry.path)
+    except OSError:
+        return [], [], count
+    return sorted(below), sorted(here), count
+
+
+def _by_name(path: str) -> int:
+    stem = os.path.splitext(os.path.basename(path))[0].lower()
+    return next((place for place, name in enumerate(_NAMES) if name.search(stem)), len(_NAMES))
+
+
+def _distance(path: str, module: str) -> int:
+    return os.path.relpath(os.path.dirname(path), os.path.dirname(module)).count(os.sep)

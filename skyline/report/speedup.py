@@ -1,0 +1,37 @@
+"""How much faster a change makes training, in words, and whether its own range leaves a doubt."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from skyline import units
+from skyline.interval import Interval
+
+Direction = Literal["better", "worse", ""]
+
+_NOTHING = 5e-4
+"""A speed-up that is printed as 1.00x is none, however sure."""
+_FACTOR_FROM = 10.0
+_NOISE = 0.5
+"""A time that scatters by this share of itself says nothing as the denominator of a large factor."""
+
+
+def direction(speedup: Interval | None) -> Direction:
+    """Empty where the range holds no change at all, too: such a figure is shown as neither gain nor loss."""
+    if speedup is None or abs(speedup.value - 1) < _NOTHING:
+        return ""
+    if speedup.low > 1:
+        return "better"
+    return "worse" if speedup.high < 1 else ""
+
+
+def speedup_words(speedup: float, speedup_range: Interval | None) -> str:
+    """``1.30x (1.21–1.40x)``."""
+    return units.format_ratio(speedup) if speedup_range is None else units.format_ratio_range(speedup_range)
+
+
+def baseline_doubt(speedup: float, baseline_ms: Interval) -> str:
+    """Why a large factor says little: ``from a baseline within noise, 0.20 ms ±0.15``; empty where it does not."""
+    if speedup < _FACTOR_FROM or baseline_ms.half_width < _NOISE * baseline_ms.value:
+        return ""
+    return f"from a baseline within noise, {units.format_ms_interval(baseline_ms)}"
