@@ -24,6 +24,7 @@ from skyline.report.protocol import (
     ProfileChanged,
     QuestionParams,
     Refusal,
+    RemoveParams,
     VerifyParams,
 )
 from skyline.report.schema import (
@@ -49,6 +50,7 @@ from skyline.report.schema import (
 )
 from skyline.trace.facts import Device
 from skyline.trace.phase import PhaseTimes
+from skyline.whatif.estimate import speedup_range
 from skyline_tui import messages
 from skyline_tui.app import SkylineApp
 from skyline_tui.workspace_edit import Written
@@ -213,6 +215,7 @@ class FakeSession(FakePictures):
     questions: list[QuestionParams] = field(default_factory=list)
     wishes: list[BestParams] = field(default_factory=list)
     applied: list[QuestionParams] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
     refuse: str = ""
     alter: Callable[[ProfileReport], ProfileReport] = lambda profile: profile
     stopped: bool = False
@@ -237,8 +240,7 @@ class FakeSession(FakePictures):
     def uri(self) -> str:
         return self.script.as_uri()
 
-    async def start(self) -> None:
-        pass
+    async def start(self) -> None: ...
 
     async def stop(self) -> None:
         self.stopped = True
@@ -272,22 +274,25 @@ class FakeSession(FakePictures):
         for name, value, time_factor, memory_factor, _, _ in WHATIFS:
             if (f"{name}={value}" if value else name) in question.whatifs:
                 time, memory = time * time_factor, memory * memory_factor
-        name = question.whatifs[0] if question.whatifs else "batch_size"
-        return self._report(name.partition("=")[0], name.partition("=")[2], size, time, memory, "exact", None)
+        name, _, value = (question.whatifs[0] if question.whatifs else "batch_size").partition("=")
+        return self._report(name, value, size, time, memory, "exact", None)
 
     def _report(
         self, name: str, value: str, size: int, time: float, memory: float, semantics: str, reason: str | None
     ) -> EstimateReport:
         spread, now = around(time, 0.03), iteration_ms(self.batch_size)
+        change = Interval(time - now, spread.low - now, spread.high - now)
+        speedup = size / self.batch_size * now / time
         return EstimateReport(
             name=name,
             value=value,
             title=f"Use {name}",
             iteration_ms=spread,
-            change_ms=Interval(time - now, spread.low - now, spread.high - now),
+            change_ms=change,
             throughput=spread.inverse(1000.0 * size),
             peak_bytes=Interval.exact(memory),
-            speedup=iteration_ms(self.batch_size) / time,
+            speedup=speedup,
+            speedup_range=speedup_range(speedup, now, change),
             applicable=reason is None,
             reason=reason,
             semantics=semantics,
@@ -325,7 +330,11 @@ class FakeSession(FakePictures):
             answers = {size: self.estimate(replace(question, batchSize=size)) for size in SIZES}
             points = tuple(
                 replace(
-                    point(size), iteration_ms=found.iteration_ms, throughput=found.throughput, measured=False
+                    point(size),
+                    iteration_ms=found.iteration_ms,
+                    throughput=found.throughput,
+                    peak_bytes=found.peak_bytes,
+                    measured=False,
                 )
                 for size, found in answers.items()
                 if found.throughput is not None
@@ -421,6 +430,10 @@ class FakeSession(FakePictures):
         else:
             await self.profile()
         return ApplyResult(True)
+
+    async def remove(self, asked: RemoveParams) -> ApplyResult:
+        self.removed.append(asked.whatif)
+        return ApplyResult(not self.refuse, self.refuse or None)
 
     async def revert(self) -> ApplyResult:
         if not self.before:

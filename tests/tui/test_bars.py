@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
 from skyline.interval import Interval
+from skyline.report.schema import BatchSizeReport
+from skyline.source.setting_place import SettingPlace
 from skyline_tui.widgets.controls import Controls
 from skyline_tui.widgets.drag_bar import DragBar
 from skyline_tui.widgets.workbench import Workbench
 
 SIZE = (120, 40)
+
+
+def throughput(batch_size: int) -> float:
+    """Of the script that the session answers for, in samples per ms."""
+    return batch_size / (30.0 + 4.75 * batch_size)
 
 
 async def drag(pilot, bar: str, start: int, *stops: int) -> None:
@@ -39,13 +47,20 @@ async def test_a_drag_asks_on_the_way_and_writes_at_the_end(desk) -> None:
         assert memory.then == pytest.approx(memory.fraction_at(20))
         assert rate.then is not None
         assert rate.now is not None
-        assert rate.then > rate.now, "the other bar moves too"
+        asked = made.session.questions[-1].batchSize
+        assert asked is not None
+        best, least = throughput(192), throughput(8)
+        place = (throughput(asked) - least) / (best - least)
+        assert rate.then == pytest.approx(place), "the other bar moves too, to where that size is on it"
+        assert rate.now < rate.then
         await pilot.mouse_up("#memory-bar", offset=(20, 0))
         await pilot.pause()
-        chosen = made.session.applied[-1].batchSize
-        assert chosen is not None
-        assert chosen > 64
-        assert f"batch_size={chosen}".encode() in made.session.script.read_bytes()
+        # Memory is a straight line from 8 to 192 here: of the size at the pointer the nearest usual one is meant.
+        meant = 8 + memory.fraction_at(20) * (192 - 8)
+        usual = (56, 64, 80, 96)
+        chosen = min(usual, key=lambda size: abs(size - meant))
+        assert made.session.applied[-1].batchSize == chosen
+        assert made.session.script.read_bytes() == before.replace(b"batch_size=32", b"batch_size=%d" % chosen)
 
 
 async def test_after_a_release_the_measurement_takes_the_place_of_the_prediction(desk) -> None:
@@ -273,3 +288,140 @@ async def test_what_is_below_the_bars_stays_where_it_is_while_one_is_dragged(des
         assert all(height == 1 for _, height in places)
         assert places == sorted(places), "it gives way once at most, and never comes back"
         await pilot.mouse_up("#throughput-bar", offset=(6, 0))
+
+
+async def test_while_a_bar_is_held_the_figures_are_those_of_the_size_shown(desk) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        answer, gate = made.session.simulate, asyncio.Event()
+
+        async def late(question):
+            await gate.wait()
+            return await answer(question)
+
+        made.session.simulate = late
+        await pilot.mouse_down("#memory-bar", offset=(4, 0))
+        for stop in (16, 30):
+            await pilot.hover("#memory-bar", offset=(stop, 0))
+            await pilot.pause()
+            asked = made.app.query_one(Controls).wanted
+            assert asked is not None
+            line = next(row for row in made.text.splitlines() if "Batch size" in row)
+            assert f"32 → {asked} " in line
+            assert f"→ {30 + 4.75 * asked:.1f} ms" in line, "read off the curve until the server answers"
+            (row,) = (row for row in made.text.splitlines() if " Throughput " in row)
+            assert row.endswith(f"→ {throughput(asked) * 1000:.0f} samples/s")
+        gate.set()
+        await pilot.pause()
+        assert f"→ {throughput(asked) * 1000:.0f} samples/s ±" in made.text, "then with its range"
+        await pilot.mouse_up("#memory-bar", offset=(30, 0))
+
+
+async def test_an_answer_without_a_curve_leaves_bars_and_curve_as_they_are(desk) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        answer = made.session.simulate
+        for empty in (None, ()):
+
+            async def without(question, empty=empty):
+                return replace(await answer(question), curve=empty)
+
+            made.session.simulate = without
+            await pilot.press("space")
+            await pilot.pause()
+            rows = [row for row in made.text.splitlines() if "▇" in row]
+            assert len(rows) >= 7, "a row for each point of the curve"
+            seen = []
+            await pilot.mouse_down("#memory-bar", offset=(1, 0))
+            for stop in (1, 15, 30, 45):
+                await pilot.hover("#memory-bar", offset=(stop, 0))
+                await pilot.pause()
+                seen.append(made.app.query_one(Controls).wanted or 32)
+            assert seen == sorted(set(seen)), "it goes on moving"
+            await pilot.press("escape")
+            await pilot.pause()
+
+
+async def test_under_a_whatif_the_bars_end_where_its_curve_ends(desk) -> None:
+    made = desk(live=False)
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        # checkpointing: 0.45 of the memory at every size.
+        await pilot.press("down", "space")
+        await pilot.pause()
+        bar, width = made.app.query_one("#memory-bar", DragBar), made.app.query_one("#memory-bar").size.width
+        await pilot.mouse_down("#memory-bar", offset=(1, 0))
+        found = []
+        for stop in (1, width // 2, width - 2):
+            await pilot.hover("#memory-bar", offset=(stop, 0))
+            await pilot.pause()
+            found.append(made.app.query_one(Controls).wanted)
+            assert bar.then == pytest.approx(bar.fraction_at(stop))
+        assert found == [8, 96, 192]
+        await pilot.mouse_up("#memory-bar", offset=(width - 2, 0))
+        await pilot.pause()
+        assert bar.then == pytest.approx(1.0), "it rests where that size is"
+
+
+def read_only(lives: SettingPlace | None):
+    reason = "the batch size comes from a file of settings"
+    return lambda profile: replace(profile, batch_size=BatchSizeReport(32, None, reason, lives=lives))
+
+
+@pytest.mark.parametrize("live", [True, False])
+async def test_without_a_literal_the_bars_predict_and_say_where_the_number_lives(desk, live: bool) -> None:
+    lives = SettingPlace("/there/config.yaml", 5, "train.batch_size", "32")
+    made = desk(live=live, alter=read_only(lives))
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert "only predicts: lives in config.yaml:5 (train.batch_size)" in made.text
+        await drag(pilot, "#memory-bar", 8, 20)
+        asked = made.app.query_one(Controls).wanted
+        assert asked is not None
+        assert asked > 32
+        assert f"32 → {asked}" in made.text
+        assert "config.yaml, line 5 (`train.batch_size: 32`)" in made.toasts
+        assert f"set {asked} there" in made.toasts
+        assert made.session.applied == []
+        await pilot.press("space")
+        await pilot.pause()
+        assert [(one.batchSize, one.whatifs) for one in made.session.applied] == (
+            [(None, ("fused_optimizer",))] if live else []
+        ), "what can be written is"
+        assert made.app.query_one(Controls).wanted == asked, "what cannot stays a question"
+
+
+async def test_without_a_known_place_the_reason_is_told(desk) -> None:
+    made = desk(alter=read_only(None))
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await drag(pilot, "#throughput-bar", 8, 30)
+        assert "cannot be rewritten: the batch size comes from a file of settings" in made.toasts
+        assert made.session.applied == []
+
+
+@pytest.mark.parametrize(
+    ("spread", "colour"), [(0.01, "-better"), (0.5, "")], ids=["beyond doubt", "within its range"]
+)
+async def test_a_gain_is_coloured_only_beyond_its_range(desk, spread: float, colour: str) -> None:
+    made = desk(live=False)
+    answer = made.session.estimate
+
+    def unsure(question):
+        found = answer(question)
+        ratio = found.speedup
+        return replace(found, speedup_range=Interval(ratio, ratio * (1 - spread), ratio * (1 + spread)))
+
+    made.session.estimate = unsure
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("}", "}")
+        await pilot.pause()
+        bars = [made.app.query_one(f"#{name}-bar", DragBar) for name in ("throughput", "memory")]
+        assert bars[0].has_class("-better") == (colour == "-better")
+        assert not bars[1].has_class("-better"), "more memory is no gain"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not bars[0].has_class("-better")

@@ -78,10 +78,12 @@ async def test_profile_drag_undo_and_an_edit_elsewhere(tmp_path: Path) -> None:
         await pilot.mouse_up(rate, offset=(rate.size.width - 1, 0))
         changed = SCRIPT.replace(b"batch_size=16", b"batch_size=%d" % wanted)
         await until(pilot, lambda: script.read_bytes() == changed, "the rewritten file")
-        await until(pilot, lambda: app.query_one(Status).busy, "another measurement")
+        await until(pilot, lambda: controls.current == wanted, "a measurement of the change")
 
+        # After a new profile, and with an edit elsewhere in the file, it can be taken back still.
+        script.write_bytes(changed + b"# a remark\r\n")
         await pilot.press("u")
-        await until(pilot, lambda: script.read_bytes() == SCRIPT, "the file as it was")
+        await until(pilot, lambda: script.read_bytes() == SCRIPT + b"# a remark\r\n", "the literal as it was")
 
         script.write_bytes(SCRIPT.replace(b"batch_size=16", b"batch_size=24"))
         await until(pilot, lambda: controls.current == 24, "a measurement of the edit made elsewhere")

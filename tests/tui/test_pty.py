@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import fcntl
 import os
@@ -14,7 +15,7 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,62 @@ COLUMNS, ROWS = 120, 40
 WAIT_S = 60.0
 
 
+CONTROL = r"\x1b(?:\[(?P<given>[0-9;?<>=]*)[ -/]*(?P<what>[@-~])|[\]P^_].*?(?:\x07|\x1b\\)|[^\[\]P^_])"
+PIECE = re.compile(CONTROL + "|(?P<text>[^\x1b])", re.DOTALL)
+
+
+class Picture:
+    """What a terminal would show of what was written to it: places and text, no colours."""
+
+    def __init__(self) -> None:
+        self.cells = [[" "] * COLUMNS for _ in range(ROWS)]
+        self._row, self._column = 0, 0
+        self._rest = ""
+
+    def feed(self, written: str) -> None:
+        """Draw more of it; a sequence that is cut off waits for its end."""
+        written = self._rest + written
+        done = 0
+        for piece in PIECE.finditer(written):
+            if piece.start() != done:
+                break
+            done = piece.end()
+            if piece["text"] is not None:
+                self._put(piece["text"])
+            elif piece["what"] in ("H", "f"):
+                row, _, column = piece["given"].partition(";")
+                self._row, self._column = int(row or 1) - 1, int(column or 1) - 1
+            elif piece["what"] == "J":
+                self.cells = [[" "] * COLUMNS for _ in range(ROWS)]
+        self._rest = written[done:]
+
+    def _put(self, char: str) -> None:
+        if char == "\r":
+            self._column = 0
+        elif char == "\n":
+            self._row = min(self._row + 1, ROWS - 1)
+        elif char >= " ":
+            if self._row < ROWS and self._column < COLUMNS:
+                self.cells[self._row][self._column] = char
+            self._column += 1
+
+    @property
+    def rows(self) -> list[str]:
+        return ["".join(row) for row in self.cells]
+
+    def row_of(self, words: str) -> int:
+        """The only row that begins with these words, from 0."""
+        (found,) = (number for number, row in enumerate(self.rows) if row.startswith(f" {words} "))
+        return found
+
+
 class Terminal:
     """A child on a pseudo-terminal, and everything it wrote."""
 
     def __init__(self, arguments: list[str], folder: Path) -> None:
         self.written = ""
+        self.picture = Picture()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.pid, self._end = pty.fork()
         if self.pid == 0:
             # Before the program looks, not while it starts.
@@ -57,10 +109,28 @@ class Terminal:
             if time.monotonic() > deadline:
                 raise AssertionError(f"waited in vain for {words} in:\n{_plain(self.written)[-4000:]}")
             if select.select([self._end], [], [], 0.2)[0]:
-                with contextlib.suppress(OSError):
-                    self.written += os.read(self._end, 1 << 16).decode("utf-8", "replace")
+                self._read()
         seen, self.written = self.written, ""
         return seen
+
+    def until_shown(self, true: Callable[[Picture], bool], what: str) -> None:
+        """Read until the screen is so, and has nothing more to say for the moment."""
+        deadline = time.monotonic() + WAIT_S
+        while not true(self.picture) or select.select([self._end], [], [], 0.15)[0]:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"waited in vain for {what} on:\n" + "\n".join(self.picture.rows))
+            if select.select([self._end], [], [], 0.1)[0]:
+                self._read()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):
+            more = self._decoder.decode(os.read(self._end, 1 << 16))
+            self.written += more
+            self.picture.feed(more)
+
+    def mouse(self, button: int, column: int, row: int, *, up: bool = False) -> None:
+        """An event as a terminal reports it: column and row from 0 here, from 1 on the wire."""
+        self.send(f"\x1b[<{button};{column + 1};{row + 1}{'m' if up else 'M'}")
 
     def exit_code(self) -> int:
         deadline = time.monotonic() + WAIT_S
@@ -108,5 +178,46 @@ def test_a_saved_profile_by_keys_and_mouse(terminal: Terminal) -> None:
     terminal.until("Keys and signs")
     terminal.send("\x1b")
     time.sleep(0.5)
+    terminal.send("q")
+    assert terminal.exit_code() == 0
+
+
+PRESS, MOVE = 0, 32
+HANDLE = "┃"
+POSITIONS = 10
+
+
+def _size(picture: Picture) -> int:
+    found = re.search(r"Batch size (?:\d+ → )?(\d+)", picture.rows[picture.row_of("Batch size")])
+    assert found is not None
+    return int(found[1])
+
+
+@pytest.mark.parametrize("bar", ["Throughput", "Memory"])
+def test_a_bar_is_dragged_by_the_bytes_of_a_mouse(terminal: Terminal, bar: str) -> None:
+    terminal.until("recording", "per iteration", "What-ifs")
+    terminal.until_shown(lambda picture: any("Batch size " in row for row in picture.rows), "the bars")
+    picture = terminal.picture
+    row = picture.row_of(bar)
+    left, right = picture.rows[row].index("▕") + 1, picture.rows[row].index("▏") - 1
+    curve = sum("▇" in line for line in picture.rows)
+    assert curve >= 2
+    columns = [left + round(step * (right - left) / (POSITIONS - 1)) for step in range(POSITIONS)]
+    sizes, figures = [], []
+    for step, column in enumerate(columns):
+        terminal.mouse(PRESS if step == 0 else MOVE, column, row)
+        terminal.until_shown(
+            lambda shown, at=column: shown.rows[row][at] == HANDLE, f"the handle at {column}"
+        )
+        sizes.append(_size(picture))
+        figures.append(picture.rows[row][right + 2 :])
+        assert picture.rows[row].count(HANDLE) == 1
+        assert sum("▇" in line for line in picture.rows) == curve, "the curve is there at every step"
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) >= 5, sizes
+    assert len(set(figures)) >= 5, figures
+    terminal.mouse(PRESS, columns[6], row, up=True)
+    terminal.until_shown(lambda shown: _size(shown) == sizes[6], "the size where it was let go")
+    assert abs(picture.rows[row].index(HANDLE) - columns[6]) <= 3, "the handle rests where that size is"
     terminal.send("q")
     assert terminal.exit_code() == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 from textual.widgets import Input
 
@@ -33,8 +36,12 @@ async def test_a_click_checks(desk) -> None:
     made = desk(live=False)
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        await pilot.click("#whatifs", offset=(5, 4))
+        rows = made.text.splitlines()
+        row = next(number for number, line in enumerate(rows) if "[ ] num_workers=2" in line)
+        await pilot.click(offset=(5, row))
+        await pilot.pause()
         assert made.app.query_one(WhatIfs).checked == ("num_workers=2",)
+        assert "[x] num_workers=2" in made.text
 
 
 async def test_two_values_of_one_whatif_exclude_each_other(desk) -> None:
@@ -289,6 +296,26 @@ async def test_the_fastest_combination_is_put_on_the_screen_and_written_nowhere(
         assert made.app.query_one(WhatIfs).checked == ("num_workers=4",)
         assert made.session.questions[-1].batchSize == 48
         assert not made.session.applied
+        assert re.search(r"batch_size=48 num_workers=4, \d\.\d\dx \(\d\.\d\d–\d\.\d\dx\)", made.toasts)
+        assert "extrapolated" not in made.toasts
+
+
+async def test_the_fastest_combination_beyond_the_measured_curve_says_so(desk) -> None:
+    made = desk()
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        search = made.session.best
+
+        async def beyond(wish):
+            found = await search(wish)
+            return replace(found, estimate=replace(found.estimate, extrapolated=True))
+
+        made.session.best = beyond
+        await pilot.press("f")
+        await pilot.pause()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "! extrapolated: outside the range that was measured" in made.toasts
 
 
 async def test_a_limit_that_is_no_number_is_asked_for_again(desk) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from skyline.interval import Interval
@@ -26,6 +28,7 @@ ANSWER = EstimateReport(
     rewrite="none",
     rewrite_reason=None,
     extrapolated=True,
+    speedup_range=Interval(0.98, 0.95, 1.02),
 )
 
 
@@ -43,6 +46,25 @@ def test_with_room_it_says_everything() -> None:
     assert said.startswith("together (2): ")
     assert "1245 samples/s ±45" in said
     assert "63.1 MB" in said
+    assert "0.98x (0.95–1.02x) speed" in together(ANSWER, QuestionParams("", 64, ()), 140).plain
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "colour"),
+    [
+        (0.95, 0.98, 1.02, ""),
+        (0.95, 1.2, 1.4, ""),
+        (1.01, 1.2, 1.4, "$text-success"),
+        (0.9, 0.95, 0.99, "$text-error"),
+    ],
+)
+def test_the_speed_has_a_colour_only_beyond_its_range(
+    low: float, value: float, high: float, colour: str
+) -> None:
+    answer = replace(ANSWER, speedup=value, speedup_range=Interval(value, low, high))
+    said = together(answer, QuestionParams("", 64, ()), 140)
+    coloured = {str(span.style) for span in said.spans if "speed" in said.plain[span.start : span.end]}
+    assert coloured & {"$text-success", "$text-error"} == ({colour} if colour else set())
 
 
 def test_without_a_question_it_says_what_to_do() -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from textual.content import Content
 
 from skyline.interval import Interval
 from skyline.report.schema import BaselineReport, EstimateReport
+from skyline.whatif.estimate import speedup_range
+from skyline_tui.screens.explain import _lines
 from skyline_tui.widgets.whatif_rows import HEAD, REST, whatif_rows
 from skyline_tui.widgets.whatifs import WhatIfs
 
@@ -39,6 +44,7 @@ def estimate(name: str, change: float, *, reason: str | None = None, values: int
         rewrite="none",
         rewrite_reason=None,
         values=tuple(map(str, range(values))),
+        speedup_range=speedup_range(100.0 / time, 100.0, Interval(change, change - 2, change + 2)),
     )
 
 
@@ -72,6 +78,58 @@ def test_a_word_becomes_shorter_before_a_name_does() -> None:
     rows = dict(whatif_rows({"grad_accumulation=2": CATALOGUE["grad_accumulation"]}, (), NOW, 56))
     assert "grad_accumulation=2 ‹›" in rows["grad_accumulation=2"].plain
     assert "conv." in dict(whatif_rows(CATALOGUE, (), NOW, 52))["grad_accumulation"].plain
+
+
+def colours(row: Content) -> dict[str, str]:
+    """Each stretch of a row that has a colour of its own, with it."""
+    return {row.plain[span.start : span.end].strip(): str(span.style) for span in row.spans}
+
+
+@pytest.mark.parametrize(
+    ("change", "colour"),
+    [
+        (-40.0, "$text-success"),
+        (-2.1, "$text-success"),
+        (-1.9, ""),  # its range holds no change at all
+        (0.0, ""),
+        (1.9, ""),
+        (2.1, "$text-error"),
+        (40.0, "$text-error"),
+    ],
+)
+def test_green_and_red_are_for_what_the_range_leaves_no_doubt_about(change: float, colour: str) -> None:
+    rows = dict(whatif_rows({"amp": estimate("amp", change)}, (), NOW, 80))
+    (figure,) = (text for text in rows["amp"].plain.split("  ") if "±" in text)
+    assert colours(rows["amp"]).get(figure.strip(), "") == colour
+    lines = _lines(estimate("amp", change), NOW, None)
+    (speed,) = (line for line in lines if line.plain.startswith("speedup"))
+    ratio = speed.plain.removeprefix("speedup").strip()
+    assert re.fullmatch(r"\d\.\d\dx \(\d\.\d\d–\d\.\d\dx\)", ratio), "with its range"
+    assert colours(speed).get(ratio, "") == colour
+
+
+@pytest.mark.parametrize("width", [50, 120])
+def test_what_a_change_costs_once_stands_in_its_row(width: int) -> None:
+    costly = replace(
+        estimate("compile", -5.0), one_off_s=Interval(38.0, 20.0, 56.0), break_even_iterations=7600
+    )
+    never = replace(costly, name="other", break_even_iterations=None)
+    rows = dict(whatif_rows({"compile": costly, "other": never, "amp": CATALOGUE["amp"]}, (), NOW, width))
+    words = " ".join(rows["compile"].plain.split())
+    assert words.endswith("once: 38.0 s ±18.0, paid back after 7,600 iterations")
+    assert " ".join(rows["other"].plain.split()).endswith("once: 38.0 s ±18.0, never paid back")
+    assert "once" not in rows["amp"].plain
+    assert all(len(line) <= width for row in rows.values() for line in row.plain.splitlines())
+
+
+def test_a_large_factor_from_a_baseline_within_noise_says_so() -> None:
+    huge = replace(estimate("amp", -98.6), speedup=71.4, speedup_range=Interval(71.4, 20.0, 140.0))
+    noisy = replace(NOW, iteration_ms=Interval(0.2, 0.05, 0.35))
+    words = "\n".join(line.plain for line in _lines(huge, noisy, None))
+    assert "71x (20–140x)" in words
+    assert "from a baseline within noise, 0.20 ms ±0.15" in words
+    assert "noise" not in "\n".join(line.plain for line in _lines(huge, NOW, None))
+    assert "noise" not in "\n".join(line.plain for line in _lines(estimate("amp", -40.0), noisy, None))
 
 
 async def test_keys_go_through_the_values_of_a_row(desk: Callable[..., Desk]) -> None:
@@ -119,3 +177,53 @@ async def test_the_explanation_has_values_and_what_it_costs_once(desk: Callable[
         await pilot.pause()
         for part in ("[default]  all  fit", "38.0 s", "paid back after 2,300 iterations"):
             assert part in made.text, part
+
+
+def with_switch(removal: str, reason: str | None = None) -> EstimateReport:
+    return replace(
+        estimate("compile", 0.0, reason="the code has it already"),
+        present="on",
+        removal=removal,
+        removal_reason=reason,
+    )
+
+
+@pytest.mark.parametrize("width", [50, 120])
+def test_what_the_code_has_is_a_switch_that_is_on(width: int) -> None:
+    known = {
+        "amp": CATALOGUE["amp"],
+        "compile": with_switch("available"),
+        "not_here_number_3": CATALOGUE["not_here_number_3"],
+    }
+    rows = dict(whatif_rows(known, (), NOW, width))
+    assert list(rows) == [HEAD, "amp", "compile", REST, "not_here_number_3"]
+    assert " ".join(rows["compile"].plain.split()) == "[on] compile in the code; Space takes it out"
+    assert "(1)" in rows[REST].plain, "it is none of those that do not apply"
+    known["compile"] = with_switch("refused", "it is a decorator of another file")
+    rows = dict(whatif_rows(known, (), NOW, width))
+    assert "it is a decorator of another file" in " ".join(rows["compile"].plain.split())
+    assert all(len(line) <= width for row in rows.values() for line in row.plain.splitlines())
+
+
+async def test_space_switches_it_off_in_live_mode_alone(desk: Callable[..., Desk]) -> None:
+    made = desk()
+    listed = made.session.whatifs
+
+    async def with_one():
+        report = await listed()
+        rest = tuple(one for one in report.estimates if one.name != "compile")
+        return replace(report, estimates=(*rest, with_switch("available")))
+
+    made.session.whatifs = with_one
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert "[on] compile" in made.text
+        await pilot.press("end", "space")
+        await pilot.pause()
+        assert made.session.removed == ["compile"]
+        assert "compile is taken out of the code" in made.toasts
+        assert made.session.applied == []
+        await pilot.press("m", "space")
+        await pilot.pause()
+        assert made.session.removed == ["compile"], "staged: nothing is written"
+        assert "m changes to live" in made.toasts

@@ -108,7 +108,8 @@ class Server:
             client_info=types.ClientInfo("skyline-tui", __version__),
             root_uri=folder.uri,
             workspace_folders=[folder],
-            initialization_options=dict(self._settings),
+            # Nobody saves here: what is saved in an editor beside it changes on disk.
+            initialization_options={**self._settings, "followDisk": True},
         )
         await self._answer(self._client.initialize_async(params))
         self._client.initialized(types.InitializedParams())

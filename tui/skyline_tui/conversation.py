@@ -13,6 +13,7 @@ from skyline.report.protocol import (
     DevicesParams,
     MemoryAtParams,
     QuestionParams,
+    RemoveParams,
     TimelineParams,
     VerifyParams,
 )
@@ -182,6 +183,13 @@ class Conversation:
             if result is not None:
                 self._post(messages.Reverted(result))
 
+    async def remove(self, whatif: str) -> None:
+        """Take a what-if that the code has out of it, by its name."""
+        async with self._writing:
+            result = await self._answer(self._session.remove(RemoveParams(self.uri, whatif)))
+            if result is not None:
+                self._post(messages.TakenOut(whatif, result))
+
     async def _simulate(self, question: QuestionParams) -> None:
         try:
             self._post(messages.EstimateArrived(question, await self._session.simulate(question)))
@@ -195,7 +203,7 @@ class Conversation:
     async def _curve(self, asked: QuestionParams) -> None:
         try:
             answer = await self._session.simulate(asked)
-            self._post(messages.CurveArrived(asked.whatifs, answer.curve))
+            self._post(messages.CurveArrived(asked.whatifs, answer.curve or ()))
         except SkylineError as error:
             self._post(messages.QuestionFailed(asked, str(error)))
 

@@ -8,13 +8,16 @@ from textual.content import Content
 
 from skyline import units
 from skyline.interval import Interval
-from skyline.report.schema import BaselineReport, EstimateReport
+from skyline.report.schema import BaselineReport, BatchSizeReport, EstimateReport
+from skyline.report.speedup import Direction
 
 ScaleOf = Callable[[Sequence[float]], units.Scale]
 
 ARROW = "→"
 MUTED = "$foreground 60%"
 BAR = "▇"
+DIRECTION_STYLES: dict[Direction, str] = {"better": "$text-success", "worse": "$text-error", "": ""}
+"""Green and red are for what the range of a change leaves no doubt about."""
 
 
 def throughput_change(now: Interval | None, then: Interval | None, width: int = 99) -> str:
@@ -55,7 +58,8 @@ def saved_time(estimate: EstimateReport, scale: units.Scale | None = None, width
     """``-5.1 ±1.0 ms``: what a what-if takes off an iteration, or adds to it; in a column by its shared scale."""
     scale = scale or time_scale_of((estimate,))
     change = estimate.change_ms
-    short = f"{scale.signed(change.value)} ±{scale.half_width(change)} {scale.unit}"
+    half = scale.half_width(change)
+    short = f"{scale.signed(change.value)}{half and f' ±{half}'} {scale.unit}"
     return fitting(width, f"{scale.change_with_spread(change)} {scale.unit}", short)
 
 
@@ -68,6 +72,13 @@ def saved_memory(estimate: EstimateReport, baseline: BaselineReport) -> str:
     """``-1.1 GB``; empty where the peak moves by less than a hundredth."""
     change = estimate.peak_bytes.value - baseline.peak_bytes.value
     return units.format_bytes_delta(change) if abs(change) >= baseline.peak_bytes.value / 100 else ""
+
+
+def where_it_lives(batch_size: BatchSizeReport) -> str:
+    """Where the number is that no literal of the code sets, or why it cannot be rewritten."""
+    if batch_size.lives is not None:
+        return f"The batch size lives in {batch_size.lives.words}"
+    return f"The batch size cannot be rewritten: {batch_size.reason or 'no literal in the code sets it'}"
 
 
 def spec(estimate: EstimateReport) -> str:

@@ -25,7 +25,13 @@ KEYS = (
     ),
     Binding("enter", "settle", "Take it", show=False, priority=True, id="batch.settle"),
     Binding("a", "apply", "Apply", id="apply", tooltip="Write what is asked into the code"),
-    Binding("u", "undo", "Undo", id="undo", tooltip="Take the last apply back, byte for byte"),
+    Binding(
+        "u",
+        "undo",
+        "Undo",
+        id="undo",
+        tooltip="Take the last change back, also after edits elsewhere in the file",
+    ),
     Binding("d", "diff", "Diff", id="diff", tooltip="Show what apply would write"),
     Binding(
         "f",
@@ -119,7 +125,7 @@ HELP = """\
   m                live ●: a release or a toggle rewrites
                    staged ○: only a does
   a                apply the batch size and the checked what-ifs
-  u                undo the last apply, byte for byte
+  u                take the last change back
   d                show what apply would write, or wrote last
   f                find the fastest combination under limits
   v                verify: measure it in memory, for minutes

@@ -188,6 +188,14 @@ class Reverted(Message):
 
 
 @dataclass
+class TakenOut(Message):
+    """Whether a what-if that the code had was taken out of it."""
+
+    whatif: str
+    result: ApplyResult
+
+
+@dataclass
 class TimelineArrived(Message):
     """A window of both timelines, for the params that asked for it."""
 

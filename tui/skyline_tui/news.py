@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
@@ -11,6 +12,7 @@ from textual.app import App
 
 from skyline.report.protocol import ApplyResult, QuestionParams
 from skyline.report.schema import ProfileReport
+from skyline.report.speedup import speedup_words
 from skyline_tui import messages
 from skyline_tui.conversation import Conversation
 from skyline_tui.messages import Post, Severity
@@ -25,6 +27,7 @@ from skyline_tui.views.log import LogView
 from skyline_tui.views.memory import MemoryView
 from skyline_tui.views.timeline import TimelineView
 from skyline_tui.views.view import View
+from skyline_tui.widgets.controls import Controls
 from skyline_tui.widgets.headline import Headline
 from skyline_tui.widgets.phase_bar import PhaseBar
 from skyline_tui.widgets.source import Source
@@ -100,8 +103,14 @@ class NewsApp(App[None]):
 
     def on_workbench_meant(self, message: Workbench.Meant) -> None:
         """A bar was let go, or a what-if toggled: in live mode the code follows."""
-        if self.live and message.question != self._unmeasured:
-            self._write(message.question)
+        question = message.question
+        if self.query_one(Controls).read_only:
+            # The bars only predict: of what is asked the what-ifs alone go into the code.
+            question = replace(question, batchSize=None)
+            if not question.whatifs and self._unmeasured is None:
+                return
+        if self.live and question != self._unmeasured:
+            self._write(question)
 
     def _write(self, question: QuestionParams) -> None:
         """Have the code say what is asked, in place of what was written since it was measured last."""
@@ -193,7 +202,9 @@ class NewsApp(App[None]):
             self.notify(text, title="Fastest combination")
             return
         self._bench.propose(best)
-        self.notify(f"Fastest of {best.tried} simulated: {' '.join(best.choices)}")
+        speed = speedup_words(best.estimate.speedup, best.estimate.speedup_range)
+        beyond = "\n! extrapolated: outside the range that was measured" if best.estimate.extrapolated else ""
+        self.notify(f"Fastest of {best.tried} simulated: {' '.join(best.choices)}, {speed}{beyond}")
 
     def on_what_ifs_wanted(self, message: WhatIfs.Wanted) -> None:
         """Ask for one what-if at another value."""
@@ -297,9 +308,27 @@ class NewsApp(App[None]):
         self._unmeasured = None
         if message.result.applied:
             self._bench.drop()
-            self.notify("The last change is taken back: the file is as before, byte for byte.")
+            self.notify(message.result.reason or "The last change is taken back.")
         else:
             self._refused("Not undone", message.result)
+
+    def on_what_ifs_switched_off(self, message: WhatIfs.SwitchedOff) -> None:
+        """In live mode the code follows: what it has is taken out of it."""
+        if self.live:
+            self._do("apply", self._talk.remove, message.whatif)
+        else:
+            self.notify(
+                f"Staged: {message.whatif} stays in the code. m changes to live, then Space takes it out."
+            )
+
+    def on_taken_out(self, message: messages.TakenOut) -> None:
+        """The code is without it by now, or the reason why not."""
+        if message.result.applied:
+            self.notify(
+                f"{message.whatif} is taken out of the code.  u undoes, d shows the change", timeout=6
+            )
+        else:
+            self._refused(f"{message.whatif} not taken out", message.result)
 
     def _refused(self, title: str, result: ApplyResult) -> None:
         more = "\nd shows the code to write by hand." if any(one.snippet for one in result.refused) else ""

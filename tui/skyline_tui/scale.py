@@ -11,27 +11,21 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from skyline.report.schema import CurvePointReport, ProfileReport
-
-CAPACITY_IS_FAR = 3.0
-"""A capacity more than this many times the largest point's memory would squeeze the bar into a corner."""
-
-FLAT = 0.2
-"""A curve that moves less than this share of a bar that begins at zero gets one that begins at its lowest point."""
+from skyline.report.schema import CurvePointReport
+from skyline_tui.usual_sizes import nearest_usual
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What the two ends of a bar stand for."""
+    """What the two ends of a bar stand for: the lowest and the highest value of the curve, so that no place is dead."""
 
     bottom: float
     top: float
-    top_is_capacity: bool = False
 
-    @property
-    def cut(self) -> bool:
-        """Whether the bar does not begin at zero."""
-        return self.bottom > 0
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Axis:
+        """From the lowest to the highest of some values."""
+        return cls(min(values), max(values))
 
     @property
     def constant(self) -> bool:
@@ -70,10 +64,18 @@ class Scale:
     """The curve as the bars show it: at least two places, by rising batch size."""
 
     places: tuple[Place, ...]
-    throughput: Axis
-    """In samples per second, up to the best on the curve."""
-    memory: Axis
-    """In bytes, up to the capacity of the device where that is near, else to the largest point."""
+    own: int | None = None
+    """The batch size of the script, which counts as one that people use."""
+
+    @property
+    def throughput(self) -> Axis:
+        """In samples per second."""
+        return Axis.of([place.throughput for place in self.places])
+
+    @property
+    def memory(self) -> Axis:
+        """In bytes."""
+        return Axis.of([place.memory_bytes for place in self.places])
 
     @property
     def smallest(self) -> int:
@@ -101,6 +103,18 @@ class Scale:
         index = bisect_right(sizes, batch_size) - 1
         return _between(self.places[index], self.places[index + 1], batch_size)
 
+    def usual_for_throughput(self, samples_per_s: float) -> int:
+        """The batch size that a pointer at this throughput means."""
+        return self._usual(self.batch_size_for_throughput(samples_per_s))
+
+    def usual_for_memory(self, size_bytes: float) -> int:
+        """The batch size that a pointer at this much memory means."""
+        return self._usual(self.batch_size_for_memory(size_bytes))
+
+    def _usual(self, batch_size: int) -> int:
+        also = (self.smallest, self.largest, *(() if self.own is None else (self.own,)))
+        return nearest_usual(batch_size, self.smallest, self.largest, also)
+
     def batch_size_for_throughput(self, samples_per_s: float) -> int:
         """The smallest batch size that reaches this throughput, or the one with the best where none does."""
         if self.places[0].throughput >= samples_per_s:
@@ -120,9 +134,9 @@ class Scale:
         return self.largest
 
     def under(self, time_factor: float, memory_factor: float) -> Scale:
-        """The same curve under what-ifs, which are taken to change time and memory alike at every size.
+        """The same curve under what-ifs, taken to change time and memory alike at every size, ends of the bars too.
 
-        The ends of the bars stay, or they would move under the pointer.
+        Good for the moment until the server has sent the curve under them.
         """
         places = tuple(
             replace(
@@ -135,27 +149,10 @@ class Scale:
         return replace(self, places=places)
 
 
-def scale_of(profile: ProfileReport) -> Scale | None:
-    """The scale of a profile's curve, or None where it has fewer than two points."""
-    places = tuple(_places(profile.curve))
-    if len(places) < 2:
-        return None
-    largest = max(place.memory_bytes for place in places)
-    capacity = profile.memory.capacity_bytes
-    near = capacity if capacity is not None and largest <= capacity <= largest * CAPACITY_IS_FAR else None
-    return Scale(
-        places,
-        throughput=_axis([place.throughput for place in places]),
-        memory=_axis([place.memory_bytes for place in places], near),
-    )
-
-
-def _axis(values: Sequence[float], capacity: int | None = None) -> Axis:
-    low, high = min(values), max(values)
-    top = float(capacity or high)
-    if high - low < FLAT * top:
-        return Axis(low, high)
-    return Axis(0.0, top, top_is_capacity=capacity is not None)
+def scale_of(points: Iterable[CurvePointReport], own: int | None = None) -> Scale | None:
+    """The scale of a curve, or None where it has fewer than two points."""
+    places = tuple(_places(points))
+    return Scale(places, own) if len(places) > 1 else None
 
 
 def _places(points: Iterable[CurvePointReport]) -> list[Place]:

@@ -19,6 +19,7 @@ from skyline.report.protocol import (
     OpenResult,
     PreviewResult,
     QuestionParams,
+    RemoveParams,
     TimelineParams,
     UriParams,
     VerifyParams,
@@ -105,6 +106,10 @@ class Session(Protocol):
         """Take the last change back."""
         ...
 
+    async def remove(self, asked: RemoveParams) -> ApplyResult:
+        """Take a what-if that the code has out of it."""
+        ...
+
 
 class ServerSession:
     """A script, asked about over the language-server protocol."""
@@ -183,6 +188,10 @@ class ServerSession:
     async def revert(self) -> ApplyResult:
         """The edits of the last apply, unmade."""
         return await self._server.request(protocol.REVERT, UriParams(self.uri), ApplyResult)
+
+    async def remove(self, asked: RemoveParams) -> ApplyResult:
+        """The edits that take a what-if out of the code, made."""
+        return await self._server.request(protocol.REMOVE, asked, ApplyResult)
 
 
 class SavedSession(ServerSession):

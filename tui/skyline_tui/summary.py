@@ -7,13 +7,14 @@ from textual.content import Content
 from skyline import units
 from skyline.report.protocol import QuestionParams
 from skyline.report.schema import EstimateReport, ProfileReport
-from skyline_tui.figures import MUTED, fitting
+from skyline.report.speedup import direction, speedup_words
+from skyline_tui.figures import DIRECTION_STYLES, MUTED, fitting
 
 NOTHING_ASKED = "drag a bar, or check a what-if with space"
 
 
 def together(estimate: EstimateReport | None, question: QuestionParams, width: int = 99) -> Content:
-    """``together (2): 177.3 ms ±2.4 · 181 samples/s ±2 · 1.9 GB · 1.30x speed``, with less where that does not fit.
+    """``together (2): 177.3 ms ±2.4 · 181 samples/s ±2 · 1.9 GB · 1.30x (1.28–1.32x) speed``, less where it must be.
 
     Another line would move all that is above it, while a bar is dragged at every other step.
     """
@@ -26,21 +27,26 @@ def together(estimate: EstimateReport | None, question: QuestionParams, width: i
         return Content.assemble(
             (f"{what}: ", "bold"), ("! " + (estimate.reason or "does not apply here"), "$text-warning")
         )
-    time, speed = (
-        units.format_ms_interval(estimate.iteration_ms),
-        f"{units.format_ratio(estimate.speedup)} speed",
-    )
+    time = units.format_ms_interval(estimate.iteration_ms)
+    speed = f"{units.format_ratio(estimate.speedup)} speed"
+    sure = f"{speedup_words(estimate.speedup, estimate.speedup_range)} speed"
     memory = units.format_bytes(estimate.peak_bytes.value)
     rates: tuple[str, ...] = ()
     if estimate.throughput is not None:
         rate = estimate.throughput
         rates = units.format_throughput_interval(rate), units.format_throughput(rate.value)
-    forms = [(time, rate, memory, speed) for rate in rates]
+    forms = [(time, rate, memory, sure) for rate in rates[:1]]
+    forms += [(time, rate, memory, speed) for rate in rates]
     forms += [(time, memory, speed), (time, speed)]
     mark = " · !\u00a0extrapolated" if estimate.extrapolated else ""
     room = width - len(f"{what}: ") - len(mark)
+    said = fitting(room, *map(" · ".join, forms))
+    head, _, tail = said.rpartition(" · ")
     return Content.assemble(
-        (f"{what}: ", "bold"), fitting(room, *map(" · ".join, forms)), (mark, "bold $text-warning")
+        (f"{what}: ", "bold"),
+        f"{head} · ",
+        (tail, DIRECTION_STYLES[direction(estimate.speedup_range)]),
+        (mark, "bold $text-warning"),
     )
 
 

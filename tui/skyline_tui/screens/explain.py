@@ -7,8 +7,10 @@ from textual.content import Content
 from skyline import units
 from skyline.report.one_off import one_off_words
 from skyline.report.schema import BaselineReport, EstimateReport, TrackRecordReport
+from skyline.report.speedup import baseline_doubt, direction, speedup_words
 from skyline.report.track_record import correction_words, record_words
 from skyline_tui.figures import (
+    DIRECTION_STYLES,
     MUTED,
     memory_change,
     saved_memory,
@@ -53,8 +55,16 @@ def _lines(
             ),
             _row("throughput", throughput_change(baseline.throughput, estimate.throughput)),
             _row("peak memory", f"{memory_change(baseline.peak_bytes, estimate.peak_bytes)}   {change}"),
-            _row("speedup", units.format_ratio(estimate.speedup)),
+            Content.assemble(
+                _row("speedup", ""),
+                (
+                    speedup_words(estimate.speedup, estimate.speedup_range),
+                    DIRECTION_STYLES[direction(estimate.speedup_range)],
+                ),
+            ),
         ]
+        if doubt := baseline_doubt(estimate.speedup, baseline.iteration_ms):
+            lines.append(_row("", f"! {doubt}"))
     else:
         lines.append(_row("! not here", estimate.reason or "no reason was given"))
     if estimate.values:

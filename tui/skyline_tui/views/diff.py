@@ -169,7 +169,7 @@ class DiffView(View):
             page.update("")
 
     def _written_lines(self) -> list[Content]:
-        lines = [Content.styled("u takes it back, byte for byte", MUTED), Content("")]
+        lines = [Content.styled("u takes it back", MUTED), Content("")]
         for file in self._written:
             lines += diff_lines(file.diff)
         return lines

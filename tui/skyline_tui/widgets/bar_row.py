@@ -7,6 +7,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Label
 
+from skyline.report.speedup import Direction
 from skyline_tui.scale import Axis
 from skyline_tui.widgets.drag_bar import DragBar
 from skyline_tui.widgets.words import Words
@@ -40,9 +41,13 @@ class BarRow(Horizontal):
         """There is nothing to drag along, or, with an empty reason, there is."""
         self.bar.why_not = why_not
 
+    def judge(self, direction: Direction) -> None:
+        """Colour what changes: as a gain or a loss only where the range of the change says that it is one."""
+        self.bar.set_class(direction == "better", "-better")
+        self.bar.set_class(direction == "worse", "-worse")
+
     def show(self, axis: Axis, now: float | None, then: float | None) -> None:
         """Now and then, in the unit of the axis."""
-        self.bar.cut = axis.cut
         self.bar.now = 0.0 if now is None else axis.fraction(now)
         if not self.bar.held:
             self.bar.then = None if then is None else axis.fraction(then)

@@ -7,7 +7,8 @@ from pathlib import PurePath
 from textual.content import Content
 
 from skyline.report.place import middle
-from skyline.report.schema import EstimateReport, ProfileReport
+from skyline.report.schema import ProfileReport
+from skyline_tui.expected import Expected
 from skyline_tui.figures import ARROW, MUTED, flow, time_change
 from skyline_tui.scale import Scale
 from skyline_tui.widgets.words import Words
@@ -20,20 +21,26 @@ class BatchLine(Words):
         super().__init__(id="batch-line")
 
     def show(
-        self, profile: ProfileReport, scale: Scale | None, asked: int | None, estimate: EstimateReport | None
+        self,
+        profile: ProfileReport,
+        scale: Scale | None,
+        asked: int | None,
+        then: Expected | None,
+        *,
+        held: bool = False,
     ) -> None:
         """Folds by the width there is."""
         width = self.content_size.width or self.app.size.width - 2
-        # What is below stays where it is while a bar is dragged.
+        # What is below stays where it is while a bar is dragged, also over the size of the script itself.
         moved = asked is not None and asked != profile.batch_size.value
-        self.say(flow(_parts(profile, scale, asked, estimate, width // 3), width), steady=moved)
+        self.say(flow(_parts(profile, scale, asked, then, width // 3), width), steady=moved or held)
 
 
 def _parts(
     profile: ProfileReport,
     scale: Scale | None,
     asked: int | None,
-    estimate: EstimateReport | None,
+    then: Expected | None,
     name_cells: int,
 ) -> list[Content]:
     """A file name longer than ``name_cells`` would push the place onto a line of its own: its middle goes."""
@@ -43,9 +50,9 @@ def _parts(
     moved = asked is not None and asked != batch_size.value
     sizes = f"{batch_size.value} {ARROW} {asked}" if moved else str(batch_size.value)
     parts = [Content.assemble("Batch size ", (sizes, "bold"))]
-    if estimate is not None:
-        parts.append(Content(time_change(profile.iteration_ms, estimate.iteration_ms)))
-        if estimate.extrapolated:
+    if then is not None:
+        parts.append(Content(time_change(profile.iteration_ms, then.iteration_ms)))
+        if then.extrapolated:
             limit = scale.trusted_up_to if scale else None
             beyond = f" beyond {limit}" if limit is not None and asked is not None and asked > limit else ""
             parts.append(Content.styled(f"! extrapolated{beyond}", "bold $text-warning"))
@@ -53,6 +60,12 @@ def _parts(
         knob = batch_size.knob
         parts.append(
             Content.styled(f"set in {middle(PurePath(knob.file).name, name_cells)}:{knob.line}", MUTED)
+        )
+    elif batch_size.lives is not None:
+        lives = batch_size.lives
+        file = middle(PurePath(lives.file).name, name_cells)
+        parts.append(
+            Content.styled(f"! only predicts: lives in {file}:{lives.line} ({lives.key})", "$text-warning")
         )
     elif batch_size.reason:
         parts.append(Content.styled(f"! cannot be rewritten: {batch_size.reason}", "$text-warning"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -13,9 +14,10 @@ from textual.timer import Timer
 
 from skyline import units
 from skyline.report.protocol import QuestionParams
-from skyline.report.schema import EstimateReport, ProfileReport
-from skyline_tui.figures import MUTED, fitting, memory_change, throughput_change
-from skyline_tui.scale import Scale, scale_of
+from skyline.report.schema import CurvePointReport, EstimateReport, ProfileReport
+from skyline_tui.expected import Expected
+from skyline_tui.figures import MUTED, fitting, memory_change, throughput_change, where_it_lives
+from skyline_tui.scale import Axis, Scale, scale_of
 from skyline_tui.widgets.bar_row import BarRow
 from skyline_tui.widgets.batch_line import BatchLine
 from skyline_tui.widgets.drag_bar import DragBar
@@ -48,8 +50,16 @@ class Controls(Vertical):
         self._spent = False
         self._profile: ProfileReport | None = None
         self._estimate: EstimateReport | None = None
+        self._answered: int | None = None
+        """The batch size that the estimate is for; None where it is the one in the file."""
         self._plain: Scale | None = None
+        """The curve of the script as it stands."""
+        self._under: tuple[tuple[str, ...], Scale] | None = None
+        """The curve under what-ifs, with their names."""
         self._scale: Scale | None = None
+        """The curve that the pointer reads, the present one."""
+        self._scale_to_come: Scale | None = None
+        """The one that takes its place when the pointer lets go: the ends of a bar stay while it is held."""
         self._settling: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -84,6 +94,11 @@ class Controls(Vertical):
         return self._settling is not None
 
     @property
+    def read_only(self) -> bool:
+        """Whether the bars can predict and nothing more: no literal that could be rewritten sets the batch size."""
+        return self._profile is not None and self._profile.batch_size.knob is None
+
+    @property
     def why_not(self) -> str:
         """Why there is nothing to drag along; empty where there is."""
         profile = self._profile
@@ -106,11 +121,15 @@ class Controls(Vertical):
         self._profile = profile
         # While the curve of changed code is being measured, the one from before still leads the pointer; the
         # numbers come from the server, which says that they are extrapolated.
-        self._plain = scale_of(profile) or (self._plain if self.measuring else None)
+        self._plain = scale_of(profile.curve, profile.batch_size.value) or (
+            self._plain if self.measuring else None
+        )
+        self._under = None
         if self.wanted is None or self._spent:
             self.drop()
         else:
-            self._estimate, self._scale = None, self._plain
+            self._estimate = None
+            self._adopt(self._plain)
             self._draw()
 
     def spent(self) -> None:
@@ -119,10 +138,21 @@ class Controls(Vertical):
 
     def show_estimate(self, question: QuestionParams, estimate: EstimateReport) -> None:
         """The server's answer to the question on the screen."""
-        self._estimate = estimate
-        if not self.held and self._plain is not None:
-            self._scale = _scale_under(self._plain, question, estimate, self.current)
+        self._estimate, self._answered = estimate, question.batchSize
+        if self._plain is not None:
+            known = self._under is not None and self._under[0] == question.whatifs
+            under = self._under[1] if known and self._under is not None else None
+            self._adopt(under or _scale_under(self._plain, question, estimate, self.current))
         self._draw()
+
+    def show_curve(self, whatifs: tuple[str, ...], points: tuple[CurvePointReport, ...]) -> None:
+        """The curve under the what-ifs on the screen: the bars end where it does."""
+        scale = scale_of(points, self.current)
+        # Without points there is no other curve: the one on the screen stays.
+        if scale is not None:
+            self._under = (whatifs, scale)
+            self._adopt(scale)
+            self._draw()
 
     def drop(self) -> None:
         """Forget what was asked: back to the script as it is."""
@@ -131,12 +161,12 @@ class Controls(Vertical):
             if bar.held:
                 bar.let_go()
         self.asked, self._spent = None, False
-        self._estimate, self._scale = None, self._plain
-        self._draw()
+        self.clear_estimate()
 
     def clear_estimate(self) -> None:
         """Nothing is asked any more."""
-        self._estimate, self._scale = None, self._plain
+        self._estimate, self._under = None, None
+        self._adopt(self._plain)
         self._draw()
 
     def step(self, change: int) -> None:
@@ -165,14 +195,21 @@ class Controls(Vertical):
         """Go to a batch size that nobody means yet; None: to the one in the file."""
         self._stop_settling()
         self.asked, self._spent = batch_size, False
-        self._estimate, self._scale = None, self._plain
+        self._estimate = None
+        self._adopt(self._plain)
         self._draw()
 
     def settle(self) -> None:
         """Take what the bars show as meant."""
         self._stop_settling()
-        if self.asked is not None:
-            self.post_message(self.Settled(self.asked))
+        if self.asked is None:
+            return
+        if self.wanted is not None and self._profile is not None and self.read_only:
+            place = where_it_lives(self._profile.batch_size)
+            self.notify(
+                f"{place}. The bars only predict: set {self.asked} there yourself.", title="Not written"
+            )
+        self.post_message(self.Settled(self.asked))
 
     def watch_measuring(self) -> None:
         """The reason in the place of the bars depends on it."""
@@ -189,6 +226,8 @@ class Controls(Vertical):
         """The pointer let go: what it was at is meant."""
         message.stop()
         self._move(self._batch_size_at(message.bar, message.fraction))
+        self._adopt(self._scale_to_come)
+        self._draw()
         self.settle()
 
     def _batch_size_at(self, bar: DragBar, fraction: float) -> int:
@@ -196,8 +235,14 @@ class Controls(Vertical):
         if scale is None:
             return self.current or 1
         if bar.id == "throughput-bar":
-            return scale.batch_size_for_throughput(scale.throughput.value(fraction))
-        return scale.batch_size_for_memory(scale.memory.value(fraction))
+            return scale.usual_for_throughput(scale.throughput.value(fraction))
+        return scale.usual_for_memory(scale.memory.value(fraction))
+
+    def _adopt(self, scale: Scale | None) -> None:
+        """The pointer reads this curve from now on; while it holds a bar, once it lets go."""
+        self._scale_to_come = scale
+        if not self.held:
+            self._scale = scale
 
     def _move(self, batch_size: int) -> None:
         if batch_size == self.asked:
@@ -220,48 +265,59 @@ class Controls(Vertical):
         self._draw()
 
     def _draw(self) -> None:
-        profile, scale, estimate = self._profile, self._scale, self._estimate
+        profile, scale, then = self._profile, self._scale, self._expected
         if profile is None or not self.is_mounted:
             return
         rate, memory = self.query_one("#throughput-row", BarRow), self.query_one("#memory-row", BarRow)
         rate.block(self.why_not)
         memory.block(self.why_not)
         if scale is not None:
-            # The curve answers at once; the server's estimate, which knows the what-ifs, takes its place.
-            at = scale.at(self.asked) if self.asked is not None else None
-            rate_then, memory_then = (at.throughput, at.memory_bytes) if at else (None, None)
-            if estimate is not None and (self.asked is None or estimate.batch_size == self.asked):
-                rate_then = estimate.throughput.value if estimate.throughput else rate_then
-                memory_then = estimate.peak_bytes.value
+            rate_then = then.throughput.value if then and then.throughput else None
             rate.show(scale.throughput, profile.throughput.value if profile.throughput else None, rate_then)
-            memory.show(scale.memory, profile.memory.peak_bytes.value, memory_then)
-            if scale.memory.constant:
-                memory.block("the same at every batch size that was measured")
-        asked = estimate.throughput if estimate else None
-        rate.figures(Content(throughput_change(profile.throughput, asked, rate.room)))
-        memory.figures(self._memory_figures(profile, memory.room))
-        self.query_one(BatchLine).show(profile, scale, self.asked, estimate)
+            rate.judge(then.direction if then else "")
+            memory.show(
+                scale.memory, profile.memory.peak_bytes.value, then.peak_bytes.value if then else None
+            )
+            for row, axis in ((rate, scale.throughput), (memory, scale.memory)):
+                if axis.constant:
+                    row.block("the same at every batch size that was measured")
+        rate.figures(self._rate_figures(profile, then, rate.room))
+        memory.figures(self._memory_figures(profile, then, memory.room))
+        self.query_one(BatchLine).show(profile, scale, self.asked, then, held=self.held)
 
-    def _memory_figures(self, profile: ProfileReport, width: int) -> Content:
-        """The change, and what the bar's ends stand for where there is room to say it."""
-        then = self._estimate.peak_bytes if self._estimate else None
+    @property
+    def _expected(self) -> Expected | None:
+        """The curve answers at once; the server's estimate, which knows more, takes its place."""
+        if self._estimate is not None and self._answered == self.wanted:
+            return Expected.answered(self._estimate)
+        scale, asked = self._scale, self.wanted
+        if scale is None or asked is None or not scale.smallest <= asked <= scale.largest:
+            return None
+        return Expected.read_off(scale.at(asked))
+
+    def _rate_figures(self, profile: ProfileReport, then: Expected | None, width: int) -> Content:
+        asked = then.throughput if then else None
+        change = throughput_change(profile.throughput, asked, width)
+        return self._with_ends(change, width, "throughput") if asked is None else Content(change)
+
+    def _memory_figures(self, profile: ProfileReport, then: Expected | None, width: int) -> Content:
         if not profile.memory.peak_bytes.value:
             # A recording without allocations.
             return Content("unknown")
-        change = memory_change(profile.memory.peak_bytes, then, width)
-        if self._plain is None:
+        change = memory_change(profile.memory.peak_bytes, then.peak_bytes if then else None, width)
+        return self._with_ends(change, width, "memory")
+
+    def _with_ends(self, change: str, width: int, of: Literal["throughput", "memory"]) -> Content:
+        """The change, and what the bar's ends stand for where there is room to say it."""
+        if self._scale is None:
             return Content(change)
-        axis = self._plain.memory
-        top = units.format_bytes(axis.top)
-        if axis.top_is_capacity:
-            ends = fitting(width - len(change), f" of {top}", "")
-        elif axis.cut:
-            # In the unit of their distance, or both ends might read the same.
-            scale = units.byte_scale([axis.top - axis.bottom])
-            bounds = f"{scale.number(axis.bottom)}–{scale.text(axis.top)}"
-            ends = fitting(width - len(change), f"  bar {bounds}", f" {bounds}", "")
-        else:
-            ends = fitting(width - len(change), f"  bar to {top}", "")
+        axis: Axis = getattr(self._scale, of)
+        # In the unit of their distance, or both ends might read the same.
+        span = [axis.top - axis.bottom]
+        scale = units.rate_scale(span) if of == "throughput" else units.byte_scale(span)
+        low, high = scale.number(axis.bottom), scale.number(axis.top)
+        unit = "/s" if of == "throughput" else f" {scale.unit}"
+        ends = fitting(width - len(change), f"  bar {low}–{high}{unit}", f" {low}–{high}{unit}", "")
         return Content.assemble(change, (ends, f"not bold {MUTED}"))
 
 

@@ -122,7 +122,8 @@ def _bar(said: Interval, top: float, room: int, as_is: float | None) -> list[tup
 
 
 def _numbers(point: CurvePointReport, rates: units.Scale, sizes: units.Scale, usable: int | None) -> str:
-    spread = f"±{rates.half_width(point.throughput)}" if point.throughput.half_width > 0 else ""
+    half = rates.half_width(point.throughput)
+    spread = half and f"±{half}"
     full = "!" if usable and point.peak_bytes.high > usable else " "
     return (
         f"{rates.number(point.throughput.value):>6} {spread:<5} {sizes.text(point.peak_bytes.value):>9}{full}"

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-LEFT_END, CUT_END, RIGHT_END = "▕", "…", "▏"
+LEFT_END, RIGHT_END = "▕", "▏"
 NOW, GAIN, LOSS, EMPTY, HANDLE = "█", "▓", "░", "┄", "┃"
 
 
@@ -35,8 +35,6 @@ class DragBar(Widget):
 
     now: reactive[float | None] = reactive(None)
     then: reactive[float | None] = reactive(None)
-    cut: reactive[bool] = reactive(False)
-    """Whether the bar begins above zero, which its left end then shows."""
     why_not: reactive[str] = reactive("")
     """What stands in the place of the bar where there is nothing to drag along."""
 
@@ -87,7 +85,7 @@ class DragBar(Widget):
             Content.styled("".join(run), self.get_visual_style(f"bar--{names[cell]}"))
             for cell, run in groupby(cells)
         ]
-        return Content.assemble(CUT_END if self.cut else LEFT_END, *parts, RIGHT_END)
+        return Content.assemble(LEFT_END, *parts, RIGHT_END)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Take hold; the bar jumps to the pointer, so that a click works as well as a drag."""

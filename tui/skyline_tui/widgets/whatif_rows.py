@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator, Mapping
 
 from textual.content import Content
 
+from skyline.report.one_off import one_off_words
 from skyline.report.place import middle
 from skyline.report.schema import BaselineReport, EstimateReport
-from skyline_tui.figures import MUTED, fitting, saved_memory, saved_time, time_scale_of
+from skyline.report.speedup import direction
+from skyline_tui.figures import DIRECTION_STYLES, MUTED, fitting, saved_memory, saved_time, time_scale_of
 
 HEAD = "head"
 """The row that names the columns."""
@@ -18,6 +20,7 @@ REST = "rest"
 CHOICE = " ‹›"
 """Behind the name of one that has other values."""
 SHORT = {"exact": "exact", "numerics": "num.", "convergence": "conv."}
+ON = "[on]"
 _MARK = 4
 
 
@@ -30,9 +33,13 @@ def whatif_rows(
 ) -> Iterator[tuple[str, Content]]:
     """Identity and content of every row, in the order given; those that are written into the code have ``[w]``."""
     possible = {name: item for name, item in estimates.items() if item.applicable}
-    others = {name: item for name, item in estimates.items() if not item.applicable}
+    rest = {name: item for name, item in estimates.items() if not item.applicable}
+    switches = {name: item for name, item in rest.items() if item.present is not None}
+    others = {name: item for name, item in rest.items() if item.present is None}
     yield from _applicable(possible, checked, baseline, width, spent)
-    if possible and others:
+    for name, estimate in switches.items():
+        yield name, _switch(estimate, width)
+    if (possible or switches) and others:
         yield REST, Content.styled(f"do not apply here ({len(others)}):", MUTED)
     names = min(max(map(len, others), default=0), max(width // 3, 8))
     for name, estimate in others.items():
@@ -40,6 +47,20 @@ def whatif_rows(
         reason = textwrap.wrap(estimate.reason or "does not apply here", max(width - names - _MARK - 2, 20))
         margin = "\n" + " " * (_MARK + names + 2)
         yield name, Content.styled(f"[!] {label}  {margin.join(reason)}", MUTED)
+
+
+def _switch(estimate: EstimateReport, width: int) -> Content:
+    """One that the code has: it is on, and Space takes it out where that can be done."""
+    value = estimate.present or ""
+    label = estimate.name if value in ("", "on") else f"{estimate.name}={value}"
+    if estimate.removal == "available":
+        said = "in the code; Space takes it out"
+    else:
+        said = f"in the code; {estimate.removal_reason or 'to be taken out by hand'}"
+    label = middle(label, max(width // 3, 8))
+    lines = textwrap.wrap(said, max(width - len(label) - len(ON) - 3, 20))
+    margin = "\n" + " " * (len(ON) + len(label) + 3)
+    return Content.assemble((f"{ON} ", "bold $text-primary"), label, "  ", (margin.join(lines), MUTED))
 
 
 def _applicable(
@@ -81,10 +102,21 @@ def _applicable(
         more = CHOICE if estimate.values else ""
         label = middle(name, name_width - len(more))
         blank = " " * (name_width - len(label) - len(more))
-        time = (times[name].rjust(time_width), "$text-success" if estimate.change_ms.value < 0 else "")
+        time = (times[name].rjust(time_width), DIRECTION_STYLES[direction(estimate.speedup_range)])
         kind = (
             kinds[name].ljust(kind_width),
             "" if estimate.semantics == "exact" else "$text-warning",
         )
         memory = memories[name].rjust(memory_width)
-        yield name, Content.assemble(mark, label, (more, MUTED), blank, gap, time, gap, kind, gap, memory)
+        row = Content.assemble(mark, label, (more, MUTED), blank, gap, time, gap, kind, gap, memory)
+        yield name, row + _once(estimate, width)
+
+
+def _once(estimate: EstimateReport, width: int) -> Content:
+    """What it costs once, on lines of its own: a gain in each iteration is not the whole of it."""
+    words = one_off_words(estimate.one_off_s, estimate.break_even_iterations)
+    if not words:
+        return Content("")
+    margin = " " * _MARK
+    lines = textwrap.wrap(f"once: {words}", max(width - _MARK, 20))
+    return Content.styled("".join(f"\n{margin}{line}" for line in lines), MUTED)

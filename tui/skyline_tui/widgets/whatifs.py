@@ -22,7 +22,7 @@ BATCH_SIZE = "batch_size"
 
 
 class WhatIfs(RowList):
-    """Checked ``[x]``, unchecked ``[ ]``, and ``[!]`` with its reason where it does not apply."""
+    """Checked ``[x]``, unchecked ``[ ]``, ``[on]`` where the code has it, ``[!]`` where it does not apply."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -43,6 +43,12 @@ class WhatIfs(RowList):
         """The checked what-ifs are now these, as ``NAME`` or ``NAME=VALUE``."""
 
         checked: tuple[str, ...]
+
+    @dataclass
+    class SwitchedOff(Message):
+        """The person wants a what-if that the code has taken out of it."""
+
+        whatif: str
 
     @dataclass
     class Asked(Message):
@@ -77,7 +83,7 @@ class WhatIfs(RowList):
         self._baseline = report.baseline if report else None
         estimates = report.estimates if report else ()
         known = [estimate for estimate in estimates if estimate.name != BATCH_SIZE]
-        known.sort(key=lambda estimate: not estimate.applicable)
+        known.sort(key=lambda estimate: (not estimate.applicable, estimate.present is None))
         self._estimates = {spec(estimate): estimate for estimate in known}
         self._other_values, self._at = dict(self._estimates), {}
         self.learn(report)
@@ -194,6 +200,15 @@ class WhatIfs(RowList):
     def _toggle(self, name: str) -> None:
         estimate = self._estimates.get(name)
         if estimate is None:
+            return
+        if estimate.present is not None and not estimate.applicable:
+            if estimate.removal == "available":
+                self.post_message(self.SwitchedOff(estimate.name))
+            else:
+                reason = estimate.removal_reason or "this has to be done by hand"
+                self.notify(
+                    f"It is in the code and cannot be taken out: {reason}", title=name, severity="warning"
+                )
             return
         if not estimate.applicable:
             self.notify(estimate.reason or f"{name} does not apply here", title=name, severity="warning")

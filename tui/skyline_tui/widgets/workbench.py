@@ -99,6 +99,7 @@ class Workbench(Vertical):
         """The batch-size curve under what-ifs; with others checked by now it is of no use."""
         if whatifs == self.question.whatifs:
             self.query_one(Curve).show_under(whatifs, points)
+            self.query_one(Controls).show_curve(whatifs, points)
 
     def show_value(self, estimate: EstimateReport) -> None:
         """A what-if at another value."""
@@ -107,7 +108,8 @@ class Workbench(Vertical):
     def applied(self, question: QuestionParams, expected: EstimateReport | None) -> None:
         """The question is written into the code: the next profile answers it."""
         self._expected = expected
-        self.query_one(Controls).spent()
+        if question.batchSize is not None:
+            self.query_one(Controls).spent()
         self.query_one(WhatIfs).spend(question.whatifs)
 
     def measured(self, question: QuestionParams) -> None:

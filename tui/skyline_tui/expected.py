@@ -1,0 +1,42 @@
+"""What is shown beside the script as it stands: the server's answer, or until it is there the curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.interval import Interval
+from skyline.report.schema import EstimateReport
+from skyline.report.speedup import Direction, direction
+from skyline_tui.scale import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Numbers of the question on the screen, and whether its range says that it is a gain or a loss."""
+
+    iteration_ms: Interval
+    throughput: Interval | None
+    peak_bytes: Interval
+    extrapolated: bool
+    direction: Direction = ""
+
+    @classmethod
+    def answered(cls, estimate: EstimateReport) -> Expected:
+        """As the server answered."""
+        return cls(
+            estimate.iteration_ms,
+            estimate.throughput,
+            estimate.peak_bytes,
+            estimate.extrapolated,
+            direction(estimate.speedup_range),
+        )
+
+    @classmethod
+    def read_off(cls, place: Place) -> Expected:
+        """As the curve has it: without a range, so neither gain nor loss."""
+        return cls(
+            Interval.exact(place.iteration_ms),
+            Interval.exact(place.throughput),
+            Interval.exact(place.memory_bytes),
+            place.extrapolated,
+        )
