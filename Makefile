@@ -58,13 +58,13 @@ train-predictors: $(VENV)/.skyline-dev ## find all figures of the predictors ane
 	@echo "all predictors trained in $$(( $$(date +%s) - $$(cat $(VENV)/.training-began) )) s"
 	$(VENV)/bin/python -m skyline_predictors.evaluate $(DATA) --results benchmarks/results
 
-# The versions of Python that the extension brings compiled packages for.
-EXTENSION_PYTHONS ?= 3.10 3.11 3.12 3.13
+# The platform that the extension is packaged for, as VS Code names it: linux-x64, linux-arm64, darwin-x64, darwin-arm64.
+TARGET ?= $(shell node -p 'process.platform + "-" + process.arch')
 
 extension: $(VENV)/.skyline-dev ## build the VS Code extension, with the server inside: extension/skyline.vsix
 	cd extension && npm ci --ignore-scripts --no-audit --no-fund && npm run -s build
-	$(VENV)/bin/python extension/bundle.py --python $(EXTENSION_PYTHONS)
-	cd extension && npm run -s package -- --out skyline.vsix
+	$(VENV)/bin/python extension/bundle.py --target $(TARGET)
+	cd extension && npm run -s package -- --target $(TARGET) --out skyline.vsix
 
 check-extension: ## build, lint and type-check the VS Code extension, and run its unit tests
 	extension/test.sh checks

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The tests of the extension, from a fresh clone; what npm can install is installed.
 #   test.sh checks           build, lint, types, units: needs Node alone
-#   test.sh e2e PYTHON       then package it and use it in a real VS Code in a real browser; PYTHON: an interpreter with
-#                            PyTorch and Skyline
+#   test.sh e2e PYTHON       then package it, look into the package, and use it in a real VS Code in a real browser;
+#                            PYTHON: an interpreter with PyTorch, Skyline and pytest
 # Exits with 3 where something is missing that npm cannot install. With SKYLINE_APT=1 Debian's packages are installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -55,6 +55,7 @@ npm run -s types
 npm test
 if [ "$part" != e2e ]; then exit 0; fi
 "$python" bundle.py
-npm run -s package -- --out skyline.vsix
+npm run -s package -- --target "$(node -p 'process.platform + "-" + process.arch')" --out skyline.vsix
+SKYLINE_VSIX=$PWD/skyline.vsix "$python" -m pytest -q -p no:cacheprovider test/test_vsix.py || exit 1
 e2e/workbench/install.sh
 npm run -s e2e -- --vsix skyline.vsix --python "$python" ${E2E_FLAGS:-}

@@ -5,6 +5,8 @@ import json
 import os
 import sys
 
+from interpreter_fit import misfit
+
 sys.path.pop(0)  # The folder of this file; what lies in it is not part of the environment.
 
 
@@ -36,6 +38,7 @@ print(
             "prefix": os.path.basename(sys.prefix),
             "torch": (version_of("torch") or "unknown") if has("torch") else None,
             "skyline": (version_of("skyline-profiler") or "unknown") if has("skyline_lsp") else None,
+            "misfit": misfit(),
         }
     )
 )

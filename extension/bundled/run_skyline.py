@@ -2,28 +2,15 @@
 
 ``python run_skyline.py [--bundled] ARGUMENTS`` is ``skyline ARGUMENTS``. Started by its path, and not as a module, so
 that no file of the workspace can stand in for one of the standard library. Without ``--bundled`` the environment's own
-packages come first, and the copy fills in what is not there.
+packages come first, and the copy fills in what is not there. NumPy is the environment's in either case.
 """
 
 import importlib.util
-import os
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+from interpreter_fit import LIBS, misfit, own_name
 
-
-def arrange(bundled_first):
-    """Put the folders of the bundled packages where they belong on the path."""
-    sys.path.pop(0)
-    tag = "cp%d%d" % sys.version_info[:2]
-    folders = [
-        folder for folder in (os.path.join(HERE, "libs"), os.path.join(HERE, tag)) if os.path.isdir(folder)
-    ]
-    if bundled_first or importlib.util.find_spec("skyline_lsp") is None:
-        # All of them together: Skyline is tried with the versions that it brings.
-        sys.path[:0] = folders
-    else:
-        sys.path.extend(folders)
+CAPTURE_IMPOSSIBLE = 3  # The exit code of Skyline's own command line where the environment lacks something.
 
 
 def main():
@@ -32,13 +19,31 @@ def main():
     if bundled_first:
         del sys.argv[1]
     if sys.version_info < (3, 10):
-        sys.stderr.write("Skyline needs Python 3.10 or newer, this is %d.%d\n" % sys.version_info[:2])
-        return 3
-    arrange(bundled_first)
+        return refuse("is %s, and Skyline needs Python 3.10 or newer" % own_name())
+    sys.path.pop(0)
+    bundled = bundled_first or importlib.util.find_spec("skyline_lsp") is None
+    if bundled:
+        reason = misfit()
+        if reason is not None:
+            return refuse(reason)
+        if sys.argv[1:2] == ["tui"]:
+            return refuse(
+                "has no terminal interface, which does not come with the extension: pip install skyline-profiler"
+            )
+        # All of them together: Skyline is tried with the versions that it brings.
+        sys.path.insert(0, LIBS)
+    else:
+        sys.path.append(LIBS)
     sys.argv[0] = "skyline"
     from skyline.cli.main import main as skyline
 
     return skyline()
+
+
+def refuse(reason):
+    """Say why it cannot be run by this interpreter."""
+    sys.stderr.write("skyline: %s %s\n" % (sys.executable, reason))
+    return CAPTURE_IMPOSSIBLE
 
 
 if __name__ == "__main__":

@@ -2,13 +2,23 @@
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { parseArgs } from "node:util";
-import * as dragging from "./scenarios/dragging.mjs";
+import * as arguments_ from "./scenarios/arguments.mjs";
+import * as atTheLines from "./scenarios/at-the-lines.mjs";
+import * as batchSize from "./scenarios/batch-size.mjs";
+import { changed } from "./scenarios/changing.mjs";
+import { dragged } from "./scenarios/dragging.mjs";
 import * as editing from "./scenarios/editing.mjs";
+import * as fixAll from "./scenarios/fix-all.mjs";
 import * as interpreters from "./scenarios/interpreters.mjs";
+import * as modules from "./scenarios/modules.mjs";
+import * as notebooks from "./scenarios/notebooks.mjs";
+import * as misfit from "./scenarios/misfit.mjs";
 import * as plain from "./scenarios/plain.mjs";
 import * as profiling from "./scenarios/profiling.mjs";
+import * as pythonExtension from "./scenarios/python-extension.mjs";
 import * as reloading from "./scenarios/reloading.mjs";
-import * as rewriting from "./scenarios/rewriting.mjs";
+import * as report from "./scenarios/report.mjs";
+import * as saves from "./scenarios/saves.mjs";
 import * as twoFiles from "./scenarios/two-files.mjs";
 import * as untrusted from "./scenarios/untrusted.mjs";
 import { takeScreenshots } from "./screenshots.mjs";
@@ -18,9 +28,9 @@ import { Window } from "./window.mjs";
 const HERE = import.meta.dirname;
 const OUT = path.join(HERE, "out");
 /** Those that share one window and the profile that the first of them makes. */
-const SHARED = [dragging, rewriting, editing, reloading, twoFiles];
+const SHARED = [editing, reloading, twoFiles];
 /** Those that open windows of their own. */
-const ALONE = [interpreters, plain];
+const ALONE = [...dragged, ...changed, interpreters, plain, fixAll, atTheLines, report, saves, pythonExtension, arguments_, modules, notebooks, batchSize, misfit];
 
 const { values: options } = parseArgs({
   options: {

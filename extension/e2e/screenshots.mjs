@@ -31,7 +31,7 @@ export async function takeScreenshots(window, folder) {
     const frame = await page.screenshot({ clip });
     for (let time = 0; time < times; time += 1) frames.push(frame);
   };
-  const before = await window.batchSizeInCode();
+  const before = await batchSizeInCode(window);
   const box = await view.locator('[data-bar="throughput"] .track').boundingBox();
   const handle = await view.locator('[data-bar="throughput"] .handle').boundingBox();
   const y = box.y + box.height / 2;
@@ -45,11 +45,15 @@ export async function takeScreenshots(window, folder) {
     await shoot();
   }
   await page.mouse.up();
-  await until(async () => (await window.batchSizeInCode()) !== before, "the number was not written");
+  await until(async () => (await batchSizeInCode(window)) !== before, "the number was not written");
   await page.waitForTimeout(600);
   await shoot(9);
-  await window.undo();
+  await window.undo("batch_size=");
   await page.waitForTimeout(800);
   await shoot(6);
   fs.writeFileSync(path.join(folder, "vscode-drag.png"), animated(frames, 140));
+}
+
+async function batchSizeInCode(window) {
+  return Number(/batch_size=(\d+)/.exec(await window.line("batch_size="))?.[1]);
 }

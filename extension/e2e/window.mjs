@@ -36,15 +36,85 @@ export class Window {
     }, what, 60_000);
   }
 
-  /** The text of the line that holds this, with plain spaces; hints at its end included. */
+  /** The text of the line that holds this, with plain spaces; hints at its end included, and what a decoration hides. */
   async line(text) {
-    const found = await this.page.locator(".monaco-editor .view-line", { hasText: text }).first().innerText({ timeout: 10_000 });
+    const found = await this.page.locator(".monaco-editor .view-line", { hasText: text }).first().textContent({ timeout: 10_000 });
     return found.replaceAll("\u00a0", " ");
   }
 
-  /** The batch size that the code in the editor asks for. */
-  async batchSizeInCode() {
-    return Number(/batch_size=(\d+)/.exec(await this.line("batch_size="))?.[1]);
+  /** The lines on show in the editor in front, one text: what is typed, not what decorates it. */
+  async codeOf(kind) {
+    await there(this.page.locator(".tab.active", { hasText: kind.file }), `${kind.file} is not in front`, 5000);
+    return this.line(kind.before);
+  }
+
+  /** The number that covers the one in the code while a bar moves; null: nothing covers it. */
+  async liveNumber() {
+    return this.page.evaluate(() => {
+      for (const span of document.querySelectorAll(".monaco-editor .view-line span")) {
+        const { content } = getComputedStyle(span, "::after");
+        const number = /^"(\d+)"$/.exec(content)?.[1];
+        if (number) return number;
+      }
+      return null;
+    });
+  }
+
+  /** The batch size in the view's field. */
+  async batchSizeShown() {
+    return Number(await this.view.locator("input[type=number]").inputValue());
+  }
+
+  /** Whether any editor holds something unsaved. */
+  async anyDirty() {
+    return (await this.page.locator(".tab.dirty").count()) > 0;
+  }
+
+  /** Profile the script in front by its lens, and wait for the end. */
+  async profileNow() {
+    await this.seesLens("Profile this training script");
+    await this.showView();
+    const runs = async () => (await this.view.locator("button", { hasText: "Cancel" }).count()) > 0 || (await this.view.locator(".stats").count()) > 0;
+    await this.clickLens("Profile this training script", runs, "the lens did not start a run");
+    await this.profiled();
+  }
+
+  /** A save has started a run: wait for its end, the view being on its new profile. */
+  async runAgainEnded() {
+    const cancel = this.view.locator("[data-key=again]", { hasText: "Cancel" });
+    await until(async () => (await cancel.count()) > 0, "no run began", 20_000).catch(() => {});
+    await this.runEnded();
+  }
+
+  /** Open a file of the workspace by its name. */
+  async openFile(name) {
+    await this.pick("Control+p", name, name);
+    await seen(this.page.locator(".tab.active", { hasText: name }));
+  }
+
+  /** Type at the end of the line that holds this. */
+  async typeAtEnd(text, typed) {
+    await this.focusEditor(text);
+    await this.page.keyboard.press("End");
+    await this.page.keyboard.type(typed, { delay: 10 });
+    await until(async () => (await this.line(text)).includes(typed.trim()), "what was typed is not in the editor");
+  }
+
+  /** Whether a what-if is on: put into the code from here, or there when it was profiled. */
+  async isOn(name) {
+    return (await this.whatIf(name).locator("input:checked").count()) > 0;
+  }
+
+  /** Switch a what-if, and wait until it is on or off. */
+  async toggle(name, on) {
+    await until(async () => (await this.isOn(name)) !== on, `${name} is ${on ? "on" : "off"} already`);
+    const isSo = async () => (await this.isOn(name)) === on;
+    await until(async () => {
+      if (await isSo()) return true;
+      // The list is drawn anew when figures come: a click that meets that is made again.
+      await this.whatIf(name).locator(on ? "input:not(:checked)" : "input:checked").first().click({ timeout: 5000 });
+      return until(isSo, "not yet", 10_000);
+    }, `${name} did not switch`);
   }
 
   async isDirty() {
@@ -119,9 +189,9 @@ export class Window {
     await this.page.locator(".monaco-editor .view-line", { hasText: text }).first().click();
   }
 
-  /** One undo in the editor. */
-  async undo() {
-    await this.focusEditor();
+  /** One undo in the editor; the line that holds this is clicked first. */
+  async undo(text) {
+    await this.focusEditor(text);
     await this.page.keyboard.press("Control+z");
   }
 

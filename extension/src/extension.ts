@@ -3,13 +3,15 @@
 import * as vscode from "vscode";
 import { registerCommands } from "./commands/register";
 import { Heat } from "./editor/heat";
+import { LiveNumber } from "./editor/live-number";
 import { Marks } from "./editor/marks";
 import { Pointer } from "./editor/pointer";
+import { activeNotebook, notebookName } from "./editor/notebook";
 import { importsTorch } from "./editor/training-file";
+import { RememberedRuns } from "./launch/remembered";
 import { onActiveEnvironment } from "./python/choose";
 import { Desk } from "./scripts/desk";
 import { DiffView } from "./scripts/diff";
-import { KeptChanges } from "./scripts/kept";
 import { Session } from "./server/session";
 import { declaredKeys } from "./server/declared-keys";
 import { statusItem } from "./status";
@@ -25,13 +27,15 @@ export function activate(context: vscode.ExtensionContext): void {
   const started = performance.now();
   const log = vscode.window.createOutputChannel("Skyline", { log: true });
   const at = (folder: string): vscode.Uri => vscode.Uri.joinPath(context.extensionUri, folder);
-  session = new Session(at("bundled"), declaredKeys(context.extension.packageJSON), log);
+  const runs = new RememberedRuns(context.workspaceState);
+  session = new Session(at("bundled"), declaredKeys(context.extension.packageJSON), runs, log);
   const marks = new Marks();
-  const desk = new Desk(session, marks, new KeptChanges(context.workspaceState));
+  const desk = new Desk(session, marks, runs);
   const heat = new Heat();
   const pointer = new Pointer(desk, marks);
+  const live = new LiveNumber();
   const diff = DiffView.register(desk);
-  const view = new ViewProvider(at("dist"), desk, pointer, () => diff.view.show());
+  const view = new ViewProvider(at("dist"), desk, pointer, live, () => diff.view.show());
   let heated = true;
   const showHeat = (): void => {
     const enabled = heated && vscode.workspace.getConfiguration("skyline").get<boolean>("heat.enable", true);
@@ -47,12 +51,13 @@ export function activate(context: vscode.ExtensionContext): void {
     marks,
     desk,
     heat,
+    live,
     diff.disposable,
     desk.onDidChange(showHeat),
     vscode.window.registerWebviewViewProvider(ViewProvider.id, view),
     vscode.tasks.registerTaskProvider("skyline", new TaskProvider(session)),
     statusItem(session, desk),
-    registerCommands(session, desk, diff.view, log, toggleHeat),
+    registerCommands(session, desk, diff.view, runs, log, toggleHeat),
     ...follow(session, desk, log),
     vscode.workspace.onDidChangeConfiguration((change) => {
       if (change.affectsConfiguration("skyline.heat")) showHeat();
@@ -78,12 +83,16 @@ function follow(session: Session, desk: Desk, log: vscode.LogOutputChannel): vsc
   const once = session.onDidChange(({ phase }) => {
     if (phase === "off" || environments) return;
     once.dispose();
-    void onActiveEnvironment(again).then((disposable) => (environments = disposable));
+    void onActiveEnvironment(again, log).then((disposable) => (environments = disposable));
   });
   look(vscode.window.activeTextEditor?.document);
+  desk.showNotebook(activeNotebook() ?? "");
   return [
     once,
     vscode.window.onDidChangeActiveTextEditor((editor) => look(editor?.document)),
+    vscode.window.onDidChangeActiveNotebookEditor((editor) => {
+      if (editor) desk.showNotebook(notebookName(editor.notebook.uri) ?? "");
+    }),
     vscode.workspace.onDidSaveTextDocument((document) => {
       if (document === vscode.window.activeTextEditor?.document && session.state.phase === "off") look(document);
     }),

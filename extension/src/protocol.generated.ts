@@ -21,7 +21,7 @@ export interface SettingInForce {
   readonly place: string;
 }
 
-/** The script that is asked about (`skyline/profile`, `skyline/whatifs`, `skyline/revert`). */
+/** The script that is asked about (`skyline/profile`, `skyline/whatifs`, `skyline/revert` and others). */
 export interface UriParams {
   readonly uri: string;
 }
@@ -79,6 +79,7 @@ export interface BatchSizeReport {
   readonly knob: KnobReport | null;
   readonly reason: string | null;
   readonly candidates: readonly KnobReport[];
+  readonly lives: SettingPlace | null;
 }
 
 /** The literal in the source that sets the batch size; line from 1, columns in characters from 0. */
@@ -89,6 +90,14 @@ export interface KnobReport {
   readonly end_column: number;
   readonly text: string;
   readonly kind: string;
+}
+
+/** One value in a file: `line` from 1, `key` with its sections (`train.batch_size`), `text` as written. */
+export interface SettingPlace {
+  readonly file: string;
+  readonly line: number;
+  readonly key: string;
+  readonly text: string;
 }
 
 /** Peak live tensor memory of an iteration against what the device has. */
@@ -316,7 +325,11 @@ export interface Estimate {
   readonly break_even_iterations: number | null;
   readonly occasional_ms: number;
   readonly values: readonly string[];
-  readonly curve: readonly CurvePoint[];
+  readonly speedup_range: Interval | null;
+  readonly curve: readonly CurvePoint[] | null;
+  readonly present: string | null;
+  readonly removal: "available" | "refused" | "none";
+  readonly removal_reason: string | null;
 }
 
 /** How predictions for one what-if, or one combination, did on this machine with this version of PyTorch. */
@@ -397,6 +410,44 @@ export interface ApplyResult {
   readonly refused: readonly Refusal[];
 }
 
+/** A what-if to take out of the code, by its name (`skyline/remove`, answered with an `ApplyResult`). */
+export interface RemoveParams {
+  readonly uri: string;
+  readonly whatif: string;
+}
+
+/** How the code differs from what was profiled. */
+export interface CodeChanges {
+  readonly uri: string;
+  readonly batchSize: number | null;
+  readonly whatifs: readonly string[];
+  readonly removed: readonly string[];
+  readonly changes: readonly CodeChange[];
+  readonly verify: Verifiable | null;
+}
+
+/** One change that Skyline wrote into the code and that is still there; `measured`: the profile has it too. */
+export interface CodeChange {
+  readonly label: string;
+  readonly batchSize: number | null;
+  readonly whatifs: readonly string[];
+  readonly removes: readonly string[];
+  readonly measured: boolean;
+}
+
+/** What a verification would measure: a question over a profile, as `VerifyParams` take it. */
+export interface Verifiable {
+  readonly profileId: string;
+  readonly batchSize: number | null;
+  readonly whatifs: readonly string[];
+}
+
+/** A file without the changes that Skyline wrote into it (`skyline/original` answers with all such files). */
+export interface OriginalText {
+  readonly uri: string;
+  readonly text: string;
+}
+
 /** A question as in `QuestionParams`, and how long to measure: `rounds` (6 at least), `minutes` at most. */
 export interface VerifyParams {
   readonly uri: string;
@@ -404,6 +455,7 @@ export interface VerifyParams {
   readonly whatifs?: readonly string[];
   readonly rounds?: number | null;
   readonly minutes?: number | null;
+  readonly profileId?: string | null;
 }
 
 /** `skyline.verify/1`: a prediction against its measurement. */
@@ -523,6 +575,12 @@ export interface PriceReport {
   readonly date: string;
   readonly source: string;
   readonly own: boolean;
+}
+
+/** How a file is profiled (`skyline/entryScripts`). `itself`: it is run. */
+export interface EntryScripts {
+  readonly itself: boolean;
+  readonly scripts: readonly string[];
 }
 
 /** What a file opened by `skyline/open` is: a saved profile, or a PyTorch profiler trace. */
@@ -687,12 +745,16 @@ export interface ProfileOptions {
   readonly batchPoints?: number | null;
   readonly device?: string | null;
   readonly gpu?: string | null;
+  readonly env?: Readonly<Record<string, string>> | null;
+  readonly cwd?: string | null;
+  readonly module?: string | null;
 }
 
 /** What a command did. */
 export interface CommandResult {
   readonly status: "started" | "running" | "restarted" | "cancelled" | "idle" | "shown" | "written" | "cleared";
   readonly path: string | null;
+  readonly script: string | null;
 }
 
 /** What `skyline.export` writes; `path` is relative to the script, by default named after it. */
@@ -723,6 +785,7 @@ export interface ProfileChanged {
   readonly stale: boolean;
   readonly error: string | null;
   readonly errorLine: number | null;
+  readonly usage: string | null;
 }
 
 /** What a run under way has shown so far, for a look before its profile is there; `text` says it in words. */
@@ -744,6 +807,8 @@ export interface TrustParams {
 export interface InitializationOptions {
   readonly trusted?: boolean;
   readonly warmStart?: boolean;
+  readonly followDisk?: boolean;
+  readonly scripts?: Readonly<Record<string, ProfileOptions>>;
 }
 
 export type LineReport = LineCost;
@@ -767,9 +832,13 @@ export interface SkylineRequests {
   "skyline/best": { readonly sent: BestParams; readonly answer: BestReport };
   "skyline/preview": { readonly sent: QuestionParams; readonly answer: PreviewResult };
   "skyline/apply": { readonly sent: QuestionParams; readonly answer: ApplyResult };
+  "skyline/remove": { readonly sent: RemoveParams; readonly answer: ApplyResult };
   "skyline/revert": { readonly sent: UriParams; readonly answer: ApplyResult };
+  "skyline/codeChanges": { readonly sent: UriParams; readonly answer: CodeChanges | null };
+  "skyline/original": { readonly sent: UriParams; readonly answer: readonly OriginalText[] };
   "skyline/verify": { readonly sent: VerifyParams; readonly answer: VerifyReport };
   "skyline/devices": { readonly sent: DevicesParams; readonly answer: DevicesReport };
+  "skyline/entryScripts": { readonly sent: UriParams; readonly answer: EntryScripts };
   "skyline/open": { readonly sent: UriParams; readonly answer: OpenResult };
   "skyline/timeline": { readonly sent: TimelineParams; readonly answer: TimelineReport };
   "skyline/memoryAt": { readonly sent: MemoryAtParams; readonly answer: LiveMemoryReport };
@@ -794,6 +863,7 @@ export interface SkylineCommands {
 export interface SkylineEvents {
   "skyline/profileChanged": ProfileChanged;
   "skyline/measuring": Measuring;
+  "skyline/codeChanged": CodeChanges;
 }
 
 /** Notifications to the server. */
@@ -813,9 +883,14 @@ export const METHODS = {
   best: "skyline/best",
   preview: "skyline/preview",
   apply: "skyline/apply",
+  remove: "skyline/remove",
   revert: "skyline/revert",
+  codeChanges: "skyline/codeChanges",
+  codeChanged: "skyline/codeChanged",
+  original: "skyline/original",
   verify: "skyline/verify",
   devices: "skyline/devices",
+  entryScripts: "skyline/entryScripts",
   open: "skyline/open",
   timeline: "skyline/timeline",
   memoryAt: "skyline/memoryAt",

@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { atLeast, candidates, probe, type Surroundings, UnusableInterpreter } from "../src/python/environment";
 import { asTyped, skylineCommand } from "../src/python/command";
@@ -59,13 +62,21 @@ describe("an interpreter that is asked", () => {
     await expect(probe({ path: "/bin/echo", origin: "setting" }, script)).rejects.toThrow(UnusableInterpreter);
   });
 
+  it("is ended where it does not answer, though it does not want to", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "skyline-probe-"));
+    const stubborn = join(folder, "python");
+    writeFileSync(stubborn, "#!/bin/sh\ntrap '' TERM\nwhile true; do sleep 0.05; done\n", { mode: 0o755 });
+    await expect(probe({ path: stubborn, origin: "PATH" }, script, 300)).rejects.toThrow(/python \(PATH\) did not answer within 0.3 s/);
+    rmSync(folder, { recursive: true });
+  });
+
   it.each([["3.10.1", true], ["3.9.18", false], ["4.0.0", true]])("%s", (version, enough) => {
     expect(atLeast(version, 3, 10)).toBe(enough);
   });
 });
 
 describe("the command line", () => {
-  const environment = { executable: "/my envs/bin/python", origin: "PATH", version: "3.12.0", prefix: "x", torch: "2.0", skyline: null };
+  const environment = { executable: "/my envs/bin/python", origin: "PATH", version: "3.12.0", prefix: "x", torch: "2.0", skyline: null, misfit: null };
 
   it("can be typed", () => {
     expect(asTyped(skylineCommand(environment, "/ext/bundled", "fromEnvironment", "lsp"))).toBe("'/my envs/bin/python' /ext/bundled/run_skyline.py lsp");

@@ -22,7 +22,7 @@ export interface BarActions {
   readonly drop: () => void;
   /** The batch size was moved by keys. */
   readonly step: (steps: number, kind: "one" | "ten" | "double" | "end") => void;
-  /** Nothing of it after all. */
+  /** Nothing of it after all: by a key, or by the system. */
   readonly cancel: () => void;
   readonly point: (on: boolean) => void;
   readonly open: () => void;
@@ -41,6 +41,8 @@ const KEYS: Readonly<Record<string, readonly [number, "one" | "double" | "end"]>
   Home: [-1, "end"],
 };
 
+const WRITES = "Drag to predict; let go to write the batch size into the code";
+
 /** Moved less than this, a press is a click: it opens the line and changes nothing. */
 const CLICK_PX = 3;
 
@@ -53,6 +55,8 @@ export class Bar {
   readonly #handle = h("div", { class: "handle" });
   readonly #text = h("output", { class: "figure" });
   #pressedAt: number | null = null;
+  /** Where the pointer holds the handle, from 0 to 1. */
+  #held: number | null = null;
   #moved = false;
 
   constructor(
@@ -61,7 +65,7 @@ export class Bar {
   ) {
     this.track = h(
       "div",
-      { class: "track", role: "slider", tabindex: 0, "aria-label": name, "data-key": `bar ${name}`, title: "Drag to predict; let go to write the batch size into the code" },
+      { class: "track", role: "slider", tabindex: 0, "aria-label": name, "data-key": `bar ${name}`, title: WRITES },
       this.#doubt,
       this.#asked,
       this.#now,
@@ -83,22 +87,24 @@ export class Bar {
     return this.#pressedAt !== null && this.#moved;
   }
 
-  /** Where it is cannot be changed, and why. */
-  disable(reason: string): void {
-    this.track.setAttribute("aria-disabled", String(reason !== ""));
-    this.track.classList.toggle("disabled", reason !== "");
-    if (reason) this.track.title = reason;
+  /** Why it cannot be dragged; why it can be dragged but not written; empty: it can. */
+  limit(dead: string, readOnly: string): void {
+    this.track.setAttribute("aria-disabled", String(dead !== ""));
+    this.track.classList.toggle("disabled", dead !== "");
+    this.track.title = dead || (readOnly ? `Drag to predict. ${readOnly}` : WRITES);
   }
 
   draw(picture: BarPicture): void {
     const percent = (fraction: number): string => `${(100 * fraction).toFixed(2)}%`;
-    this.#now.style.width = percent(Math.min(picture.measured, picture.asked));
-    const [low, high] = [Math.min(picture.measured, picture.asked), Math.max(picture.measured, picture.asked)];
+        // A hand that holds it finds it where it is; let go, it rests at the batch size that was chosen.
+    const handle = this.#held ?? picture.asked;
+    const [low, high] = [Math.min(picture.measured, handle), Math.max(picture.measured, handle)];
+    this.#now.style.width = percent(low);
     this.#asked.style.left = percent(low);
     this.#asked.style.width = percent(high - low);
-    this.#asked.classList.toggle("less", picture.asked < picture.measured);
+    this.#asked.classList.toggle("less", handle < picture.measured);
     this.#doubt.style.left = percent(picture.trusted);
-    this.#handle.style.left = percent(picture.asked);
+    this.#handle.style.left = percent(handle);
     this.root.classList.toggle("changed", picture.changed);
     if (this.#text.textContent !== picture.text) this.#text.textContent = picture.text;
     this.track.setAttribute("aria-valuemin", String(picture.smallest));
@@ -121,7 +127,8 @@ export class Bar {
     this.#moved = true;
     this.track.classList.add("dragging");
     const box = this.track.getBoundingClientRect();
-    this.actions.drag(box.width > 0 ? Math.min(1, Math.max(0, (event.clientX - box.left) / box.width)) : 0);
+    this.#held = box.width > 0 ? Math.min(1, Math.max(0, (event.clientX - box.left) / box.width)) : 0;
+    this.actions.drag(this.#held);
   }
 
   #up(event: PointerEvent): void {
@@ -134,6 +141,7 @@ export class Bar {
   #end(then: () => void): void {
     this.#pressedAt = null;
     this.#moved = false;
+    this.#held = null;
     this.track.classList.remove("dragging");
     then();
   }

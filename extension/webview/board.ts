@@ -25,6 +25,8 @@ export class Board {
   #asked: number | null = null;
   #estimate: EstimateReport | null = null;
   #frame = 0;
+  /** The handle was moved to another batch size since the last question. */
+  #unsent = false;
   #key = "";
 
   constructor(
@@ -69,9 +71,8 @@ export class Board {
       this.#setCurve(null);
       if (!this.#plain()) this.#send(true);
     }
-    const reason = this.#scale ? (profile.batch_size.knob ? "" : (profile.batch_size.reason ?? "")) : "There is no curve over batch sizes: the batch size could not be found.";
-    for (const bar of Object.values(this.#bars)) bar.disable(reason);
-    this.#size.disabled = reason !== "";
+    for (const bar of Object.values(this.#bars)) bar.limit(this.#dead, this.#readOnly);
+    this.#size.disabled = this.#dead !== "";
     this.root.classList.toggle("no-curve", this.#scale === null);
     this.#drawActions(state);
     this.#draw();
@@ -79,16 +80,33 @@ export class Board {
 
   /** Show what another batch size would bring; nothing is written yet. */
   ask(batchSize: number): void {
-    if (batchSize === this.#asked) return;
+    const another = batchSize !== this.#asked;
     this.#asked = batchSize;
+    this.#unsent ||= another;
     // One drawing and one question a frame, however often the pointer is heard of.
     if (this.#frame) return;
     this.#frame = requestAnimationFrame(() => {
       this.#frame = 0;
       if (this.#asked === null) return;
       this.#draw();
+      if (!this.#unsent) return;
+      this.#unsent = false;
       this.#send(false);
+      this.post({ type: "live", batchSize: this.#asked });
     });
+  }
+
+  /** Why no other batch size can be predicted; empty: it can. */
+  get #dead(): string {
+    return this.#scale ? "" : (this.#state?.profile?.batch_size.reason ?? "Other batch sizes were not measured: there is no curve to drag along.");
+  }
+
+  /** Why no other batch size can be written into the code, with the place where the number lives; empty: it can. */
+  get #readOnly(): string {
+    const { knob, lives, reason } = this.#state?.profile?.batch_size ?? { knob: null, lives: null, reason: null };
+    if (knob) return "";
+    const name = lives?.file.split(/[/\\]/).at(-1) ?? "";
+    return lives ? `The number is in ${name}, line ${lives.line} (${lives.key}: ${lives.text}): change it there.` : (reason ?? "No number in the code sets it.");
   }
 
   get #question(): Question {
@@ -106,8 +124,8 @@ export class Board {
     this.asker.ask(this.#question, curve && this.#question.whatifs.length > 0, (estimate) => {
       if (key !== this.#key) return;
       this.#estimate = estimate;
-      const points = (estimate as { curve?: ProfileReport["curve"] | null } | null)?.curve;
-      if (points) this.#setCurve(points);
+      // Only an answer that was asked for a curve has one.
+      if (estimate?.curve && estimate.curve.length > 1) this.#setCurve(estimate.curve);
       this.#draw();
     });
   }
@@ -115,7 +133,7 @@ export class Board {
   #setCurve(points: ProfileReport["curve"] | null): void {
     const profile = this.#state?.profile;
     if (!profile) return;
-    this.#scale = Scale.of(points ?? profile.curve, profile.memory.capacity_bytes, profile.curve);
+    this.#scale = Scale.of(points ?? profile.curve, profile.batch_size.value);
     this.#curve.show(profile, points ?? profile.curve, this.#scale);
   }
 
@@ -130,11 +148,12 @@ export class Board {
     for (const quantity of ["throughput", "memory"] as const) {
       const scale = this.#scale;
       const measured = now[quantity]?.value ?? 0;
-      const predicted = asked !== null && scale && !this.#plain() ? scale.value(quantity, asked) : measured;
+      const fractionOf = (size: number): number => scale?.fraction(quantity, scale.value(quantity, size), size) ?? 1;
+      const here = scale?.fraction(quantity, measured, own ?? 0) ?? 1;
       this.#bars[quantity].draw({
-        measured: scale?.fraction(quantity, measured) ?? 1,
-        asked: scale?.fraction(quantity, predicted) ?? 1,
-        trusted: scale?.trustedUpTo ? scale.fraction(quantity, scale.value(quantity, scale.trustedUpTo)) : 1,
+        measured: here,
+        asked: asked !== null && !this.#plain() ? fractionOf(asked) : here,
+        trusted: scale?.trustedUpTo ? fractionOf(scale.trustedUpTo) : 1,
         batchSize: asked ?? 0,
         smallest: scale?.smallest ?? 1,
         largest: scale?.largest ?? 1,
@@ -147,23 +166,24 @@ export class Board {
     const beyond = this.#scale?.trustedUpTo ?? null;
     const parts = [own !== null && asked !== own ? `now ${own}` : "", beyond !== null && asked !== null && asked > beyond ? `extrapolated beyond ${beyond}` : ""];
     this.#now.textContent = parts.filter(Boolean).join(" · ");
-    this.#time.textContent = this.#plain() ? this.#hint : `${change(profile.iteration_ms, estimate?.iteration_ms ?? null, timeUnit)} per iteration`;
+    const predictedTime = `${change(profile.iteration_ms, estimate?.iteration_ms ?? null, timeUnit)} per iteration`;
+    this.#time.textContent = this.#plain() ? this.#hint : this.#readOnly && this.#asked !== null ? `${predictedTime}. Not written. ${this.#readOnly}` : predictedTime;
     this.#time.classList.toggle("muted", this.#plain());
   }
 
   get #hint(): string {
-    return this.#size.disabled ? this.#bars.throughput.track.title : "Drag a bar to try another batch size.";
+    return this.#dead || (this.#readOnly ? `Drag a bar to predict another batch size. ${this.#readOnly}` : "Drag a bar to try another batch size.");
   }
 
   #drawActions(state: ViewState): void {
-    const inCode = state.applied.batchSize !== null || state.applied.whatifs.length > 0;
+    const inCode = state.changes.length > 0;
     const button = (title: string, message: FromView, hint: string): HTMLElement =>
       h("button", { class: "secondary", "data-key": title, title: hint, onclick: () => this.post(message) }, title);
     fill(
       this.#actions,
-      inCode && button("Diff", { type: "diff" }, "The code as it was, beside the code as it is"),
+      inCode && button("Diff", { type: "diff" }, "The code without Skyline's changes, beside the code as it is"),
       inCode && button("Take back", { type: "takeBack" }, "Undo the latest change"),
-      inCode && state.trusted && button(state.verifying ? "Verifying…" : "Verify", state.verifying ? { type: "command", command: "skyline.cancelRun" } : { type: "verify" }, state.verifying ? "Cancel the measurement" : "Measure the change against its prediction; takes minutes"),
+      state.canVerify && state.trusted && button(state.verifying ? "Verifying…" : "Verify", state.verifying ? { type: "command", command: "skyline.cancelRun" } : { type: "verify" }, state.verifying ? "Cancel the measurement" : "Measure the change against its prediction; takes minutes"),
       h("button", { class: "link", "data-key": "best", title: "The combination that gets most samples through within this memory", onclick: () => this.post({ type: "best" }) }, "Find the best combination"),
     );
   }
@@ -173,6 +193,7 @@ export class Board {
     if (asked === null) return;
     const inCode = this.#state?.applied.batchSize ?? this.#state?.profile?.batch_size.value;
     if (asked === inCode) this.#reset();
+    else if (this.#readOnly) this.#draw();
     else this.post({ type: "batchSize", batchSize: asked });
   }
 
@@ -186,6 +207,8 @@ export class Board {
 
   #reset(): void {
     this.#asked = null;
+    this.#unsent = false;
+    this.post({ type: "live", batchSize: null });
     if (!this.#plain()) this.#send(false);
     this.#draw();
   }

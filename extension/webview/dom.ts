@@ -19,11 +19,30 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** Replace what an element holds, and leave the focus on the element with the same `data-key`. */
+/**
+ * Have an element hold these children. Those that read the same stay the elements that they are, so that a click or an
+ * open list that meets news of something else is not lost; the focus stays on the element with the same `data-key`.
+ */
 export function fill(element: HTMLElement, ...children: readonly Child[]): void {
   const key = element.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.key : undefined;
-  element.replaceChildren(...children.filter((child): child is Node | string => child !== null && child !== false));
-  if (key !== undefined) element.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`)?.focus();
+  const wanted = children.filter((child): child is Node | string => child !== null && child !== false).map((child) => (typeof child === "string" ? document.createTextNode(child) : child));
+  const had = [...element.childNodes];
+  wanted.forEach((child, index) => {
+    const old = had[index];
+    if (!old) element.append(child);
+    else if (old === child || !old.isEqualNode(child)) old.replaceWith(child);
+    else sameSwitches(old, child);
+  });
+  for (const old of had.slice(wanted.length)) old.remove();
+  if (key !== undefined && !element.contains(document.activeElement)) element.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`)?.focus();
+}
+
+/** A switch that a hand has moved goes back to what is so: its state is no attribute, and not compared. */
+function sameSwitches(old: Node, wanted: Node): void {
+  if (!(old instanceof HTMLElement) || !(wanted instanceof HTMLElement)) return;
+  const switches = (node: HTMLElement): HTMLInputElement[] => [...node.querySelectorAll<HTMLInputElement>("input[type=checkbox]")];
+  const now = switches(wanted);
+  switches(old).forEach((input, index) => (input.checked = now[index]?.checked ?? input.checked));
 }
 
 /** A part of the page that folds, whose title says what is in it. */

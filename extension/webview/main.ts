@@ -4,6 +4,7 @@ import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import type { ProfileReport } from "../src/protocol";
 import type { FromView, ToView, ViewState } from "../src/view/messages";
+import { about, ofModule, ofNotebook } from "./about";
 import { Asker } from "./asker";
 import { Board } from "./board";
 import { findings, lines, memory, phases } from "./breakdown";
@@ -48,7 +49,7 @@ export function start(root: HTMLElement): void {
   const show = (state: ViewState): void => {
     const { profile } = state;
     fill(head, ...headline(state, post));
-    fill(stage, ...staging(state, post));
+    fill(stage, ...staging(state, post), ...about(state));
     body.hidden = !profile;
     if (!profile) return;
     board.show(state);
@@ -115,15 +116,20 @@ function staging(state: ViewState, post: (message: FromView) => void): HTMLEleme
   const button = (title: string, command: string): HTMLElement => h("button", { "data-key": command, onclick: () => post({ type: "command", command }) }, title);
   const said = (words: string, ...more: HTMLElement[]): HTMLElement[] => [h("p", {}, words), ...more];
   if (state.trouble) {
-    const { message, fix } = state.trouble;
-    return [h("div", { class: "trouble", role: "alert" }, h("p", {}, message), fix ? button(fix.title, fix.command) : "")];
+    const { message, usage, fix, more = [] } = state.trouble;
+    const fixes = [...(fix ? [fix] : []), ...more].map(({ title, command }) => button(title, command));
+    return [h("div", { class: "trouble", role: "alert" }, h("p", {}, message), usage ? h("pre", { class: "usage" }, usage) : "", ...fixes)];
   }
   const progress = state.progress ? [h("div", { class: "progress", role: "status" }, h("i", { class: "pulse" }), state.progress)] : [];
   switch (state.stage) {
     case "idle":
       return said("Open a Python script that trains with PyTorch. Its speed and memory appear here, and what a change would do.");
+    case "notebook":
+      return ofNotebook(state);
     case "starting":
       return said("Starting Skyline…");
+    case "module":
+      return ofModule(state, button("Profile Training Script", "skyline.profileScript"));
     case "untrusted":
       return said("This workspace is not trusted: Skyline shows saved profiles and runs nothing. There is none of this script.", button("Manage Workspace Trust", "workbench.trust.manage"));
     case "unprofiled":

@@ -3,7 +3,7 @@
 import type { BestReport, DevicesReport, VerifyReport } from "../src/protocol";
 import type { FromView } from "../src/view/messages";
 import { h } from "./dom";
-import { byteUnit, change, rateUnit, share, speedup, text, timeUnit, withSpread } from "./units";
+import { byteUnit, change, direction, rateUnit, share, speedup, speedupWithRange, text, timeUnit, withSpread } from "./units";
 
 export function devices(report: DevicesReport | null, comparing: boolean, trusted: boolean, post: (message: FromView) => void): HTMLElement[] {
   const ask = h(
@@ -33,7 +33,7 @@ export function devices(report: DevicesReport | null, comparing: boolean, truste
 /** How a prediction held; in words, so that it can be read aloud. */
 export function verified(report: VerifyReport): HTMLElement {
   const { measured, predicted } = report;
-  if (!report.valid) return h("div", { class: "verified worse", role: "status" }, `Verified, but it does not count: ${report.reason ?? ""} ${report.hint ?? ""}`);
+  if (!report.valid) return h("div", { class: "verified worse", role: "status" }, `Measured, but it does not count: ${[report.reason, report.hint].filter(Boolean).join(". ")}`);
   const figures = change(predicted?.iteration_ms ?? null, measured.iteration_ms, timeUnit);
   const off = report.error === null ? "" : `, prediction ${share(Math.abs(report.error))} too ${report.error < 0 ? "short" : "long"}`;
   const held = report.held === null ? "" : report.held ? " (within its interval)" : " (outside its interval)";
@@ -41,9 +41,12 @@ export function verified(report: VerifyReport): HTMLElement {
 }
 
 export function best(report: BestReport, post: (message: FromView) => void): HTMLElement {
-  if (!report.estimate) return h("div", { class: "verified", role: "status" }, report.reason ?? "Nothing was found that helps.");
+  const { estimate } = report;
+  if (!estimate) return h("div", { class: "verified", role: "status" }, report.reason ?? "Nothing was found that helps.");
   const sizes = report.choices.filter((choice) => choice.startsWith("batch_size=")).map((choice) => Number(choice.split("=", 2)[1]));
   const question = { batchSize: sizes[0] ?? null, whatifs: report.choices.filter((choice) => !choice.startsWith("batch_size=")) };
-  const words = `${report.choices.join(", ")}: ${speedup(report.estimate.speedup)} samples/s, the best of ${report.tried} combinations. `;
-  return h("div", { class: "verified better", role: "status" }, words, h("button", { class: "link", "data-key": "apply best", onclick: () => post({ type: "applyTogether", question }) }, "Write it into the code"));
+  const gain = estimate.speedup_range ?? { value: estimate.speedup, low: estimate.speedup, high: estimate.speedup };
+  const beyond = estimate.extrapolated ? " Extrapolated: this batch size is outside the measured ones." : "";
+  const words = `${report.choices.join(", ")}: ${speedupWithRange(gain)} samples/s, the best of ${report.tried} combinations.${beyond} `;
+  return h("div", { class: `verified ${estimate.extrapolated ? "" : direction(gain)}`, role: "status" }, words, h("button", { class: "link", "data-key": "apply best", onclick: () => post({ type: "applyTogether", question }) }, "Write it into the code"));
 }

@@ -7,10 +7,12 @@
 
 import type { CurvePoint } from "../src/protocol";
 
-/** What the two ends of a bar stand for. */
+/** What the two ends of a bar stand for: the lowest and the highest value of the curve, so that all of it can be dragged to. */
 export interface Axis {
   readonly bottom: number;
   readonly top: number;
+  /** The quantity is the same at every batch size: the bar is one of batch sizes. */
+  readonly flat: boolean;
 }
 
 /** Time (ms), samples and memory (bytes) of one iteration at one batch size. */
@@ -24,28 +26,23 @@ export interface Place {
 
 export type Quantity = "throughput" | "memory";
 
-/** A capacity more than this many times the largest point's memory would squeeze the bar into a corner. */
-const CAPACITY_IS_FAR = 3;
-/** A curve that moves less than this share of a bar from zero gets a bar that begins at its lowest point. */
-const FLAT = 0.2;
+/** A curve that moves less than this share of itself says nothing about where a bar is. */
+const FLAT = 1e-6;
 
 export class Scale {
   private constructor(
     readonly places: readonly Place[],
     readonly axes: Readonly<Record<Quantity, Axis>>,
+    readonly usual: readonly number[],
   ) {}
 
-  /** The scale of a curve; null where it has fewer than two points. `also` widens the axes to hold another curve. */
-  static of(curve: readonly CurvePoint[], capacityBytes: number | null, also: readonly CurvePoint[] = []): Scale | null {
+  /** The scale of a curve; null where it has fewer than two points. `own` is the batch size of the script itself. */
+  static of(curve: readonly CurvePoint[], own: number | null): Scale | null {
     const places = placesOf(curve);
     if (places.length < 2) return null;
-    const all = [...places, ...placesOf(also)];
-    const largest = Math.max(...all.map((place) => place.memoryBytes));
-    const near = capacityBytes !== null && largest <= capacityBytes && capacityBytes <= largest * CAPACITY_IS_FAR;
-    return new Scale(places, {
-      throughput: axis(all.map(throughput), null),
-      memory: axis(all.map((place) => place.memoryBytes), near ? capacityBytes : null),
-    });
+    const axes = { throughput: axis(places, READERS.throughput), memory: axis(places, READERS.memory) };
+    const ends = [places[0]?.batchSize ?? 1, places.at(-1)?.batchSize ?? 1] as const;
+    return new Scale(places, axes, usualSizes(...ends, own));
   }
 
   get smallest(): number {
@@ -71,27 +68,36 @@ export class Scale {
   }
 
   value(quantity: Quantity, batchSize: number): number {
-    return reader(quantity)(this.at(batchSize));
+    return READERS[quantity](this.at(batchSize));
   }
 
-  /** Where on a bar a value lies, from 0 to 1. */
-  fraction(quantity: Quantity, value: number): number {
-    const { bottom, top } = this.axes[quantity];
-    if (top - bottom <= top * 1e-6) return 1;
-    return Math.min(1, Math.max(0, (value - bottom) / (top - bottom)));
+  /** Where on a bar a value lies, from 0 to 1; on a flat one its batch size decides. */
+  fraction(quantity: Quantity, value: number, batchSize: number): number {
+    const { bottom, top, flat } = this.axes[quantity];
+    return Math.min(1, Math.max(0, ((flat ? batchSize : value) - bottom) / (top - bottom)));
   }
 
-  /** The batch size at a place on a bar: the smallest that reaches it, or the one that comes nearest. */
+  /** The batch size at a place on a bar: of those that people use the one that comes nearest. */
   batchSizeAt(quantity: Quantity, fraction: number): number {
     const { bottom, top } = this.axes[quantity];
     const target = bottom + Math.min(1, Math.max(0, fraction)) * (top - bottom);
-    const read = reader(quantity);
+    const reaching = this.#reaching(quantity, target);
+    return this.usual.reduce((best, size) => (Math.abs(size - reaching) < Math.abs(best - reaching) ? size : best));
+  }
+
+  /** The smallest batch size that reaches a value, or the one that comes nearest to it. */
+  #reaching(quantity: Quantity, target: number): number {
+    const read = this.#reader(quantity);
     if (read(this.#first) >= target) return this.smallest;
     for (let index = 1; index < this.places.length; index += 1) {
       const [left, right] = [this.places[index - 1], this.places[index]];
       if (left && right && read(right) >= target) return nearest(left, right, target, read);
     }
     return this.places.reduce((best, place) => (read(place) > read(best) ? place : best)).batchSize;
+  }
+
+  #reader(quantity: Quantity): Reader {
+    return this.axes[quantity].flat ? bySize : READERS[quantity];
   }
 
   get #first(): Place {
@@ -103,18 +109,34 @@ export class Scale {
   }
 }
 
-function reader(quantity: Quantity): (place: Place) => number {
-  return quantity === "throughput" ? throughput : (place) => place.memoryBytes;
+type Reader = (place: Place) => number;
+
+const READERS: Readonly<Record<Quantity, Reader>> = {
+  throughput: (place) => (place.samples / place.iterationMs) * 1000,
+  memory: (place) => place.memoryBytes,
+};
+
+function axis(places: readonly Place[], read: Reader): Axis {
+  const values = places.map(read);
+  const [bottom, top] = [Math.min(...values), Math.max(...values)];
+  if (top - bottom > FLAT * top) return { bottom, top, flat: false };
+  return { bottom: bySize(places[0] as Place), top: bySize(places.at(-1) as Place), flat: true };
 }
 
-function throughput(place: Place): number {
-  return (place.samples / place.iterationMs) * 1000;
+function bySize(place: Place): number {
+  return place.batchSize;
 }
 
-function axis(values: readonly number[], capacity: number | null): Axis {
-  const [low, high] = [Math.min(...values), Math.max(...values)];
-  const top = capacity ?? high;
-  return high - low < FLAT * top ? { bottom: low, top: high } : { bottom: 0, top };
+/** The sizes that people use between two: up to 8 all, then four to each doubling; the ends and the script's own too. */
+export function usualSizes(smallest: number, largest: number, own: number | null): number[] {
+  const found = new Set([smallest, largest]);
+  if (own !== null && own >= smallest && own <= largest) found.add(own);
+  for (let doubled = 1; doubled <= largest; doubled *= 2) {
+    for (const size of doubled === 1 ? [1, 2, 3, 4, 5, 6, 7] : [4, 5, 6, 7].map((k) => k * doubled)) {
+      if (size > smallest && size < largest) found.add(size);
+    }
+  }
+  return [...found].sort((a, b) => a - b);
 }
 
 function placesOf(curve: readonly CurvePoint[]): Place[] {

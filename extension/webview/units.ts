@@ -63,8 +63,9 @@ export function spread(interval: Interval, unit: Unit): string {
   if (wide && Math.max(below, above) > 1.5 * Math.min(below, above)) {
     return ` (${number(interval.low, unit)}–${number(interval.high, unit)})`;
   }
+  // Finer than the number beside it says nothing.
   const digits = (half * unit.factor).toFixed(unit.decimals);
-  return ` ±${/[1-9]/.test(digits) ? digits : Number((half * unit.factor).toPrecision(1))}`;
+  return /[1-9]/.test(digits) ? ` ±${digits}` : "";
 }
 
 /** `182.4 ms ±2.1`. */
@@ -104,11 +105,33 @@ export function share(value: number): string {
   return `${percent.toFixed(percent > 0 && percent < 9.95 ? 1 : 0)} %`;
 }
 
-/** `+27 %` more or fewer samples per second. */
+/** From this many times on a change is told as a factor. */
+const FACTOR = 10;
+
+/** `+27 %` more or fewer samples per second; `71×` where it is many times as many. */
 export function speedup(value: number): string {
+  if (value >= FACTOR) return `${value.toFixed(0)}×`;
   const percent = (value - 1) * 100;
   const digits = percent.toFixed(Math.abs(percent) >= 9.995 ? 0 : 1);
   return /[1-9]/.test(digits) ? `${percent > 0 ? "+" : ""}${digits} %` : "0 %";
+}
+
+/** `+27 % (+20 % to +33 %)`. */
+export function speedupWithRange(value: Interval): string {
+  return value.high > value.low ? `${speedup(value.value)} (${speedup(value.low)} to ${speedup(value.high)})` : speedup(value.value);
+}
+
+/** Whether a change is for the better or worse in its whole range; empty where that is not so, or not known. */
+export function direction(gain: Interval | null): "better" | "worse" | "" {
+  if (!gain) return "";
+  if (gain.low > 1) return "better";
+  return gain.high < 1 ? "worse" : "";
+}
+
+/** `12 s`, `3 min`, `2 h`. */
+export function duration(seconds: number): string {
+  if (seconds < 100) return `${seconds < 10 ? seconds.toFixed(1) : seconds.toFixed(0)} s`;
+  return seconds < 6000 ? `${(seconds / 60).toFixed(0)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
 function decimals(largest: number): number {

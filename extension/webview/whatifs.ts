@@ -4,7 +4,7 @@ import type { EstimateReport, WhatIfReport } from "../src/protocol";
 import type { FromView, ViewState } from "../src/view/messages";
 import type { Asker } from "./asker";
 import { fill, h } from "./dom";
-import { byteChange, speedup, timeChange } from "./units";
+import { byteChange, direction, duration, speedup, timeChange } from "./units";
 
 /** Has the bars for itself. */
 const BATCH_SIZE = "batch_size";
@@ -19,6 +19,7 @@ export class WhatIfs {
   /** Values chosen in the lists, and what they would bring. */
   readonly #values = new Map<string, EstimateReport>();
   #profile = "";
+  #state: ViewState | null = null;
   #showRest = false;
 
   constructor(
@@ -29,46 +30,84 @@ export class WhatIfs {
   show(state: ViewState): void {
     if (this.#profile !== state.profile?.id) this.#values.clear();
     this.#profile = state.profile?.id ?? "";
+    this.#state = state;
     const report = state.whatifs;
     const known = (report?.estimates ?? []).filter((estimate) => estimate.name !== BATCH_SIZE);
     const shown = known.filter((estimate) => estimate.applicable);
-    const rest = known.filter((estimate) => !estimate.applicable);
+    // Where another value took the place of the one that was profiled, that has a row already.
+    const replaced = (name: string): boolean => shown.some((one) => one.name === name) && state.applied.whatifs.some((whatif) => nameOf(whatif) === name);
+    const there = known.filter((estimate) => estimate.present !== null && !replaced(estimate.name));
+    const rest = known.filter((estimate) => !estimate.applicable && estimate.present === null);
     fill(
       this.root,
       ...shown.map((estimate) => this.#row(this.#values.get(estimate.name) ?? estimate, state, report)),
+      ...there.map((estimate) => this.#present(estimate, state)),
       rest.length > 0 && this.#rest(rest, state),
     );
   }
 
   #row(estimate: EstimateReport, state: ViewState, report: WhatIfReport | null): HTMLElement {
     const spec = specOf(estimate);
-    const inCode = state.applied.whatifs.find((whatif) => whatif.split("=", 1)[0] === estimate.name);
-    const refused = state.refused.find((one) => one.name === estimate.name || one.name === spec);
-    const input = h("input", {
-      type: "checkbox",
-      role: "switch",
-      "data-key": `whatif ${estimate.name}`,
-      "aria-label": `${estimate.title}, ${timeChange(estimate.change_ms)}`,
-      onchange: () => this.post({ type: "toggle", whatif: spec, on: input.checked }),
-    });
-    input.checked = inCode !== undefined;
+    const inCode = state.applied.whatifs.find((whatif) => nameOf(whatif) === estimate.name);
+    const input = this.#switch(`whatif ${estimate.name}`, spec, inCode !== undefined, `${estimate.title}, ${timeChange(estimate.change_ms)}`);
     const memory = report ? estimate.peak_bytes.value - report.baseline.peak_bytes.value : 0;
-    const faster = estimate.speedup > 1.005 ? "better" : estimate.speedup < 0.995 ? "worse" : "";
+    const gain = direction(estimate.speedup_range);
+    const details = [
+      timeChange(estimate.change_ms),
+      report && Math.abs(memory) >= report.baseline.peak_bytes.value / 100 ? byteChange(memory) : "",
+      estimate.semantics,
+      once(estimate),
+    ];
     const row = h(
       "div",
       { class: `whatif${inCode === undefined ? "" : " on"}`, title: [SEMANTICS[estimate.semantics], ...estimate.assumptions].join("\n") },
       h("label", {}, input, h("span", { class: "name" }, estimate.name.replaceAll("_", " "))),
-      this.#choice(estimate, state, inCode),
-      h("span", { class: `gain ${faster}` }, speedup(estimate.speedup)),
-      h("div", { class: "muted" }, `${timeChange(estimate.change_ms)}${report && Math.abs(memory) >= report.baseline.peak_bytes.value / 100 ? ` · ${byteChange(memory)}` : ""} · ${estimate.semantics}`),
-      refused ? this.#refusal(refused) : null,
+      this.#choice(estimate, inCode),
+      h("span", { class: `gain ${gain}`, title: gain ? "" : "The range includes no change: this may bring nothing" }, speedup(estimate.speedup)),
+      h("div", { class: "muted" }, details.filter(Boolean).join(" · ")),
+      this.#refused(estimate, state),
     );
     row.addEventListener("pointerenter", () => this.post({ type: "point", place: { kind: "whatif", whatif: spec } }));
     row.addEventListener("pointerleave", () => this.post({ type: "point", place: null }));
     return row;
   }
 
-  #choice(estimate: EstimateReport, state: ViewState, inCode: string | undefined): HTMLElement {
+  /** A what-if that the code had when it was profiled: on, and without a prediction of what it would be like without. */
+  #present(estimate: EstimateReport, state: ViewState): HTMLElement {
+    const { name } = estimate;
+    const on = !state.removed.includes(name);
+    const spec = estimate.present ? `${name}=${estimate.present}` : name;
+    const locked = on && estimate.removal !== "available" ? (estimate.removal_reason ?? "Skyline cannot take it out") : "";
+    const input = this.#switch(`present ${name}`, spec, on, on ? `${name.replaceAll("_", " ")}: in the code; switch off to take it out` : `${name.replaceAll("_", " ")}: taken out of the code`);
+    return h(
+      "div",
+      { class: `whatif${on ? " on" : ""}`, title: locked || (on ? `Remove ${name} from the code` : "Put it back into the code") },
+      h("label", {}, input, h("span", { class: "name" }, name.replaceAll("_", " "))),
+      h("span", { class: "value" }, estimate.present === "true" ? "" : estimate.present),
+      h("span", { class: "gain" }, on ? "in the code" : "taken out"),
+      h("div", { class: "muted" }, on ? locked || "switch off to take it out" : "profile again to see the difference"),
+      this.#refused(estimate, state),
+    );
+  }
+
+  #switch(key: string, spec: string, on: boolean, label: string): HTMLInputElement {
+    const input = h("input", {
+      type: "checkbox",
+      role: "switch",
+      "data-key": key,
+      "aria-label": label,
+      onchange: () => this.post({ type: "toggle", whatif: spec, on: input.checked }),
+    });
+    input.checked = on;
+    return input;
+  }
+
+  #refused(estimate: EstimateReport, state: ViewState): HTMLElement | null {
+    const refused = state.refused.find((one) => one.name === estimate.name || nameOf(one.name) === estimate.name);
+    return refused ? this.#refusal(refused) : null;
+  }
+
+  #choice(estimate: EstimateReport, inCode: string | undefined): HTMLElement {
     if (estimate.values.length < 2) return h("span", { class: "value" }, estimate.value);
     const select = h(
       "select",
@@ -81,7 +120,7 @@ export class WhatIfs {
       this.asker.askAside({ batchSize: null, whatifs: [whatif] }, (answer) => {
         if (!answer) return;
         this.#values.set(estimate.name, { ...answer, values: estimate.values });
-        this.show(state);
+        if (this.#state) this.show(this.#state);
       });
     });
     return select;
@@ -102,7 +141,20 @@ export class WhatIfs {
   }
 }
 
+/** What a change costs once, such as compiling, and when that is paid back. */
+function once(estimate: EstimateReport): string {
+  const { one_off_s, break_even_iterations } = estimate;
+  if (!one_off_s) return "";
+  const back = break_even_iterations === null ? "never paid back" : `paid back after ${break_even_iterations.toLocaleString("en")} iterations`;
+  return `costs ${duration(one_off_s.value)} once, ${back}`;
+}
+
 /** `num_workers=2` or `fused_optimizer`: how a what-if is asked for. */
 function specOf(estimate: EstimateReport): string {
   return estimate.value ? `${estimate.name}=${estimate.value}` : estimate.name;
+}
+
+/** `amp` of `amp=bf16`. */
+function nameOf(whatif: string): string {
+  return whatif.split("=", 1)[0] ?? whatif;
 }

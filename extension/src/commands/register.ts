@@ -3,12 +3,16 @@
 import * as vscode from "vscode";
 import type { Desk } from "../scripts/desk";
 import type { DiffView } from "../scripts/diff";
-import { METHODS } from "../protocol";
 import type { Session } from "../server/session";
 import { ViewProvider } from "../view/provider";
 import { comparePrevious } from "./compare";
 import { exportProfile } from "./export";
 import { selectInterpreter } from "./interpreter";
+import { Reports } from "./report";
+import { activeNotebook } from "../editor/notebook";
+import { notebookWords } from "../editor/notebook-words";
+import { askArguments } from "../launch/ask";
+import type { RememberedRuns } from "../launch/remembered";
 
 const ISSUES = "https://github.com/skyline-profiler/skyline/issues/new";
 
@@ -16,15 +20,19 @@ export function registerCommands(
   session: Session,
   desk: Desk,
   diff: DiffView,
+  runs: RememberedRuns,
   log: vscode.LogOutputChannel,
   toggleHeat: () => void,
 ): vscode.Disposable {
   const register = (name: string, run: () => unknown): vscode.Disposable =>
     vscode.commands.registerCommand(`skyline.${name}`, () => said(run));
+  const reports = new Reports(session, desk);
   return vscode.Disposable.from(
+    reports,
     register("profileScript", () => profileScript(desk)),
+    register("profileWithArguments", () => profileWithArguments(desk, runs)),
     register("cancelRun", () => desk.cancel()),
-    register("openReport", () => openReport(session, desk)),
+    register("openReport", () => reports.open()),
     register("exportProfile", () => exportProfile(session, desk)),
     register("comparePrevious", () => comparePrevious(session, desk)),
     register("showView", () => vscode.commands.executeCommand(`${ViewProvider.id}.focus`)),
@@ -48,21 +56,35 @@ async function said(run: () => unknown): Promise<void> {
 }
 
 async function profileScript(desk: Desk): Promise<void> {
-  if (!vscode.workspace.isTrusted) {
-    const chosen = await vscode.window.showWarningMessage("Skyline runs nothing until you trust this workspace.", "Manage Trust");
-    if (chosen) await vscode.commands.executeCommand("workbench.trust.manage");
-    return;
-  }
-  await desk.follow(vscode.window.activeTextEditor?.document);
-  if (!desk.uri) {
-    void vscode.window.showInformationMessage("Open a Python script that imports PyTorch, and profile that.");
-    return;
-  }
+  if (!(await ready(desk))) return;
   await vscode.commands.executeCommand(`${ViewProvider.id}.focus`, { preserveFocus: true });
   await desk.run();
 }
 
-async function openReport(session: Session, desk: Desk): Promise<void> {
-  if (!desk.uri || !desk.profile) throw new Error("There is no profile yet: profile a training script first.");
-  await session.connection?.execute(METHODS.commandShowReport, desk.uri.toString());
+async function profileWithArguments(desk: Desk, runs: RememberedRuns): Promise<void> {
+  if (!(await ready(desk))) return;
+  const script = await desk.target();
+  if (!script) return;
+  const options = await askArguments(script, runs.of(script.toString()));
+  if (options === undefined) return;
+  await vscode.commands.executeCommand(`${ViewProvider.id}.focus`, { preserveFocus: true });
+  await desk.run(options);
+}
+
+/** Whether there is a script to run; where not, the person is told why and how to go on. */
+async function ready(desk: Desk): Promise<boolean> {
+  if (!vscode.workspace.isTrusted) {
+    const chosen = await vscode.window.showWarningMessage("Skyline runs nothing until you trust this workspace.", "Manage Trust");
+    if (chosen) await vscode.commands.executeCommand("workbench.trust.manage");
+    return false;
+  }
+  const notebook = activeNotebook();
+  if (notebook) {
+    void vscode.window.showInformationMessage(notebookWords(notebook));
+    return false;
+  }
+  await desk.follow(vscode.window.activeTextEditor?.document);
+  if (desk.uri) return true;
+  void vscode.window.showInformationMessage("Open a Python script that imports PyTorch, and profile that.");
+  return false;
 }

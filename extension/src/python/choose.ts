@@ -1,20 +1,27 @@
 /** The interpreter for a script, as the editor's settings, extensions and folders have it. */
 
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import * as vscode from "vscode";
-import { atLeast, candidates, type Environment, probe, UnusableInterpreter } from "./environment";
+import { within } from "../time-limit";
+import { atLeast, candidates, type Environment, interpreterAt, probe, UnusableInterpreter } from "./environment";
+import { misfitOf } from "./fitness";
 import type { Trouble } from "../view/messages";
 
 /** Either a usable environment, or the one message that says what is wrong and what mends it. */
 export type Choice = { readonly environment: Environment } | { readonly trouble: Trouble };
 
+/** Waking the Python extension takes seconds where the machine is busy. */
+const ACTIVATION_LIMIT_MS = 10_000;
+const ANSWER_LIMIT_MS = 5_000;
 const SELECT = { title: "Select Interpreter", command: "skyline.selectInterpreter" };
 
 /** Choose and check; nothing is started here but the check itself. */
-export async function chooseInterpreter(script: vscode.Uri | null, probeScript: string): Promise<Choice> {
+export async function chooseInterpreter(script: vscode.Uri | null, probeScript: string, log: vscode.LogOutputChannel): Promise<Choice> {
+  const configured = configuredInterpreter(script);
   const found = candidates({
-    configured: configuredInterpreter(script),
-    active: await activeEnvironment(script),
+    configured,
+    // The person's own choice needs no other extension to be woken.
+    active: configured ? null : await activeEnvironment(script, log),
     script: script?.fsPath ?? null,
     roots: (vscode.workspace.workspaceFolders ?? []).map((folder) => folder.uri.fsPath),
     trusted: vscode.workspace.isTrusted,
@@ -29,7 +36,9 @@ export async function chooseInterpreter(script: vscode.Uri | null, probeScript: 
       if (!atLeast(environment.version, 3, 10)) {
         reasons.push(`${candidate.path} is Python ${environment.version}; Skyline needs 3.10 or newer`);
       } else if (environment.torch !== null || !vscode.workspace.isTrusted) {
-        return { environment };
+        const misfit = misfitOf(environment, vscode.workspace.getConfiguration("skyline").get("importStrategy", "fromEnvironment"));
+        if (misfit === null) return { environment };
+        reasons.push(misfit);
       } else {
         light ??= environment;
         reasons.push(`${candidate.path} (${candidate.origin}) has no PyTorch`);
@@ -62,25 +71,47 @@ interface PythonExtension {
   };
 }
 
-async function activeEnvironment(script: vscode.Uri | null): Promise<string | null> {
-  const environments = (await pythonExtension())?.environments;
-  if (!environments) return null;
-  const active = environments.getActiveEnvironmentPath(script ?? undefined);
-  const resolved = await environments.resolveEnvironment(active);
-  return resolved?.executable.uri?.fsPath ?? null;
+/** Null where the Python extension is not there, has chosen none, or does not say in time: then others are tried. */
+async function activeEnvironment(script: vscode.Uri | null, log: vscode.LogOutputChannel): Promise<string | null> {
+  let active: { readonly path: string } | null = null;
+  try {
+    const extension = await within(ACTIVATION_LIMIT_MS, "the Python extension", pythonExtension());
+    if (!extension?.environments) return null;
+    active = extension.environments.getActiveEnvironmentPath(script ?? undefined);
+    const resolved = await within(ANSWER_LIMIT_MS, "the Python extension", extension.environments.resolveEnvironment(active));
+    return resolved?.executable.uri?.fsPath ?? null;
+  } catch (error) {
+    log.warn(`the Python extension did not tell its environment: ${reason(error)}`);
+    return active ? interpreterAt(active.path, process.platform, isFile) : null;
+  }
 }
 
-/** Called when the person chooses another environment in the Python extension, if that is there. */
-export async function onActiveEnvironment(changed: () => void): Promise<vscode.Disposable | null> {
-  return (await pythonExtension())?.environments?.onDidChangeActiveEnvironmentPath(changed) ?? null;
+/**
+ * Called when the person chooses another environment in the Python extension, if that is there, and once where the
+ * extension was so late that the choice was made without it. Nothing waits for this, so that it has no limit.
+ */
+export async function onActiveEnvironment(changed: () => void, log: vscode.LogOutputChannel): Promise<vscode.Disposable | null> {
+  const asked = Date.now();
+  try {
+    const environments = (await pythonExtension())?.environments;
+    const disposable = environments?.onDidChangeActiveEnvironmentPath(changed) ?? null;
+    if (disposable && Date.now() - asked > ACTIVATION_LIMIT_MS) changed();
+    return disposable;
+  } catch (error) {
+    log.warn(`changes of the Python extension's environment are not followed: ${reason(error)}`);
+    return null;
+  }
 }
 
 async function pythonExtension(): Promise<PythonExtension | null> {
-  const extension = vscode.extensions.getExtension<PythonExtension>("ms-python.python");
-  if (!extension) return null;
-  try {
-    return await extension.activate();
-  } catch {
-    return null;
-  }
+  const extension = vscode.extensions.getExtension<PythonExtension | undefined>("ms-python.python");
+  return (await extension?.activate()) ?? null;
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+}
+
+function reason(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -17,6 +17,8 @@ export interface Environment {
   readonly prefix: string;
   readonly torch: string | null;
   readonly skyline: string | null;
+  /** Why the Skyline of this extension cannot run there, after the interpreter's name; null where it can. */
+  readonly misfit: string | null;
 }
 
 /** Why an interpreter cannot be used; the message names it. */
@@ -72,17 +74,24 @@ export function nearestEnvironment(around: Surroundings): string | null {
   return null;
 }
 
+/** The interpreter that a path names, itself or as the folder of its environment; null: there is none. */
+export function interpreterAt(named: string, platform: NodeJS.Platform, isFile: (path: string) => boolean): string | null {
+  const inFolder = platform === "win32" ? [path.join(named, "Scripts", "python.exe"), path.join(named, "python.exe")] : [path.join(named, "bin", "python")];
+  return [named, ...inFolder].find(isFile) ?? null;
+}
+
 /** Ask an interpreter what it has; raises UnusableInterpreter where it cannot be run or does not answer. */
-export function probe(candidate: Candidate, script: string): Promise<Environment> {
+export function probe(candidate: Candidate, script: string, limitMs = PROBE_TIMEOUT_MS): Promise<Environment> {
   return new Promise((resolve, reject) => {
-    execFile(candidate.path, [script], { timeout: PROBE_TIMEOUT_MS }, (error, stdout) => {
+    // A gentler signal may be ignored, and then there would be no answer at all.
+    execFile(candidate.path, [script], { timeout: limitMs, killSignal: "SIGKILL" }, (error, stdout) => {
       const line = stdout.trim().split("\n").at(-1) ?? "";
       try {
         if (error) throw new Error(error.message);
         const told = JSON.parse(line) as Omit<Environment, "origin">;
         resolve({ ...told, executable: told.executable || candidate.path, origin: candidate.origin });
       } catch {
-        reject(new UnusableInterpreter(whyNot(candidate, error)));
+        reject(new UnusableInterpreter(whyNot(candidate, error, limitMs)));
       }
     });
   });
@@ -94,11 +103,11 @@ export function atLeast(version: string, major: number, minor: number): boolean 
   return a > major || (a === major && b >= minor);
 }
 
-function whyNot(candidate: Candidate, error: (Error & { code?: unknown; killed?: boolean }) | null): string {
+function whyNot(candidate: Candidate, error: (Error & { code?: unknown; killed?: boolean }) | null, limitMs: number): string {
   const named = `${candidate.path} (${candidate.origin})`;
   if (error?.code === "ENOENT") return `There is no Python at ${named}`;
   if (error?.code === "EACCES") return `${named} may not be executed`;
-  if (error?.killed) return `${named} did not answer within ${PROBE_TIMEOUT_MS / 1000} s`;
+  if (error?.killed) return `${named} did not answer within ${limitMs / 1000} s`;
   return `${named} is no Python that works`;
 }
 

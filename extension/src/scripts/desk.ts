@@ -1,14 +1,19 @@
 /** The script on show: what is known about it, and what the person asks of it. */
 
+import * as fs from "node:fs";
 import * as path from "node:path";
 import * as vscode from "vscode";
+import { notebookName } from "../editor/notebook";
 import { importsTorch } from "../editor/training-file";
 import type { Marks } from "../editor/marks";
 import {
   METHODS,
   type BestReport,
+  type CodeChanges,
   type DevicesReport,
+  type EntryScripts,
   type EstimateReport,
+  type OriginalText,
   type PreviewEdit,
   type ProfileChanged,
   type ProfileReport,
@@ -16,12 +21,15 @@ import {
   type VerifyReport,
   type WhatIfReport,
 } from "../protocol";
+import { askScript } from "../launch/ask";
+import type { RunOptions } from "../launch/configurations";
+import type { RememberedRuns } from "../launch/remembered";
+import { asLine } from "../launch/words";
 import type { Connection, Progress } from "../server/client";
 import type { Session } from "../server/session";
 import type { Stage, ViewState } from "../view/messages";
-import { Changes, type Outcome } from "./changes";
-import { isEmpty, nameOf, UNCHANGED } from "./history";
-import type { KeptChanges } from "./kept";
+import { Changes, type Outcome, UNCHANGED } from "./changes";
+import { failureOf } from "./failure";
 
 /** What is kept of each script while another one is on show. */
 interface Known {
@@ -29,8 +37,14 @@ interface Known {
   readonly changes: Changes;
   profile: ProfileReport | null;
   whatifs: WhatIfReport | null;
+  /** How the code differs from the profile. */
+  code: CodeChanges | null;
   stale: boolean;
   error: string | null;
+  /** What the script printed about its arguments, where the latest run failed for them. */
+  usage: string | null;
+  /** How the file is profiled, null where that is not known yet. */
+  entry: EntryScripts | null;
   /** The run under way in words; empty: none. */
   progress: string;
   outcome: Outcome;
@@ -41,6 +55,11 @@ interface Known {
   best: BestReport | null;
 }
 
+/** What is in the code and not in the profile. */
+function appliedOf(code: CodeChanges | null | undefined): Question {
+  return code ? { batchSize: code.batchSize, whatifs: code.whatifs } : UNCHANGED;
+}
+
 const NOTHING: Outcome = { refused: [], notice: "" };
 
 export class Desk implements vscode.Disposable {
@@ -49,24 +68,26 @@ export class Desk implements vscode.Disposable {
   readonly #known = new Map<string, Known>();
   readonly #disposables: readonly { dispose(): unknown }[];
   #current: Known | null = null;
+  /** The file in the editor where it is a module of the script on show. */
+  #module: vscode.Uri | null = null;
+  /** The notebook in the editor; empty: there is none. */
+  #notebook = "";
 
   constructor(
     private readonly session: Session,
     private readonly marks: Marks,
-    private readonly kept: KeptChanges,
+    private readonly runs: RememberedRuns,
   ) {
     this.#disposables = [
       this.#changed,
       session.onDidChange(({ phase }) => {
         if (phase === "running") for (const known of this.#known.values()) void this.#refresh(known);
-        else this.#changed.fire();
+        else this.#interrupted();
       }),
       session.onProfileChanged((news) => void this.#profileChanged(news)),
       session.onMeasuring(({ uri, text }) => this.#update(this.#of(vscode.Uri.parse(uri)), { progress: text })),
       session.onProgress((news) => this.#progressed(news)),
-      vscode.workspace.onDidChangeTextDocument(() => {
-        for (const known of this.#known.values()) if (known.changes.edited()) this.#changed.fire();
-      }),
+      session.onCodeChanged((code) => this.#update(this.#of(vscode.Uri.parse(code.uri)), { code })),
     ];
   }
 
@@ -85,18 +106,23 @@ export class Desk implements vscode.Disposable {
     return [this.#current, ...others].flatMap((known) => known?.profile ?? []);
   }
 
-  /** The files as they were before the first change of the script on show. */
-  get original(): ReadonlyMap<string, string> {
-    return this.#current?.changes.original ?? new Map<string, string>();
+  /** The files that Skyline's changes are in, without those changes. */
+  async originals(): Promise<readonly OriginalText[]> {
+    const { known, connection } = this.#both();
+    return connection.request(METHODS.original, { uri: known.uri.toString() });
   }
 
   /** Everything the view shows. */
   get state(): ViewState {
-    const known = this.#current;
-    const { trouble } = this.session.state;
-    const failed = known?.error ? { message: known.error, fix: { title: "Profile Again", command: "skyline.profileScript" } } : null;
+    const known = this.#notebook ? null : this.#current;
+    const trouble = this.#notebook ? null : this.session.state.trouble;
+    const failed = known?.error ? failureOf(known.error, known.usage) : null;
+    const module = this.#module ?? (known?.entry?.itself === false ? known.uri : null);
     return {
       stage: this.#stage(),
+      notebook: this.#notebook,
+      module: module ? { name: path.basename(module.fsPath), scripts: this.#trainersOf(module) } : null,
+      arguments: known ? asLine(this.runs.of(known.uri.toString())?.args ?? []) : "",
       script: known ? { uri: known.uri.toString(), name: path.basename(known.uri.fsPath) } : null,
       trouble: trouble ?? failed,
       progress: known?.progress ?? "",
@@ -104,7 +130,10 @@ export class Desk implements vscode.Disposable {
       trusted: vscode.workspace.isTrusted,
       profile: known?.profile ?? null,
       whatifs: known?.whatifs ?? null,
-      applied: known?.changes.applied ?? UNCHANGED,
+      applied: appliedOf(known?.code),
+      removed: known?.code?.removed ?? [],
+      changes: known?.code?.changes ?? [],
+      canVerify: (known?.code?.verify ?? null) !== null,
       refused: known?.outcome.refused ?? [],
       notice: known?.outcome.notice ?? "",
       verifying: known?.verifying ?? false,
@@ -117,36 +146,71 @@ export class Desk implements vscode.Disposable {
 
   /** Show the script of an editor, if it is one: or keep the one on show where the file is a part of that. */
   async follow(document: vscode.TextDocument | undefined): Promise<void> {
-    if (document?.languageId !== "python" || document.uri.scheme !== "file") return;
+    if (!document) return;
+    this.showNotebook(notebookName(document.uri) ?? "");
+    if (document.languageId !== "python" || document.uri.scheme !== "file") return;
     if (!vscode.workspace.getConfiguration("skyline", document.uri).get<boolean>("enable", true)) return;
     const isPart = this.#current?.profile?.lines.some(({ file }) => file === document.uri.fsPath) ?? false;
     if (!importsTorch(document.getText())) return;
     const known = this.#of(document.uri);
-    if (!isPart) {
-      this.#current = known;
-      this.#changed.fire();
+    if (isPart) {
+      if (await this.session.need(document.uri)) await this.#refresh(known);
+      return;
     }
-    if (await this.session.need(document.uri)) await this.#refresh(known);
+    this.#current = known;
+    this.#module = null;
+    this.#changed.fire();
+    const connection = await this.session.need(document.uri);
+    if (connection) await this.#enter(known, connection);
   }
 
-  /** Run the script on show; its progress and result come by themselves. */
-  async run(): Promise<void> {
-    const entry = vscode.workspace.getConfiguration("skyline", this.uri).get<string | null>("profile.entryPoint");
-    const script = entry && this.uri ? this.#of(this.#besides(this.uri, entry)) : this.#current;
-    if (!script) return;
-    this.#current = script;
-    const connection = await this.session.need(script.uri);
-    if (!connection) return;
-    this.#update(script, { progress: "starting", error: null, outcome: NOTHING });
-    await this.#asked(script, async () => {
-      await connection.execute(METHODS.commandProfile, script.uri.toString());
-    });
+  /** The notebook in the editor; empty: it is none. */
+  showNotebook(name: string): void {
+    if (name === this.#notebook) return;
+    this.#notebook = name;
+    this.#changed.fire();
+  }
+
+  /** The script that a run is of: the one on show, or one that trains with the module on show; null: none was chosen. */
+  async target(): Promise<vscode.Uri | null> {
+    const known = this.#current;
+    const connection = known && (await this.session.need(known.uri));
+    if (!connection) return null;
+    known.entry = await entryOf(known.uri, connection);
+    const scripts = known.entry.scripts.map((uri) => vscode.Uri.parse(uri));
+    // Where there is none the server says why not.
+    if (known.entry.itself || scripts.length === 0) return known.uri;
+    const chosen = scripts.length === 1 ? scripts[0] : await askScript(known.uri, scripts);
+    if (!chosen) return null;
+    this.#module = known.uri;
+    this.#current = this.#of(chosen);
+    return chosen;
+  }
+
+  /** Run the script on show; its progress and result come by themselves. `options` are kept for later runs; null: none. */
+  async run(options?: RunOptions | null): Promise<void> {
+    const uri = await this.target();
+    const connection = this.session.connection;
+    if (!uri || !connection) return;
+    const script = this.#of(uri);
+    if (options !== undefined) await this.runs.keep(uri.toString(), options);
+    this.#update(script, { progress: "starting", error: null, usage: null, outcome: NOTHING });
+    try {
+      const { status, script: run } = await connection.execute(METHODS.commandProfile, uri.toString(), this.runs.of(uri.toString()) ?? {});
+      const begun = status !== "idle" && (run === null || vscode.Uri.parse(run).toString() === uri.toString());
+      // Where no run begins none ends, and nothing would take the word away.
+      if (!begun) this.#update(script, { progress: "" });
+    } catch (error) {
+      this.#update(script, { progress: "", error: error instanceof Error ? error.message : String(error) });
+    }
   }
 
   /** Stop whatever runs for the script on show. */
   async cancel(): Promise<void> {
     const known = this.#current;
-    if (known) await this.session.connection?.execute(METHODS.commandCancel, known.uri.toString());
+    if (!known) return;
+    const answer = await this.session.connection?.execute(METHODS.commandCancel, known.uri.toString());
+    if (answer?.status !== "cancelled") this.#update(known, { progress: "" });
   }
 
   /** What would come of this change over what was profiled. */
@@ -162,26 +226,15 @@ export class Desk implements vscode.Disposable {
 
   /** Put a what-if into the code, or take it out. */
   toggle(whatif: string, on: boolean): Promise<void> {
-    return this.#change(async (changes, connection) => {
-      const same = changes.applied.whatifs.find((one) => nameOf(one) === nameOf(whatif));
-      if (same && (!on || same !== whatif)) {
-        const outcome = await changes.remove(connection, same);
-        if (!on || outcome.notice) return outcome;
-      }
-      return changes.make(connection, { batchSize: null, whatifs: [whatif] });
-    });
+    return this.#change((changes, connection) => (on ? changes.make(connection, { batchSize: null, whatifs: [whatif] }) : changes.remove(connection, whatif)));
   }
 
-  /** Put several changes into the code as one undo step; what stands in their way is taken out first. */
+  /** Put several changes into the code as one undo step. */
   applyTogether(question: Question): Promise<void> {
     return this.#change(async (changes, connection) => {
-      const contradicts = (whatif: string): boolean => question.whatifs.some((one) => nameOf(one) === nameOf(whatif) && one !== whatif);
-      while (changes.applied.whatifs.some(contradicts)) {
-        const outcome = await changes.takeBack(connection);
-        if (outcome.notice) return outcome;
-      }
-      const left = { batchSize: question.batchSize === changes.applied.batchSize ? null : question.batchSize, whatifs: question.whatifs.filter((one) => !changes.applied.whatifs.includes(one)) };
-      return isEmpty(left) ? NOTHING : changes.make(connection, left);
+      const applied = appliedOf(this.#current?.code);
+      const left = { batchSize: question.batchSize === applied.batchSize ? null : question.batchSize, whatifs: question.whatifs.filter((one) => !applied.whatifs.includes(one)) };
+      return left.batchSize === null && left.whatifs.length === 0 ? NOTHING : changes.make(connection, left);
     });
   }
 
@@ -200,11 +253,12 @@ export class Desk implements vscode.Disposable {
     }
   }
 
-  /** Measure what is in the code against its prediction. */
+  /** Measure the changes in the code against their prediction. */
   verify(): Promise<void> {
     return this.#errand("verifying", async (known, connection, token) => {
-      const question = { uri: known.uri.toString(), ...known.changes.applied };
-      known.verified = await connection.request(METHODS.verify, question, token);
+      const question = known.code?.verify;
+      if (!question) throw new Error("No change of Skyline's is in the code: there is nothing to verify.");
+      known.verified = await connection.request(METHODS.verify, { uri: known.uri.toString(), ...question }, token);
     });
   }
 
@@ -230,38 +284,64 @@ export class Desk implements vscode.Disposable {
 
   #stage(): Stage {
     const { phase } = this.session.state;
+    if (this.#notebook) return "notebook";
     if (phase === "trouble") return this.#current?.profile ? "ready" : "trouble";
     if (!this.#current) return "idle";
     if (this.#current.profile) return "ready";
     if (phase !== "running") return "starting";
     if (this.#current.progress) return "profiling";
+    if (this.#current.entry?.itself === false) return "module";
     return vscode.workspace.isTrusted ? "unprofiled" : "untrusted";
+  }
+
+  /** Show what is known of a script; in the place of a module the script that trains with it, where there is no doubt. */
+  async #enter(known: Known, connection: Connection): Promise<void> {
+    known.entry = await entryOf(known.uri, connection);
+    const scripts = known.entry.scripts.map((uri) => this.#of(vscode.Uri.parse(uri)));
+    const shown = known.entry.itself ? known : scripts.length === 1 ? scripts[0] : scripts.find(({ profile, progress }) => profile ?? progress);
+    if (shown && shown !== known && this.#current === known) {
+      this.#current = shown;
+      this.#module = known.uri;
+    }
+    this.#changed.fire();
+    if (shown) await this.#refresh(shown);
+  }
+
+  /** The names of the scripts that train with a module, as far as they are known. */
+  #trainersOf(module: vscode.Uri): string[] {
+    const scripts = this.#known.get(module.toString())?.entry?.scripts ?? [];
+    return scripts.map((uri) => vscode.workspace.asRelativePath(vscode.Uri.parse(uri)));
+  }
+
+  /** The server is gone, or is being started anew, and with it whatever it was doing. */
+  #interrupted(): void {
+    for (const known of this.#known.values()) Object.assign(known, { progress: "", verifying: false, comparing: false });
+    this.#changed.fire();
   }
 
   async #refresh(known: Known): Promise<void> {
     const connection = this.session.connection;
     if (!connection) return;
     const params = { uri: known.uri.toString() };
-    const [profile, whatifs] = await Promise.all([
+    const [profile, whatifs, code] = await Promise.all([
       connection.request(METHODS.profile, params),
       connection.request(METHODS.whatifs, params),
+      connection.request(METHODS.codeChanges, params),
     ]);
     const another = profile !== null && profile.id !== known.profile?.id;
-    if (another && !known.profile) await known.changes.over(profile.id);
-    else if (another && !known.stale) known.changes.settled(profile.id);
-    this.#update(known, another ? { profile, whatifs, outcome: NOTHING, best: null } : { profile, whatifs });
+    this.#update(known, another ? { profile, whatifs, code, outcome: NOTHING, best: null } : { profile, whatifs, code });
     void vscode.commands.executeCommand("setContext", "skyline.profiled", profile !== null);
   }
 
   async #profileChanged(news: ProfileChanged): Promise<void> {
     const known = this.#of(vscode.Uri.parse(news.uri));
-    this.#update(known, { stale: news.stale, error: news.error });
+    this.#update(known, { stale: news.stale, error: news.error, usage: news.usage });
     await this.#refresh(known);
   }
 
   #progressed({ title, stage }: Progress): void {
     for (const known of this.#known.values()) {
-      if (title === `Profiling ${path.basename(known.uri.fsPath)}`) {
+      if (title === `Profiling ${nameOf(known.uri)}`) {
         this.#update(known, { progress: stage === null ? "" : stage || known.progress || "starting" });
       }
     }
@@ -271,8 +351,9 @@ export class Desk implements vscode.Disposable {
     const { known, connection } = this.#both();
     await this.#asked(known, async () => {
       known.outcome = await make(known.changes, connection);
+      known.code = await connection.request(METHODS.codeChanges, { uri: known.uri.toString() });
     });
-    void vscode.commands.executeCommand("setContext", "skyline.changed", known.changes.any);
+    void vscode.commands.executeCommand("setContext", "skyline.changed", (known.code?.changes.length ?? 0) > 0);
     this.#changed.fire();
   }
 
@@ -312,11 +393,14 @@ export class Desk implements vscode.Disposable {
     if (!known) {
       known = {
         uri,
-        changes: new Changes(key, this.marks, this.kept),
+        changes: new Changes(key, this.marks),
         profile: null,
         whatifs: null,
+        code: null,
         stale: false,
         error: null,
+        usage: null,
+        entry: null,
         progress: "",
         outcome: NOTHING,
         verifying: false,
@@ -334,10 +418,22 @@ export class Desk implements vscode.Disposable {
     Object.assign(known, news);
     this.#changed.fire();
   }
+}
 
-  #besides(script: vscode.Uri, entry: string): vscode.Uri {
-    if (path.isAbsolute(entry)) return vscode.Uri.file(entry);
-    const folder = vscode.workspace.getWorkspaceFolder(script)?.uri ?? vscode.Uri.joinPath(script, "..");
-    return vscode.Uri.joinPath(folder, entry);
+/** How a file is profiled. Where the server does not say, a run of the file itself tells why. */
+async function entryOf(uri: vscode.Uri, connection: Connection): Promise<EntryScripts> {
+  try {
+    return await connection.request(METHODS.entryScripts, { uri: uri.toString() });
+  } catch {
+    return { itself: true, scripts: [] };
+  }
+}
+
+/** What the server calls a script: by the file itself, where the editor has a link to it. */
+function nameOf(uri: vscode.Uri): string {
+  try {
+    return path.basename(fs.realpathSync(uri.fsPath));
+  } catch {
+    return path.basename(uri.fsPath);
   }
 }

@@ -7,6 +7,9 @@ import type { Desk } from "./desk";
 const SCHEME = "skyline-before";
 
 export class DiffView implements vscode.TextDocumentContentProvider {
+  /** The texts on show, by the URI that they are shown under. */
+  readonly #texts = new Map<string, string>();
+
   constructor(private readonly desk: Desk) {}
 
   static register(desk: Desk): { view: DiffView; disposable: vscode.Disposable } {
@@ -15,23 +18,23 @@ export class DiffView implements vscode.TextDocumentContentProvider {
   }
 
   provideTextDocumentContent(uri: vscode.Uri): string {
-    const original = new URLSearchParams(uri.query).get("of") ?? "";
-    return this.desk.original.get(original) ?? "";
+    return this.#texts.get(uri.toString()) ?? "";
   }
 
   /** Open the diff of every file that was changed. */
   async show(): Promise<void> {
-    const files = [...this.desk.original.keys()];
+    const files = await this.desk.originals();
     if (files.length === 0) {
-      void vscode.window.showInformationMessage("Skyline has changed nothing in this script since it was profiled.");
+      void vscode.window.showInformationMessage("No change of Skyline's is in the code of this script.");
       return;
     }
-    for (const file of files) {
+    this.#texts.clear();
+    for (const { uri: file, text } of files) {
       const uri = vscode.Uri.parse(file);
       // The time makes it another document each time: an editor keeps what a provider once gave it.
-      const query = new URLSearchParams({ of: file, at: String(Date.now()) }).toString();
-      const before = vscode.Uri.from({ scheme: SCHEME, path: uri.path, query });
-      await vscode.commands.executeCommand("vscode.diff", before, uri, `${path.basename(uri.path)} (before ↔ with Skyline's changes)`);
+      const before = vscode.Uri.from({ scheme: SCHEME, path: uri.path, query: `at=${Date.now()}` });
+      this.#texts.set(before.toString(), text);
+      await vscode.commands.executeCommand("vscode.diff", before, uri, `${path.basename(uri.path)} (without ↔ with Skyline's changes)`);
     }
   }
 }

@@ -3,7 +3,9 @@
 import * as vscode from "vscode";
 import { CloseAction, ErrorAction, LanguageClient, State } from "vscode-languageclient/node";
 import type { CommandLine } from "../python/command";
+import { within } from "../time-limit";
 import {
+  type CodeChanges,
   type Measuring,
   METHODS,
   type ProfileChanged,
@@ -16,6 +18,7 @@ import {
 export interface Hooks {
   readonly profileChanged: (news: ProfileChanged) => void;
   readonly measuring: (news: Measuring) => void;
+  readonly codeChanged: (news: CodeChanges) => void;
   readonly progress: (news: Progress) => void;
   /** The process ended by itself. */
   readonly lost: () => void;
@@ -48,16 +51,24 @@ export interface Connection {
   stop(): Promise<void>;
 }
 
-/** Start a server and introduce ourselves; raises where the process does not answer. */
+/** A client that writes to the log alone: the session says what went wrong, once and with the ways out. */
+class QuietClient extends LanguageClient {
+  override error(message: string, data?: unknown): void {
+    super.error(message, data, false);
+  }
+}
+
+/** Start a server and introduce ourselves; raises where the process does not answer in time. */
 export async function connect(
   line: CommandLine,
   options: object,
+  limitMs: number,
   log: vscode.LogOutputChannel,
   hooks: Hooks,
 ): Promise<Connection> {
   const titles = new Map<string | number, string>();
   const run = { command: line.command, args: [...line.args] };
-  const client = new LanguageClient("skyline", "Skyline", { run, debug: run }, {
+  const client = new QuietClient("skyline", "Skyline", { run, debug: run }, {
     documentSelector: [{ scheme: "file", language: "python" }],
     initializationOptions: options,
     outputChannel: log,
@@ -99,6 +110,7 @@ export async function connect(
   });
   client.onNotification(METHODS.profileChanged, hooks.profileChanged);
   client.onNotification(METHODS.measuring, hooks.measuring);
+  client.onNotification(METHODS.codeChanged, hooks.codeChanged);
   client.onDidChangeState(({ oldState, newState }) => {
     if (oldState === State.Running && newState === State.Stopped && !stopping) hooks.lost();
   });
@@ -112,7 +124,7 @@ export async function connect(
     }
   };
   try {
-    await client.start();
+    await within(limitMs, "the server", client.start());
   } catch (error) {
     await stop();
     throw error;

@@ -4,7 +4,9 @@ import * as vscode from "vscode";
 import { asTyped, type CommandLine, type ImportStrategy, skylineCommand } from "../python/command";
 import { chooseInterpreter } from "../python/choose";
 import type { Environment } from "../python/environment";
-import { type Measuring, METHODS, type ProfileChanged } from "../protocol";
+import { type CodeChanges, type Measuring, METHODS, type ProfileChanged } from "../protocol";
+import type { RememberedRuns } from "../launch/remembered";
+import { isTimedOut } from "../time-limit";
 import type { Trouble } from "../view/messages";
 import type { Connection, Progress } from "./client";
 import { givenSettings } from "./settings";
@@ -20,15 +22,20 @@ export interface SessionState {
 
 const NOT_TRUSTED = new Set(["skyline.profile", "skyline.verify", "skyline.applyRewrite", "skyline.whatIf"]);
 const LOGS = { title: "Show Logs", command: "skyline.showLogs" };
+const RESTART = { title: "Restart Server", command: "skyline.restartServer" };
+/** A cold start from a network drive takes half of it. */
+const START_LIMIT_MS = 60_000;
 
 export class Session implements vscode.Disposable {
   readonly #changed = new vscode.EventEmitter<SessionState>();
   readonly #profileChanged = new vscode.EventEmitter<ProfileChanged>();
   readonly #measuring = new vscode.EventEmitter<Measuring>();
+  readonly #codeChanged = new vscode.EventEmitter<CodeChanges>();
   readonly #progress = new vscode.EventEmitter<Progress>();
   readonly onDidChange = this.#changed.event;
   readonly onProfileChanged = this.#profileChanged.event;
   readonly onMeasuring = this.#measuring.event;
+  readonly onCodeChanged = this.#codeChanged.event;
   readonly onProgress = this.#progress.event;
 
   #state: SessionState = { phase: "off", environment: null, trouble: null };
@@ -42,6 +49,7 @@ export class Session implements vscode.Disposable {
   constructor(
     private readonly bundled: vscode.Uri,
     private readonly keys: readonly string[],
+    private readonly runs: RememberedRuns,
     private readonly log: vscode.LogOutputChannel,
   ) {}
 
@@ -74,7 +82,8 @@ export class Session implements vscode.Disposable {
     if (this.#queued) return this.#queued;
     const queued = this.#work.then(() => {
       this.#queued = null;
-      return (this.#work = this.#restart(always).catch((error: unknown) => this.log.error(String(error))));
+      const before = this.#state;
+      return (this.#work = this.#restart(always).catch((error: unknown) => this.#failedToStart(error, before)));
     });
     return (this.#queued = queued);
   }
@@ -92,7 +101,7 @@ export class Session implements vscode.Disposable {
 
   /** The command line that runs Skyline here; null where no interpreter will do. */
   async commandLine(script: vscode.Uri | null, ...args: string[]): Promise<CommandLine | null> {
-    const choice = await chooseInterpreter(script, this.#probe);
+    const choice = await chooseInterpreter(script, this.#probe, this.log);
     return "environment" in choice ? skylineCommand(choice.environment, this.bundled.fsPath, strategy(), ...args) : null;
   }
 
@@ -106,6 +115,7 @@ export class Session implements vscode.Disposable {
     this.#changed.dispose();
     this.#profileChanged.dispose();
     this.#measuring.dispose();
+    this.#codeChanged.dispose();
     this.#progress.dispose();
     return this.#disconnect();
   }
@@ -117,7 +127,7 @@ export class Session implements vscode.Disposable {
   async #restart(always: boolean): Promise<void> {
     const before = this.#state;
     if (!this.#connection) this.#set({ phase: "starting", environment: null, trouble: null });
-    const choice = await chooseInterpreter(this.#script, this.#probe);
+    const choice = await chooseInterpreter(this.#script, this.#probe, this.log);
     if ("trouble" in choice) {
       await this.#disconnect();
       this.log.error(choice.trouble.message);
@@ -133,9 +143,10 @@ export class Session implements vscode.Disposable {
     this.log.info(`starting: ${this.#line}`);
     try {
       const { connect } = await import("./client");
-      this.#connection = await connect(line, this.#options(), this.log, {
+      this.#connection = await connect(line, this.#options(), START_LIMIT_MS, this.log, {
         profileChanged: (news) => this.#profileChanged.fire(news),
         measuring: (news) => this.#measuring.fire(news),
+        codeChanged: (news) => this.#codeChanged.fire(news),
         progress: (news) => this.#progress.fire(news),
         lost: () => this.#lost(),
         settings: (scope) => this.#settings(scope ?? this.#script),
@@ -144,13 +155,22 @@ export class Session implements vscode.Disposable {
       this.#set({ phase: "running", environment, trouble: null });
     } catch (error) {
       this.log.error(`the server did not start: ${String(error)}`);
-      const message = `Skyline's server did not start with ${environment.executable}. Its log says why; it can be tried in a terminal: ${this.#line}`;
-      this.#fail({ message, fix: LOGS }, environment, before);
+      const why = isTimedOut(error) ? `did not answer within ${START_LIMIT_MS / 1000} s` : "did not start";
+      const message = `Skyline's server ${why} with ${environment.executable}. Its log says why; it can be tried in a terminal: ${this.#line}`;
+      this.#fail({ message, fix: LOGS, more: [RESTART] }, environment, before);
     }
   }
 
+  /** What nobody expected: it is told as well, since a start that says nothing never ends for the person. */
+  async #failedToStart(error: unknown, before: SessionState): Promise<void> {
+    this.log.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
+    await this.#disconnect().catch((reason: unknown) => this.log.warn(String(reason)));
+    const message = `Skyline could not start: ${error instanceof Error ? error.message : String(error)}.`;
+    this.#fail({ message, fix: LOGS, more: [RESTART] }, null, before);
+  }
+
   #options(): object {
-    return { ...this.#settings(this.#script), trusted: vscode.workspace.isTrusted };
+    return { ...this.#settings(this.#script), trusted: vscode.workspace.isTrusted, scripts: this.runs.all };
   }
 
   #settings(scope: vscode.Uri | null): Record<string, unknown> {
@@ -174,17 +194,17 @@ export class Session implements vscode.Disposable {
   #lost(): void {
     this.#connection = null;
     this.log.error("the server ended by itself");
-    const fix = { title: "Restart Server", command: "skyline.restartServer" };
-    this.#fail({ message: "Skyline's server ended unexpectedly.", fix }, this.#state.environment, this.#state);
+    this.#fail({ message: "Skyline's server ended unexpectedly.", fix: RESTART, more: [LOGS] }, this.#state.environment, this.#state);
   }
 
   #fail(trouble: Trouble, environment: Environment | null, before: SessionState): void {
     this.#set({ phase: "trouble", environment, trouble });
     // Said once: a restart that fails for the same reason says nothing new.
     if (before.trouble?.message === trouble.message) return;
-    const buttons = trouble.fix ? [trouble.fix.title] : [];
-    void vscode.window.showErrorMessage(trouble.message, ...buttons).then((chosen) => {
-      if (chosen && trouble.fix) void vscode.commands.executeCommand(trouble.fix.command);
+    const fixes = [...(trouble.fix ? [trouble.fix] : []), ...(trouble.more ?? [])];
+    void vscode.window.showErrorMessage(trouble.message, ...fixes.map((fix) => fix.title)).then((chosen) => {
+      const fix = fixes.find(({ title }) => title === chosen);
+      if (fix) void vscode.commands.executeCommand(fix.command);
     });
   }
 

@@ -1,6 +1,7 @@
 /** The view in the side bar: sends it what there is to show, and does what it asks for. */
 
 import * as vscode from "vscode";
+import type { LiveNumber } from "../editor/live-number";
 import type { Pointer } from "../editor/pointer";
 import type { Desk } from "../scripts/desk";
 import type { FromView, ToView } from "./messages";
@@ -9,6 +10,7 @@ import { page } from "./page";
 /** The commands that a button of the page may run. */
 const COMMANDS = new Set([
   "skyline.profileScript",
+  "skyline.profileWithArguments",
   "skyline.cancelRun",
   "skyline.openReport",
   "skyline.exportProfile",
@@ -28,6 +30,7 @@ export class ViewProvider implements vscode.WebviewViewProvider {
     private readonly dist: vscode.Uri,
     private readonly desk: Desk,
     private readonly pointer: Pointer,
+    private readonly live: LiveNumber,
     private readonly showDiff: () => Promise<void>,
   ) {
     desk.onDidChange(() => this.#send());
@@ -40,6 +43,7 @@ export class ViewProvider implements vscode.WebviewViewProvider {
     view.onDidChangeVisibility(() => this.#send());
     view.onDidDispose(() => {
       this.#view = null;
+      this.live.clear();
       void this.pointer.point(null);
     });
     view.webview.html = page(view.webview, this.dist);
@@ -66,8 +70,14 @@ export class ViewProvider implements vscode.WebviewViewProvider {
         return;
       case "simulate":
         return this.#simulate(message);
+      case "live":
+        if (message.batchSize === null) this.live.clear();
+        else await this.live.show(this.desk.previewed({ batchSize: message.batchSize, whatifs: [] }));
+        return;
       case "batchSize":
-        return this.desk.setBatchSize(message.batchSize);
+        await this.desk.setBatchSize(message.batchSize);
+        this.live.clear();
+        return;
       case "toggle":
         return this.desk.toggle(message.whatif, message.on);
       case "applyTogether":

@@ -1,23 +1,29 @@
 // @vitest-environment jsdom
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { FromView, ViewState } from "../../src/view/messages";
+import { answerTo, KINDS, recorded, type Recorded } from "../recorded";
 
 vi.mock("uplot", () => ({ default: class { over = document.createElement("div"); cursor = {}; destroy() {} setSize() {} redraw() {} } }));
 vi.mock("uplot/dist/uPlot.min.css", () => ({}));
 vi.mock("../../webview/style.css", () => ({}));
 
-const report = JSON.parse(readFileSync(join(import.meta.dirname, "../fixtures/report.json"), "utf8")) as Pick<ViewState, "profile" | "whatifs">;
+let now: Recorded = recorded("argparse");
 const state = (news: Partial<ViewState> = {}): ViewState => ({
   stage: "ready",
   script: { uri: "file:///home/ada/project/train.py", name: "train.py" },
+  notebook: "",
+  module: null,
+  arguments: "",
   trouble: null,
   progress: "",
   stale: false,
   trusted: true,
-  ...report,
-  applied: { batchSize: null, whatifs: [] },
+  profile: now.profile,
+  whatifs: now.whatifs,
+  applied: { batchSize: now.code.batchSize, whatifs: now.code.whatifs },
+  removed: now.code.removed,
+  changes: now.code.changes,
+  canVerify: now.code.verify !== null,
   refused: [],
   notice: "",
   verifying: false,
@@ -38,18 +44,30 @@ const one = (selector: string): HTMLInputElement => {
   if (!found) throw new Error(`there is no ${selector}`);
   return found;
 };
-const pointer = (type: string, clientX: number): void => {
+const pointer = (type: string, clientX: number, bar = "throughput"): void => {
   const event = new MouseEvent(type, { clientX, button: 0, bubbles: true });
-  one('[data-bar="throughput"] .track').dispatchEvent(Object.assign(event, { pointerId: 1 }));
+  one(`[data-bar="${bar}"] .track`).dispatchEvent(Object.assign(event, { pointerId: 1 }));
 };
 const nextFrame = (): void => {
   const run = frame;
   frame = null;
   run?.();
 };
+/** Answer all that was asked as the server did. */
+const answer = (): void => {
+  for (const message of sent.splice(0)) {
+    if (message.type !== "simulate") continue;
+    const { batchSize, whatifs } = message.question;
+    const estimate = answerTo(now, batchSize ?? now.profile.batch_size.value, whatifs, message.curve);
+    window.dispatchEvent(new MessageEvent("message", { data: { type: "estimate", id: message.id, estimate, reason: "" } }));
+  }
+};
+const percent = (style: string): number => Number(style.replace("%", "")) / 100;
+const change = (label: string, batchSize: number | null, whatifs: string[], measured = false): ViewState["changes"][number] => ({ label, batchSize, whatifs, removes: [], measured });
 
 beforeEach(async () => {
   sent = [];
+  now = recorded("argparse");
   document.body.innerHTML = '<main id="view"></main>';
   const kept: { state: unknown } = { state: undefined };
   vi.stubGlobal("acquireVsCodeApi", () => ({ postMessage: (message: FromView) => sent.push(message), getState: () => kept.state, setState: (now: unknown) => (kept.state = now) }));
@@ -67,8 +85,78 @@ describe("the page", () => {
     expect(sent).toEqual([{ type: "ready" }]);
     show();
     expect(one(".stats").textContent).toContain("per iteration");
-    expect(all(".whatif").length).toBe(report.whatifs?.estimates.filter((estimate) => estimate.applicable && estimate.name !== "batch_size").length);
-    expect(one("[data-bar=memory] .figure").textContent).toBe("10.6 MB");
+    const rows = now.whatifs.estimates.filter((estimate) => estimate.name !== "batch_size").map((estimate) => Number(estimate.applicable) + Number(estimate.present !== null));
+    expect(all(".whatif").length).toBe(rows.reduce((sum, one) => sum + one, 0));
+    expect(one("[data-bar=memory] .figure").textContent).toContain("10.");
+  });
+
+  it.each(KINDS.flatMap((kind) => [[kind, "throughput"], [kind, "memory"]] as const))("of the %s script keeps the handle of the %s bar under the pointer, and the curve", (kind, bar) => {
+    now = recorded(kind);
+    show();
+    const size = (): number => Number(one("input[type=number]").value);
+    pointer("pointerdown", 100, bar);
+    const sizes: number[] = [];
+    const figures = new Set<string>();
+    for (let place = 1; place <= 10; place += 1) {
+      pointer("pointermove", 20 * place, bar);
+      nextFrame();
+      answer();
+      expect(percent(one(`[data-bar="${bar}"] .handle`).style.left)).toBeCloseTo(place / 10, 2);
+      expect(document.querySelector(".no-curve")).toBeNull();
+      expect(Number(one(`[data-bar="${bar}"] .track`).getAttribute("aria-valuemax"))).toBe(now.profile.curve.at(-1)?.batch_size);
+      sizes.push(size());
+      figures.add(one("[data-bar=throughput] .figure").textContent);
+    }
+    expect(sizes).toEqual([...sizes].sort((a, b) => a - b));
+    expect(new Set(sizes).size).toBeGreaterThan(4);
+    expect(figures.size).toBeGreaterThan(4);
+    pointer("pointermove", 150, bar);
+    nextFrame();
+    const shown = size();
+    pointer("pointerup", 150, bar);
+    const written = sent.filter(({ type }) => type === "batchSize");
+    if (now.profile.batch_size.knob) expect(written).toEqual([{ type: "batchSize", batchSize: shown }]);
+    else expect(written).toEqual([]);
+  });
+
+  it("tells where the number is that it cannot write", () => {
+    now = recorded("yaml");
+    show();
+    expect(one(".then").textContent).toContain("config.yaml, line 5");
+    pointer("pointerdown", 100);
+    pointer("pointermove", 190);
+    nextFrame();
+    answer();
+    pointer("pointerup", 190);
+    expect(one(".then").textContent).toMatch(/per iteration.*Not written.*config\.yaml, line 5/);
+    expect(sent.filter(({ type }) => type === "batchSize")).toEqual([]);
+  });
+
+  it("keeps the curve of a change that is in the code while a bar is dragged", () => {
+    const fused = answerTo(now, null, ["fused_optimizer"], true);
+    show({ applied: { batchSize: null, whatifs: ["fused_optimizer"] }, changes: [change("fused_optimizer", null, ["fused_optimizer"])], canVerify: true });
+    answer();
+    pointer("pointerdown", 20);
+    pointer("pointermove", 120);
+    nextFrame();
+    answer();
+    pointer("pointermove", 160);
+    nextFrame();
+    answer();
+    expect(percent(one('[data-bar="throughput"] .handle').style.left)).toBeCloseTo(0.8, 2);
+    expect(Number(one('[data-bar="throughput"] .track').getAttribute("aria-valuemax"))).toBe(fused.curve?.at(-1)?.batch_size);
+  });
+
+  it("has the number in the code follow the bar, and rest when nothing came of it", () => {
+    show();
+    pointer("pointerdown", 20);
+    pointer("pointermove", 180);
+    nextFrame();
+    const live = sent.filter((message) => message.type === "live");
+    expect(live).toEqual([{ type: "live", batchSize: Number(one("input[type=number]").value) }]);
+    pointer("pointercancel", 180);
+    expect(sent.at(-1)).toEqual({ type: "live", batchSize: null });
+    expect(sent.filter(({ type }) => type === "batchSize")).toEqual([]);
   });
 
   it("previews once a frame while a bar is dragged, and writes when it is let go", () => {
@@ -112,9 +200,61 @@ describe("the page", () => {
     const box = one('[data-key="whatif fused_optimizer"]');
     box.click();
     expect(sent.at(-1)).toEqual({ type: "toggle", whatif: "fused_optimizer", on: true });
-    show({ applied: { batchSize: null, whatifs: ["fused_optimizer"] } });
+    show({ applied: { batchSize: null, whatifs: ["fused_optimizer"] }, changes: [change("fused_optimizer", null, ["fused_optimizer"])], canVerify: true });
     expect(one('[data-key="whatif fused_optimizer"]').checked).toBe(true);
     expect(all(".actions button").map((button) => button.textContent)).toEqual(expect.arrayContaining(["Diff", "Take back", "Verify"]));
+  });
+
+  it("keeps diff, take back and verify where a new profile has the change in it", () => {
+    show({ changes: [change("batch size 64", 64, [], true)], canVerify: true });
+    expect(all(".actions button").map((button) => button.textContent)).toEqual(expect.arrayContaining(["Diff", "Take back", "Verify"]));
+    show();
+    expect(all(".actions button").map((button) => button.textContent)).not.toContain("Verify");
+  });
+
+  it("shows what the code had when it was profiled as a switch that takes it out", () => {
+    const [first, ...others] = now.whatifs.estimates;
+    if (!first) throw new Error("no what-if");
+    const fused = { ...first, name: "fused_optimizer", applicable: false, reason: "Adam is fused already", present: "fused", removal: "available" as const };
+    const whatifs = { ...now.whatifs, estimates: [fused, ...others.filter(({ name }) => name !== "fused_optimizer")] };
+    show({ whatifs });
+    const box = one('[data-key="present fused_optimizer"]');
+    expect(box.checked).toBe(true);
+    box.click();
+    expect(sent.at(-1)).toMatchObject({ type: "toggle", on: false });
+    show({ whatifs, removed: ["fused_optimizer"] });
+    expect(one('[data-key="present fused_optimizer"]').checked).toBe(false);
+  });
+
+  it("shows a gain in colour only where its range has one", () => {
+    const [first] = now.whatifs.estimates.filter((estimate) => estimate.applicable && estimate.name !== "batch_size");
+    if (!first) throw new Error("no what-if");
+    const of = (name: string, low: number, value: number, high: number) => ({ ...first, name, present: null, speedup: value, speedup_range: { low, value, high } });
+    const estimates = [of("sure", 1.1, 1.25, 1.3), of("unsure", 0.9, 1.25, 1.6), of("slower", 0.7, 0.8, 0.9)];
+    show({ whatifs: { ...now.whatifs, estimates } });
+    expect(all(".whatif .gain").map((gain) => gain.className.trim())).toEqual(["gain better", "gain", "gain worse"]);
+  });
+
+  it("tells what compiling costs", () => {
+    const [first] = now.whatifs.estimates.filter((estimate) => estimate.applicable && estimate.name !== "batch_size");
+    if (!first) throw new Error("no what-if");
+    const compile = { ...first, name: "compile", one_off_s: { value: 21, low: 10, high: 40 }, break_even_iterations: 6877 };
+    show({ whatifs: { ...now.whatifs, estimates: [compile] } });
+    expect(one(".whatif").textContent).toContain("costs 21 s once, paid back after 6,877 iterations");
+  });
+
+  it("keeps the elements under the pointer when news of something else comes", () => {
+    show();
+    const [box, piece] = [one('[data-key="whatif fused_optimizer"]'), one('[data-key="part backward"]')];
+    show({ progress: "trying batch size 64", stale: true });
+    expect(one('[data-key="whatif fused_optimizer"]')).toBe(box);
+    expect(one('[data-key="part backward"]')).toBe(piece);
+    expect(document.body.textContent).toContain("stale");
+    // Refused: the switch that was moved goes back.
+    box.click();
+    expect(box.checked).toBe(true);
+    show({ notice: "The file changed" });
+    expect(box.checked).toBe(false);
   });
 
   it("says why a rewrite was refused, and offers the code", () => {

@@ -1,48 +1,78 @@
-import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import type { CurvePoint, ProfileReport } from "../../src/protocol";
-import { Scale } from "../../webview/scale";
+import type { CurvePoint } from "../../src/protocol";
+import { Scale, usualSizes } from "../../webview/scale";
+import { KINDS, recorded } from "../recorded";
 
-const { profile } = JSON.parse(readFileSync(new URL("../fixtures/report.json", import.meta.url), "utf8")) as { profile: ProfileReport };
 const point = (batch_size: number, iteration: number, memory: number, extrapolated = false): CurvePoint => {
   const exact = (value: number) => ({ value, low: value, high: value });
   return { batch_size, iteration_ms: exact(iteration), throughput: exact((1000 * batch_size) / iteration), peak_bytes: exact(memory), measured: true, extrapolated };
 };
+const scaleOf = (...points: CurvePoint[]): Scale => {
+  const scale = Scale.of(points, points[0]?.batch_size ?? null);
+  if (!scale) throw new Error("no scale");
+  return scale;
+};
 
 describe("a scale", () => {
-  const scale = Scale.of([point(8, 10, 100), point(64, 20, 400), point(256, 80, 1600, true)], null);
+  const scale = scaleOf(point(8, 10, 100), point(64, 20, 400), point(256, 80, 1600, true));
 
   it("reads the curve between its points", () => {
-    expect(scale?.at(36)).toMatchObject({ iterationMs: 15, memoryBytes: 250, extrapolated: false });
-    expect(scale?.at(1000).batchSize).toBe(256);
-    expect(scale?.trustedUpTo).toBe(64);
+    expect(scale.at(36)).toMatchObject({ iterationMs: 15, memoryBytes: 250, extrapolated: false });
+    expect(scale.at(1000).batchSize).toBe(256);
+    expect(scale.trustedUpTo).toBe(64);
   });
 
   it("goes from a place on the bar to a batch size and back", () => {
-    for (const size of [8, 20, 36, 64, 128, 256]) {
-      const at = scale?.fraction("memory", scale.value("memory", size)) ?? 0;
-      expect(scale?.batchSizeAt("memory", at)).toBe(size);
+    for (const size of [8, 20, 40, 64, 128, 256]) {
+      const at = scale.fraction("memory", scale.value("memory", size), size);
+      expect(scale.batchSizeAt("memory", at)).toBe(size);
     }
-    expect(scale?.batchSizeAt("memory", 0)).toBe(8);
-    expect(scale?.batchSizeAt("throughput", 1)).toBeGreaterThanOrEqual(63);
   });
 
-  it("is as far as the device's memory where that is near, and else not", () => {
-    expect(Scale.of([point(8, 10, 100), point(64, 20, 400)], 800)?.axes.memory.top).toBe(800);
-    expect(Scale.of([point(8, 10, 100), point(64, 20, 400)], 80_000)?.axes.memory.top).toBe(400);
+  it("has the lowest and the highest value of its curve at its ends", () => {
+    expect(scale.batchSizeAt("memory", 0)).toBe(8);
+    expect(scale.batchSizeAt("memory", 1)).toBe(256);
+    expect(scale.batchSizeAt("throughput", 0)).toBe(8);
+    expect(scale.batchSizeAt("throughput", 1)).toBe(64);
+    expect(scale.fraction("memory", 100, 8)).toBe(0);
+    expect(scale.fraction("memory", 1600, 256)).toBe(1);
   });
 
-  it("begins at its lowest point where it is flat", () => {
-    expect(Scale.of([point(8, 8, 100), point(64, 60, 101)], null)?.axes.memory.bottom).toBe(100);
+  it("is one of batch sizes where the quantity never changes", () => {
+    const flat = scaleOf(point(8, 10, 100), point(64, 20, 100));
+    expect(flat.batchSizeAt("memory", 0)).toBe(8);
+    expect(flat.batchSizeAt("memory", 0.5)).toBe(32);
+    expect(flat.batchSizeAt("memory", 1)).toBe(64);
+    expect(flat.fraction("memory", 100, 36)).toBe(0.5);
   });
 
   it("needs two points", () => {
-    expect(Scale.of([point(8, 10, 100)], null)).toBeNull();
+    expect(Scale.of([point(8, 10, 100)], 8)).toBeNull();
+    expect(Scale.of([], null)).toBeNull();
   });
 
-  it("of a real profile puts the script's own batch size where its throughput is", () => {
-    const real = Scale.of(profile.curve, profile.memory.capacity_bytes);
+  it.each(KINDS)("of the %s script has every place of both bars at a batch size near it, rising", (kind) => {
+    const { profile } = recorded(kind);
+    const real = Scale.of(profile.curve, profile.batch_size.value);
+    if (!real) throw new Error("no scale");
+    for (const quantity of ["throughput", "memory"] as const) {
+      const sizes = Array.from({ length: 21 }, (_, index) => real.batchSizeAt(quantity, index / 20));
+      expect(sizes).toEqual([...sizes].sort((a, b) => a - b));
+      expect(sizes[0]).toBe(real.smallest);
+      expect(new Set(sizes).size).toBeGreaterThan(5);
+    }
     const own = profile.batch_size.value ?? 0;
-    expect(real?.batchSizeAt("throughput", real.fraction("throughput", real.value("throughput", own)))).toBe(own);
+    expect(real.batchSizeAt("throughput", real.fraction("throughput", real.value("throughput", own), own))).toBe(own);
+  });
+});
+
+describe("sizes that people use", () => {
+  it("are all of the small ones, then four to each doubling", () => {
+    expect(usualSizes(1, 64, null)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64]);
+  });
+
+  it("have both ends and the script's own among them", () => {
+    expect(usualSizes(9, 33, 30)).toEqual([9, 10, 12, 14, 16, 20, 24, 28, 30, 32, 33]);
+    expect(usualSizes(9, 33, 50)).not.toContain(50);
   });
 });

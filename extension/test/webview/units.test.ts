@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { byteChange, byteUnit, change, rateUnit, share, speedup, spread, text, timeChange, timeUnit } from "../../webview/units";
+import { byteChange, byteUnit, change, direction, duration, rateUnit, share, speedup, speedupWithRange, spread, text, timeChange, timeUnit } from "../../webview/units";
 
 const between = (value: number, half: number) => ({ value, low: value - half, high: value + half });
 
@@ -30,12 +30,32 @@ describe("numbers as people read them", () => {
     expect(spread({ value: 100, low: 90, high: 340 }, timeUnit(100))).toBe(" (90.0–340.0)");
   });
 
+  it("no spread that is finer than the number", () => {
+    expect(spread(between(10.6e6, 10), byteUnit(10.6e6))).toBe("");
+    expect(spread(between(10.6e6, 60_000), byteUnit(10.6e6))).toBe(" ±0.1");
+  });
+
+  it("a gain with its range, and its direction where it has one", () => {
+    expect(speedupWithRange({ value: 1.27, low: 1.2, high: 1.33 })).toBe("+27 % (+20 % to +33 %)");
+    expect(direction({ value: 1.27, low: 1.2, high: 1.33 })).toBe("better");
+    expect(direction({ value: 1.27, low: 0.9, high: 1.33 })).toBe("");
+    expect(direction({ value: 0.8, low: 0.7, high: 0.9 })).toBe("worse");
+  });
+
+  it.each([
+    [2.34, "2.3 s"],
+    [45, "45 s"],
+    [200, "3 min"],
+    [9000, "2.5 h"],
+  ])("%f s", (seconds, shown) => expect(duration(seconds)).toBe(shown));
+
   it("signs", () => {
     expect(timeChange(between(-5.1, 1))).toBe("-5.1 ±1.0 ms");
     expect(byteChange(-1.1e9)).toBe("-1.1 GB");
     expect(speedup(1.27)).toBe("+27 %");
     expect(speedup(0.95)).toBe("-5.0 %");
     expect(speedup(1)).toBe("0 %");
+    expect(speedup(71.94)).toBe("72×");
     expect(share(0.0004)).toBe("<0.1 %");
   });
 });

@@ -1,0 +1,81 @@
+// A script that needs arguments: its usage text, and profiling it with what is typed or what launch.json has.
+import { Window } from "../window.mjs";
+import { seen, until } from "../workbench.mjs";
+
+export const title = "arguments";
+
+const PARSED = `import argparse
+
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--data", required=True, help="where the images are")
+parser.add_argument("--tag", default="none")
+options = parser.parse_args()
+if options.data != "my images":
+    raise SystemExit(f"there are no images in {options.data}")
+`;
+const CONFIGURATION = { name: "Train on my images", type: "debugpy", request: "launch", program: "${file}", args: "--data 'my images' --tag launched" };
+const OTHER = { name: "Something else", type: "debugpy", request: "launch", program: "${workspaceFolder}/other.py", args: ["--no"] };
+
+/** Wait until it is measured; its curve over batch sizes is of no interest here. */
+async function measured(window) {
+  await seen(window.view.locator(".stats"), "it was not measured", 300_000);
+  const cancel = window.view.locator("[data-key=again]", { hasText: "Cancel" });
+  await until(async () => {
+    if ((await cancel.count()) > 0) await cancel.click({ timeout: 2000 });
+    return (await window.view.locator("[data-key=again]", { hasText: "Profile again" }).count()) > 0;
+  }, "the run did not end", 120_000);
+}
+
+export async function run({ bench, script, check }) {
+  const files = { "train.py": PARSED + script.replace("import torch\n", "") };
+  const window = await Window.open(bench, bench.workspace("arguments", files), "train.py");
+  const { page, view } = window;
+  const input = page.locator(".quick-input-widget input").first();
+  const trouble = view.locator(".trouble");
+  await window.showView();
+  await view.locator("button", { hasText: "Profile Training Script" }).click();
+  await seen(trouble.locator("pre"), "the usage text is not in the view", 120_000);
+  const usage = await trouble.locator("pre").innerText();
+  check("the view has the script's own usage text", usage.startsWith("usage: train.py [-h] --data DATA [--tag TAG]") && usage.includes("error: the following arguments are required: --data"));
+  check("above it, what is wrong in one line", (await trouble.locator("p").innerText()) === "The script did not accept its arguments: the following arguments are required: --data");
+
+  await trouble.locator("button", { hasText: "Profile with Arguments…" }).click();
+  await seen(page.locator(".quick-input-widget", { hasText: "Arguments for train.py" }), "nothing asks for the arguments");
+  check("without launch.json they are typed at once", (await input.inputValue()) === "");
+  await input.fill("--data 'my images");
+  await seen(page.locator(".quick-input-message", { hasText: "not closed" }));
+  check("an open quote is told while it is typed", true);
+  await input.fill("--data 'my images' --tag typed");
+  await page.keyboard.press("Enter");
+  await measured(window);
+  check("with arguments it is profiled", /per iteration/.test(await view.locator(".stats").innerText()));
+  await seen(view.locator("text=Profiled with the arguments --data 'my images' --tag typed"));
+  check("the view says which", true);
+  await view.locator("[data-key=again]").click();
+  // Without its arguments it would leave before the first iteration.
+  await seen(view.locator(".progress", { hasText: /record|curve|samples/ }), "it was not measured again", 200_000);
+  check("measured again, it gets the same", (await trouble.count()) === 0);
+  await view.locator("[data-key=again]", { hasText: "Cancel" }).click();
+  await window.runEnded();
+  await window.command("Skyline: Profile with Arguments…");
+  await until(async () => (await input.inputValue()) === "--data 'my images' --tag typed", "the last arguments are not offered");
+  check("asked again, the last ones stand there", true);
+  await page.keyboard.press("Escape");
+  await window.close();
+
+  const launch = JSON.stringify({ version: "0.2.0", configurations: [OTHER, CONFIGURATION] });
+  const again = await Window.open(bench, bench.workspace("launch", { ...files, ".vscode/launch.json": launch }), "train.py");
+  await again.showView();
+  await seen(again.view.locator("button", { hasText: "Profile Training Script" }));
+  await again.command("Skyline: Profile with Arguments…");
+  const rows = again.page.locator(".quick-input-list .monaco-list-row");
+  await seen(rows.filter({ hasText: "Train on my images" }), "the configuration is not offered");
+  check("launch.json's configurations of this script are offered, and no others", (await rows.filter({ hasText: "Something else" }).count()) === 0 && (await rows.filter({ hasText: "Type Arguments…" }).count()) === 1);
+  await rows.filter({ hasText: "Train on my images" }).click();
+  await measured(again);
+  await seen(again.view.locator("text=Profiled with the arguments --data 'my images' --tag launched"));
+  check("the chosen one is what the script is given", true);
+  await again.close();
+}

@@ -1,0 +1,76 @@
+// What any client shows at a line, without the view: the curve under the pointer, other batch sizes, and the what-ifs at the loop.
+import * as fs from "node:fs";
+import * as path from "node:path";
+import { Window } from "../window.mjs";
+import { seen, until } from "../workbench.mjs";
+
+export const title = "hover and actions";
+
+export async function run({ bench, script, check, measured }) {
+  const folder = bench.workspace("at-the-lines", {
+    "train.py": script,
+    ".vscode/settings.json": JSON.stringify({ "skyline.profile.onSave": "never", "skyline.profile.steps": 6 }),
+  });
+  const window = await Window.open(bench, folder, "train.py");
+  const { page } = window;
+  await window.seesLens("Profile this training script");
+  await window.clickLens("Profile this training script", async () => (await window.lens("Profile this training script").count()) === 0, "the run did not start");
+  await window.profiled();
+
+  const literal = () => page.locator(".monaco-editor .view-line", { hasText: "batch_size=" }).locator("span span").filter({ hasText: /^\d+$/ }).first();
+  const table = page.locator(".monaco-hover table", { hasText: "batch size" }).first();
+  await until(async () => {
+    await page.mouse.move(5, 5);
+    await literal().hover();
+    await page.waitForTimeout(1200);
+    return table.isVisible();
+  }, "no table under the pointer at the batch size", 60_000);
+  const rows = await table.locator("tr").evaluateAll((found) => found.map((row) => [...row.children].map((cell) => cell.textContent)));
+  const [head, ...points] = rows;
+  measured("the table", JSON.stringify(rows));
+  check("the curve is a table with its units", head[0] === "batch size" && head[1] === "samples/s" && /per iteration$/.test(head[2]) && /^peak memory, /.test(head[3]) && head[4] === "basis");
+  const sizes = points.map(([size]) => Number(size));
+  check("a dozen rows at most, smallest first", sizes.length >= 3 && sizes.length <= 12 && sizes.every((size, at) => at === 0 || size > sizes[at - 1]));
+  check("the size in the code is marked, and no other", points.filter((row) => row[4].includes("in the code")).map(([size]) => size).join() === "32");
+  check("and was measured", points.some(([size, , , , basis]) => size === "32" && basis.startsWith("measured")));
+  check("every number is there", points.every((row) => row.slice(1, 4).every((cell) => Number.parseFloat(cell) > 0)));
+  await page.mouse.move(5, 5);
+
+  const widget = page.locator(".action-widget .monaco-list-row");
+  const actions = async (text) => {
+    await until(async () => {
+      await page.keyboard.press("Escape");
+      await page.locator(".monaco-editor .view-line", { hasText: text }).first().click();
+      await page.keyboard.press("Control+.");
+      await page.waitForTimeout(1000);
+      return (await widget.filter({ hasText: "Skyline:" }).count()) > 0;
+    }, `no actions on the line with ${text}`, 60_000);
+    const found = await widget.allInnerTexts();
+    return found.map((one) => one.replaceAll("\u00a0", " ")).filter((one) => one.startsWith("Skyline:"));
+  };
+
+  const atLoop = await actions("for x, y in loader");
+  measured("at the loop", JSON.stringify(atLoop));
+  for (const name of ["fused optimizer", "torch.compile", "gradient accumulation", "worker process", "batch size"]) {
+    check(`the loop's line offers: ${name}`, atLoop.some((one) => one.includes(name)));
+  }
+  check("each with what it is predicted to bring", atLoop.every((one) => /per iteration|samples\/s/.test(one)));
+  await widget.filter({ hasText: "fused optimizer" }).first().click();
+  await until(async () => (await window.line("optim.Adam")).includes("fused=True"), "the change was not made");
+  check("one click makes it where the code has it", (await window.isDirty()) === true);
+  await window.undo();
+
+  const atSize = await actions("batch_size=");
+  measured("at the batch size", JSON.stringify(atSize));
+  check("twice the batch size is offered, with its samples per second", atSize.some((one) => /double the batch size to 64, .*samples\/s/.test(one)));
+  check("half of it, too", atSize.some((one) => /halve the batch size to 16, .*samples\/s/.test(one)));
+  await widget.filter({ hasText: "halve the batch size to 16" }).first().click();
+  // It changes how the model trains: the editor shows it, and makes it when that is confirmed.
+  const apply = page.locator(".monaco-button", { hasText: "Apply" }).first();
+  await seen(apply, "it was not asked before the change", 60_000);
+  check("nothing is changed before that is confirmed", (await window.batchSizeInCode()) === 32);
+  await apply.click();
+  await until(async () => (await window.batchSizeInCode()) === 16, "the batch size was not written");
+  check("confirmed, it is in the code", fs.readFileSync(path.join(folder, "train.py"), "utf8").includes("batch_size=32"));
+  await window.close();
+}

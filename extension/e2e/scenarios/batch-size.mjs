@@ -1,0 +1,62 @@
+// The batch size is the one that the loader had, a default in the code notwithstanding, and there is a curve all the same.
+import * as fs from "node:fs";
+import * as zlib from "node:zlib";
+import { filesOf, kindNamed } from "../kinds.mjs";
+import { seen, until } from "../workbench.mjs";
+import { Window } from "../window.mjs";
+
+export const title = "batch size";
+
+const MS = { s: 1000, ms: 1, "µs": 0.001 };
+/** Of one: the figures of the headline are rounded. */
+const ROUNDED = 0.02;
+
+export async function run({ bench, check, measured }) {
+  await agrees({ bench, check, measured }, "dataclass");
+  const { window, profile } = await agrees({ bench, check, measured }, "yaml", { keep: true });
+  const { setting, points } = profile;
+  check("the profile says where the number lives", setting.file.endsWith("config.yaml") && setting.line === 5 && setting.key === "train.batch_size" && setting.text === "16");
+  check("four batch sizes were measured though no literal sets it", points.length === 4 && points.every(({ ratios }) => ratios.length >= 2));
+  check("each run really had its batch", points.every(({ batch_size, observed_leading }) => observed_leading.includes(batch_size)));
+  check("the page names the file of settings", (await window.view.locator("body").innerText()).includes("config.yaml"));
+  const curve = await window.view.locator("[aria-label^='Throughput over the batch size']").first().getAttribute("aria-label");
+  measured("the curve", curve);
+  check("the curve on show has every size that was run", points.every(({ batch_size }) => new RegExp(`\\b${batch_size}: \\d`).test(curve)));
+  check("the file of settings is as it was", fs.readFileSync(bench.path("workspaces/size-yaml/config.yaml"), "utf8") === filesOf(kindNamed("yaml"))["config.yaml"]);
+  await window.close();
+}
+
+/** Profile one of the scripts: the headline, the view and the profile agree on the size that its loader has. */
+async function agrees({ bench, check, measured }, name, { keep = false } = {}) {
+  const { own } = kindNamed(name);
+  const folder = bench.workspace(`size-${name}`, {
+    ...filesOf(kindNamed(name)),
+    ".vscode/settings.json": JSON.stringify({ "skyline.profile.onSave": "never" }),
+  });
+  const window = await Window.open(bench, folder, "train.py");
+  await window.profileNow();
+  await seen(window.view.locator(".curve canvas"), "there is no curve", 60_000);
+  const headline = (await window.lens("peak").innerText()).replaceAll("\u00a0", " ");
+  measured(name, headline);
+  const [, time, unit] = /([\d.,]+) (s|ms|µs)\b.* per iteration/u.exec(headline) ?? [];
+  const [, rate] = /([\d.,]+) samples\/s/u.exec(headline) ?? [];
+  const samples = (number(time) * MS[unit] * number(rate)) / 1000;
+  check(`${name}: samples a second and time per iteration agree on ${own} samples`, Math.abs(samples / own - 1) < ROUNDED);
+  check(`${name}: the view shows ${own}`, Number(await window.view.locator("input[type=number]").inputValue()) === own);
+  const profile = await until(() => saved(folder), "no profile was saved", 60_000);
+  check(`${name}: and so does the profile`, profile.batch_size === own);
+  if (!keep) await window.close();
+  return { window, profile };
+}
+
+function number(text) {
+  return Number((text ?? "").replaceAll(",", ""));
+}
+
+/** The newest profile beside the script, once it has its curve. */
+function saved(folder) {
+  const beside = `${folder}/.skyline`;
+  const names = fs.existsSync(beside) ? fs.readdirSync(beside).filter((name) => name.endsWith(".profile.json.gz")) : [];
+  const read = names.map((name) => JSON.parse(zlib.gunzipSync(fs.readFileSync(`${beside}/${name}`))));
+  return read.filter(({ points }) => points.length > 1).sort((one, other) => other.created.localeCompare(one.created))[0];
+}

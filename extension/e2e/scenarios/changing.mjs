@@ -1,0 +1,109 @@
+// Changes in the code: they stay known, and can be taken out, through edits, saves and new profiles; Verify measures them.
+import { filesOf, numberIn, WRITABLE } from "../kinds.mjs";
+import { seen, there, until } from "../workbench.mjs";
+import { Window } from "../window.mjs";
+
+const COMMENT = "# A note of my own.";
+const VERIFY_TIMEOUT_MS = 420_000;
+
+export const changed = WRITABLE.map((kind) => ({ title: `changing ${kind.name}`, run: (context) => run(context, kind) }));
+
+async function run({ bench, check }, kind) {
+  const files = filesOf(kind);
+  const folder = bench.workspace(`changing-${kind.name}`, files);
+  const window = await Window.open(bench, folder, "train.py", { width: 1400, height: 1000 });
+  const { page, view } = window;
+  await window.profileNow();
+  const onDisk = () => bench.read(`changing-${kind.name}/train.py`);
+  const actions = async () => (await view.locator(".actions button").allInnerTexts()).join(" ");
+  const fused = () => window.line("optim.Adam").then((line) => line.includes("fused=True"));
+  const toggle = (what) => window.toggle("fused optimizer", what);
+
+  await toggle(true);
+  await until(fused, "the code was not rewritten");
+  check("switched on, it is in the code, unsaved", (await window.isDirty()) && onDisk() === files["train.py"]);
+  await verified(window, check, "a switch, unsaved");
+
+  await window.typeAtEnd("import torch", `  ${COMMENT}`);
+  check("after an unrelated edit the switch is still on", await window.isOn("fused optimizer"));
+  await toggle(false);
+  await until(async () => !(await fused()), "it was not taken out");
+  check("switched off after an unrelated edit, it is out, and the edit stays", (await window.line("import torch")).includes(COMMENT));
+  await window.undoAll();
+  check("undone, all is as before", !(await window.isDirty()));
+
+  await toggle(true);
+  await until(fused, "the code was not rewritten again");
+  await window.focusEditor();
+  const text = await window.saved(`${folder}/train.py`);
+  check("a save writes what is on show", text.includes("fused=True"));
+  await window.runAgainEnded();
+  check("the new profile has the change in it", /per iteration/.test(await view.locator(".stats").innerText()));
+  check("after the save and the new profile the switch is on", await window.isOn("fused optimizer"));
+  check("and Diff, Take back and Verify are there", /Diff.*Take back.*Verify/s.test(await actions()));
+  await view.locator(".actions button", { hasText: "Diff" }).click();
+  await there(page.locator(".monaco-diff-editor .line-insert, .monaco-diff-editor .char-insert").first());
+  check("the diff shows the change", (await page.locator(".monaco-diff-editor .modified .view-line", { hasText: "fused" }).count()) > 0);
+  await window.closeEditor();
+  await until(async () => (await page.locator(".monaco-diff-editor").count()) === 0, "the diff did not close");
+  await verified(window, check, "a switch, saved and profiled");
+  await toggle(false);
+  await until(async () => !(await fused()), "it was not taken out after the new profile");
+  check("switched off after the new profile, it is out of the code", true);
+  await window.focusEditor();
+  check("and the file is as before, to the byte", (await window.saved(`${folder}/train.py`)) === files["train.py"]);
+  await window.runAgainEnded();
+
+  if (kind.name === "dataclass") await best(window, check, kind);
+  await window.close();
+  await savedByItself(bench, check, kind, folder);
+}
+
+/** Saved by the editor a moment after the bar is let go. */
+async function savedByItself(bench, check, kind, folder) {
+  bench.setUser({ "files.autoSave": "afterDelay", "files.autoSaveDelay": 200 });
+  try {
+    const window = await Window.open(bench, folder, "train.py", { width: 1400, height: 1000 });
+    await window.profiled();
+    await window.drag("throughput", 0.9);
+    const shown = await until(async () => (await window.batchSizeShown()) !== kind.own && window.batchSizeShown(), "nothing was dragged");
+    await until(() => numberIn(kind, bench.read(`changing-${kind.name}/${kind.file}`)) === shown, "it was not saved by itself");
+    await window.runAgainEnded();
+    const actions = async () => (await window.view.locator(".actions button").allInnerTexts()).join(" ");
+    await until(async () => (await window.batchSizeShown()) === shown && /Diff.*Take back.*Verify/s.test(await actions()), `auto-save took the buttons away: ${await actions()}`);
+    check("auto-save leaves Diff, Take back and Verify", true);
+    if (kind.name === "argparse") await verified(window, check, "a drag, saved by itself");
+    await window.view.locator(".actions button", { hasText: "Take back" }).click();
+    await until(() => numberIn(kind, bench.read(`changing-${kind.name}/${kind.file}`)) === kind.own, "it was not taken back");
+    check("and Take back takes it back", true);
+    await window.runAgainEnded();
+    await window.close();
+  } finally {
+    bench.setUser({ "files.autoSave": "off" });
+  }
+}
+
+async function best(window, check, kind) {
+  const { view } = window;
+  await view.locator('[data-key="best"]').click();
+  const write = view.locator('[data-key="apply best"]');
+  await there(write);
+  const said = await view.locator(".verified", { has: write }).innerText();
+  check(`the best combination has a range: ${said}`, /\(.+ to .+\)/.test(said));
+  await write.click();
+  await until(() => window.anyDirty(), "the best combination was not written");
+  await verified(window, check, "the best combination");
+  await view.locator(".actions button", { hasText: "Take back" }).click();
+  await until(async () => (await window.codeOf(kind)).includes(`${kind.before}${kind.own})`) && !(await window.line("optim.Adam")).includes("fused"), "the combination was not taken back as a whole");
+  check("and one click takes all of it back", true);
+}
+
+/** Press Verify, and wait for what it measured. */
+async function verified(window, check, what) {
+  const { view } = window;
+  await view.locator(".actions button", { hasText: "Verify" }).click();
+  await seen(view.locator(".actions button", { hasText: "Verifying…" }));
+  await until(async () => (await view.locator(".actions button", { hasText: "Verifying…" }).count()) === 0, "the verification did not end", VERIFY_TIMEOUT_MS);
+  const said = (await view.locator(".news").innerText()).replaceAll("\n", " ");
+  check(`Verify measures ${what}: ${said}`, /Predicted → measured|it does not count/.test(said) && !/changed since/.test(said));
+}

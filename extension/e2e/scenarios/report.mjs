@@ -1,0 +1,57 @@
+// The report in a tab of the editor: with the Skyline that the extension brings, and nothing opened outside.
+import * as fs from "node:fs";
+import * as path from "node:path";
+import { Window } from "../window.mjs";
+import { seen, until } from "../workbench.mjs";
+
+export const title = "report";
+
+const SETTINGS = ".vscode/settings.json";
+const LIGHT = "rgb(246, 246, 244)";
+const DARK = "rgb(19, 21, 25)";
+
+export async function run({ bench, script, check }) {
+  const settings = { "skyline.importStrategy": "useBundled", "workbench.colorTheme": "Default Dark Modern" };
+  const folder = bench.workspace("report", { "train.py": script, [SETTINGS]: JSON.stringify(settings) });
+  const window = await Window.open(bench, folder, "train.py");
+  const { page } = window;
+  const violations = [];
+  page.on("console", (message) => /Content Security Policy/i.test(message.text()) && violations.push(message.text()));
+  const ran = async () => (await page.locator(".codelens-decoration a", { hasText: /cancel|peak/ }).count()) > 0;
+  await window.seesLens("Profile this training script");
+  await window.clickLens("Profile this training script", ran, "the lens did not start a run");
+  await window.profiled();
+  check("the server is the one that the extension brings", /run_skyline\.py --bundled lsp/.test(bench.extensionLog()));
+  const lens = (await window.lens("peak").innerText()).replaceAll("\u00a0", " ");
+
+  await window.command("Skyline: Open Report");
+  await seen(page.locator(".tab.active", { hasText: "Report: train.py" }), "no tab with the report");
+  const report = page.frameLocator('iframe.webview.ready:not([src*="purpose=webviewView"])').frameLocator("iframe#active-frame");
+  await seen(report.locator("h1", { hasText: "train.py" }), "the tab does not show the report");
+  check("the report is a tab of the editor", true);
+  const told = await report.locator(".figures dd").first().innerText();
+  const [iteration] = /[\d.]+\s*(ms|s|µs)/.exec(told) ?? ["?"];
+  check(`it says what the lens says: ${iteration.replace(/\s+/, " ")}`, lens.includes(iteration.replace(/\s+/, " ")));
+  check("so does its last line", /per iteration/.test(await report.locator("footer").innerText()));
+  const background = () => report.locator("body").evaluate((body) => getComputedStyle(body).backgroundColor);
+  check("it is as dark as the editor", (await background()) === DARK);
+  const widths = await report.locator(".stack").first().locator("i").evaluateAll((parts) => parts.map((part) => part.getBoundingClientRect().width));
+  const stack = (await report.locator(".stack").first().boundingBox()).width;
+  check("the parts of its first bar fill it", widths.length > 1 && Math.abs(widths.reduce((sum, width) => sum + width, 0) - stack) < 0.05 * stack);
+  const link = report.locator('td.code a[href^="#"]').first();
+  const row = report.locator(`[id="${(await link.getAttribute("href")).slice(1)}"]`);
+  await link.click();
+  await until(async () => {
+    const [box, size] = [await row.boundingBox(), page.viewportSize()];
+    return box.y >= 0 && box.y < size.height;
+  }, "a click on a line does not lead to its source", 30_000);
+  check("a line leads to its source", true);
+
+  fs.writeFileSync(path.join(folder, SETTINGS), JSON.stringify({ ...settings, "workbench.colorTheme": "Default Light Modern" }));
+  await until(async () => (await background()) === LIGHT, "the report stays dark in a light editor", 60_000);
+  check("it turns light with the editor", true);
+  check("nothing was opened outside", page.context().pages().length === 1 && (await page.locator(".monaco-dialog-box").count()) === 0);
+  check("nothing was asked of other machines", page.outside.length === 0);
+  check(`its content policy was kept${violations.join("; ")}`, violations.length === 0);
+  await window.close();
+}

@@ -1,0 +1,96 @@
+// What runs a script again: its person's save. Not git, and on another branch only after a yes.
+import { execFileSync } from "node:child_process";
+import * as fs from "node:fs";
+import * as path from "node:path";
+import { Window } from "../window.mjs";
+import { seen, until } from "../workbench.mjs";
+
+export const title = "saves";
+
+/** A run that a save starts shows within a second. */
+const QUIET_MS = 5000;
+const QUESTION = "train.py was last profiled on branch main; now on other. Profile it on save here too?";
+const IDENTITY = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false"];
+
+export async function run({ bench, script, check }) {
+  const folder = bench.workspace("saves", {
+    "train.py": script,
+    ".gitignore": ".skyline/\n",
+    ".vscode/settings.json": JSON.stringify({ "skyline.profile.steps": 4 }),
+  });
+  const file = path.join(folder, "train.py");
+  const git = (...command) => execFileSync("git", [...IDENTITY, ...command], { cwd: folder, stdio: "pipe" });
+  const onOther = script.replace("batch_size=32", "batch_size=48");
+  git("init", "-q", "-b", "main");
+  git("add", ".");
+  git("commit", "-qm", "first");
+  git("switch", "-qc", "other");
+  fs.writeFileSync(file, onOther);
+  git("commit", "-qam", "second");
+  git("switch", "-q", "main");
+
+  const window = await Window.open(bench, folder, "train.py");
+  const { page, view } = window;
+  const runs = async () => (await page.locator(".codelens-decoration a", { hasText: "cancel" }).count()) > 0 || (await page.locator(".statusbar", { hasText: "Profiling train.py" }).count()) > 0;
+  const profiles = () => bench.profiles("saves").length;
+  const quiet = async (what, asked) => {
+    const before = profiles();
+    for (const end = Date.now() + QUIET_MS; Date.now() < end; await page.waitForTimeout(100)) {
+      if (await runs()) throw new Error(`not so: ${what}: a run has begun`);
+    }
+    check(what, profiles() === before);
+    check(asked ? "and the question is on show" : "and nothing is asked", (await window.notification("Profile it on save").count()) === (asked ? 1 : 0));
+  };
+  const type = async (line) => {
+    await window.focusEditor();
+    await page.keyboard.press("Control+Home");
+    await page.keyboard.type(line, { delay: 10 });
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Enter");
+  };
+  const stale = async (what) => {
+    await window.seesLens("~ stale", 60_000);
+    await seen(view.locator("h1 .badge", { hasText: "~ stale" }), what);
+    check(what, true);
+  };
+
+  try {
+    await window.seesLens("Profile this training script");
+    await window.clickLens("Profile this training script", async () => (await window.lens("Profile this training script").count()) === 0, "the lens did not start a run");
+    await window.profiled();
+    check("one run, one profile", profiles() === 1);
+
+    git("checkout", "-q", "other");
+    await until(async () => (await window.line("batch_size=")).includes("batch_size=48"), "the editor does not show the other branch");
+    await stale("after git checkout the figures are marked as stale");
+    await quiet("git checkout runs nothing", false);
+
+    await type("typed_here = 1");
+    const saved = await window.saved(file);
+    check("what was typed is saved", saved === `typed_here = 1\n${onOther}`);
+    const toast = window.notification(QUESTION);
+    await seen(toast, "the first save on the other branch asks nothing");
+    check("the first save on another branch asks", true);
+    // A notification under the pointer stays.
+    await toast.hover();
+    await quiet("nothing runs until that is answered", true);
+    await toast.locator(".monaco-button", { hasText: "Profile on Save" }).click();
+    await until(runs, "the answer started no run");
+    check("Profile on Save runs it", true);
+    await until(() => profiles() === 2, "the run left no profile", 300_000);
+    await until(async () => !(await runs()) && (await window.lens("stale").count()) === 0, "the run did not end", 300_000);
+    check("and the figures are those of the new text", (await view.locator("h1 .badge").count()) === 0);
+
+    git("restore", "train.py");
+    await until(async () => (await page.locator(".monaco-editor .view-line", { hasText: "typed_here" }).count()) === 0, "the editor does not show what git restored");
+    await stale("after git restore they are stale again");
+    await quiet("git restore runs nothing", false);
+
+    await type("typed_again = 1");
+    await window.saved(file);
+    await until(runs, "the second save on the branch started no run");
+    check("a save on the branch that was agreed to runs it unasked", (await window.notification("Profile it on save").count()) === 0);
+  } finally {
+    await window.close();
+  }
+}

@@ -1,0 +1,42 @@
+/** The number in the code while a bar moves: shown in its place, not written, until the bar is let go. */
+
+import * as vscode from "vscode";
+import type { PreviewEdit } from "../protocol";
+
+export class LiveNumber implements vscode.Disposable {
+  readonly #hidden = vscode.window.createTextEditorDecorationType({ textDecoration: "none; display: none" });
+  readonly #shown = vscode.window.createTextEditorDecorationType({
+    backgroundColor: new vscode.ThemeColor("diffEditor.insertedTextBackground"),
+  });
+  #asked = 0;
+
+  /** Show what these edits would write, as soon as they are known; a newer call takes the place of an older one. */
+  async show(edits: Promise<readonly PreviewEdit[]>): Promise<void> {
+    const asked = ++this.#asked;
+    const found = await edits;
+    if (asked === this.#asked) this.#draw(found);
+  }
+
+  /** The code reads as it does. */
+  clear(): void {
+    this.#asked += 1;
+    this.#draw([]);
+  }
+
+  dispose(): void {
+    this.#hidden.dispose();
+    this.#shown.dispose();
+  }
+
+  #draw(edits: readonly PreviewEdit[]): void {
+    for (const editor of vscode.window.visibleTextEditors) {
+      const own = edits.filter((edit) => edit.uri === editor.document.uri.toString() && edit.startLine === edit.endLine && !edit.newText.includes("\n"));
+      const range = (edit: PreviewEdit): vscode.Range => new vscode.Range(edit.startLine, edit.startColumn, edit.endLine, edit.endColumn);
+      editor.setDecorations(this.#hidden, own.map(range));
+      editor.setDecorations(
+        this.#shown,
+        own.map((edit) => ({ range: range(edit), renderOptions: { after: { contentText: edit.newText, fontWeight: "bold", color: new vscode.ThemeColor("editor.foreground") } } })),
+      );
+    }
+  }
+}

@@ -1,0 +1,61 @@
+/** Asking the person which script is meant, and what it is to be given. */
+
+import * as os from "node:os";
+import * as path from "node:path";
+import * as vscode from "vscode";
+import { configurationsOf, type RunOptions } from "./configurations";
+import { asLine, UnfinishedLine, words } from "./words";
+
+interface Choice extends vscode.QuickPickItem {
+  /** Undefined: to be typed. */
+  readonly options?: RunOptions;
+}
+
+/** The arguments for a script; undefined where the person thought better of it, null where the settings count again. */
+export async function askArguments(script: vscode.Uri, last: RunOptions | null): Promise<RunOptions | null | undefined> {
+  const name = path.basename(script.fsPath);
+  const choices = choicesOf(script);
+  if (choices.length > 0) {
+    const typed: Choice = { label: "$(edit) Type Arguments…", alwaysShow: true };
+    const chosen = await vscode.window.showQuickPick([...choices, typed], { title: `Arguments for ${name}`, placeHolder: "From launch.json, or typed" });
+    if (!chosen) return undefined;
+    if (chosen.options) return chosen.options;
+  }
+  const line = await vscode.window.showInputBox({
+    title: `Arguments for ${name}`,
+    prompt: "As in a terminal, after the script's name. Empty: as in the settings.",
+    placeHolder: "--data data/train --epochs 1",
+    value: asLine(last?.args ?? []),
+    ignoreFocusOut: true,
+    validateInput: (text) => {
+      try {
+        words(text);
+        return null;
+      } catch (error) {
+        if (error instanceof UnfinishedLine) return error.message;
+        throw error;
+      }
+    },
+  });
+  if (line === undefined) return undefined;
+  return line.trim() === "" ? null : { ...last, args: words(line) };
+}
+
+/** The script that a module is to be profiled by. */
+export function askScript(module: vscode.Uri, scripts: readonly vscode.Uri[]): Thenable<vscode.Uri | undefined> {
+  const rows = scripts.map((uri) => ({ label: path.basename(uri.fsPath), description: vscode.workspace.asRelativePath(uri), uri }));
+  const title = `${path.basename(module.fsPath)} has no training loop of its own: profile which script?`;
+  return vscode.window.showQuickPick(rows, { title, placeHolder: "Scripts that train with it, the most likely first" }).then((row) => row?.uri);
+}
+
+function choicesOf(script: vscode.Uri): Choice[] {
+  const folder = vscode.workspace.getWorkspaceFolder(script)?.uri.fsPath ?? path.dirname(script.fsPath);
+  const given = vscode.workspace.getConfiguration("launch", script).get("configurations");
+  const around = { script: script.fsPath, folder, home: os.homedir(), environment: process.env };
+  return configurationsOf(given, around).map(({ name, options }) => ({
+    label: `$(debug-alt) ${name}`,
+    description: asLine(options.args ?? []),
+    detail: [options.module ? `as module ${options.module}` : "", options.cwd ? `in ${options.cwd}` : "", ...Object.entries(options.env ?? {}).map(([key, value]) => `${key}=${value}`)].filter(Boolean).join(" · "),
+    options,
+  }));
+}

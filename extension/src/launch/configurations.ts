@@ -1,0 +1,97 @@
+/** What `launch.json` says about running a script. */
+
+import * as path from "node:path";
+import type { ProfileOptions } from "../protocol";
+import { UnfinishedLine, words } from "./words";
+
+/** How a script is run: what the server's command takes of it. */
+export type RunOptions = Pick<ProfileOptions, "args" | "env" | "cwd" | "module">;
+
+/** A configuration that runs the script. */
+export interface Configuration {
+  readonly name: string;
+  readonly options: RunOptions;
+}
+
+/** What the variables of a configuration stand for. */
+export interface Around {
+  readonly script: string;
+  readonly folder: string;
+  readonly home: string;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+}
+
+const TYPES = new Set(["debugpy", "python"]);
+
+/** The configurations that run this script, in their order; what cannot be told without asking is left out. */
+export function configurationsOf(given: unknown, around: Around): Configuration[] {
+  if (!Array.isArray(given)) return [];
+  return given.flatMap((one: unknown) => {
+    try {
+      const options = optionsOf(one as Record<string, unknown> | null, around);
+      const name = (one as { name?: unknown } | null)?.name;
+      return options ? [{ name: typeof name === "string" ? name : "without a name", options }] : [];
+    } catch (error) {
+      if (error instanceof Unresolvable || error instanceof UnfinishedLine) return [];
+      throw error;
+    }
+  });
+}
+
+/** A variable that only the debugger can fill in, such as `${input:data}`. */
+class Unresolvable extends Error {}
+
+function optionsOf(given: Record<string, unknown> | null, around: Around): RunOptions | null {
+  if (given === null || typeof given !== "object" || !TYPES.has(String(given.type)) || given.request !== "launch") return null;
+  const filled = (value: string): string => withVariables(value, around);
+  const cwd = typeof given.cwd === "string" && given.cwd ? path.resolve(around.folder, filled(given.cwd)) : null;
+  const module = typeof given.module === "string" ? filled(given.module) : null;
+  const runs =
+    module !== null
+      ? isModule(module, cwd ?? around.folder, around.script)
+      : typeof given.program === "string" && path.resolve(around.folder, filled(given.program)) === around.script;
+  if (!runs) return null;
+  const variables = Object.entries(typeof given.env === "object" ? (given.env ?? {}) : {}).filter(([, value]) => typeof value === "string");
+  return {
+    args: argumentsOf(given.args).map(filled),
+    ...(variables.length > 0 ? { env: Object.fromEntries(variables.map(([name, value]) => [name, filled(value as string)])) } : {}),
+    ...(cwd !== null ? { cwd } : {}),
+    ...(module !== null ? { module } : {}),
+  };
+}
+
+function argumentsOf(given: unknown): string[] {
+  if (Array.isArray(given)) return given.map(String);
+  return typeof given === "string" ? words(given) : [];
+}
+
+function isModule(module: string, folder: string, script: string): boolean {
+  const stem = path.join(folder, ...module.split("."));
+  return script === `${stem}.py` || script === path.join(stem, "__main__.py");
+}
+
+function withVariables(value: string, { script, folder, home, environment }: Around): string {
+  const relative = path.relative(folder, script);
+  const known: Readonly<Record<string, string>> = {
+    file: script,
+    fileBasename: path.basename(script),
+    fileBasenameNoExtension: path.basename(script, path.extname(script)),
+    fileDirname: path.dirname(script),
+    fileWorkspaceFolder: folder,
+    relativeFile: relative,
+    relativeFileDirname: path.dirname(relative),
+    workspaceFolder: folder,
+    workspaceRoot: folder,
+    workspaceFolderBasename: path.basename(folder),
+    userHome: home,
+    pathSeparator: path.sep,
+    "/": path.sep,
+  };
+  return value.replace(/\$\{([^}]*)\}/g, (whole, name: string) => {
+    if (name.startsWith("env:")) return environment[name.slice("env:".length)] ?? "";
+    if (name.startsWith("workspaceFolder:") && name.endsWith(`:${path.basename(folder)}`)) return folder;
+    const found = known[name];
+    if (found === undefined) throw new Unresolvable(whole);
+    return found;
+  });
+}

@@ -1,0 +1,184 @@
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import * as editor from "./editor";
+
+vi.mock("vscode", async () => (await import("./editor")).vscode());
+
+import type * as vscode from "vscode";
+import type { EntryScripts } from "../src/protocol";
+import { RememberedRuns } from "../src/launch/remembered";
+import { Desk } from "../src/scripts/desk";
+import type { Session } from "../src/server/session";
+
+const train = "file:///home/ada/train.py";
+const data = "file:///home/ada/data.py";
+const document = (uri: string, languageId = "python"): vscode.TextDocument =>
+  ({ uri: editor.Uri.parse(uri), languageId, getText: () => "import torch\n" }) as unknown as vscode.TextDocument;
+
+/** A session whose server answers as it is told. */
+function setUp() {
+  const emitters = { change: new editor.EventEmitter<unknown>(), profile: new editor.EventEmitter<unknown>(), measuring: new editor.EventEmitter<unknown>(), code: new editor.EventEmitter<unknown>(), progress: new editor.EventEmitter<unknown>() };
+  const state = { phase: "running", environment: null, trouble: null as unknown };
+  const entries = new Map<string, EntryScripts>();
+  const executed: unknown[][] = [];
+  const answers: Record<string, (uri: string) => unknown> = {
+    "skyline.profile": (uri) => ({ status: "started", path: null, script: uri }),
+    "skyline.cancel": () => ({ status: "cancelled", path: null, script: null }),
+  };
+  const connection = {
+    request: (method: string, { uri }: { uri: string }) => Promise.resolve(method === "skyline/entryScripts" ? (entries.get(uri) ?? { itself: true, scripts: [] }) : null),
+    execute: async (command: string, uri: string, options?: unknown) => {
+      executed.push([command, uri, options]);
+      await Promise.resolve();
+      return answers[command]?.(uri);
+    },
+  };
+  const session = { state, connection, need: () => Promise.resolve(connection), onDidChange: emitters.change.event, onProfileChanged: emitters.profile.event, onMeasuring: emitters.measuring.event, onCodeChanged: emitters.code.event, onProgress: emitters.progress.event };
+  const kept = new Map<string, unknown>();
+  const runs = new RememberedRuns({ keys: () => [...kept.keys()], get: (key) => kept.get(key), update: async (key, value) => { kept.set(key, value); await Promise.resolve(); } });
+  const desk = new Desk(session as unknown as Session, { set: () => undefined } as never, runs);
+  return { desk, state, emitters, entries, executed, answers };
+}
+
+beforeEach(() => {
+  editor.picked.title = null;
+});
+
+describe("a run", () => {
+  it("is over with its progress bar", async () => {
+    const { desk, emitters } = setUp();
+    await desk.follow(document(train));
+    await desk.run();
+    expect(desk.state.stage).toBe("profiling");
+    emitters.progress.fire({ title: "Profiling train.py", stage: "record" });
+    expect(desk.state.progress).toBe("record");
+    emitters.progress.fire({ title: "Profiling train.py", stage: null });
+    expect(desk.state.stage).toBe("unprofiled");
+  });
+
+  it("that the server refuses leaves its reason, and no progress", async () => {
+    const { desk, answers } = setUp();
+    answers["skyline.profile"] = () => { throw new Error("no script trains with it"); };
+    await desk.follow(document(train));
+    await desk.run();
+    expect(desk.state.progress).toBe("");
+    expect(desk.state.trouble?.message).toBe("no script trains with it");
+  });
+
+  it.each([{ status: "idle", script: null }, { status: "started", script: "file:///home/ada/other.py" }])("that does not begin leaves no progress: %j", async (answer) => {
+    const { desk, answers } = setUp();
+    answers["skyline.profile"] = () => ({ path: null, ...answer });
+    await desk.follow(document(train));
+    await desk.run();
+    expect(desk.state.stage).toBe("unprofiled");
+  });
+
+  it("that the server took with it when it ended leaves no progress", async () => {
+    const { desk, state, emitters } = setUp();
+    await desk.follow(document(train));
+    await desk.run();
+    Object.assign(state, { phase: "trouble", trouble: { message: "gone" } });
+    emitters.change.fire(state);
+    expect([desk.state.stage, desk.state.progress]).toEqual(["trouble", ""]);
+    Object.assign(state, { phase: "running", trouble: null });
+    emitters.change.fire(state);
+    expect(desk.state.stage).toBe("unprofiled");
+  });
+
+  it("of which the server knows nothing any more is over when it is cancelled", async () => {
+    const { desk, answers } = setUp();
+    answers["skyline.cancel"] = () => ({ status: "idle", path: null, script: null });
+    await desk.follow(document(train));
+    await desk.run();
+    await desk.cancel();
+    expect(desk.state.stage).toBe("unprofiled");
+  });
+
+  it("keeps its arguments for the next one, and shows them", async () => {
+    const { desk, executed } = setUp();
+    await desk.follow(document(train));
+    await desk.run({ args: ["--data", "my data"] });
+    await desk.run();
+    expect(executed.map(([, , options]) => options)).toEqual([{ args: ["--data", "my data"] }, { args: ["--data", "my data"] }]);
+    expect(desk.state.arguments).toBe("--data 'my data'");
+    await desk.run(null);
+    expect(executed.at(-1)?.[2]).toEqual({});
+    expect(desk.state.arguments).toBe("");
+  });
+
+  it("that fails for its arguments offers to give them, with the script's own words", async () => {
+    const { desk, emitters } = setUp();
+    await desk.follow(document(train));
+    emitters.profile.fire({ uri: train, stale: false, error: "not accepted: --data\nusage: train.py\nmore", usage: "usage: train.py" });
+    const { trouble } = desk.state;
+    expect([trouble?.message, trouble?.usage, trouble?.fix?.command]).toEqual(["not accepted: --data", "usage: train.py", "skyline.profileWithArguments"]);
+  });
+});
+
+describe("a script behind a link", () => {
+  let folder = "";
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  it("is known by the name that the server gives it", async () => {
+    folder = mkdtempSync(join(tmpdir(), "skyline-desk-"));
+    writeFileSync(join(folder, "real.py"), "");
+    symlinkSync(join(folder, "real.py"), join(folder, "link.py"));
+    const { desk, emitters } = setUp();
+    await desk.follow(document(`file://${folder}/link.py`));
+    await desk.run();
+    emitters.progress.fire({ title: "Profiling real.py", stage: null });
+    expect(desk.state.stage).toBe("unprofiled");
+  });
+});
+
+describe("a module", () => {
+  it("is shown as the one script that trains with it, and run as that", async () => {
+    const { desk, entries, executed } = setUp();
+    entries.set(data, { itself: false, scripts: [train] });
+    await desk.follow(document(data));
+    expect(desk.state).toMatchObject({ stage: "unprofiled", script: { name: "train.py" }, module: { name: "data.py", scripts: ["train.py"] } });
+    await desk.run();
+    expect(executed[0]?.[1]).toBe(train);
+  });
+
+  it("that several train with asks which, and runs none where none is chosen", async () => {
+    const { desk, entries, executed } = setUp();
+    const other = "file:///home/ada/ablation.py";
+    entries.set(data, { itself: false, scripts: [train, other] });
+    await desk.follow(document(data));
+    expect(desk.state).toMatchObject({ stage: "module", script: { name: "data.py" }, module: { scripts: ["train.py", "ablation.py"] } });
+    await desk.run();
+    expect(executed).toEqual([]);
+    expect(editor.picked.rows.map(({ label }) => label)).toEqual(["train.py", "ablation.py"]);
+    editor.picked.title = "ablation.py";
+    await desk.run();
+    expect(executed[0]?.[1]).toBe(other);
+    expect(desk.state.script?.name).toBe("ablation.py");
+    // The one that runs stays on show when the module is looked at again.
+    await desk.follow(document(train));
+    await desk.follow(document(data));
+    expect(desk.state.script?.name).toBe("ablation.py");
+  });
+
+  it("that nothing trains with says so", async () => {
+    const { desk, entries } = setUp();
+    entries.set(data, { itself: false, scripts: [] });
+    await desk.follow(document(data));
+    expect(desk.state).toMatchObject({ stage: "module", module: { name: "data.py", scripts: [] } });
+  });
+});
+
+describe("a notebook", () => {
+  it("takes the place of what was on show, and gives it back", async () => {
+    const { desk } = setUp();
+    await desk.follow(document(train));
+    desk.showNotebook("x.ipynb");
+    expect(desk.state).toMatchObject({ stage: "notebook", notebook: "x.ipynb", script: null });
+    await desk.follow(document(train));
+    expect(desk.state).toMatchObject({ stage: "unprofiled", notebook: "", script: { name: "train.py" } });
+    await desk.follow(document("vscode-notebook-cell:///home/ada/y.ipynb"));
+    expect(desk.state.notebook).toBe("y.ipynb");
+  });
+});

@@ -1,0 +1,76 @@
+import { describe, expect, it } from "vitest";
+import { configurationsOf } from "../src/launch/configurations";
+import { RememberedRuns } from "../src/launch/remembered";
+import { asLine, UnfinishedLine, words } from "../src/launch/words";
+
+describe("a command line", () => {
+  it.each([
+    ["", []],
+    ["  --lr 1e-3  ", ["--lr", "1e-3"]],
+    [`--name 'a b' "c d"`, ["--name", "a b", "c d"]],
+    [`--empty '' ""`, ["--empty", "", ""]],
+    [`a\\ b "x\\"y" 'x\\y' "x\\y"`, ["a b", 'x"y', "x\\y", "x\\y"]],
+    [`--data="my data"/train`, ["--data=my data/train"]],
+  ])("%j", (line, args) => expect(words(line, "linux")).toEqual(args));
+
+  it("keeps the backslashes of Windows paths", () => {
+    expect(words(`--data C:\\data\\train "D:\\my data"`, "win32")).toEqual(["--data", "C:\\data\\train", "D:\\my data"]);
+  });
+
+  it.each([`'open`, `"open`, "end\\"])("%j is not finished", (line) => expect(() => words(line, "linux")).toThrow(UnfinishedLine));
+
+  it.each(["linux", "win32"] as const)("means the arguments that it was made of on %s", (platform) => {
+    const args = ["--name", "a b", "", "it's", 'say "no"', "$HOME", "C:\\x", "--x=1,2", "ä"];
+    expect(words(asLine(args, platform), platform)).toEqual(args);
+  });
+});
+
+describe("launch.json", () => {
+  const around = { script: "/home/ada/project/sub/train.py", folder: "/home/ada/project", home: "/home/ada", environment: { DATA: "/data" } };
+  const found = (...given: unknown[]) => configurationsOf(given, around);
+  const launch = (news: object) => ({ name: "one", type: "debugpy", request: "launch", ...news });
+
+  it.each(["${file}", "${workspaceFolder}/sub/train.py", "${workspaceFolder}/${relativeFile}", "sub/train.py", "${fileDirname}/${fileBasename}", "/home/ada/project/sub/train.py"])("finds the script by %s", (program) => {
+    expect(found(launch({ program, args: ["--lr", "1"] }))).toEqual([{ name: "one", options: { args: ["--lr", "1"] } }]);
+  });
+
+  it("splits arguments that are one line", () => {
+    expect(found(launch({ type: "python", program: "${file}", args: "--name 'a b'" }))[0]?.options.args).toEqual(["--name", "a b"]);
+  });
+
+  it("takes variables, the folder and the environment along", () => {
+    const given = launch({ program: "${file}", args: ["${env:DATA}", "${workspaceFolder}/x", 3], cwd: "${fileDirname}", env: { SEED: "1", KEEP: null, AT: "${userHome}" } });
+    expect(found(given)[0]?.options).toEqual({ args: ["/data", "/home/ada/project/x", "3"], cwd: "/home/ada/project/sub", env: { SEED: "1", AT: "/home/ada" } });
+  });
+
+  it("knows modules by the folder they are run in", () => {
+    expect(found(launch({ module: "sub.train" }))[0]?.options).toEqual({ args: [], module: "sub.train" });
+    expect(found(launch({ module: "train", cwd: "sub" }))[0]?.options).toEqual({ args: [], module: "train", cwd: "/home/ada/project/sub" });
+    expect(found(launch({ module: "train" }))).toEqual([]);
+  });
+
+  it("leaves out other scripts, other debuggers, and what only the debugger can fill in", () => {
+    const others = [{ program: "other.py" }, { type: "node", program: "${file}" }, { request: "attach", program: "${file}" }, { program: "${file}", args: "${command:pickArgs}" }, { program: "${file}", args: ["${input:data}"] }, { program: "${file}", args: "'open" }, {}];
+    expect(found(...others.map(launch), null, 3)).toEqual([]);
+    expect(configurationsOf(undefined, around)).toEqual([]);
+  });
+});
+
+describe("how scripts were run", () => {
+  it("is kept by script, and told as a whole", async () => {
+    const kept = new Map<string, unknown>([["another thing", 1]]);
+    const update = async (key: string, value: unknown): Promise<void> => {
+      if (value === undefined) kept.delete(key);
+      else kept.set(key, JSON.parse(JSON.stringify(value)));
+      await Promise.resolve();
+    };
+    const runs = new RememberedRuns({ keys: () => [...kept.keys()], get: (key) => kept.get(key), update });
+    await runs.keep("file:///a.py", { args: ["--x"] });
+    await runs.keep("file:///b.py", { args: [], env: { SEED: "1" } });
+    await runs.keep("file:///c.py", { args: ["gone"] });
+    await runs.keep("file:///c.py", null);
+    expect(runs.of("file:///a.py")).toEqual({ args: ["--x"] });
+    expect(runs.of("file:///c.py")).toBeNull();
+    expect(runs.all).toEqual({ "file:///a.py": { args: ["--x"] }, "file:///b.py": { args: [], env: { SEED: "1" } } });
+  });
+});

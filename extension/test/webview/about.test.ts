@@ -1,0 +1,32 @@
+// @vitest-environment jsdom
+import { describe, expect, it } from "vitest";
+import type { ViewState } from "../../src/view/messages";
+import { about, ofModule, ofNotebook } from "../../webview/about";
+
+const state = (news: Partial<ViewState>): ViewState => ({ stage: "unprofiled", script: { uri: "file:///train.py", name: "train.py" }, notebook: "", module: null, arguments: "", ...news }) as ViewState;
+const words = (elements: HTMLElement[]): string[] => elements.map((element) => element.textContent);
+const button = document.createElement("button");
+
+describe("what is said of the script on show", () => {
+  it("is nothing where there is nothing to say", () => {
+    expect(about(state({}))).toEqual([]);
+  });
+
+  it("is whose module the editor holds, and the arguments", () => {
+    const said = words(about(state({ module: { name: "data.py", scripts: ["train.py"] }, arguments: "--lr 1" })));
+    expect(said).toEqual(["data.py has no training loop of its own: train.py trains with it.", "Profiled with the arguments --lr 1"]);
+  });
+
+  it("is which scripts a module belongs to, with a button, or how to name one", () => {
+    const several = ofModule(state({ stage: "module", module: { name: "data.py", scripts: ["train.py", "tools/ablation.py"] } }), button);
+    expect(words(several)[0]).toContain("train.py, tools/ablation.py");
+    expect(several).toContain(button);
+    const none = ofModule(state({ stage: "module", module: { name: "data.py", scripts: [] } }), button);
+    expect(words(none)[0]).toContain("skyline.profile.entryPoint");
+    expect(none).not.toContain(button);
+  });
+
+  it("is how a notebook becomes a script", () => {
+    expect(words(ofNotebook(state({ notebook: "x.ipynb" })))[0]).toContain("jupyter nbconvert --to script x.ipynb");
+  });
+});
