@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline.capture.batch_sizes import run_with
+from skyline.capture.batch_way import run_with
 from skyline.source.batch_size import find
 from skyline.source.knob import KnobKind
 from skyline.source.text import SourceText

@@ -161,7 +161,7 @@ def test_a_refused_knob_is_no_knob(profile):
     refused = replace(profile, knobs=replace(profile.knobs, refusal="shared with the evaluation loader"))
     report = profile_report(analyse(refused)).batch_size
     assert report.knob is None
-    assert report.reason == "shared with the evaluation loader"
+    assert report.reason == "shared with the evaluation loader."
     assert len(report.candidates) == 1
 
 

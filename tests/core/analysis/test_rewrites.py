@@ -5,6 +5,8 @@ from dataclasses import replace
 from skyline.analysis.analyse import analyse
 from skyline.analysis.estimate import estimate
 from skyline.analysis.rewrites import Rewrites
+from skyline.report.build import whatif_report
+from skyline.trace.facts import CallFact
 from skyline.whatif.question import Choice, Question
 
 
@@ -27,3 +29,40 @@ def test_the_part_that_is_refused_is_named(profile):
     estimated = estimate(analyse(refused), Question(32, (Choice("fused_optimizer"),)))
     assert estimated.rewrite == "refused"
     assert estimated.rewrite_reason.startswith("batch_size: ")
+
+
+def with_source(profile, old, new):
+    (source,) = profile.sources
+    return replace(profile, sources=(replace(source, text=source.text.replace(old, new)),))
+
+
+def test_what_the_code_has_already_is_listed_with_its_value(profile):
+    fused = with_source(profile, "parameters())", "parameters(), fused=True)")
+    fused = replace(fused, optimizers=(replace(fused.optimizers[0], options={"fused": True}),))
+    answer = next(each for each in whatif_report(analyse(fused)).estimates if each.name == "fused_optimizer")
+    assert (answer.present, answer.removal, answer.removal_reason) == ("fused", "available", None)
+    assert not answer.applicable
+    plain = {each.name: each for each in whatif_report(analyse(profile)).estimates}
+    assert (plain["fused_optimizer"].present, plain["fused_optimizer"].removal) == (None, "none")
+
+
+def test_another_value_of_what_is_there_may_still_be_asked_for(profile):
+    worked = with_source(profile, "batch_size=16)", "batch_size=16, num_workers=1)")
+    worked = replace(worked, loaders=(replace(worked.loaders[0], num_workers=1),))
+    answer = next(each for each in whatif_report(analyse(worked)).estimates if each.name == "num_workers")
+    assert (answer.present, answer.removal) == ("1", "available")
+
+
+def test_a_change_that_cannot_be_taken_out_says_why_and_where(profile):
+    compiled = with_source(profile, "for batch", "if flag: model = torch.compile(model)\nfor batch")
+    compiled = replace(compiled, calls=(CallFact("compile", 0.0, None, {}),))
+    answer = next(each for each in whatif_report(analyse(compiled)).estimates if each.name == "compile")
+    assert (answer.present, answer.removal) == ("default", "refused")
+    assert "on a condition (/project/train.py:4). Make the condition false" in answer.removal_reason
+
+
+def test_answers_to_questions_do_not_look_for_it(profile):
+    fused = with_source(profile, "parameters())", "parameters(), fused=True)")
+    question = Question(choices=(Choice("num_workers", "1"), Choice("fused_optimizer")))
+    report = whatif_report(analyse(fused), question)
+    assert [each.present for each in (*report.estimates, report.combined)] == [None, None, None]

@@ -86,6 +86,20 @@ def test_a_script_that_raises_shows_its_own_traceback(skyline: Run, tmp_path: Pa
 
 
 @pytest.mark.capture
+def test_a_script_that_needs_arguments_shows_its_usage_text_once(skyline: Run, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(
+        "import argparse\nimport torch\n"
+        "parser = argparse.ArgumentParser()\nparser.add_argument('data')\nparser.parse_args()\n"
+    )
+    ran = skyline("profile", "--interpreter", sys.executable, "train.py")
+    assert ran.code == 1
+    assert ran.err.count("usage: train.py [-h] data") == 1
+    assert "did not accept its arguments: the following arguments are required: data" in ran.err
+    assert "skyline profile train.py ARGS…" in ran.err
+
+
+@pytest.mark.capture
 def test_a_script_that_never_trains(skyline: Run, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text("import torch\nprint(torch.zeros(2))\n")

@@ -4,10 +4,13 @@ import gzip
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from skyline.trace import store
 
 Run = Callable[..., Any]
 
@@ -133,6 +136,50 @@ def test_apply_to_a_read_only_script(skyline: Run, saved: Path, script: Path) ->
     ran = skyline("apply", "train.py", "batch_size=32")
     assert ran.code == 2
     assert "cannot be written" in ran.err
+
+
+def test_apply_takes_out_what_is_in_the_code(skyline: Run, saved: Path, script: Path) -> None:
+    before = script.read_text()
+    after = before.replace("model.parameters())", "model.parameters(), fused=True)")
+    assert before != after
+    script.write_text(after)
+    known = store.load(saved)
+    saved.unlink()
+    store.save(replace(known, sources=(replace(known.sources[0], text=after),)))
+    ran = skyline("apply", "train.py", "--remove", "fused_optimizer", "--diff")
+    assert ran.code == 0, ran.err
+    assert "-optimizer = torch.optim.Adam(model.parameters(), fused=True)" in ran.out
+    assert script.read_text() == after
+    listed = skyline("whatif", "train.py")
+    assert "in the code already: fused_optimizer=fused" in listed.out
+    assert "skyline apply train.py --remove NAME" in listed.out
+    ran = skyline("apply", "train.py", "fused_optimizer", "--remove")
+    assert ran.code == 0, ran.err
+    assert "train.py:3: removed , fused=True" in ran.out
+    assert script.read_text() == before
+
+
+def test_apply_takes_out_only_what_is_there(skyline: Run, saved: Path, script: Path) -> None:
+    before = script.read_bytes()
+    ran = skyline("apply", "train.py", "--remove", "fused_optimizer")
+    assert ran.code == 2
+    assert "fused_optimizer was not taken out: fused_optimizer was not found in the code." in ran.err
+    assert script.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("amp=bf16", "Write: --remove amp"),
+        ("batch_size", "Write another one"),
+        ("batch_size=8", "--remove takes names without values"),
+        ("ampere", "'ampere'"),
+    ],
+)
+def test_what_is_taken_out_is_named_alone(skyline: Run, saved: Path, name: str, said: str) -> None:
+    ran = skyline("apply", "train.py", "--remove", name)
+    assert ran.code == 2
+    assert said in ran.err
 
 
 def test_apply_refuses_as_a_whole_and_says_why(skyline: Run, saved: Path, script: Path) -> None:

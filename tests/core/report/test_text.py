@@ -16,6 +16,7 @@ from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.report.text.curve import thinned
 from skyline.report.text.page import Page
 from skyline.report.text.phases import apportion
+from skyline.source.setting_place import SettingPlace
 
 GOLDEN = Path(__file__).parent / "golden"
 SAVED = text.Saved(
@@ -131,6 +132,18 @@ def test_a_report_without_lines_or_curve_says_why(profile_report: ProfileReport)
     assert reason in found
     assert "no line of the script could be billed" in found
     assert "samples/s unknown" in found
+
+
+def test_a_batch_size_from_a_file_of_settings_says_where_it_lives(profile_report: ProfileReport) -> None:
+    place = SettingPlace("/project/config.yaml", 5, "train.batch_size", "16")
+    batch = replace(
+        profile_report.batch_size, knob=None, reason=f"It is read from {place.words}.", lives=place
+    )
+    page = console(120)
+    text.render(replace(profile_report, batch_size=batch), None, page)
+    lines = printed(page).splitlines()
+    said = "The batch size is read from config.yaml, line 5 (`train.batch_size: 16`): change it there."
+    assert [line.strip() for line in lines if "config.yaml" in line] == [said]
 
 
 def test_asked_whatifs(whatif_report: WhatIfReport) -> None:

@@ -56,8 +56,10 @@ def test_memory_against_capacity_names_the_unit_once_where_it_is_the_same() -> N
     [
         (Interval(182.4, 180.3, 184.5), "182.4 ms ±2.1"),
         (Interval(182.4, 182.4, 182.4), "182.4 ms"),
-        # A spread below the last digit still says that it is there.
-        (Interval(182.4, 182.38, 182.42), "182.4 ms ±0.02"),
+        # A spread below the last digit says nothing.
+        (Interval(182.4, 182.38, 182.42), "182.4 ms"),
+        (Interval(182.4, 182.34, 182.46), "182.4 ms ±0.1"),
+        (Interval(182.4, 182.399999, 182.4000001), "182.4 ms"),
         (Interval(0.05, 0.04, 0.06), "50.0 µs ±10.0"),
     ],
 )
@@ -108,3 +110,37 @@ def test_throughput() -> None:
 def test_a_column_shares_unit_and_decimals() -> None:
     scale = units.time_scale([0.02, 41.0, 182.4])
     assert [scale.number(value) for value in (0.02, 41.0, 182.4)] == ["0.0", "41.0", "182.4"]
+
+
+@pytest.mark.parametrize("half", [1e-7, 1e-5, 1e-3, 0.04, 0.06, 1.0])
+@pytest.mark.parametrize("value", [8.4e6, 10.6e6, 1.9e9, 600.0])
+def test_no_spread_is_finer_than_its_number(value: float, half: float) -> None:
+    for scale in (units.byte_scale([value]), units.rate_scale([value]), units.time_scale([value])):
+        spread = half / scale.factor
+        text = scale.interval(Interval(value, value - spread, value + spread))
+        number, _, after = text.partition("±")
+        decimals = len(number.split()[0].partition(".")[2])
+        assert "e-" not in text
+        assert not after or (len(after.partition(".")[2]) == decimals and float(after) > 0), text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.27, "+27.0 %"),
+        (-0.028, "-2.8 %"),
+        (8.9, "+890 %"),
+        (70.94, "72x"),
+        (9.0, "10x"),
+        (-0.99, "-99.0 %"),
+        (0.0, "0.0 %"),
+    ],
+)
+def test_a_change_of_many_times_is_a_factor(share: float, text: str) -> None:
+    assert units.format_share_delta(share) == text
+
+
+def test_a_ratio_with_its_range() -> None:
+    assert units.format_ratio_range(Interval(1.3, 1.21, 1.4)) == "1.30x (1.21–1.40x)"
+    assert units.format_ratio_range(Interval(71.0, 9.0, 140.2)) == "71x (9.00–140x)"
+    assert units.format_ratio_range(Interval(1.3, 1.299, 1.301)) == "1.30x"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-WAIT_S = 150
+WAIT_S = 300
 TRAIN = """\
 import torch
 from torch import nn

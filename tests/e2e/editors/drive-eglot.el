@@ -1,12 +1,39 @@
-;;; What there is to be seen in eglot; the script has been profiled before.  -*- lexical-binding: t -*-
+;;; What there is to be seen in eglot, from a run that is started there on.  -*- lexical-binding: t -*-
 
 (require 'eglot)
 (require 'flymake)
 
+(defun drive-messages (part)
+  "The lines of what was shown in the echo area that hold PART."
+  (with-current-buffer (messages-buffer)
+    (cl-remove-if-not (lambda (line) (string-match-p (regexp-quote part) line))
+                      (split-string (buffer-substring-no-properties (point-min) (point-max)) "\n"))))
+
+(defun drive-actions (part)
+  "The titles of the actions on the line with PART."
+  (drive-line part)
+  (vconcat (mapcar (lambda (one) (plist-get one :title))
+                   (jsonrpc-request (eglot-current-server) :textDocument/codeAction
+                                    (list :textDocument (eglot--TextDocumentIdentifier)
+                                          :range (list :start (eglot--pos-to-lsp-position)
+                                                       :end (eglot--pos-to-lsp-position))
+                                          :context '(:diagnostics []))))))
+
+(defun drive-hover ()
+  (let (words)
+    (eglot-hover-eldoc-function (lambda (found &rest _) (setq words found)))
+    (drive-wait "a hover" 20 (lambda () (and words (substring-no-properties words))))))
+
 (defun drive-eglot ()
   (run-hooks 'post-command-hook)
   (drive-wait "the server" 30 (lambda () (eglot-current-server)))
-  (let ((before (drive-text)) hover)
+  (let ((before (drive-text)))
+    (skyline-profile)
+    (drive-wait "the start" 30 (lambda () (drive-messages "Profiling train.py…")))
+    (drive-wait "the end" 200
+                (lambda () (cl-some (lambda (line) (not (string-match-p "batch sizes follow" line)))
+                                    (drive-messages "per iteration"))))
+    (drive-saw 'told (vconcat (drive-messages "Profiling train.py")))
     (flymake-start)
     (drive-wait "a finding" 60
                 (lambda ()
@@ -18,8 +45,13 @@
                                t))
                            (flymake-diagnostics))))
     (drive-line "loss.backward()")
-    (eglot-hover-eldoc-function (lambda (words &rest _) (setq hover words)))
-    (drive-saw 'hover (drive-wait "a hover" 20 (lambda () (and hover (substring-no-properties hover)))))
+    (drive-saw 'hover (drive-hover))
+    (goto-char (point-min))
+    (search-forward "batch_size")
+    (goto-char (match-beginning 0))
+    (drive-saw 'curve (drive-hover))
+    (drive-saw 'at-loop (drive-actions "for x, y in loader"))
+    (drive-saw 'at-size (drive-actions "loader = DataLoader"))
     (drive-line "optimizer = torch.optim.Adam")
     (undo-boundary)
     (eglot-code-actions (point) (point) "quickfix" t)

@@ -1,7 +1,6 @@
-;;; The whole way in lsp-mode: look, profile, change, undo.  -*- lexical-binding: t -*-
+;;; The whole way in lsp-mode: look, profile, choose, change, undo.  -*- lexical-binding: t -*-
 
 (require 'lsp-mode)
-(require 'lsp-lens)
 
 (setq lsp-session-file (expand-file-name "lsp-session" (getenv "HOME"))
       lsp-server-install-dir (expand-file-name "servers" (getenv "HOME"))
@@ -11,13 +10,24 @@
       lsp-keep-workspace-alive nil
       lsp-auto-guess-root t)
 
+(defun drive-lenses ()
+  "What stands in the buffer as lenses: each line's text with what is drawn behind it."
+  (mapcar (lambda (one)
+            (save-excursion
+              (goto-char (overlay-get one 'lsp-lens-position))
+              (cons (line-number-at-pos)
+                    (substring-no-properties (or (overlay-get one 'after-string) (overlay-get one 'before-string))))))
+          (bound-and-true-p lsp-lens--overlays)))
+
 (defun drive-lens (part)
-  "The title of a lens that holds PART."
-  (let ((found (lsp-request "textDocument/codeLens" (list :textDocument (lsp--text-document-identifier)))))
-    (cl-some (lambda (one)
-               (let ((title (lsp:command-title (lsp:code-lens-command? one))))
-                 (and (string-match-p (regexp-quote part) title) title)))
-             found)))
+  "The lens that is drawn and holds PART."
+  (cl-find-if (lambda (one) (string-match-p (regexp-quote part) (cdr one))) (drive-lenses)))
+
+(defun drive-hover (part)
+  (search-forward part)
+  (goto-char (match-beginning 0))
+  (lsp:markup-content-value
+   (lsp:hover-contents (lsp-request "textDocument/hover" (lsp--text-document-position-params)))))
 
 (defun drive-lsp-mode ()
   (lsp-workspace-folders-add default-directory)
@@ -25,13 +35,14 @@
   (drive-wait "the server" 30
               (lambda () (cl-some (lambda (one) (eq 'initialized (lsp--workspace-status one))) (lsp-workspaces))))
   (let ((before (drive-text)) (path (buffer-file-name)))
-    (drive-saw 'invitation (drive-wait "an invitation" 20 (lambda () (drive-lens "Profile this training script"))))
-    (lsp-lens-refresh t)
-    (drive-wait "a lens above the loop" 20 (lambda () lsp-lens--overlays))
-    (lsp-workspace-command-execute "skyline.profile"
-                                   (vector (lsp--buffer-uri) (list :batchPoints 0 :steps 4)))
-    (drive-saw 'headline (drive-wait "a headline" 90
-                                     (lambda () (and (not (drive-lens "Profiling,")) (drive-lens "per iteration")))))
+    (let ((lens (drive-wait "an invitation in the buffer" 30 (lambda () (drive-lens "Profile this training script")))))
+      (drive-saw 'invitation `((line . ,(1- (car lens))) (title . ,(cdr lens)))))
+    (skyline-profile)
+    (drive-saw 'running (cdr (drive-wait "the run in the buffer" 100 (lambda () (drive-lens "Profiling,")))))
+    (drive-saw 'headline (cdr (drive-wait "a headline" 200
+                                          (lambda () (and (not (drive-lens "Profiling,"))
+                                                          (not (drive-lens "measuring"))
+                                                          (drive-lens "per iteration"))))))
     (drive-wait "a finding" 20
                 (lambda ()
                   (cl-some (lambda (one)
@@ -42,9 +53,13 @@
                                t))
                            (gethash path (lsp-diagnostics t)))))
     (drive-line "loss.backward()")
-    (drive-saw 'hover (lsp:markup-content-value
-                       (lsp:hover-contents
-                        (lsp-request "textDocument/hover" (lsp--text-document-position-params)))))
+    (drive-saw 'hover (drive-hover "loss.backward()"))
+    (goto-char (point-min))
+    (drive-saw 'curve (drive-hover "batch_size"))
+    (drive-line "for x, y in loader")
+    (drive-saw 'at-loop (vconcat (mapcar #'lsp:code-action-title (lsp-code-actions-at-point))))
+    (drive-line "loader = DataLoader")
+    (drive-saw 'at-size (vconcat (mapcar #'lsp:code-action-title (lsp-code-actions-at-point))))
     (drive-line "optimizer = torch.optim.Adam")
     (undo-boundary)
     (lsp-execute-code-action

@@ -24,6 +24,40 @@ local function line_of(part)
   end
 end
 
+local function column_of(part, line)
+  return vim.api.nvim_buf_get_lines(0, line - 1, line, true)[1]:find(part, 1, true) - 1
+end
+
+-- What the window over the text says at the cursor.
+local function hover()
+  for _, window in ipairs(vim.api.nvim_list_wins()) do
+    if vim.api.nvim_win_get_config(window).relative ~= "" then vim.api.nvim_win_close(window, true) end
+  end
+  vim.lsp.buf.hover()
+  return wait("a hover", 20, function()
+    for _, window in ipairs(vim.api.nvim_list_wins()) do
+      if vim.api.nvim_win_get_config(window).relative ~= "" then
+        return table.concat(vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(window), 0, -1, true), "\n")
+      end
+    end
+  end)
+end
+
+-- The titles of what can be chosen on a line.
+local function actions(part)
+  local place = { line = line_of(part) - 1, character = 0 }
+  local answers = vim.lsp.buf_request_sync(0, "textDocument/codeAction", {
+    textDocument = vim.lsp.util.make_text_document_params(0),
+    range = { start = place, ["end"] = place },
+    context = { diagnostics = {} },
+  }, 20000)
+  local titles = {}
+  for _, answer in pairs(answers or {}) do
+    for _, action in ipairs(answer.result or {}) do titles[#titles + 1] = action.title end
+  end
+  return titles
+end
+
 local function session()
   wait("the server", 30, function()
     local client = vim.lsp.get_clients({ bufnr = 0, name = "skyline" })[1]
@@ -37,9 +71,9 @@ local function session()
   vim.lsp.get_clients({ bufnr = 0, name = "skyline" })[1]:exec_cmd({
     title = invitation.command.title,
     command = invitation.command.command,
-    arguments = { invitation.command.arguments[1], { batchPoints = 0, steps = 4 } },
+    arguments = { invitation.command.arguments[1], { batchPoints = 2, steps = 4 } },
   }, { bufnr = 0 })
-  seen.headline = wait("a headline", 90, function()
+  seen.headline = wait("a headline", 200, function()
     local found = lens("per iteration")
     local going = lens("Profiling,")
     return found and not going and found.command.title
@@ -63,14 +97,12 @@ local function session()
   end)
   seen.finding = { line = unfused.lnum, source = unfused.source, message = unfused.message }
   vim.api.nvim_win_set_cursor(0, { line_of("loss.backward()"), 10 })
-  vim.lsp.buf.hover()
-  seen.hover = wait("a hover", 20, function()
-    for _, window in ipairs(vim.api.nvim_list_wins()) do
-      if vim.api.nvim_win_get_config(window).relative ~= "" then
-        return table.concat(vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(window), 0, -1, true), "\n")
-      end
-    end
-  end)
+  seen.hover = hover()
+  local loader = line_of("batch_size=")
+  vim.api.nvim_win_set_cursor(0, { loader, column_of("batch_size=", loader) })
+  seen.curve = hover()
+  seen.at_loop = actions("for x, y in loader")
+  seen.at_size = actions("batch_size=")
   vim.api.nvim_win_set_cursor(0, { unfused.lnum + 1, 0 })
   vim.lsp.buf.code_action({
     apply = true,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,30 +17,60 @@ def emacs() -> str:
     found = shutil.which("emacs")
     if found is None:
         pytest.skip("there is no Emacs: apt-get install emacs-nox elpa-eglot elpa-lsp-mode")
-    for package in ("eglot", "lsp-mode"):
-        has = ["--batch", "--funcall", "package-initialize", "--eval", f"(require '{package})"]
-        if subprocess.run([found, *has], capture_output=True, check=False, timeout=60).returncode:
-            pytest.skip(f"this Emacs has no {package}: apt-get install elpa-{package}")
     return found
 
 
+def drive(desk, emacs: str, way: str, configuration: list[str]) -> dict[str, Any]:
+    """What was to be seen in a client with its part of the documentation for a configuration."""
+    has = ["--batch", "--funcall", "package-initialize", "--eval", f"(require '{way})"]
+    if subprocess.run([emacs, *has], capture_output=True, check=False, timeout=60).returncode:
+        pytest.skip(f"this Emacs has no {way}: apt-get install elpa-{way}")
+    own = desk.home / f"{way}.el"
+    own.write_text("\n".join(configuration))
+    loaded = [
+        part for file in (own, HERE / "drive.el", HERE / f"drive-{way}.el") for part in ("-l", str(file))
+    ]
+    return desk.run(emacs, "--batch", "--funcall", "package-initialize", *loaded, str(desk.script))
+
+
+def check_lines(desk, seen: dict[str, Any]) -> None:
+    """What both show at lines, and do there."""
+    assert "Adam" in desk.text.splitlines()[seen["finding"]["line"]]
+    assert "backward" in seen["hover"]
+    assert "measured" in seen["hover"]
+    assert "in the code" in seen["curve"], "other batch sizes are told at the batch size"
+    assert "samples/s" in seen["curve"]
+    for words in (
+        "fused optimizer",
+        "torch.compile",
+        "gradient accumulation",
+        "worker process",
+        "batch size",
+    ):
+        assert any(words in title for title in seen["at-loop"]), f"{words} is not offered at the loop"
+    for words in ("double the batch size to 64, ", "halve the batch size to 16, "):
+        assert any(words in title and "samples/s" in title for title in seen["at-size"]), words
+    assert seen["changed"] == desk.text.replace("lr=1e-3)", "lr=1e-3, fused=True)")
+    assert seen["undone"] is True
+    assert desk.script.read_text() == desk.text
+
+
 @pytest.mark.capture
-def test_look_profile_apply_and_undo_in_emacs(desk, emacs: str) -> None:
-    snippets = desk.snippets("emacs.md", "elisp")
-    lines = desk.text.splitlines()
-    for way, configuration in (("lsp-mode", snippets[:1]), ("eglot", snippets[1:])):
-        own = desk.home / f"{way}.el"
-        own.write_text("\n".join(configuration))
-        loaded = [
-            part for file in (own, HERE / "drive.el", HERE / f"drive-{way}.el") for part in ("-l", str(file))
-        ]
-        seen = desk.run(emacs, "--batch", "--funcall", "package-initialize", *loaded, str(desk.script))
-        if way == "lsp-mode":
-            assert "Profile this training script" in seen["invitation"]
-            assert "per iteration" in seen["headline"]
-        assert "Adam" in lines[seen["finding"]["line"]]
-        assert "backward" in seen["hover"]
-        assert "measured" in seen["hover"]
-        assert seen["changed"] == desk.text.replace("lr=1e-3)", "lr=1e-3, fused=True)")
-        assert seen["undone"] is True
-        assert desk.script.read_text() == desk.text
+def test_look_profile_apply_and_undo_in_lsp_mode(desk, emacs: str) -> None:
+    seen = drive(desk, emacs, "lsp-mode", desk.snippets("emacs.md", "elisp")[:1])
+    assert "Profile this training script" in seen["invitation"]["title"]
+    assert "for x, y in loader" in desk.text.splitlines()[seen["invitation"]["line"]]
+    assert "cancel" in seen["running"], "the lens follows the run"
+    assert "samples/s" in seen["headline"]
+    check_lines(desk, seen)
+
+
+@pytest.mark.capture
+def test_look_profile_apply_and_undo_in_eglot(desk, emacs: str) -> None:
+    seen = drive(desk, emacs, "eglot", desk.snippets("emacs.md", "elisp")[1:])
+    start, known, end = seen["told"]
+    assert start.endswith("Profiling train.py…")
+    assert "other batch sizes follow" in known
+    assert "samples/s" in end
+    assert "peak" in end
+    check_lines(desk, seen)

@@ -31,6 +31,11 @@ def test_look_profile_apply_and_undo_in_neovim(desk) -> None:
     assert seen["finding"]["source"] == "skyline"
     assert "backward" in seen["hover"]
     assert "measured" in seen["hover"]
+    assert "in the code" in seen["curve"], "other batch sizes are told at the batch size"
+    for words in ("fused optimizer", "torch.compile", "gradient accumulation", "batch size"):
+        assert any(words in title for title in seen["at_loop"]), f"{words} is not offered at the loop"
+    for words in ("double the batch size to 64, ", "halve the batch size to 16, "):
+        assert any(words in title and "samples/s" in title for title in seen["at_size"]), words
     assert seen["changed"] == desk.text.replace("lr=1e-3)", "lr=1e-3, fused=True)")
     assert seen["undone"]
     assert desk.script.read_text() == desk.text

@@ -1,0 +1,111 @@
+"""What-ifs in words and colours: no gain without a range that says so, and what a change costs once."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from skyline.interval import Interval
+from skyline.report import text
+from skyline.report.schema import BestReport, EstimateReport, WhatIfReport
+from skyline.report.speedup import baseline_doubt, direction
+from skyline.whatif.estimate import speedup_range
+
+GREEN, RED = "32", "31"
+
+
+def shown(report: WhatIfReport, *, colour: bool = False, detail: bool = False, width: int = 110) -> str:
+    page = Console(
+        file=io.StringIO(), width=width, highlight=False, force_terminal=colour, color_system="standard"
+    )
+    text.render_whatifs(report, page, subject=("train.py, measured",), script="train.py", detail=detail)
+    assert isinstance(page.file, io.StringIO)
+    return page.file.getvalue()
+
+
+def with_change(estimate: EstimateReport, change: float, half: float) -> EstimateReport:
+    changed = Interval(change, change - half, change + half)
+    speedup = 182.4 / (182.4 + change)
+    return replace(
+        estimate, change_ms=changed, speedup=speedup, speedup_range=speedup_range(speedup, 182.4, changed)
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "half", "colour"),
+    [(-19.0, 4.0, GREEN), (-3.0, 4.0, ""), (0.0, 0.0, ""), (3.0, 4.0, ""), (19.0, 4.0, RED)],
+)
+def test_green_and_red_are_for_what_the_range_leaves_no_doubt_about(
+    whatif_report: WhatIfReport, change: float, half: float, colour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    one = with_change(whatif_report.estimates[0], change, half)
+    page = shown(replace(whatif_report, estimates=(one,), combined=None), colour=True)
+    (row,) = (line for line in page.splitlines() if "num_workers=2" in line)
+    ratio = f"{one.speedup:.2f}x"
+    found = re.search(r"\x1b\[([0-9;]*)m\s*" + re.escape(ratio), row)
+    assert (found[1] if found else "") == colour, row
+
+
+def test_a_speedup_range_is_that_of_the_change_alone() -> None:
+    found = speedup_range(1.25, 100.0, Interval(-20.0, -30.0, 5.0))
+    assert (found.low, found.value, found.high) == pytest.approx((100 / 105, 1.25, 100 / 70))
+    assert direction(found) == ""
+    assert direction(speedup_range(1.25, 100.0, Interval(-20.0, -30.0, -5.0))) == "better"
+    assert direction(speedup_range(100 / 108, 100.0, Interval(8.0, 1.0, 9.0))) == "worse"
+    assert direction(None) == ""
+
+
+def test_twice_the_batch_in_less_than_twice_the_time_is_a_gain() -> None:
+    # 32 samples in 100 ms, 64 in 160 ms: the iteration takes longer, a sample less.
+    found = speedup_range(1.25, 100.0, Interval(60.0, 50.0, 70.0))
+    assert (found.low, found.high) == pytest.approx((200 / 170, 200 / 150))
+    assert direction(found) == "better"
+
+
+def test_what_compiling_costs_stands_below_the_table(whatif_report: WhatIfReport) -> None:
+    once = replace(
+        whatif_report.estimates[1],
+        name="compile",
+        one_off_s=Interval(38.0, 20.0, 56.0),
+        break_even_iterations=7600,
+    )
+    never = replace(once, value="max-autotune", break_even_iterations=None)
+    page = shown(replace(whatif_report, estimates=(once, never), combined=None))
+    assert "compile costs once: 38.0 s ±18.0, paid back after 7,600 iterations" in page
+    assert "compile=max-autotune costs once: 38.0 s ±18.0, never paid back" in page
+    assert "costs once" not in shown(replace(whatif_report, combined=None))
+
+
+def best_of(estimate: EstimateReport) -> BestReport:
+    return BestReport(("amp=bf16", "batch_size=512"), estimate, (estimate,), 17, 8e9, "convergence")
+
+
+def test_the_best_combination_has_its_range_and_says_where_it_is_extrapolated(
+    whatif_report: WhatIfReport,
+) -> None:
+    inside = with_change(whatif_report.estimates[0], -42.4, 10.0)
+    page = shown(replace(whatif_report, best=best_of(inside)))
+    assert "speed 1.30x (1.22–1.40x)" in page
+    after = page[page.index("Best combination") :]
+    assert "extrapolated" not in after
+    page = shown(replace(whatif_report, best=best_of(replace(inside, extrapolated=True))))
+    assert "extrapolated: outside the range that was measured" in page[page.index("Best combination") :]
+
+
+def test_a_large_factor_from_a_baseline_within_noise_says_so(whatif_report: WhatIfReport) -> None:
+    noisy = Interval(0.2, 0.05, 0.35)
+    assert baseline_doubt(71.4, noisy) == "from a baseline within noise, 0.20 ms ±0.15"
+    assert baseline_doubt(1.3, noisy) == ""
+    assert baseline_doubt(71.4, Interval(0.2, 0.19, 0.21)) == ""
+    huge = replace(whatif_report.estimates[0], speedup=71.4, speedup_range=Interval(71.4, 20.0, 140.0))
+    report = replace(whatif_report, estimates=(huge,), combined=None)
+    assert "noise" not in shown(report)
+    page = shown(replace(report, baseline=replace(report.baseline, iteration_ms=noisy)))
+    assert "71x" in page
+    assert "the speed is from a baseline within noise, 0.20 ms ±0.15" in page
