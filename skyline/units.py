@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from skyline.interval import Interval
 
 _FACTOR_FROM = 9.995
-"""From this many times on a change is told as a factor: ``+7094 %`` says less than ``72x``."""
+"""Changes of this factor and more are printed as a factor: ``+7094 %`` says less than ``72x``."""
 _BYTE_UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 

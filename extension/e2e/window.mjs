@@ -28,6 +28,7 @@ export class Window {
 
   /** Click a lens until that has had an effect: an editor that redraws its lenses drops a click now and then. */
   async clickLens(text, effect, what) {
+    await this.seesLens(text);
     await until(async () => {
       if (await effect()) return true;
       await this.lens(text).click({ timeout: 2000 });

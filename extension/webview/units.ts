@@ -105,7 +105,7 @@ export function share(value: number): string {
   return `${percent.toFixed(percent > 0 && percent < 9.95 ? 1 : 0)} %`;
 }
 
-/** From this many times on a change is told as a factor. */
+/** Changes of this factor and more are printed as a factor, not in percent. */
 const FACTOR = 10;
 
 /** `+27 %` more or fewer samples per second; `71×` where it is many times as many. */

@@ -110,7 +110,7 @@ def followed_by(
 
 
 def showed(batch_size: int, wanted: int, before: RunFacts, after: RunFacts) -> bool:
-    """The same of two runs that nothing but their facts is known of: the loader that gave most batches counts."""
+    """The same for two runs of which only the facts are known; the loader that gave most batches counts."""
     loader = max(before.loaders, key=lambda one: (one.iterations, one.fetches), default=None)
     if loader is None or loader.batch_size != batch_size:
         seen_before, seen_after = before.batch_sizes_seen, after.batch_sizes_seen

@@ -189,7 +189,7 @@ class Session:
         )
 
     def _start(self, child: ChildProcess, sized: SizedRun | None = None, **mode: object) -> None:
-        """Have the child run the script, as it stands or at another batch size, until the end of its warm-up."""
+        """Run the script in the child, unchanged or at another batch size, until the end of its warm-up."""
         run = sized or SizedRun({}, self._request.arguments, self._request.loader_batch)
         child.send(
             "start",

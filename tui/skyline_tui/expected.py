@@ -1,4 +1,4 @@
-"""What is shown beside the script as it stands: the server's answer, or until it is there the curve."""
+"""The prediction on show: the server's answer, or the curve until that answer has come."""
 
 from __future__ import annotations
 

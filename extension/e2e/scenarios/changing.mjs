@@ -62,6 +62,8 @@ async function run({ bench, check }, kind) {
 /** Saved by the editor a moment after the bar is let go. */
 async function savedByItself(bench, check, kind, folder) {
   bench.setUser({ "files.autoSave": "afterDelay", "files.autoSaveDelay": 200 });
+  // The window that was closed may have left an older state of what it held unsaved.
+  bench.forgetUnsaved();
   try {
     const window = await Window.open(bench, folder, "train.py", { width: 1400, height: 1000 });
     await window.profiled();

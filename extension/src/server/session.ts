@@ -161,7 +161,7 @@ export class Session implements vscode.Disposable {
     }
   }
 
-  /** What nobody expected: it is told as well, since a start that says nothing never ends for the person. */
+  /** An unexpected error is shown too: a start without any message looks endless. */
   async #failedToStart(error: unknown, before: SessionState): Promise<void> {
     this.log.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
     await this.#disconnect().catch((reason: unknown) => this.log.warn(String(reason)));

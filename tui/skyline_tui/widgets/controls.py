@@ -53,7 +53,7 @@ class Controls(Vertical):
         self._answered: int | None = None
         """The batch size that the estimate is for; None where it is the one in the file."""
         self._plain: Scale | None = None
-        """The curve of the script as it stands."""
+        """The curve of the unchanged script."""
         self._under: tuple[tuple[str, ...], Scale] | None = None
         """The curve under what-ifs, with their names."""
         self._scale: Scale | None = None
