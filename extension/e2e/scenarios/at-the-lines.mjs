@@ -1,8 +1,6 @@
 // What any client shows at a line, without the view: the curve under the pointer, other batch sizes, and the what-ifs at the loop.
-import * as fs from "node:fs";
-import * as path from "node:path";
 import { Window } from "../window.mjs";
-import { seen, until } from "../workbench.mjs";
+import { until } from "../workbench.mjs";
 
 export const title = "hover and actions";
 
@@ -55,22 +53,13 @@ export async function run({ bench, script, check, measured }) {
     check(`the loop's line offers: ${name}`, atLoop.some((one) => one.includes(name)));
   }
   check("each with what it is predicted to bring", atLoop.every((one) => /per iteration|samples\/s/.test(one)));
-  await widget.filter({ hasText: "fused optimizer" }).first().click();
-  await until(async () => (await window.line("optim.Adam")).includes("fused=True"), "the change was not made");
-  check("one click makes it where the code has it", (await window.isDirty()) === true);
-  await window.undo();
+  await page.keyboard.press("Escape");
 
   const atSize = await actions("batch_size=");
   measured("at the batch size", JSON.stringify(atSize));
   check("twice the batch size is offered, with its samples per second", atSize.some((one) => /double the batch size to 64, .*samples\/s/.test(one)));
   check("half of it, too", atSize.some((one) => /halve the batch size to 16, .*samples\/s/.test(one)));
-  await widget.filter({ hasText: "halve the batch size to 16" }).first().click();
-  // It changes how the model trains: the editor shows it, and makes it when that is confirmed.
-  const apply = page.locator(".monaco-button", { hasText: "Apply" }).first();
-  await seen(apply, "it was not asked before the change", 60_000);
-  check("nothing is changed before that is confirmed", (await window.batchSizeInCode()) === 32);
-  await apply.click();
-  await until(async () => (await window.batchSizeInCode()) === 16, "the batch size was not written");
-  check("confirmed, it is in the code", fs.readFileSync(path.join(folder, "train.py"), "utf8").includes("batch_size=32"));
+  await page.keyboard.press("Escape");
+  check("looking at them changes nothing", !(await window.isDirty()));
   await window.close();
 }
