@@ -93,7 +93,7 @@ async def test_profile_look_predict_apply_and_take_back(editor, project: Path) -
     estimate = await editor.ask(protocol.SIMULATE, uri=train, batchSize=64, whatifs=[])
     assert estimate["batch_size"] == 64
     assert estimate["throughput"]["value"] > profile["throughput"]["value"]
-    assert estimate["curve"] == []
+    assert estimate["curve"] is None
     as_is = await editor.ask(protocol.SIMULATE, uri=train, curve=True)
     assert as_is["curve"] == profile["curve"]
     fused = await editor.ask(protocol.SIMULATE, uri=train, whatifs=["fused_optimizer"], curve=True)
