@@ -144,7 +144,11 @@ async def test_profile_look_predict_apply_and_take_back(editor, project: Path) -
     assert [params.uri for params in editor.client.shown_documents] == [Path(shown["path"]).as_uri()]
     exported = await editor.run(protocol.COMMAND_EXPORT, train, {"format": "json", "path": "out/report.json"})
     assert (project / "out" / "report.json").is_file()
-    assert exported == {"status": "written", "path": str(project / "out" / "report.json")}
+    assert exported == {
+        "status": "written",
+        "path": str(project / "out" / "report.json"),
+        "script": None,
+    }
 
 
 async def test_edits_after_the_profile(editor, start_editor, project: Path) -> None:
