@@ -22,7 +22,7 @@ import * as saves from "./scenarios/saves.mjs";
 import * as twoFiles from "./scenarios/two-files.mjs";
 import * as untrusted from "./scenarios/untrusted.mjs";
 import { takeScreenshots } from "./screenshots.mjs";
-import { browserPath, Workbench } from "./workbench.mjs";
+import { browserPath, until, Workbench } from "./workbench.mjs";
 import { Window } from "./window.mjs";
 
 const HERE = import.meta.dirname;
@@ -54,6 +54,8 @@ const check = (what, holds) => {
   checks += 1;
   console.log(`  ok  ${what}`);
 };
+/** The same of what comes about in a moment. */
+const eventually = async (what, holds) => check(what, await until(holds, `not so: ${what}`, 30_000));
 const measured = (what, value) => console.log(`      ${what}: ${value}`);
 
 /** Run a scenario, and with --retry up to twice again after a failure. True where it passed in the end. */
@@ -63,7 +65,7 @@ async function scenario(module, context, again = async () => {}) {
     const start = Date.now();
     console.log(module.title);
     try {
-      await module.run({ ...context, check, measured });
+      await module.run({ ...context, check, eventually, measured });
       console.log(`      ${((Date.now() - start) / 1000).toFixed(1)} s`);
       return true;
     } catch (error) {

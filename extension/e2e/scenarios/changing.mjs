@@ -8,7 +8,7 @@ const VERIFY_TIMEOUT_MS = 420_000;
 
 export const changed = WRITABLE.map((kind) => ({ title: `changing ${kind.name}`, run: (context) => run(context, kind) }));
 
-async function run({ bench, check }, kind) {
+async function run({ bench, check, eventually }, kind) {
   const files = filesOf(kind);
   const folder = bench.workspace(`changing-${kind.name}`, files);
   const window = await Window.open(bench, folder, "train.py", { width: 1400, height: 1000 });
@@ -21,12 +21,12 @@ async function run({ bench, check }, kind) {
 
   await toggle(true);
   await until(fused, "the code was not rewritten");
-  check("switched on, it is in the code, unsaved", (await window.isDirty()) && onDisk() === files["train.py"]);
+  await eventually("switched on, it is in the code, unsaved", async () => (await window.isDirty()) && onDisk() === files["train.py"]);
   // Each verification takes most of a minute: every way to a change is verified in one kind of script.
   if (kind.name === "argparse") await verified(window, check, "a switch, unsaved");
 
   await window.typeAtEnd("import torch", `  ${COMMENT}`);
-  check("after an unrelated edit the switch is still on", await window.isOn("fused optimizer"));
+  await eventually("after an unrelated edit the switch is still on", () => window.isOn("fused optimizer"));
   await toggle(false);
   await until(async () => !(await fused()), "it was not taken out");
   check("switched off after an unrelated edit, it is out, and the edit stays", (await window.line("import torch")).includes(COMMENT));
@@ -40,11 +40,11 @@ async function run({ bench, check }, kind) {
   check("a save writes what is on show", text.includes("fused=True"));
   await window.runAgainEnded();
   check("the new profile has the change in it", /per iteration/.test(await view.locator(".stats").innerText()));
-  check("after the save and the new profile the switch is on", await window.isOn("fused optimizer"));
-  check("and Diff, Take back and Verify are there", /Diff.*Take back.*Verify/s.test(await actions()));
+  await eventually("after the save and the new profile the switch is on", () => window.isOn("fused optimizer"));
+  await eventually("and Diff, Take back and Verify are there", async () => /Diff.*Take back.*Verify/s.test(await actions()));
   await view.locator(".actions button", { hasText: "Diff" }).click();
   await there(page.locator(".monaco-diff-editor .line-insert, .monaco-diff-editor .char-insert").first());
-  check("the diff shows the change", (await page.locator(".monaco-diff-editor .modified .view-line", { hasText: "fused" }).count()) > 0);
+  await eventually("the diff shows the change", async () => (await page.locator(".monaco-diff-editor .modified .view-line", { hasText: "fused" }).count()) > 0);
   await window.closeEditor();
   await until(async () => (await page.locator(".monaco-diff-editor").count()) === 0, "the diff did not close");
   if (kind.name === "split") await verified(window, check, "a switch, saved and profiled");

@@ -9,11 +9,11 @@ const NEAR = 0.02;
 
 export const dragged = [...WRITABLE.map((kind) => ({ title: `dragging ${kind.name}`, run: (context) => writable(context, kind) })), { title: "dragging yaml", run: readOnly }];
 
-async function writable({ bench, check, measured }, kind) {
+async function writable({ bench, check, eventually, measured }, kind) {
   const window = await opened(bench, kind);
   const { page, view } = window;
   const code = () => window.codeOf(kind);
-  check("the batch size in force is on show", (await window.batchSizeShown()) === kind.own);
+  await eventually("the batch size in force is on show", async () => (await window.batchSizeShown()) === kind.own);
   for (const bar of ["throughput", "memory"]) {
     const track = await grabbed(window, bar);
     const { sizes, figures } = await swept(window, bar, track, check, async (shown) => {
@@ -28,14 +28,16 @@ async function writable({ bench, check, measured }, kind) {
     const shown = await settledSize(window);
     await page.mouse.up();
     await until(async () => numberIn(kind, await code()) === shown, `${shown} was on show, and is not what was written`);
-    check(`let go, the ${shown} on show is the number in the code, unsaved`, (await window.batchSizeShown()) === shown && (await window.anyDirty()) && numberIn(kind, bench.read(`${kind.name}/${kind.file}`)) === kind.own);
+    await eventually(`let go, the ${shown} on show stays on show`, async () => (await window.batchSizeShown()) === shown);
+    await eventually("and is in the editor, unsaved", () => window.anyDirty());
+    check("and not on disk", numberIn(kind, bench.read(`${kind.name}/${kind.file}`)) === kind.own);
     await until(async () => (await window.liveNumber()) === null, "the number is still covered");
     await until(async () => /→|as now/.test(await window.figure(bar)), "the prediction is not on show");
-    check("the curve is still there", await curveIsThere(window));
+    await eventually("the curve is still there", () => curveIsThere(window));
     if (bar === "throughput") {
       await window.undo(kind.before);
       await until(async () => numberIn(kind, await code()) === kind.own, "one undo did not bring the number back");
-      check("one Ctrl+Z takes it back", !(await window.anyDirty()));
+      await eventually("one Ctrl+Z takes it back", async () => !(await window.anyDirty()));
     } else {
       await view.locator(".actions button", { hasText: "Take back" }).click();
       await until(async () => numberIn(kind, await code()) === kind.own, "it was not taken back");

@@ -28,4 +28,6 @@ export async function run({ bench, script, check }) {
   check("a save with source.fixAll.skyline makes the safe changes", named.startsWith("# Typed.\n") && named.includes(FUSED));
   const always = await saved({ "source.fixAll": "always" }, false);
   check("nor does it with always", always === `# Typed.\n${script}`);
+  const yes = await saved({ "source.fixAll": true }, false);
+  check("nor with true, as older settings say it", yes === `# Typed.\n${script}`);
 }

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline import units
+from skyline.report import speedup
 from skyline.report.schema import EstimateReport, WhatIfReport
 from skyline.report.text.whatifs import choice_name, memory_change
+
+_VERDICTS = {"better": "good", "worse": "bad", "": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +33,8 @@ class ChangeRow:
     bar_width: float
     whisker_start: float
     whisker_width: float
-    faster: bool
     verdict: str
-    """``good``, ``bad``, or empty where the speed rounds to none."""
+    """``good``, ``bad``, or empty where the range of the speed-up holds no change."""
 
 
 def change_rows(report: WhatIfReport) -> tuple[ChangeRow, ...]:
@@ -77,8 +79,7 @@ def _row(estimate: EstimateReport, report: WhatIfReport, reach: float, *, combin
         bar_width=round(end - start, 2),
         whisker_start=low,
         whisker_width=round(high - low, 2),
-        faster=gain < 0,
-        verdict="" if units.format_ratio(estimate.speedup) == "1.00x" else "good" if gain < 0 else "bad",
+        verdict=_VERDICTS[speedup.direction(estimate.speedup_range)],
     )
 
 

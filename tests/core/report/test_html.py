@@ -9,6 +9,7 @@ import pytest
 
 from skyline.interval import Interval
 from skyline.report.html import render
+from skyline.report.html.change import change_rows
 from skyline.report.html.chart import charts, nice_ticks, tick_label
 from skyline.report.schema import LineReport, ProfileReport, WhatIfReport
 from skyline.trace.profile import SourceFile
@@ -214,3 +215,17 @@ def test_a_figure_may_fold_before_its_spread_but_not_within(profile_report: Prof
     throughput = Interval(12_345.0, 4_354.0, 117_265.0)
     page = render(replace(profile_report, throughput=throughput))
     assert "<span>12345 <b>samples/s</b></span> <small>(4354–117265)</small>" in page
+
+
+@pytest.mark.parametrize(("low", "high", "verdict"), [(1.1, 1.5, "good"), (0.9, 1.7, ""), (0.5, 0.9, "bad")])
+def test_a_what_if_is_coloured_where_its_range_excludes_no_change(
+    whatif_report: WhatIfReport, low: float, high: float, verdict: str
+) -> None:
+    value = (low + high) / 2
+    estimate = replace(
+        next(one for one in whatif_report.estimates if one.applicable),
+        speedup=value,
+        speedup_range=Interval(value, low, high),
+    )
+    (row,) = change_rows(replace(whatif_report, estimates=(estimate,), combined=None))
+    assert row.verdict == verdict
