@@ -41,6 +41,12 @@ class CodeNews:
             waiting.cancel()
         self._waiting.clear()
 
+    def ask(self, state: ScriptState) -> protocol.CodeChanges:
+        """What is so now, for a client that asks; it is told when that is no longer so."""
+        now = code_changes(self._server, state)
+        self._told[state.path] = now
+        return now
+
     def _look(self, state: ScriptState) -> None:
         self._waiting.pop(state.path, None)
         now = code_changes(self._server, state)

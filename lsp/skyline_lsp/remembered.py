@@ -87,7 +87,7 @@ class Remembered:
                 with self._path.open("ab") as file:
                     file.write(_line(consent))
         except (OSError, UnicodeError) as error:
-            logger.warning("cannot keep in mind that %s was profiled: %s", script, error)
+            logger.warning("cannot keep in mind that %r was profiled: %s", script, error)
 
     def _known(self) -> dict[tuple[str, Checkout], Consent]:
         """What the file holds, read again when another server has written to it, and what could not be written."""

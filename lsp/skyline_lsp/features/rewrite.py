@@ -25,7 +25,6 @@ from skyline.source.text import SourceText
 from skyline.whatif.question import Question
 from skyline_lsp import convert, rewriting, wire
 from skyline_lsp.arguments import options, script_uri
-from skyline_lsp.code_changes import code_changes
 from skyline_lsp.features.simulate import profiled, question
 from skyline_lsp.journal import Read
 from skyline_lsp.rewriting import PlannedChange, check_current, planned_question, planned_removal
@@ -91,7 +90,7 @@ def register(server: SkylineServer) -> None:
     @server.feature(protocol.CODE_CHANGES)
     def changes(params: wire.Json) -> Any:
         state = server.state_of(wire.receive(params, UriParams).uri)
-        return wire.send(code_changes(server, state)) if state is not None else None
+        return wire.send(server.code_news.ask(state)) if state is not None else None
 
     @server.feature(protocol.ORIGINAL)
     def original(params: wire.Json) -> Any:
