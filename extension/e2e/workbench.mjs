@@ -119,18 +119,21 @@ export class Workbench {
     }
   }
 
-  /** What the extension has logged, in all windows so far. */
+  /** What the extension has logged, in all windows so far, the latest last. */
   extensionLog() {
     const found = [];
     const walk = (folder) => {
       for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
         const full = path.join(folder, entry.name);
         if (entry.isDirectory()) walk(full);
-        else if (entry.name === "Skyline.log") found.push(fs.readFileSync(full, "utf8"));
+        else if (entry.name === "Skyline.log") found.push(full);
       }
     };
     if (fs.existsSync(this.path("data/logs"))) walk(this.path("data/logs"));
-    return found.join("\n");
+    // By time: in the order of their names the tenth window comes before the second.
+    const begun = new Map(found.map((file) => [file, fs.statSync(file).birthtimeMs]));
+    found.sort((one, other) => begun.get(one) - begun.get(other));
+    return found.map((file) => fs.readFileSync(file, "utf8")).join("\n");
   }
 
   /** The windows that are open. */

@@ -1,0 +1,253 @@
+"""A project to do harm to: a script, its data and its saved profile, and the means to see what a fault left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from broken_scripts import TRAIN
+
+PROFILE = ("profile", "--quiet", "--steps", "3", "--warmup", "1")
+LONGEST_S = 150.0
+GRACE_S = 15.0
+"""What is still there so long after a command has ended is left over."""
+_PR_SET_CHILD_SUBREAPER = 36
+_OWN_FOLDERS = (".skyline", "__pycache__")
+
+
+class Lost(Exception):
+    """A fault left something behind, changed something, or took something away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended, and what it wrote."""
+
+    code: int
+    output: str
+    errors: str
+
+    @property
+    def last_line(self) -> str:
+        """What a person reads last."""
+        lines = [line.strip() for line in (self.errors + self.output).splitlines() if line.strip()]
+        return lines[-1][:110] if lines else "(nothing)"
+
+
+class Project:
+    """The project, a home and a temporary folder, restored before each fault; always at the same paths."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self.folder = self.root / "project"
+        self.home = self.root / "home"
+        self.temporary = self.root / "tmp"
+        self.script = self.folder / "train.py"
+        self._kept = self.root / "kept"
+        self._shared_memory: set[str] = set()
+
+    def prepare(self) -> None:
+        """Write the project, profile it once, and keep a copy of everything for the restorations to come."""
+        adopt_orphans()
+        for folder in (self.folder, self.home, self.temporary):
+            folder.mkdir()
+        self.script.write_text(TRAIN, encoding="utf-8")
+        (self.folder / "notes.txt").write_text("not to be touched\n", encoding="utf-8")
+        (self.folder / "data").mkdir()
+        (self.folder / "data" / "rows.bin").write_bytes(bytes(range(256)) * 64)
+        (self.folder / "link.txt").symlink_to("notes.txt")
+        ended = self.run(*PROFILE, "train.py")
+        if ended.code != 0:
+            raise SystemExit(f"the script without a fault could not be profiled: {ended.last_line}")
+        self.iteration_ms(self.show())
+        for name in ("project", "home"):
+            shutil.copytree(self.root / name, self._kept / name, symlinks=True)
+
+    def restore(self) -> None:
+        """Bring everything back to the state after the first profile."""
+        for name in ("project", "home"):
+            shutil.rmtree(self.root / name)
+            shutil.copytree(self._kept / name, self.root / name, symlinks=True)
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        self.temporary.mkdir(exist_ok=True)
+        self._shared_memory = set(_names("/dev/shm"))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of every command: the home and the temporary folder are the project's."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("SKYLINE_", "XDG_", "PYTHON"))
+        }
+        return kept | {
+            "HOME": str(self.home),
+            "TMPDIR": str(self.temporary),
+            "OMP_NUM_THREADS": "1",
+            "NO_COLOR": "1",
+            "SKYLINE_DATA_DIR": str(self.home / "data"),
+        }
+
+    # Commands.
+
+    def start(
+        self, *arguments: str, limits: Mapping[int, int] | None = None, **changes: str
+    ) -> subprocess.Popen[str]:
+        """Start the product's command in the project; ``changes`` are of the environment, ``limits`` by resource."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "skyline", *arguments],
+            cwd=self.folder,
+            env=self.environment | changes,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        for which, value in (limits or {}).items():
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(process.pid, which, (value, value))
+        return process
+
+    def finish(self, process: subprocess.Popen[str], longest_s: float = LONGEST_S) -> Ended:
+        """Wait for its end; one that does not come is a loss."""
+        try:
+            output, errors = process.communicate(timeout=longest_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise Lost(f"the command did not end within {longest_s:g} s") from None
+        return Ended(process.returncode, output, errors)
+
+    def run(self, *arguments: str, limits: Mapping[int, int] | None = None, **changes: str) -> Ended:
+        """Start the command and wait for its end; a traceback in what it writes is a loss."""
+        ended = self.finish(self.start(*arguments, limits=limits, **changes))
+        told(ended)
+        return ended
+
+    def show(self) -> Ended:
+        """The saved figures of the script."""
+        return self.run("show", "train.py", "--json", "-")
+
+    def iteration_ms(self, shown: Ended) -> float:
+        """Time of an iteration in what ``show`` wrote."""
+        try:
+            return float(json.loads(shown.output)["iteration_ms"]["value"])
+        except (ValueError, KeyError, TypeError):
+            raise Lost(f"the saved figures cannot be shown any more: {shown.last_line}") from None
+
+    # What a fault left.
+
+    def checksum(self) -> dict[str, str]:
+        """Of every file, folder and link of the person's, by name."""
+        found: dict[str, str] = {}
+        for path in sorted(self.folder.rglob("*")):
+            parts = path.relative_to(self.folder).parts
+            if any(name in _OWN_FOLDERS for name in parts):
+                continue
+            name = "/".join(parts)
+            if path.is_symlink():
+                found[name] = f"-> {os.readlink(path)}"
+            elif path.is_dir():
+                found[name] = "folder"
+            elif path.is_file():
+                found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            else:
+                found[name] = "special"
+        return found
+
+    def check(self, before: Mapping[str, str], *, keeps_profile: bool = True) -> None:
+        """Raise Lost where a process, a file or a change is left, or the last good figures are gone."""
+        self._check_processes()
+        left = sorted(str(path.relative_to(self.temporary)) for path in self.temporary.rglob("*"))
+        # Compiled kernels and the like are a library's own cache.
+        left = [name for name in left if not name.startswith("torchinductor_")]
+        if left:
+            raise Lost(f"left in the temporary folder: {', '.join(left[:5])}")
+        if more := sorted(set(_names("/dev/shm")) - self._shared_memory):
+            raise Lost(f"left in shared memory: {', '.join(more[:5])}")
+        self.check_files(before)
+        if keeps_profile and not self.iteration_ms(self.show()) > 0:
+            raise Lost("the last good figures are gone")
+
+    def check_files(self, before: Mapping[str, str]) -> None:
+        """Raise Lost where a file of the person's has changed."""
+        after = self.checksum()
+        if after != dict(before):
+            changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+            raise Lost(f"files of the person's have changed: {', '.join(changed[:5])}")
+
+    def _check_processes(self) -> None:
+        deadline = time.monotonic() + GRACE_S
+        while left := descendants():
+            if time.monotonic() > deadline:
+                names = ", ".join(f"{_command(one)} ({one.status()})" for one in left[:5])
+                kill(left)
+                raise Lost(f"processes are left: {names}")
+            time.sleep(0.1)
+
+
+def told(ended: Ended) -> None:
+    """Raise Lost where a command answered with a traceback of its own instead of words."""
+    if "Traceback (most recent call last)" in ended.errors and "skyline/capture/child" not in ended.errors:
+        # The script's own traceback is part of what is told of it.
+        last = ended.errors.rpartition("Traceback (most recent call last)")[2]
+        if "/skyline/" in last and "train.py" not in last:
+            raise Lost(f"a traceback instead of words: {ended.last_line}")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever a command leaves behind, however well that hides. Linux only."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise SystemExit(
+            "this system does not hand orphaned processes to a parent of choice: run it on Linux"
+        )
+
+
+def descendants() -> list[psutil.Process]:
+    """Living processes below this one; those that have ended are buried."""
+    found: list[psutil.Process] = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+            elif process.ppid() == os.getpid():
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(process.pid, os.WNOHANG)
+    return found
+
+
+def kill(processes: Sequence[psutil.Process]) -> None:
+    """End them and what they started."""
+    for process in processes:
+        with contextlib.suppress(psutil.Error, OSError):
+            os.kill(process.pid, signal.SIGKILL)
+    time.sleep(0.2)
+    descendants()
+
+
+def _names(folder: str) -> list[str]:
+    with contextlib.suppress(OSError):
+        return os.listdir(folder)
+    return []
+
+
+def _command(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline())[-100:] or process.name()
+    return "?"

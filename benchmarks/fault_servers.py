@@ -1,0 +1,277 @@
+"""Faults of what runs for long: the language server, the terminal UI and ``skyline serve``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pty
+import signal
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from random import Random
+
+import psutil
+from broken_scripts import TRAIN
+from fault_project import Lost, Project
+from textual.message import Message
+
+from skyline.report.protocol import COMMAND_PROFILE, PROFILE, UriParams
+from skyline.report.schema import ProfileReport
+from skyline_tui.client import Server
+from skyline_tui.messages import ProgressEnded
+
+QUICK = {"steps": 3, "batchPoints": 0, "timeoutS": 8}
+LONGEST_S = 90.0
+HALF_REQUESTS = (b"G", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
+SAVES = 10_000
+"""Of one burst: each is told to the server while runs go on."""
+
+
+class Client:
+    """A client of a server of its own, in the project's folder."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.uri = project.script.as_uri()
+        self.server = Server(self._note, {})
+        self._ended: asyncio.Queue[str] = asyncio.Queue()
+
+    async def start(self) -> None:
+        """Start the server with the project's home and temporary folder."""
+        before = dict(os.environ)
+        os.environ.clear()
+        os.environ.update(self.project.environment)
+        try:
+            await self.server.start(self.project.folder)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+    @property
+    def process(self) -> psutil.Process:
+        process = self.server._client._server  # pyright: ignore[reportPrivateUsage]
+        assert process is not None
+        return psutil.Process(process.pid)
+
+    async def profile(self) -> None:
+        """Ask for a run; ``ended`` waits for its end."""
+        await self.server.execute(COMMAND_PROFILE, self.uri, QUICK)
+
+    async def ended(self) -> str:
+        """What the progress of a run ended with."""
+        return await asyncio.wait_for(self._ended.get(), LONGEST_S)
+
+    async def answers(self) -> None:
+        """Raise Lost where the server does not give the figures."""
+        try:
+            request = self.server.request(PROFILE, UriParams(self.uri), ProfileReport)
+            await asyncio.wait_for(request, LONGEST_S)
+        except Exception as error:
+            raise Lost(f"the server answers no more: {error}") from error
+
+    async def stop(self) -> None:
+        """End the server as a client does."""
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(self.server.stop(), 20)
+
+    def _note(self, message: Message) -> None:
+        if isinstance(message, ProgressEnded):
+            self._ended.put_nowait(message.text)
+
+
+def _with_client(fault: Callable[[Client, Random], object]) -> Callable[[Project, Random], str]:
+    def inject(project: Project, random: Random) -> str:
+        async def session() -> str:
+            client = Client(project)
+            await client.start()
+            try:
+                return str(await fault(client, random))  # pyright: ignore[reportGeneralTypeIssues]
+            finally:
+                await client.stop()
+
+        return asyncio.run(session())
+
+    return inject
+
+
+async def _server_killed(client: Client, random: Random) -> str:
+    await client.profile()
+    await asyncio.sleep(random.uniform(0, 6))
+    client.process.kill()
+    await asyncio.sleep(1)
+    return "killed; its runs must end with it"
+
+
+async def _server_paused(client: Client, random: Random) -> str:
+    await client.profile()
+    await asyncio.sleep(random.uniform(0, 3))
+    client.process.suspend()
+    await asyncio.sleep(random.uniform(0.5, 3))
+    client.process.resume()
+    said = await client.ended()
+    await client.answers()
+    return said
+
+
+async def _run_killed(client: Client, random: Random) -> str:
+    await client.profile()
+    await asyncio.sleep(random.uniform(0.2, 4))
+    for process in client.process.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            process.send_signal(random.choice((signal.SIGKILL, signal.SIGSTOP)))
+    said = await client.ended()
+    await client.answers()
+    # The next run works, whatever was killed.
+    await client.profile()
+    after = await client.ended()
+    if "per iteration" not in after:
+        raise Lost(f"after a killed run the next one fails: {after}")
+    return said.splitlines()[0]
+
+
+async def _torn_meanwhile(client: Client, random: Random) -> str:
+    await client.profile()
+    await asyncio.sleep(random.uniform(0, 4))
+    for path in client.project.folder.glob(".skyline/*"):
+        content = path.read_bytes()
+        path.write_bytes(content[: random.randrange(len(content) + 1)])
+    said = await client.ended()
+    await client.answers()
+    return said.splitlines()[0]
+
+
+async def _many_saves(client: Client, random: Random) -> str:
+    await client.profile()
+    script = client.project.script
+    for number in range(SAVES):
+        if number % 500 == 0:
+            script.write_text(f"{TRAIN}# {number}\n", encoding="utf-8")
+        client.server.notify_watched((client.uri,))
+        if number % 100 == 0:
+            await asyncio.sleep(0)
+    script.write_text(TRAIN, encoding="utf-8")
+    client.server.notify_watched((client.uri,))
+    said = await client.ended()
+    await client.answers()
+    return f"{SAVES} saves: {said.splitlines()[0]}"
+
+
+def _two_servers(project: Project, random: Random) -> str:
+    async def session() -> str:
+        clients = [Client(project), Client(project)]
+        for client in clients:
+            await client.start()
+        try:
+            for client in clients:
+                await client.profile()
+                await asyncio.sleep(random.uniform(0, 1))
+            said = [await client.ended() for client in clients]
+            for client in clients:
+                await client.answers()
+            return said[0].splitlines()[0]
+        finally:
+            for client in clients:
+                await client.stop()
+
+    return asyncio.run(session())
+
+
+def _terminal_ui(how: str) -> Callable[[Project, Random], str]:
+    def inject(project: Project, random: Random) -> str:
+        process, terminal = pty.fork()
+        if process == 0:
+            os.chdir(project.folder)
+            os.execve(
+                sys.executable,
+                [sys.executable, "-m", "skyline", "tui", "train.py"],
+                project.environment | {"TERM": "xterm-256color"},
+            )
+        os.set_blocking(terminal, False)
+        end = time.monotonic() + random.uniform(0.5, 8)
+        while time.monotonic() < end:
+            with contextlib.suppress(BlockingIOError, OSError):
+                os.read(terminal, 1 << 16)
+            time.sleep(0.02)
+        if how == "killed":
+            os.kill(process, signal.SIGKILL)
+        os.close(terminal)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(process, os.WNOHANG)[0]:
+                    break
+            time.sleep(0.05)
+        else:
+            os.kill(process, signal.SIGKILL)
+            raise Lost("the terminal UI outlives its terminal")
+        return how
+
+    return inject
+
+
+def _served(fault: str) -> Callable[[Project, Random], str]:
+    def inject(project: Project, random: Random) -> str:
+        port = _free_port()
+        process = project.start("serve", "--saved", "--no-browser", "--port", str(port), "train.py")
+        try:
+            _until_answers(port)
+            if fault == "slow clients":
+                slow = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(100)]
+                for one in slow:
+                    one.sendall(
+                        random.choice(
+                            (b"G", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
+                        )
+                    )
+                _until_answers(port)
+                for one in slow:
+                    one.close()
+            else:
+                time.sleep(random.uniform(0, 2))
+        finally:
+            process.send_signal(signal.SIGKILL if fault == "killed" else signal.SIGTERM)
+            project.finish(process, 30)
+        return fault
+
+    return inject
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def _until_answers(port: int) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5):
+                return
+        except urllib.error.HTTPError:
+            # Without the secret of its address it refuses, which is an answer.
+            return
+        except OSError:
+            pass
+        time.sleep(0.1)
+    raise Lost("the page is not served")
+
+
+SERVER_FAULTS: dict[str, Callable[[Project, Random], str]] = {
+    "language server killed in a run": _with_client(_server_killed),
+    "language server stopped and continued": _with_client(_server_paused),
+    "a run of the language server killed or stopped": _with_client(_run_killed),
+    "profiles torn while the server runs": _with_client(_torn_meanwhile),
+    "a burst of ten thousand saves": _with_client(_many_saves),
+    "two servers and two clients on one file": _two_servers,
+    "terminal UI killed": _terminal_ui("killed"),
+    "terminal closed under the terminal UI": _terminal_ui("hung up"),
+    "serve killed": _served("killed"),
+    "serve with a hundred slow clients": _served("slow clients"),
+}
+"""By what is done; each starts what it harms."""

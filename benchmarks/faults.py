@@ -1,0 +1,133 @@
+"""Faults injected into the product by the hundred, and whether anything was lost by one of them.
+
+A small project is profiled, and then harmed in one way after the other: processes are killed at random moments, disks
+are full, saved files are torn, scripts are hostile. After each fault no process, temporary file or shared memory may be
+left, no file of the project may have changed, and the last good figures must still be shown. Anything lost makes the
+exit status 1. Linux only; disks are mounted where that is allowed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+
+from fault_kinds import Kind, kinds
+from fault_project import Lost, Project, descendants, kill
+from machine import Machine
+from result_file import RESULTS, table, write
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One fault: what a person was told, and what was lost (empty: nothing)."""
+
+    kind: str
+    number: int
+    told: str
+    lost: str
+    seconds: float
+
+
+def plan(all_kinds: Sequence[Kind], faults: int) -> list[tuple[Kind, int]]:
+    """So many faults, each kind by its weight and at least once, in an order that mixes the kinds."""
+    weight = sum(kind.weight for kind in all_kinds)
+    counts = {kind.name: max(1, round(faults * kind.weight / weight)) for kind in all_kinds}
+    planned = [
+        (number / counts[kind.name], kind, number)
+        for kind in all_kinds
+        for number in range(counts[kind.name])
+    ]
+    return [(kind, number) for _, kind, number in sorted(planned, key=lambda one: one[0])]
+
+
+def inject(project: Project, kind: Kind, number: int, seed: int) -> Tried:
+    """Restore the project, do the harm, and look at what is left."""
+    project.restore()
+    before = project.checksum()
+    began = time.monotonic()
+    told = lost = ""
+    try:
+        told = kind.inject(project, Random(f"{seed} {kind.name} {number}"))
+        project.check(before, keeps_profile=kind.keeps_profile)
+    except Lost as error:
+        lost = str(error)
+        kill(descendants())
+    return Tried(kind.name, number, told, lost, time.monotonic() - began)
+
+
+def may_mount() -> bool:
+    """Whether this user may mount a small disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        mount = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], capture_output=True, check=False)
+        if mount.returncode == 0:
+            subprocess.run(["umount", folder], check=True)
+        return mount.returncode == 0
+
+
+def page(tried: Sequence[Tried], left_out: Sequence[str], seed: int) -> str:
+    """The table by kind, what was lost below it."""
+    names = list(dict.fromkeys(one.kind for one in tried))
+    rows: list[list[str]] = []
+    for name in names:
+        of_kind = [one for one in tried if one.kind == name]
+        survived = sum(1 for one in of_kind if not one.lost)
+        told = next((one.told for one in of_kind if one.told), "").replace("|", "\\|").splitlines()
+        rows.append([name, str(len(of_kind)), str(survived), told[0][:90] if told else ""])
+    lost = [one for one in tried if one.lost]
+    said = "\n".join(f"- {one.kind}, number {one.number}: {one.lost}" for one in lost) or "Nothing was lost."
+    omitted = f"\n\nLeft out, for want of the right to mount: {', '.join(left_out)}." if left_out else ""
+    return (
+        f"{len(tried)} faults of {len(names)} kinds, seed {seed}; survived: {len(tried) - len(lost)}.\n\n"
+        f"{table(['fault', 'tried', 'survived', 'what one of them ended with'], rows)}\n\n{said}{omitted}"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--faults", type=int, default=500, help="in all kinds together, about")
+    parser.add_argument("--kinds", default="", help="only kinds with one of these words, separated by commas")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=600, help="stop after so long")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
+    options = parser.parse_args()
+    machine = Machine.here()
+    words = [word for word in options.kinds.split(",") if word]
+    wanted = [kind for kind in kinds() if not words or any(word in kind.name for word in words)]
+    left_out: list[str] = []
+    if not may_mount():
+        left_out = [kind.name for kind in wanted if kind.mounts]
+        wanted = [kind for kind in wanted if not kind.mounts]
+    tried: list[Tried] = []
+    end = time.monotonic() + 60 * options.minutes
+    with tempfile.TemporaryDirectory(prefix="skyline-faults-") as folder:
+        project = Project(Path(folder))
+        project.prepare()
+        for kind, number in plan(wanted, options.faults):
+            if time.monotonic() > end:
+                print("the time is over", file=sys.stderr)
+                break
+            one = inject(project, kind, number, options.seed)
+            tried.append(one)
+            print(
+                f"{len(tried)}: {one.kind} {one.number}: {one.seconds:.1f} s: "
+                f"{'LOST: ' + one.lost if one.lost else one.told.splitlines()[0] if one.told else ''}",
+                file=sys.stderr,
+                flush=True,
+            )
+    title = "What faults take away"
+    figures = [asdict(one) for one in tried]
+    print(
+        write("faults", title, machine, page(tried, left_out, options.seed), figures, results=options.results)
+    )
+    return 1 if any(one.lost for one in tried) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
