@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from skyline.capture.downloads import Downloads
 from skyline.capture.events import Ended, Failed, StackRow
 from skyline.capture.guard import Guard, Limits
 from skyline.capture.lifeline import Lifeline
@@ -23,12 +24,12 @@ from skyline.capture.process_family import RUN_TAG, ProcessFamily
 from skyline.capture.request import OutputCallback
 from skyline.capture.scratch import make_scratch
 from skyline.capture.secrecy import Secrecy
-from skyline.capture.side_effects import last_words, read_side_effects
+from skyline.capture.side_effects import last_words, read_protection, read_side_effects
 from skyline.capture.switchboard import Event, Switchboard
 from skyline.capture.terminal import empty_terminal
 from skyline.capture.usage_text import complaint, usage_text
 from skyline.errors import ArgumentsRefused, BudgetExceeded, Cancelled, CaptureImpossible, ScriptFailed
-from skyline.trace.side_effect import SideEffect
+from skyline.trace.side_effect import Protection, SideEffect
 
 _POLL_S = 0.05
 _WHERE_TIMEOUT_S = 3.0
@@ -70,6 +71,7 @@ class ChildProcess:
         self._timeout_s = timeout_s
         self._cancel = cancel or threading.Event()
         self._scratch = make_scratch()
+        self._downloads = Downloads(self.scratch, working_directory)
         self._secrecy = Secrecy.of({**os.environ, **(variables or {})}, arguments)
         key = secrets.token_bytes(32)
         try:
@@ -144,7 +146,16 @@ class ChildProcess:
 
     def side_effects(self) -> tuple[SideEffect, ...]:
         """What the script has done to the world so far, and what became of it."""
-        return read_side_effects(self.scratch, self._secrecy)
+        self.keep_downloads()
+        return read_side_effects(self.scratch, self._secrecy, self._downloads.kept)
+
+    def protection(self) -> Protection | None:
+        """What keeps the run from the person's files."""
+        return read_protection(self.scratch)
+
+    def keep_downloads(self) -> None:
+        """Put what was fetched so far where the script wants it: the next run of it will look there."""
+        self._downloads.keep(self._family.open_files)
 
     def send(self, do: str, **fields: object) -> None:
         """Give the child a command."""
@@ -196,6 +207,7 @@ class ChildProcess:
     def close(self) -> None:
         """End the run and everything it started."""
         self._guard.stop()
+        self.keep_downloads()
         self._family.end()
         self._process.wait()
         self._lifeline.close()

@@ -60,6 +60,19 @@ class ProcessFamily:
             total += times.user + times.system
         return total
 
+    def open_files(self) -> set[str]:
+        """Paths of the files that the processes have open for writing."""
+        found: set[str] = set()
+        for process in self.members():
+            try:
+                # The mode is told on Linux alone.
+                found.update(
+                    file.path for file in process.open_files() if set(getattr(file, "mode", "w")) & set("wa+")
+                )
+            except (psutil.Error, OSError):
+                continue
+        return found
+
     def end(self) -> None:
         """Kill the group, and whatever of the run is left outside of it, until nothing is."""
         deadline = time.monotonic() + _END_WITHIN_S

@@ -74,6 +74,7 @@ def run(arguments: Sequence[str]) -> int:
         _energy(),
         _own_devices(),
         _saving(script.absolute()),
+        _protection(),
         _front_ends(),
     )
     if options.json is not None:
@@ -232,6 +233,27 @@ def _saving(script: Path) -> Check:
             "Name a folder with --output-dir if they should go elsewhere.",
         )
     return Check("saving", "ok", f"profiles go to {folder}")
+
+
+def _protection() -> Check:
+    """What keeps the person's files from a profiled script."""
+    from skyline.capture.child.sandbox import landlock
+
+    if os.environ.get("SKYLINE_LANDLOCK") == "0":
+        reason = "SKYLINE_LANDLOCK is 0"
+    else:
+        try:
+            found = landlock.version()
+        except landlock.Unavailable as error:
+            reason = str(error)
+        else:
+            return Check("files", "ok", f"kept by the kernel (Landlock {found}) and by interception")
+    return Check(
+        "files",
+        "warning",
+        f"kept by interception only: {reason}",
+        "Native code and programs that a script starts can write while it is profiled.",
+    )
 
 
 def _front_ends() -> Check:

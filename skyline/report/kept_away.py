@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from skyline.trace.side_effect import SideEffect
+from skyline.trace.side_effect import Protection, SideEffect
 
 _NOUNS = {
     "file": ("file", "files"),
@@ -22,7 +22,8 @@ def kept_away(effects: Sequence[SideEffect]) -> str:
     counted = _counted(effect for effect in kept if effect.kind in _NOUNS)
     trackers = dict.fromkeys(effect.target for effect in kept if effect.kind in ("tracker", "profiler"))
     named = f"{', '.join(trackers)} off" if trackers else ""
-    return "; ".join(part for part in (counted, named) if part)
+    refused = _counted(effect for effect in effects if effect.outcome == "refused")
+    return "; ".join(part for part in (counted, named, f"{refused} refused" if refused else "") if part)
 
 
 def let_through(effects: Sequence[SideEffect]) -> str:
@@ -40,6 +41,18 @@ def let_through(effects: Sequence[SideEffect]) -> str:
             shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
             parts.append(f"{one if len(names) == 1 else many} {shown}".strip())
     return "; ".join(part for part in parts if part)
+
+
+def protected_by(protection: Protection | None) -> str:
+    """What kept the files as they were, and what that leaves open; empty where it is not known."""
+    if protection is None:
+        return ""
+    if protection.state == "kernel":
+        return "kernel and interception"
+    if protection.state == "off":
+        return f"off ({protection.reason})" if protection.reason else "off"
+    reason = f" ({protection.reason})" if protection.reason else ""
+    return f"interception only{reason}: native code and programs that the script starts can write"
 
 
 def _counted(effects: Iterable[SideEffect]) -> str:

@@ -14,6 +14,10 @@ from typing import Any
 import pytest
 
 import skyline.capture
+from skyline.capture.child.sandbox import landlock, write_policy
+from skyline.capture.downloads import Downloads
+from skyline.capture.secrecy import Secrecy
+from skyline.capture.side_effects import read_side_effects
 
 CHILD = Path(skyline.capture.__file__).parent / "child" / "__main__.py"
 RUN = """
@@ -319,20 +323,114 @@ def test_a_librarys_cache_is_written_for_real(folder: Path, sandboxed: Sandboxed
     assert [Path(effect["target"]).name for effect in effects] == ["report.txt"]
 
 
-def test_a_download_stays_so_that_it_is_not_made_twice(folder: Path, sandboxed: Sandboxed) -> None:
+def test_a_download_stays_so_that_it_is_not_made_twice(
+    folder: Path, sandboxed: Sandboxed, tmp_path: Path
+) -> None:
+    (folder / "data" / "c.txt").write_text("mine too")
+    before = picture(folder)
     effects = sandboxed(
         f"""
         import urllib.request
         os.makedirs("raw", exist_ok=True)
-        urllib.request.urlretrieve({(folder / "notes.txt").as_uri()!r}, "raw/notes.txt")
-        assert open("raw/notes.txt").read() == "mine"
+        for name in ("raw/notes.txt", "raw/busy.txt", "raw/changed.txt", "data/c.txt", ".git/hooks/x"):
+            os.makedirs(os.path.dirname(name), exist_ok=True)
+            urllib.request.urlretrieve({(folder / "notes.txt").as_uri()!r}, name)
+            assert open(name).read() == "mine"
+        open("raw/changed.txt", "a").write("not as it was fetched")
         """
     )
+    assert picture(folder) == before
+    scratch = tmp_path / "scratch"
+    busy = {str(scratch / "tree" / str(folder / "raw" / "busy.txt").lstrip("/"))}
+    downloads = Downloads(scratch, folder)
+
+    downloads.keep(lambda: busy)
 
     assert (folder / "raw" / "notes.txt").read_text() == "mine"
-    assert {(effect["kind"], effect["outcome"]) for effect in effects} == {
-        ("folder", "redirected"),
-        ("download", "allowed"),
+    assert (folder / "data" / "c.txt").read_text() == "mine too"
+    assert downloads.kept == {str(folder / "raw" / "notes.txt")}
+    assert set(picture(folder)) - set(before) == {"raw", "raw/notes.txt"}
+    listed = {
+        (effect.kind, Path(effect.target).name, effect.outcome)
+        for effect in read_side_effects(scratch, Secrecy.of({}), downloads.kept)
+    }
+    assert listed >= {("download", "notes.txt", "allowed"), ("download", "c.txt", "redirected")}
+    assert {effect["outcome"] for effect in effects} == {"redirected"}
+
+    downloads.keep(set)
+
+    assert (folder / "raw" / "busy.txt").exists()
+    assert not (folder / ".git").exists()
+
+
+def test_what_a_run_says_it_fetched_is_not_trusted(folder: Path, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    inside = scratch / "tree" / str(folder).lstrip("/")
+    inside.mkdir(parents=True)
+    (inside / "run.sh").write_text("x")
+    (inside / "run.sh").chmod(0o777)
+    (inside / "away").symlink_to(folder / "out")
+    (inside / "link").symlink_to(folder / "notes.txt")
+    (folder / "elsewhere").symlink_to(tmp_path)
+    (inside / "elsewhere").mkdir()
+    (inside / "elsewhere" / "x").write_text("x")
+    named = ("run.sh", "link", "away/old/best.pt", "elsewhere/x", "../up", "data")
+    rows = [{"path": f"{folder}/{name}", "fetched": True} for name in named]
+    (scratch / "fetched.jsonl").write_text("\n".join(map(json.dumps, rows)) + '\n{"path": "/etc/new", "fet')
+    before = picture(folder)
+
+    Downloads(scratch, folder).keep(set)
+
+    made = folder / "run.sh"
+    assert made.stat().st_mode & 0o111 == 0
+    made.unlink()
+    assert picture(folder) == before
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "fetches"),
+    [
+        ("{library}/torch/hub.py", True),
+        ("{library}/gdown/download.py", True),
+        ("{standard}/urllib/request.py", True),
+        ("{library}/mine/gdown/download.py", False),
+        ("{standard}/mine/urllib/request.py", False),
+        ("/home/me/gdown/clean.py", False),
+        ("/home/me/tiktoken/torch/hub.py", False),
+    ],
+)
+def test_a_downloader_is_known_by_where_it_is_installed(file: str, fetches: bool) -> None:
+    import sysconfig
+
+    paths = sysconfig.get_paths()
+    found = file.format(library=paths["purelib"], standard=paths["stdlib"])
+    assert write_policy.is_downloader(found) is fetches
+
+
+def test_a_refused_write_is_told_by_its_path(folder: Path, sandboxed: Sandboxed) -> None:
+    try:
+        landlock.version()
+    except landlock.Unavailable as reason:
+        pytest.skip(str(reason))
+    effects = sandboxed(
+        """
+        import _io
+        from _skyline_child.sandbox import refusal
+        os.chmod("data/a.txt", 0)
+        for place in (os.path.abspath("notes.txt"), "/proc/1/mem/absent"):
+            try:
+                _io.FileIO(place, "w")
+            except OSError as error:
+                said = refusal.explanation(error)
+                assert said == (
+                    f"Skyline keeps the run from writing to {place}; run with --side-effects allow"
+                    if "notes" in place else ""
+                ), said
+        """
+    )
+    assert ("file", str(folder / "notes.txt"), "refused") in {
+        (effect["kind"], effect["target"], effect["outcome"]) for effect in effects
     }
 
 
