@@ -19,7 +19,7 @@ from skyline.capture.events import Ended, Failed, StackRow
 from skyline.capture.guard import Guard, Limits
 from skyline.capture.lifeline import Lifeline
 from skyline.capture.output import ScriptOutput
-from skyline.capture.process import ENTRY, Start, Starter, start_fresh
+from skyline.capture.process import ENTRY, KEPT, Start, Starter, start_fresh
 from skyline.capture.process_family import RUN_TAG, ProcessFamily
 from skyline.capture.request import OutputCallback
 from skyline.capture.scratch import make_scratch
@@ -34,6 +34,7 @@ from skyline.trace.side_effect import Protection, SideEffect
 _POLL_S = 0.05
 _WHERE_TIMEOUT_S = 3.0
 _GONE_GRACE_S = 2.0
+_END_TIMEOUT_S = 10.0
 _USAGE_STATUS = 2
 _DEFAULT_LIMITS = Limits()
 _ROOM_HINT = (
@@ -113,8 +114,8 @@ class ChildProcess:
             self._let_go()
             raise
         assert self._process.stdout is not None
-        self._family = ProcessFamily(self._process.pid, tag)
-        self._lifeline = Lifeline(self._process.pid, self.scratch)
+        self._family = ProcessFamily(self._process.pid, tag, kept=KEPT)
+        self._lifeline = Lifeline(self._process.pid, self.scratch, kept=KEPT)
         self.output = ScriptOutput(self._process.stdout, output)
         self._guard = Guard(self._family, self.scratch, limits)
         try:
@@ -131,8 +132,8 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process that was started, and of its group."""
-        return self._process.pid
+        """Of the script's process, and of its group."""
+        return self._family.script_pid()
 
     @property
     def scratch(self) -> Path:
@@ -209,7 +210,12 @@ class ChildProcess:
         self._guard.stop()
         self.keep_downloads()
         self._family.end()
-        self._process.wait()
+        try:
+            self._process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            # A process in the kernel's hands ends when it comes back; its keeper need not wait for that.
+            os.kill(self._process.pid, signal.SIGKILL)
+            self._process.wait()
         self._lifeline.close()
         self.output.close()
         self._let_go()

@@ -203,6 +203,7 @@ class Session:
             ranks=self._request.ranks,
             scratch=str(child.scratch),
             side_effects=self._request.side_effects,
+            network=self._request.network,
             **mode,
         )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
+from skyline.capture.interpreter import NOT_FROM_HERE
 from skyline.cli.command_line import parser
 from skyline.errors import CaptureImpossible, ExitCode, UsageError
 from skyline.version import __version__
@@ -23,8 +24,10 @@ Verdict = Literal["ok", "warning", "failed"]
 _MARKS = {"ok": "ok  ", "warning": "note", "failed": "FAIL"}
 
 # Runs under the person's interpreter, so it must do with any Python 3 and no Skyline.
-_PROBE = """
-import json, sys
+_PROBE = (
+    NOT_FROM_HERE
+    + """
+import json
 facts = {"python": sys.version.split()[0]}
 try:
     import torch
@@ -39,6 +42,7 @@ except Exception as error:
     facts["error"] = type(error).__name__ + ": " + str(error)
 print(json.dumps(facts))
 """
+)
 _PROBE_TIMEOUT_S = 90
 
 

@@ -23,7 +23,11 @@ def kept_away(effects: Sequence[SideEffect]) -> str:
     trackers = dict.fromkeys(effect.target for effect in kept if effect.kind in ("tracker", "profiler"))
     named = f"{', '.join(trackers)} off" if trackers else ""
     refused = _counted(effect for effect in effects if effect.outcome == "refused")
-    return "; ".join(part for part in (counted, named, f"{refused} refused" if refused else "") if part)
+    hosts = _hosts(
+        effect.target for effect in effects if effect.kind == "network" and effect.outcome == "refused"
+    )
+    parts = (counted, named, f"{refused} refused" if refused else "", f"{hosts} refused" if hosts else "")
+    return "; ".join(part for part in parts if part)
 
 
 def let_through(effects: Sequence[SideEffect]) -> str:
@@ -41,6 +45,12 @@ def let_through(effects: Sequence[SideEffect]) -> str:
             shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
             parts.append(f"{one if len(names) == 1 else many} {shown}".strip())
     return "; ".join(part for part in parts if part)
+
+
+def _hosts(names: Iterable[str]) -> str:
+    found = list(dict.fromkeys(names))
+    shown = ", ".join(found[:_MOST_NAMED]) + (", …" if len(found) > _MOST_NAMED else "")
+    return f"{'host' if len(found) == 1 else 'hosts'} {shown}" if found else ""
 
 
 def protected_by(protection: Protection | None) -> str:

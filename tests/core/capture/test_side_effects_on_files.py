@@ -24,8 +24,8 @@ RUN = """
 import runpy, sys
 runpy.run_path(sys.argv[1])["load_package"]()
 from _skyline_child.sandbox.sandbox import Sandbox
-script, scratch, policy = sys.argv[2:5]
-Sandbox(scratch, script, policy).install()
+script, scratch, *policy = sys.argv[2:]
+Sandbox(scratch, script, *policy).install()
 sys.path.insert(0, script.rpartition("/")[0])
 exec(compile(open(script).read(), script, "exec"), {"__name__": "__main__", "__file__": script})
 """
@@ -53,13 +53,13 @@ def folder(tmp_path: Path) -> Path:
 def sandboxed(folder: Path, tmp_path: Path) -> Sandboxed:
     """Runs statements as the capture's child would, only without torch; gives what was noted."""
 
-    def run(source: str, policy: str = "redirect", **environment: str) -> Effects:
+    def run(source: str, *policy: str, **environment: str) -> Effects:
         scratch = tmp_path / "scratch"
         scratch.mkdir(exist_ok=True)
         script = folder / "train.py"
         script.write_text("import os, pathlib, shutil\n" + textwrap.dedent(source))
         ended = subprocess.run(
-            [sys.executable, "-c", RUN, str(CHILD), str(script), str(scratch), policy],
+            [sys.executable, "-c", RUN, str(CHILD), str(script), str(scratch), *policy],
             cwd=folder,
             env={**os.environ, **environment},
             capture_output=True,
@@ -295,7 +295,7 @@ def test_everything_happens_where_it_is_allowed(folder: Path, sandboxed: Sandbox
         os.remove("notes.txt")
         shutil.rmtree("out")
         """,
-        policy="allow",
+        "allow",
     )
 
     assert (folder / "runs" / "b").read_text() == "1"
@@ -454,6 +454,45 @@ def test_programs_and_hosts_are_noted_and_trackers_are_held_back(sandboxed: Sand
         ("network", "data.invalid", "allowed"),
         ("tracker", "api.wandb.ai", "held back"),
     }
+
+
+def test_a_run_that_a_save_starts_reaches_this_machine_alone(sandboxed: Sandboxed) -> None:
+    effects = sandboxed(
+        """
+        import errno, socket, threading, urllib.request
+        server = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=lambda: server.accept()[0].sendall(b"here"), daemon=True).start()
+        for host in ("127.0.0.1", "localhost", socket.gethostname()):
+            socket.getaddrinfo(host, 80)
+        assert socket.create_connection(server.getsockname(), 5).recv(4) == b"here"
+        left, right = socket.socketpair()
+        left.sendall(b"x")
+
+        def refused(call, *args):
+            try:
+                return call(*args)
+            except OSError as error:
+                said = str(error)
+                assert "set skyline.network to open" in said, said
+        assert refused(socket.create_connection, ("data.invalid", 80)) is None
+        assert refused(socket.gethostbyname, "named.invalid") is None
+        assert refused(urllib.request.urlopen, "http://192.0.2.1/") is None
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+            assert refused(out.sendto, b"x", ("192.0.2.2", 9)) is None
+            assert refused(out.connect, ("192.0.2.3", 9)) is None
+        with socket.socket() as out:
+            assert out.connect_ex(("192.0.2.4", 9)) == errno.EACCES
+            assert refused(out.connect, ("direct.invalid", 9)) is None
+        assert os.environ["HF_HUB_OFFLINE"] == "1"
+        """,
+        "redirect",
+        "loopback",
+    )
+
+    refused = {effect["target"] for effect in effects if effect["kind"] == "network"}
+    names = {"data.invalid", "named.invalid", "direct.invalid"}
+    assert refused == names | {f"192.0.2.{number}" for number in (1, 2, 3, 4)}
+    assert {effect["outcome"] for effect in effects} == {"refused"}
 
 
 def test_a_folder_that_is_gone_and_no_descriptors_left(folder: Path, sandboxed: Sandboxed) -> None:

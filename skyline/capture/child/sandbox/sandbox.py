@@ -29,9 +29,10 @@ _WRITABLE = ("/dev/shm", "/tmp/nvidia-mps")
 class Sandbox:
     """The scratch folder of a run; ``policy`` is ``redirect``, or ``allow``: everything happens and is noted."""
 
-    def __init__(self, folder, script="", policy="redirect"):
+    def __init__(self, folder, script="", policy="redirect", network="open"):
         self._folder = os.path.realpath(folder)
         self._redirects = policy != ALLOW
+        self._local = network == "loopback"
         self.log = EffectLog(self._folder)
         self._writes = WritePolicy(self._folder, (os.path.dirname(script) or os.curdir, _working_folder()))
         self._overlay = Overlay(self._folder, self._writes, self.log, redirects=self._redirects)
@@ -47,7 +48,7 @@ class Sandbox:
             trackers.allow(self.log)
         file_calls.install(self._overlay)
         native_writers.install(self._overlay)
-        outside.install(self.log, redirects=self._redirects)
+        outside.install(self.log, redirects=self._redirects, local=self._local)
         script_profilers.install(self.log)
         self._lock()
 
