@@ -93,6 +93,11 @@ ATTACKS = {
         writer.write_record("a", b"changed", 7)
         writer.write_end_of_file()
         """),
+    "file where ranks meet": Attack("""
+        store = torch.distributed.FileStore("meeting", 1)
+        store.set("a", "b")
+        assert os.path.exists("meeting")
+        """),
     "shared storage": Attack("""
         torch.UntypedStorage.from_file("model.bin", shared=True, nbytes=16).fill_(1)
         assert open("model.bin", "rb").read(1) == bytes([1])

@@ -2,76 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import skyline.capture
-from skyline.capture.child.sandbox import landlock, write_policy
-from skyline.capture.downloads import Downloads
-from skyline.capture.secrecy import Secrecy
-from skyline.capture.side_effects import read_side_effects
-
-CHILD = Path(skyline.capture.__file__).parent / "child" / "__main__.py"
-RUN = """
-import runpy, sys
-runpy.run_path(sys.argv[1])["load_package"]()
-from _skyline_child.sandbox.sandbox import Sandbox
-script, scratch, *policy = sys.argv[2:]
-Sandbox(scratch, script, *policy).install()
-sys.path.insert(0, script.rpartition("/")[0])
-exec(compile(open(script).read(), script, "exec"), {"__name__": "__main__", "__file__": script})
-"""
+from skyline.capture.child.sandbox import landlock
 
 Effects = list[dict[str, Any]]
 Sandboxed = Callable[..., Effects]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    (folder / "out" / "old").mkdir(parents=True)
-    (folder / "data").mkdir()
-    (folder / "empty").mkdir()
-    (folder / "out" / "old" / "best.pt").write_text("precious")
-    (folder / "notes.txt").write_text("mine")
-    (folder / "log.txt").write_text("old\n")
-    (folder / "data" / "a.txt").write_text("a")
-    (folder / "data" / "b.txt").write_text("b")
-    (folder / "local.py").write_text("value = 1\n")
-    return folder
-
-
-@pytest.fixture
-def sandboxed(folder: Path, tmp_path: Path) -> Sandboxed:
-    """Runs statements as the capture's child would, only without torch; gives what was noted."""
-
-    def run(source: str, *policy: str, **environment: str) -> Effects:
-        scratch = tmp_path / "scratch"
-        scratch.mkdir(exist_ok=True)
-        script = folder / "train.py"
-        script.write_text("import os, pathlib, shutil\n" + textwrap.dedent(source))
-        ended = subprocess.run(
-            [sys.executable, "-c", RUN, str(CHILD), str(script), str(scratch), *policy],
-            cwd=folder,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        script.unlink()
-        assert ended.returncode == 0, ended.stderr
-        log = scratch / "effects.jsonl"
-        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-
-    return run
 
 
 def picture(folder: Path) -> dict[str, object]:
@@ -323,91 +265,6 @@ def test_a_librarys_cache_is_written_for_real(folder: Path, sandboxed: Sandboxed
     assert [Path(effect["target"]).name for effect in effects] == ["report.txt"]
 
 
-def test_a_download_stays_so_that_it_is_not_made_twice(
-    folder: Path, sandboxed: Sandboxed, tmp_path: Path
-) -> None:
-    (folder / "data" / "c.txt").write_text("mine too")
-    before = picture(folder)
-    effects = sandboxed(
-        f"""
-        import urllib.request
-        os.makedirs("raw", exist_ok=True)
-        for name in ("raw/notes.txt", "raw/busy.txt", "raw/changed.txt", "data/c.txt", ".git/hooks/x"):
-            os.makedirs(os.path.dirname(name), exist_ok=True)
-            urllib.request.urlretrieve({(folder / "notes.txt").as_uri()!r}, name)
-            assert open(name).read() == "mine"
-        open("raw/changed.txt", "a").write("not as it was fetched")
-        """
-    )
-    assert picture(folder) == before
-    scratch = tmp_path / "scratch"
-    busy = {str(scratch / "tree" / str(folder / "raw" / "busy.txt").lstrip("/"))}
-    downloads = Downloads(scratch, folder)
-
-    downloads.keep(lambda: busy)
-
-    assert (folder / "raw" / "notes.txt").read_text() == "mine"
-    assert (folder / "data" / "c.txt").read_text() == "mine too"
-    assert downloads.kept == {str(folder / "raw" / "notes.txt")}
-    assert set(picture(folder)) - set(before) == {"raw", "raw/notes.txt"}
-    listed = {
-        (effect.kind, Path(effect.target).name, effect.outcome)
-        for effect in read_side_effects(scratch, Secrecy.of({}), downloads.kept)
-    }
-    assert listed >= {("download", "notes.txt", "allowed"), ("download", "c.txt", "redirected")}
-    assert {effect["outcome"] for effect in effects} == {"redirected"}
-
-    downloads.keep(set)
-
-    assert (folder / "raw" / "busy.txt").exists()
-    assert not (folder / ".git").exists()
-
-
-def test_what_a_run_says_it_fetched_is_not_trusted(folder: Path, tmp_path: Path) -> None:
-    scratch = tmp_path / "scratch"
-    inside = scratch / "tree" / str(folder).lstrip("/")
-    inside.mkdir(parents=True)
-    (inside / "run.sh").write_text("x")
-    (inside / "run.sh").chmod(0o777)
-    (inside / "away").symlink_to(folder / "out")
-    (inside / "link").symlink_to(folder / "notes.txt")
-    (folder / "elsewhere").symlink_to(tmp_path)
-    (inside / "elsewhere").mkdir()
-    (inside / "elsewhere" / "x").write_text("x")
-    named = ("run.sh", "link", "away/old/best.pt", "elsewhere/x", "../up", "data")
-    rows = [{"path": f"{folder}/{name}", "fetched": True} for name in named]
-    (scratch / "fetched.jsonl").write_text("\n".join(map(json.dumps, rows)) + '\n{"path": "/etc/new", "fet')
-    before = picture(folder)
-
-    Downloads(scratch, folder).keep(set)
-
-    made = folder / "run.sh"
-    assert made.stat().st_mode & 0o111 == 0
-    made.unlink()
-    assert picture(folder) == before
-    assert not (tmp_path / "x").exists()
-
-
-@pytest.mark.parametrize(
-    ("file", "fetches"),
-    [
-        ("{library}/torch/hub.py", True),
-        ("{library}/gdown/download.py", True),
-        ("{standard}/urllib/request.py", True),
-        ("{library}/mine/gdown/download.py", False),
-        ("{standard}/mine/urllib/request.py", False),
-        ("/home/me/gdown/clean.py", False),
-        ("/home/me/tiktoken/torch/hub.py", False),
-    ],
-)
-def test_a_downloader_is_known_by_where_it_is_installed(file: str, fetches: bool) -> None:
-    import sysconfig
-
-    paths = sysconfig.get_paths()
-    found = file.format(library=paths["purelib"], standard=paths["stdlib"])
-    assert write_policy.is_downloader(found) is fetches
-
-
 def test_a_refused_write_is_told_by_its_path(folder: Path, sandboxed: Sandboxed) -> None:
     try:
         landlock.version()
@@ -521,7 +378,9 @@ def test_a_folder_that_is_gone_and_no_descriptors_left(folder: Path, sandboxed: 
     assert picture(folder) == before
 
 
-def test_what_one_rank_makes_another_finds(folder: Path, tmp_path: Path) -> None:
+def test_what_one_rank_makes_another_finds(
+    folder: Path, tmp_path: Path, sandboxed_command: list[str]
+) -> None:
     (tmp_path / "scratch").mkdir()
     script = folder / "train.py"
     script.write_text(
@@ -532,7 +391,7 @@ def test_what_one_rank_makes_another_finds(folder: Path, tmp_path: Path) -> None
         "open('made/here/' + os.environ['RANK'], 'w').close()\n"
         "print(sorted(os.listdir('made/here')), flush=True)\n"
     )
-    command = [sys.executable, "-c", RUN, str(CHILD), str(script), str(tmp_path / "scratch"), "redirect"]
+    command = [*sandboxed_command, str(script), str(tmp_path / "scratch"), "redirect"]
     ranks = [
         subprocess.Popen(
             command,

@@ -58,13 +58,16 @@ _CALLS = (
     # All of PyTorch's savers write by the first, those of scripts excepted.
     ("torch._C", "PyTorchFileWriter", 0, True),
     ("torch._C", "PyTorchFileReader", 0, False),
+    # Where ranks meet that were given a file for it; the modules hold it under their own names.
+    ("torch.distributed", "FileStore", 0, True),
+    ("torch.distributed.rendezvous", "FileStore", 0, True),
 )
 _PATH_NAMES = (
     *("f", "filename", "path", "file", "database", "name", "uri", "where", "source", "output_file"),
     "incomplete_path",
 )
 _READ_MODES = ("r", "rb")
-_KEEPING = ("connect", "Connection", "open", "from_file", "File", "xet_get")
+_KEEPING = ("connect", "Connection", "open", "from_file", "File", "FileStore", "xet_get")
 
 
 def _lead(overlay, module, name, position, writes):
