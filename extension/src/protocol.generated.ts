@@ -58,6 +58,7 @@ export interface ProfileReport {
   readonly side_effects: readonly SideEffect[];
   readonly prediction: Prediction | null;
   readonly power: PowerFact | null;
+  readonly protection: Protection | null;
 }
 
 /** Where the script computes. `kind` is `cpu` or `cuda`. */
@@ -282,6 +283,12 @@ export interface PowerFact {
   readonly mean_watts: number;
   readonly iterations: number;
   readonly window_s: number;
+}
+
+/** What kept the run's writes from the person's files. */
+export interface Protection {
+  readonly state: "kernel" | "interception only" | "off";
+  readonly reason: string;
 }
 
 /** `skyline.whatif/1`: every question asked, singly and together. */

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -58,6 +58,19 @@ async function chosen(): Promise<string> {
   const found = await choice;
   return "environment" in found ? `${found.environment.executable} (${found.environment.origin})` : found.trouble.message;
 }
+
+describe("an environment without PyTorch", () => {
+  it("is never run", async () => {
+    const ran = join(folder, "ran");
+    mkdirSync(join(folder, "env", "bin"), { recursive: true });
+    mkdirSync(join(folder, "env", "lib", "python3.12", "site-packages", "pip"), { recursive: true });
+    writeFileSync(join(folder, "env", "pyvenv.cfg"), "version = 3.12.1\n");
+    writeFileSync(join(folder, "env", "bin", "python"), `#!/bin/sh\ntouch '${ran}'\n`, { mode: 0o755 });
+    editor.configured = join(folder, "env", "bin", "python");
+    expect(await chosen()).toBe(`No Python with PyTorch was found: ${editor.configured} has no PyTorch.`);
+    expect(existsSync(ran)).toBe(false);
+  });
+});
 
 describe("the Python extension's environment", () => {
   it("is used where it is told", async () => {

@@ -70,7 +70,7 @@ class Profiler:
             state.asked = True
             self.server.permission.give(state.path)
         state.options = options or state.options
-        request = self.request_for(state)
+        request = self.request_for(state, by_hand=by_hand)
         run = self._runs.get(state.path)
         if run is None:
             self._launch(state, request)
@@ -138,8 +138,11 @@ class Profiler:
         """How runs start: from the process that has torch imported, unless the client wants none."""
         return self.nursery.start if self.server.warm_start else start_fresh
 
-    def request_for(self, state: ScriptState) -> CaptureRequest:
-        """How a script is run now: by the settings, and by what was asked of it last."""
+    def request_for(self, state: ScriptState, *, by_hand: bool = True) -> CaptureRequest:
+        """How a script is run now: by the settings, and by what was asked of it last.
+
+        Nobody waits for what a save starts, so that it reaches no other machine unless that is wanted.
+        """
         settings, options = self.server.settings_at(state.path), state.options
         defaults, folder = CaptureRequest(Path(state.path)), self.server.folder_of(state.path)
         return CaptureRequest(
@@ -155,6 +158,7 @@ class Profiler:
             steps=options.steps or settings.profile.steps,
             batch_points=options.batchPoints if options.batchPoints is not None else defaults.batch_points,
             timeout_s=options.timeoutS or settings.profile.timeout_s,
+            network="open" if by_hand else settings.network,
             source_overrides=tuple((text.path, text.text) for text in self.server.texts.unsaved()),
         )
 

@@ -26,7 +26,7 @@ from skyline.trace.power import PowerFact
 from skyline.trace.product_trial import ProductTrial
 from skyline.trace.profile import CAPTURE_SCHEMA, BatchPoint, Profile, SourceFile
 from skyline.trace.record import CodeLine
-from skyline.trace.side_effect import SideEffect
+from skyline.trace.side_effect import Protection, SideEffect
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class Run:
     product_trials: tuple[ProductTrial, ...] = ()
     iteration_trials: tuple[IterationTrial, ...] = ()
     side_effects: tuple[SideEffect, ...] = ()
+    protection: Protection | None = None
     output_tail: str = ""
     secrecy: Secrecy = field(default_factory=Secrecy)
 
@@ -146,6 +147,7 @@ def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
         loop_line=_loop_line(run),
         notes=run.notes,
         side_effects=(*run.side_effects, *_evaluations(run.facts)),
+        protection=run.protection,
         output_tail=run.secrecy.scrub(run.output_tail),
         settings=recording.settings,
         modules=recording.modules,

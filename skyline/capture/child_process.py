@@ -14,25 +14,27 @@ from typing import Literal
 
 import msgspec
 
+from skyline.capture.downloads import Downloads
 from skyline.capture.events import Ended, Failed, StackRow
 from skyline.capture.guard import Guard, Limits
 from skyline.capture.lifeline import Lifeline
 from skyline.capture.output import ScriptOutput
-from skyline.capture.process import ENTRY, Start, Starter, start_fresh
+from skyline.capture.process import ENTRY, KEPT, Start, Starter, start_fresh
 from skyline.capture.process_family import RUN_TAG, ProcessFamily
 from skyline.capture.request import OutputCallback
 from skyline.capture.scratch import make_scratch
 from skyline.capture.secrecy import Secrecy
-from skyline.capture.side_effects import last_words, read_side_effects
+from skyline.capture.side_effects import last_words, read_protection, read_side_effects
 from skyline.capture.switchboard import Event, Switchboard
 from skyline.capture.terminal import empty_terminal
 from skyline.capture.usage_text import complaint, usage_text
 from skyline.errors import ArgumentsRefused, BudgetExceeded, Cancelled, CaptureImpossible, ScriptFailed
-from skyline.trace.side_effect import SideEffect
+from skyline.trace.side_effect import Protection, SideEffect
 
 _POLL_S = 0.05
 _WHERE_TIMEOUT_S = 3.0
 _GONE_GRACE_S = 2.0
+_END_TIMEOUT_S = 10.0
 _USAGE_STATUS = 2
 _DEFAULT_LIMITS = Limits()
 _ROOM_HINT = (
@@ -70,6 +72,7 @@ class ChildProcess:
         self._timeout_s = timeout_s
         self._cancel = cancel or threading.Event()
         self._scratch = make_scratch()
+        self._downloads = Downloads(self.scratch, working_directory)
         self._secrecy = Secrecy.of({**os.environ, **(variables or {})}, arguments)
         key = secrets.token_bytes(32)
         try:
@@ -111,8 +114,8 @@ class ChildProcess:
             self._let_go()
             raise
         assert self._process.stdout is not None
-        self._family = ProcessFamily(self._process.pid, tag)
-        self._lifeline = Lifeline(self._process.pid, self.scratch)
+        self._family = ProcessFamily(self._process.pid, tag, kept=KEPT)
+        self._lifeline = Lifeline(self._process.pid, self.scratch, kept=KEPT)
         self.output = ScriptOutput(self._process.stdout, output)
         self._guard = Guard(self._family, self.scratch, limits)
         try:
@@ -129,8 +132,8 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process that was started, and of its group."""
-        return self._process.pid
+        """Of the script's process, and of its group."""
+        return self._family.script_pid()
 
     @property
     def scratch(self) -> Path:
@@ -144,7 +147,16 @@ class ChildProcess:
 
     def side_effects(self) -> tuple[SideEffect, ...]:
         """What the script has done to the world so far, and what became of it."""
-        return read_side_effects(self.scratch, self._secrecy)
+        self.keep_downloads()
+        return read_side_effects(self.scratch, self._secrecy, self._downloads.kept)
+
+    def protection(self) -> Protection | None:
+        """What keeps the run from the person's files."""
+        return read_protection(self.scratch)
+
+    def keep_downloads(self) -> None:
+        """Put what was fetched so far where the script wants it: the next run of it will look there."""
+        self._downloads.keep(self._family.open_files)
 
     def send(self, do: str, **fields: object) -> None:
         """Give the child a command."""
@@ -196,8 +208,14 @@ class ChildProcess:
     def close(self) -> None:
         """End the run and everything it started."""
         self._guard.stop()
+        self.keep_downloads()
         self._family.end()
-        self._process.wait()
+        try:
+            self._process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            # A process in the kernel's hands ends when it comes back; its keeper need not wait for that.
+            os.kill(self._process.pid, signal.SIGKILL)
+            self._process.wait()
         self._lifeline.close()
         self.output.close()
         self._let_go()

@@ -10,7 +10,13 @@ from pathlib import Path
 
 from skyline.errors import CaptureImpossible
 
-_PROBE = "import importlib.util, sys; sys.exit(0 if importlib.util.find_spec('torch') else 3)"
+NOT_FROM_HERE = "import sys; sys.path[:] = [entry for entry in sys.path if entry]\n"
+"""First statement of what an interpreter is asked with ``-c``: nothing is imported from the working folder.
+
+``-I`` would also leave out the person's own packages (``pip install --user``, ``PYTHONPATH``), which a script may use;
+``-P`` is not there before Python 3.11.
+"""
+_PROBE = NOT_FROM_HERE + "import importlib.util; sys.exit(0 if importlib.util.find_spec('torch') else 3)"
 _PROBE_TIMEOUT_S = 20.0
 
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from skyline.capture.interpreter import NOT_FROM_HERE
 from skyline.errors import UsageError
 
 _TIMEOUT_S = 60.0
-_ASK = """
-import importlib.util, sys
+_ASK = (
+    NOT_FROM_HERE
+    + """
+import importlib.util
 sys.path.insert(0, "")
 spec = importlib.util.find_spec(sys.argv[1])
 if spec is not None and spec.submodule_search_locations is not None:
     spec = importlib.util.find_spec(sys.argv[1] + ".__main__")
 print(spec.origin if spec is not None else "")
 """
+)
 
 
 def module_file(name: str, directory: Path, interpreter: str | None = None) -> Path:

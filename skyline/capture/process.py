@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from typing import IO, Protocol
 
 ENTRY = Path(__file__).parent / "child" / "__main__.py"
 CHANNEL_KEY = "SKYLINE_CHANNEL_KEY"
+KEPT = sys.platform == "linux"
+"""Whether a run's process is the keeper, which has the script's below it (``child/keeper.py``), or the script's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Start:
 
 
 class RunningProcess(Protocol):
-    """The leader of its own session, with stdout and stderr on one pipe and nothing to read on stdin."""
+    """The leader of its own session; the script's stdout and stderr are on one pipe, with nothing to read on stdin."""
 
     @property
     def pid(self) -> int:

@@ -19,20 +19,26 @@ class ProcessFamily:
     """The leader of a process group, its descendants, and those that a run detached from it.
 
     A process that makes a session of its own leaves the group, and one whose parent has ended is no longer a
-    descendant: such are remembered from when they were seen, and found by the tag in their environment.
+    descendant, unless the leader is a keeper, to which such come back. Without one they are remembered from when
+    they were seen, and in either case found by the tag in their environment. A keeper is no member itself.
     """
 
-    def __init__(self, leader: int, tag: str) -> None:
+    def __init__(self, leader: int, tag: str, *, kept: bool = False) -> None:
         self._leader = leader
+        self._kept = kept
+        try:
+            self._root = psutil.Process(leader)
+        except psutil.Error:
+            self._root = None
         self._tag = tag
         self._seen: dict[int, psutil.Process] = {}
 
     def members(self) -> list[psutil.Process]:
         """Those that run now."""
         try:
-            root = psutil.Process(self._leader)
-            for process in (root, *root.children(recursive=True)):
-                self._seen.setdefault(process.pid, process)
+            if self._root is not None:
+                for process in (*(() if self._kept else (self._root,)), *self._root.children(recursive=True)):
+                    self._seen.setdefault(process.pid, process)
         except psutil.Error:
             pass
         # The run's guard looks in a thread of its own while another one ends the run.
@@ -40,6 +46,15 @@ class ProcessFamily:
             if not _runs(process):
                 self._seen.pop(pid, None)
         return list(self._seen.values())
+
+    def script_pid(self) -> int:
+        """Of the script's own process."""
+        if self._kept:
+            try:
+                return min(psutil.Process(self._leader).children(), key=psutil.Process.create_time).pid
+            except (psutil.Error, ValueError):
+                pass
+        return self._leader
 
     def stop(self) -> None:
         """Have every process stand still where it is: a loader's workers would go on filling their queue."""
@@ -60,11 +75,31 @@ class ProcessFamily:
             total += times.user + times.system
         return total
 
+    def open_files(self) -> set[str]:
+        """Paths of the files that the processes have open for writing."""
+        found: set[str] = set()
+        for process in self.members():
+            try:
+                # The mode is told on Linux alone.
+                found.update(
+                    file.path for file in process.open_files() if set(getattr(file, "mode", "w")) & set("wa+")
+                )
+            except (psutil.Error, OSError):
+                continue
+        return found
+
     def end(self) -> None:
         """Kill the group, and whatever of the run is left outside of it, until nothing is."""
+        if self._kept:
+            # It makes an end of what comes to it in the meantime, and of itself.
+            try:
+                if self._root is not None:
+                    self._root.terminate()
+            except psutil.Error:
+                pass
         deadline = time.monotonic() + _END_WITHIN_S
         while True:
-            self._kill_group()
+            self._kill_groups()
             left = [process for process in (*self.members(), *self._tagged()) if process.pid != self._leader]
             for process in left:
                 self._seen.setdefault(process.pid, process)
@@ -77,23 +112,39 @@ class ProcessFamily:
             time.sleep(_POLL_S)
 
     def _signal(self, number: int) -> None:
-        # The group at once, then those that left it.
-        try:
-            os.killpg(self._leader, number)
-        except (ProcessLookupError, PermissionError):
-            pass
+        # A group at once, then those that left it.
+        members = self.members()
+        groups = self._groups(members)
+        for group in groups:
+            try:
+                os.killpg(group, number)
+            except (ProcessLookupError, PermissionError):
+                continue
         for process in self.members():
             try:
-                if os.getpgid(process.pid) != self._leader:
+                if os.getpgid(process.pid) not in groups:
                     os.kill(process.pid, number)
             except OSError:
                 continue
 
-    def _kill_group(self) -> None:
-        try:
-            os.killpg(self._leader, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
+    def _groups(self, members: list[psutil.Process]) -> set[int]:
+        """Those that are the run's alone."""
+        if not self._kept:
+            return {self._leader}
+        found: set[int] = set()
+        for process in members:
+            try:
+                found.add(os.getpgid(process.pid))
+            except OSError:
+                continue
+        return found - {self._leader, os.getpgrp()}
+
+    def _kill_groups(self) -> None:
+        for group in self._groups(self.members()):
+            try:
+                os.killpg(group, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
 
     def _tagged(self) -> Iterator[psutil.Process]:
         own = os.getpid()

@@ -53,6 +53,8 @@ class CaptureRequest:
     gpu: str = ""
     variables: tuple[tuple[str, str], ...] = ()
     trials: bool | None = None
+    network: Literal["open", "loopback"] = "open"
+    """What the script may reach; ``loopback``: this machine alone, as far as Python's own calls are concerned."""
     source_overrides: tuple[tuple[str, str], ...] = ()
     """(path, text) pairs: run this text in place of the file, as for an editor's unsaved buffer.
 

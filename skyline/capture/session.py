@@ -203,6 +203,7 @@ class Session:
             ranks=self._request.ranks,
             scratch=str(child.scratch),
             side_effects=self._request.side_effects,
+            network=self._request.network,
             **mode,
         )
 
@@ -212,6 +213,7 @@ class Session:
         while True:
             event = child.receive("hello", "boundary", "ready")
             if event["event"] == "ready":
+                child.keep_downloads()
                 return msgspec.convert(event, Ready), step_ms
             if event["event"] == "hello" and self._request.device == "cuda" and not event["cuda"]:
                 raise CaptureImpossible("PyTorch sees no CUDA device here", hint="Use --device auto or cpu.")
@@ -263,6 +265,7 @@ class Session:
             paired_ms=paired,
             power=power,
             side_effects=child.side_effects(),
+            protection=child.protection(),
             output_tail=child.output.tail_now(),
             secrecy=child.secrecy,
         )

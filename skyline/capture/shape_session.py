@@ -103,6 +103,7 @@ class _ShapeSession(Session):
                 knobs=knobs,
                 notes=(*self._notes, *_notes(traced, gpu)),
                 side_effects=child.side_effects(),
+                protection=child.protection(),
                 output_tail=child.output.tail_now(),
                 secrecy=child.secrecy,
             )

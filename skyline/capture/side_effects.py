@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import msgspec
 
 from skyline.capture.secrecy import Secrecy
 from skyline.trace.record import CodeLine
-from skyline.trace.side_effect import SideEffect
+from skyline.trace.side_effect import Protection, SideEffect
 
 _LOG_NAME = "effects.jsonl"
+_PROTECTION_NAME = "protection.json"
 _LAST_WORDS_NAME = "last-words"
 _MOST_KEPT = 500
 
@@ -26,8 +28,11 @@ class _Row:
     line: CodeLine | None = None
 
 
-def read_side_effects(scratch: Path, secrecy: Secrecy) -> tuple[SideEffect, ...]:
-    """The effects so far, each once, in the order in which they first happened."""
+def read_side_effects(scratch: Path, secrecy: Secrecy, kept: Collection[str] = ()) -> tuple[SideEffect, ...]:
+    """The effects so far, each once, in the order in which they first happened.
+
+    ``kept`` are the downloads that have come to where the script wanted them.
+    """
     try:
         lines = (scratch / _LOG_NAME).read_bytes().splitlines()
     except OSError:
@@ -39,7 +44,8 @@ def read_side_effects(scratch: Path, secrecy: Secrecy) -> tuple[SideEffect, ...]
             row = msgspec.json.decode(line, type=_Row)
         except msgspec.MsgspecError:
             continue  # a process was ended in the middle of it
-        key = (row.kind, secrecy.scrub(row.target), row.outcome)
+        outcome = "allowed" if row.kind == "download" and row.target in kept else row.outcome
+        key = (row.kind, secrecy.scrub(row.target), outcome)
         by_process = counts.setdefault(key, {})
         by_process[row.pid] = max(row.count, by_process.get(row.pid, 0))
         first.setdefault(key, row.line)
@@ -47,6 +53,14 @@ def read_side_effects(scratch: Path, secrecy: Secrecy) -> tuple[SideEffect, ...]
         SideEffect(kind, target, outcome, sum(by_process.values()), first[kind, target, outcome])
         for (kind, target, outcome), by_process in list(counts.items())[:_MOST_KEPT]
     )
+
+
+def read_protection(scratch: Path) -> Protection | None:
+    """What keeps the run from the person's files; None where it has not said so."""
+    try:
+        return msgspec.json.decode((scratch / _PROTECTION_NAME).read_bytes(), type=Protection)
+    except (OSError, msgspec.MsgspecError):
+        return None
 
 
 def last_words(scratch: Path) -> str:

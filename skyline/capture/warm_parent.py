@@ -185,7 +185,7 @@ class WarmParent:
             self._gone = True
             for process in self._running.values():
                 try:
-                    os.killpg(process.pid, signal.SIGKILL)
+                    os.kill(process.pid, signal.SIGTERM)
                 except OSError:
                     pass
                 process.end(_UNKNOWN_STATUS)
@@ -203,7 +203,7 @@ class WarmParent:
                 output = self._outputs.get(number)
                 if output is None:
                     # Nobody waits for it any more.
-                    os.killpg(pid, signal.SIGKILL)
+                    os.kill(pid, signal.SIGTERM)
                 else:
                     self._answers[number] = self._running[pid] = ForkedProcess(pid, output)
             case "ended":

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
+from skyline.capture.interpreter import NOT_FROM_HERE
 from skyline.cli.command_line import parser
 from skyline.errors import CaptureImpossible, ExitCode, UsageError
 from skyline.version import __version__
@@ -23,8 +24,10 @@ Verdict = Literal["ok", "warning", "failed"]
 _MARKS = {"ok": "ok  ", "warning": "note", "failed": "FAIL"}
 
 # Runs under the person's interpreter, so it must do with any Python 3 and no Skyline.
-_PROBE = """
-import json, sys
+_PROBE = (
+    NOT_FROM_HERE
+    + """
+import json
 facts = {"python": sys.version.split()[0]}
 try:
     import torch
@@ -39,6 +42,7 @@ except Exception as error:
     facts["error"] = type(error).__name__ + ": " + str(error)
 print(json.dumps(facts))
 """
+)
 _PROBE_TIMEOUT_S = 90
 
 
@@ -74,6 +78,7 @@ def run(arguments: Sequence[str]) -> int:
         _energy(),
         _own_devices(),
         _saving(script.absolute()),
+        _protection(),
         _front_ends(),
     )
     if options.json is not None:
@@ -232,6 +237,27 @@ def _saving(script: Path) -> Check:
             "Name a folder with --output-dir if they should go elsewhere.",
         )
     return Check("saving", "ok", f"profiles go to {folder}")
+
+
+def _protection() -> Check:
+    """What keeps the person's files from a profiled script."""
+    from skyline.capture.child.sandbox import landlock
+
+    if os.environ.get("SKYLINE_LANDLOCK") == "0":
+        reason = "SKYLINE_LANDLOCK is 0"
+    else:
+        try:
+            found = landlock.version()
+        except landlock.Unavailable as error:
+            reason = str(error)
+        else:
+            return Check("files", "ok", f"kept by the kernel (Landlock {found}) and by interception")
+    return Check(
+        "files",
+        "warning",
+        f"kept by interception only: {reason}",
+        "Native code and programs that a script starts can write while it is profiled.",
+    )
 
 
 def _front_ends() -> Check:

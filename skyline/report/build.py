@@ -69,6 +69,7 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         warmup_iterations=profile.warmup_iterations,
         warmup_reason=profile.warmup_reason,
         side_effects=profile.side_effects,
+        protection=profile.protection,
         prediction=profile.prediction,
         power=profile.power,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from skyline.trace.side_effect import SideEffect
+from skyline.trace.side_effect import Protection, SideEffect
 
 _NOUNS = {
     "file": ("file", "files"),
@@ -22,7 +22,12 @@ def kept_away(effects: Sequence[SideEffect]) -> str:
     counted = _counted(effect for effect in kept if effect.kind in _NOUNS)
     trackers = dict.fromkeys(effect.target for effect in kept if effect.kind in ("tracker", "profiler"))
     named = f"{', '.join(trackers)} off" if trackers else ""
-    return "; ".join(part for part in (counted, named) if part)
+    refused = _counted(effect for effect in effects if effect.outcome == "refused")
+    hosts = _hosts(
+        effect.target for effect in effects if effect.kind == "network" and effect.outcome == "refused"
+    )
+    parts = (counted, named, f"{refused} refused" if refused else "", f"{hosts} refused" if hosts else "")
+    return "; ".join(part for part in parts if part)
 
 
 def let_through(effects: Sequence[SideEffect]) -> str:
@@ -40,6 +45,24 @@ def let_through(effects: Sequence[SideEffect]) -> str:
             shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
             parts.append(f"{one if len(names) == 1 else many} {shown}".strip())
     return "; ".join(part for part in parts if part)
+
+
+def _hosts(names: Iterable[str]) -> str:
+    found = list(dict.fromkeys(names))
+    shown = ", ".join(found[:_MOST_NAMED]) + (", …" if len(found) > _MOST_NAMED else "")
+    return f"{'host' if len(found) == 1 else 'hosts'} {shown}" if found else ""
+
+
+def protected_by(protection: Protection | None) -> str:
+    """What kept the files as they were, and what that leaves open; empty where it is not known."""
+    if protection is None:
+        return ""
+    if protection.state == "kernel":
+        return "kernel and interception"
+    if protection.state == "off":
+        return f"off ({protection.reason})" if protection.reason else "off"
+    reason = f" ({protection.reason})" if protection.reason else ""
+    return f"interception only{reason}: native code and programs that the script starts can write"
 
 
 def _counted(effects: Iterable[SideEffect]) -> str:

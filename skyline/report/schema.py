@@ -22,7 +22,7 @@ from skyline.trace.iteration import IterationFact
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.power import PowerFact
 from skyline.trace.prediction import Prediction
-from skyline.trace.side_effect import SideEffect
+from skyline.trace.side_effect import Protection, SideEffect
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.estimate import Estimate
 
@@ -141,6 +141,8 @@ class ProfileReport:
     """What the times rest on where ``mode`` is ``predicted``: nothing was run."""
     power: PowerFact | None = None
     """The energy of an iteration, where the hardware counts it."""
+    protection: Protection | None = None
+    """What kept the run from the person's files; null in profiles of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ SECTION = "skyline"
 
 OnSave = Literal["afterFirst", "always", "never"]
 Device = Literal["auto", "cpu", "cuda"]
+Network = Literal["loopback", "open"]
 
 _BY_FOLDER: dict[str, Any] = {"scope": "resource"}
 _TRUSTED: dict[str, Any] = {"scope": "resource", "restricted": True}
@@ -165,6 +166,20 @@ class Settings:
             extra=_BY_FOLDER,
         ),
     ] = None
+    network: Annotated[
+        Network,
+        Meta(
+            description="What a run may reach over the network that a save starts; one that you start yourself "
+            "may reach everything.",
+            extra=_TRUSTED,
+            extra_json_schema={
+                "enumDescriptions": [
+                    "This machine alone; what else it asks for is refused and listed.",
+                    "Everything.",
+                ]
+            },
+        ),
+    ] = "loopback"
     profile: ProfileSettings = field(default_factory=ProfileSettings)
     code_lens: CodeLensSettings = field(default_factory=CodeLensSettings)
     inlay_hints: InlayHintSettings = field(default_factory=InlayHintSettings)

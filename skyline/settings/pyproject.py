@@ -19,8 +19,8 @@ def project_settings(folder: Path) -> SettingsSource | None:
     """What the nearest ``pyproject.toml`` with such a table says, from ``folder`` upwards; None where there is none.
 
     A file that cannot be read or is no TOML is a problem of its own, and ends the search. What may start programs
-    unasked does not count from here: a folder that somebody else made says it. ``on_save = "always"`` is
-    ``afterFirst``.
+    unasked, or opens the network to what runs unasked, does not count from here: a folder that somebody else made
+    says it. ``on_save = "always"`` is ``afterFirst``, and ``network`` stays ``loopback``.
     """
     for directory in (folder, *folder.parents):
         path = directory / NAME
@@ -53,6 +53,8 @@ def _from_a_project(values: Mapping[str, object], directory: Path) -> dict[str, 
     result = dict(values)
     if result.get("profile.onSave") == "always":
         result["profile.onSave"] = "afterFirst"
+    if result.get("network") == "open":
+        result["network"] = "loopback"
     for key in _PATHS:
         value = result.get(key)
         if isinstance(value, str):

@@ -26,7 +26,7 @@ from skyline.trace.prediction import Prediction
 from skyline.trace.product_trial import ProductTrial
 from skyline.trace.record import CodeLine, Trace
 from skyline.trace.repeated_read import RepeatedRead
-from skyline.trace.side_effect import SideEffect
+from skyline.trace.side_effect import Protection, SideEffect
 from skyline.trace.timed_read import TimedRead
 
 CAPTURE_SCHEMA = "skyline.capture/1"
@@ -142,3 +142,5 @@ class Profile:
     """On a CPU, what a block costs that is too large for the allocator to keep: the system's fresh memory each time."""
     setting: SettingPlace | None = None
     """The place in a file that the script opened which holds the batch size under a key named after it."""
+    protection: Protection | None = None
+    """What kept the run from the person's files; None in profiles of earlier versions."""

@@ -4,6 +4,7 @@ import { existsSync, statSync } from "node:fs";
 import * as vscode from "vscode";
 import { within } from "../time-limit";
 import { atLeast, candidates, type Environment, interpreterAt, probe, UnusableInterpreter } from "./environment";
+import { NO_TORCH, unfitByFiles } from "./environment-files";
 import { misfitOf } from "./fitness";
 import type { Trouble } from "../view/messages";
 
@@ -29,8 +30,14 @@ export async function chooseInterpreter(script: vscode.Uri | null, probeScript: 
     exists: existsSync,
   });
   const reasons: string[] = [];
-  let light: Environment | null = null;
+  let light = false;
   for (const candidate of found) {
+    const unfit = vscode.workspace.isTrusted ? unfitByFiles(candidate.path) : null;
+    if (unfit !== null) {
+      reasons.push(unfit);
+      light ||= unfit.endsWith(NO_TORCH);
+      continue;
+    }
     try {
       const environment = await probe(candidate, probeScript);
       if (!atLeast(environment.version, 3, 10)) {
@@ -40,7 +47,7 @@ export async function chooseInterpreter(script: vscode.Uri | null, probeScript: 
         if (misfit === null) return { environment };
         reasons.push(misfit);
       } else {
-        light ??= environment;
+        light = true;
         reasons.push(`${candidate.path} (${candidate.origin}) has no PyTorch`);
       }
     } catch (error) {

@@ -12,6 +12,7 @@ import traceback
 import types
 
 from . import user_code
+from .sandbox import refusal
 
 
 def compile_script(request):
@@ -107,6 +108,9 @@ def _describe(error, path):
     if isinstance(error, SyntaxError) and error.filename:
         file, line = error.filename, error.lineno or 0
     named = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    kept = refusal.explanation(error)
+    if kept:
+        named = f"{named}. {kept}"
     return {
         "kind": type(error).__name__,
         "message": str(error) if hasattr(error, "skyline_hint") else named,

@@ -75,7 +75,8 @@ def protect(request):
     """What every process of the run needs: files kept apart, and the text of the sources as it is to be run."""
     from .ranks import process_group
 
-    sandbox = Sandbox(request["scratch"], request["script"], request.get("side_effects", "redirect"))
+    policy, network = request.get("side_effects", "redirect"), request.get("network", "open")
+    sandbox = Sandbox(request["scratch"], request["script"], policy, network)
     sandbox.install()
     settings_read.serve(request["sources"], request["scratch"])
     overrides.install(request["sources"])

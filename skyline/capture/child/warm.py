@@ -19,7 +19,7 @@ import struct
 import sys
 import tempfile
 
-from . import user_code
+from . import keeper, user_code
 
 _LENGTH = struct.Struct("!I")
 _NAME = "skyline-warm"
@@ -57,6 +57,7 @@ def serve(descriptor):
     signal.set_wakeup_fd(wake)
     _send(control, {"event": "ready", "files": _foundations()})
     running = set()
+    above = os.getppid()
     while True:
         readable = select.select([control, woken], [], [])[0]
         if woken in readable:
@@ -74,6 +75,7 @@ def serve(descriptor):
                 control.close()
                 for end in (woken, wake):
                     os.close(end)
+                keeper.stand((above,))
                 _become(request, *descriptors)
                 _set_name(names)
                 os.write(started, b"1")
@@ -82,7 +84,7 @@ def serve(descriptor):
             for given in descriptors:
                 os.close(given)
             running.add(pid)
-            # Only a process that leads its own group by now can be ended as a group.
+            # Only now is there somebody who ends it when told to.
             os.read(started, 1)
             os.close(started)
             _send(control, {"event": "forked", "number": request["number"], "pid": pid})
@@ -97,8 +99,7 @@ def _fork():
 
 
 def _become(request, output, stdin=None):
-    """Everything that a fresh process would have of its own."""
-    os.setsid()
+    """Everything that a fresh process would have of its own; it leads a session already."""
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
@@ -157,7 +158,7 @@ def _leave(running):
     """The server is gone, and so is everything that ran for it."""
     for pid in running:
         try:
-            os.killpg(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGTERM)  # its keeper ends all of it
         except OSError:
             pass
     for pid in running:

@@ -31,7 +31,7 @@ from skyline.report.html.cost import cost_table
 from skyline.report.html.effect import effect_rows
 from skyline.report.html.listing import anchors, listings
 from skyline.report.html.memory_chart import memory_chart
-from skyline.report.kept_away import kept_away, let_through
+from skyline.report.kept_away import kept_away, let_through, protected_by
 from skyline.report.place import common_base, place
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.trace.profile import SourceFile
@@ -97,6 +97,7 @@ def render(
         effects=effect_rows(report.side_effects, base),
         kept_away=kept_away(report.side_effects),
         let_through=let_through(report.side_effects),
+        protected_by=protected_by(report.protection),
         data=embedded(report, whatifs),
         version=__version__,
     )

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+import skyline.capture
 from skyline.capture.nursery import Nursery
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress
@@ -38,6 +44,19 @@ for step in range(100_000):
     loss.backward()
     optimizer.step()
 """
+
+_CHILD = Path(skyline.capture.__file__).parent / "child" / "__main__.py"
+_RUN = """
+import runpy, sys
+runpy.run_path(sys.argv[1])["load_package"]()
+from _skyline_child.sandbox.sandbox import Sandbox
+script, scratch, *policy = sys.argv[2:]
+Sandbox(scratch, script, *policy).install()
+sys.path.insert(0, script.rpartition("/")[0])
+exec(compile(open(script).read(), script, "exec"), {"__name__": "__main__", "__file__": script})
+"""
+
+Effects = list[dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -96,3 +115,49 @@ def run(starter: Starter) -> Callable[..., Profile]:
         return capture(request, progress=said.append, output=heard.append, cancel=cancel, starter=starter)
 
     return short
+
+
+@pytest.fixture
+def sandboxed_command() -> list[str]:
+    """Runs a script, given with its scratch folder and policy, as the capture's child would, only without torch."""
+    return [sys.executable, "-c", _RUN, str(_CHILD)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / "out" / "old").mkdir(parents=True)
+    (folder / "data").mkdir()
+    (folder / "empty").mkdir()
+    (folder / "out" / "old" / "best.pt").write_text("precious")
+    (folder / "notes.txt").write_text("mine")
+    (folder / "log.txt").write_text("old\n")
+    (folder / "data" / "a.txt").write_text("a")
+    (folder / "data" / "b.txt").write_text("b")
+    (folder / "local.py").write_text("value = 1\n")
+    return folder
+
+
+@pytest.fixture
+def sandboxed(folder: Path, tmp_path: Path, sandboxed_command: list[str]) -> Callable[..., Effects]:
+    """Runs statements as the capture's child would, only without torch; gives what was noted."""
+
+    def run(source: str, *policy: str, **environment: str) -> Effects:
+        scratch = tmp_path / "scratch"
+        scratch.mkdir(exist_ok=True)
+        script = folder / "train.py"
+        script.write_text("import os, pathlib, shutil\n" + textwrap.dedent(source))
+        ended = subprocess.run(
+            [*sandboxed_command, str(script), str(scratch), *policy],
+            cwd=folder,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        script.unlink()
+        assert ended.returncode == 0, ended.stderr
+        log = scratch / "effects.jsonl"
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    return run

@@ -17,6 +17,7 @@ import pytest
 from skyline.capture.guard import Guard, Limits
 from skyline.capture.lifeline import Lifeline
 from skyline.capture.output import ScriptOutput
+from skyline.capture.process import ENTRY, KEPT
 from skyline.capture.process_family import RUN_TAG, ProcessFamily
 from skyline.capture.scratch import make_scratch
 from skyline.errors import CaptureImpossible
@@ -77,6 +78,79 @@ def test_a_process_that_left_its_session_and_parents_is_found_and_ended() -> Non
 
     wait_until(lambda: gone(stray) and run.poll() is not None)
     end(run)
+
+
+DAEMON = """
+import os, runpy, subprocess, sys, time
+runpy.run_path({entry!r})["load_package"]()
+from _skyline_child import keeper
+keeper.stand(())
+if not os.fork():
+    os.setsid()
+    if not os.fork():
+        print("daemon", os.getpid(), flush=True)
+        os.execve("/bin/sleep", ["sleep", "600"], {{}})
+    os._exit(0)
+os.wait()
+print("left", os.getppid(), flush=True)
+{then}
+"""
+
+
+def daemon_of(run: subprocess.Popen[bytes]) -> int:
+    """Its process, once nothing of its own tells whose it was."""
+    assert run.stdout is not None
+    told = dict(run.stdout.readline().split() for _ in range(2))
+    daemon = int(told[b"daemon"])
+    wait_until(lambda: psutil.Process(daemon).name() == "sleep")
+    assert psutil.Process(daemon).environ() == {}
+    return daemon
+
+
+@pytest.mark.skipif(not KEPT, reason="Linux alone gives orphans to the process above")
+def test_a_daemon_without_our_environment_ends_with_the_run() -> None:
+    run = start(DAEMON.format(entry=str(ENTRY), then=SLEEP), **{RUN_TAG: "abc"})
+    daemon = daemon_of(run)
+    family = ProcessFamily(run.pid, "abc", kept=True)
+    assert daemon in {process.pid for process in family.members()}
+    assert run.pid not in {process.pid for process in family.members()}
+    family.stop()
+    wait_until(lambda: psutil.Process(daemon).status() == psutil.STATUS_STOPPED)
+    assert psutil.Process(run.pid).status() != psutil.STATUS_STOPPED
+
+    family.end()
+
+    wait_until(lambda: gone(daemon) and run.poll() is not None)
+    end(run)
+
+
+@pytest.mark.skipif(not KEPT, reason="Linux alone gives orphans to the process above")
+@pytest.mark.parametrize(
+    ("then", "status"),
+    [("os._exit(7)", 7), ("os.kill(os.getpid(), 11)", -11), ("os.kill(os.getpid(), 9)", -9)],
+)
+def test_a_keeper_ends_what_is_left_and_tells_how_the_run_ended(then: str, status: int) -> None:
+    run = start(DAEMON.format(entry=str(ENTRY), then=then))
+    assert run.stdout is not None
+    daemon = int(run.stdout.readline().split()[1])
+    wait_until(lambda: run.poll() is not None)
+    assert run.returncode == status
+    assert gone(daemon)
+    end(run)
+
+
+@pytest.mark.skipif(not KEPT, reason="Linux alone gives orphans to the process above")
+def test_a_daemon_ends_when_the_holder_is_killed(tmp_path: Path) -> None:
+    code = DAEMON.format(entry=str(ENTRY), then=SLEEP)
+    holder = start(
+        f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-S', '-c', {code!r}])\n{SLEEP}"
+    )
+    daemon = daemon_of(holder)
+
+    holder.kill()
+
+    wait_until(lambda: gone(daemon))
+    end(holder)
 
 
 def test_other_runs_are_left_alone() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from skyline.capture.child.sandbox import landlock
 from skyline.capture.request import Progress
 from skyline.errors import BudgetExceeded, Cancelled, CaptureImpossible, ExitCode, ScriptFailed, UsageError
 from skyline.trace.profile import Profile
@@ -39,6 +40,20 @@ def test_an_exception_comes_with_the_scripts_own_traceback(script: Write, run: R
     assert "in loss" in caught.value.traceback
     assert "skyline" not in caught.value.traceback
     assert caught.value.exit_code is ExitCode.SCRIPT_FAILED
+
+
+def test_a_write_that_the_kernel_refused_is_told_as_ours(script: Write, run: Run, tmp_path: Path) -> None:
+    try:
+        landlock.version()
+    except landlock.Unavailable as reason:
+        pytest.skip(str(reason))
+    path = tmp_path / "notes.txt"
+    path.write_text("mine")
+    with pytest.raises(ScriptFailed) as caught:
+        run(script("import _io, torch\n_io.FileIO('notes.txt', 'w')\n"))
+    assert f"Skyline keeps the run from writing to {path}" in caught.value.message
+    assert "--side-effects allow" in caught.value.message
+    assert path.read_text() == "mine"
 
 
 def test_no_training_step_says_what_was_looked_for_and_seen(script: Write, run: Run) -> None:

@@ -2,72 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import skyline.capture
-
-CHILD = Path(skyline.capture.__file__).parent / "child" / "__main__.py"
-RUN = """
-import runpy, sys
-runpy.run_path(sys.argv[1])["load_package"]()
-from _skyline_child.sandbox.sandbox import Sandbox
-script, scratch, policy = sys.argv[2:5]
-Sandbox(scratch, script, policy).install()
-sys.path.insert(0, script.rpartition("/")[0])
-exec(compile(open(script).read(), script, "exec"), {"__name__": "__main__", "__file__": script})
-"""
+from skyline.capture.child.sandbox import landlock
 
 Effects = list[dict[str, Any]]
 Sandboxed = Callable[..., Effects]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    (folder / "out" / "old").mkdir(parents=True)
-    (folder / "data").mkdir()
-    (folder / "empty").mkdir()
-    (folder / "out" / "old" / "best.pt").write_text("precious")
-    (folder / "notes.txt").write_text("mine")
-    (folder / "log.txt").write_text("old\n")
-    (folder / "data" / "a.txt").write_text("a")
-    (folder / "data" / "b.txt").write_text("b")
-    (folder / "local.py").write_text("value = 1\n")
-    return folder
-
-
-@pytest.fixture
-def sandboxed(folder: Path, tmp_path: Path) -> Sandboxed:
-    """Runs statements as the capture's child would, only without torch; gives what was noted."""
-
-    def run(source: str, policy: str = "redirect", **environment: str) -> Effects:
-        scratch = tmp_path / "scratch"
-        scratch.mkdir(exist_ok=True)
-        script = folder / "train.py"
-        script.write_text("import os, pathlib, shutil\n" + textwrap.dedent(source))
-        ended = subprocess.run(
-            [sys.executable, "-c", RUN, str(CHILD), str(script), str(scratch), policy],
-            cwd=folder,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        script.unlink()
-        assert ended.returncode == 0, ended.stderr
-        log = scratch / "effects.jsonl"
-        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-
-    return run
 
 
 def picture(folder: Path) -> dict[str, object]:
@@ -291,7 +237,7 @@ def test_everything_happens_where_it_is_allowed(folder: Path, sandboxed: Sandbox
         os.remove("notes.txt")
         shutil.rmtree("out")
         """,
-        policy="allow",
+        "allow",
     )
 
     assert (folder / "runs" / "b").read_text() == "1"
@@ -319,20 +265,29 @@ def test_a_librarys_cache_is_written_for_real(folder: Path, sandboxed: Sandboxed
     assert [Path(effect["target"]).name for effect in effects] == ["report.txt"]
 
 
-def test_a_download_stays_so_that_it_is_not_made_twice(folder: Path, sandboxed: Sandboxed) -> None:
+def test_a_refused_write_is_told_by_its_path(folder: Path, sandboxed: Sandboxed) -> None:
+    try:
+        landlock.version()
+    except landlock.Unavailable as reason:
+        pytest.skip(str(reason))
     effects = sandboxed(
-        f"""
-        import urllib.request
-        os.makedirs("raw", exist_ok=True)
-        urllib.request.urlretrieve({(folder / "notes.txt").as_uri()!r}, "raw/notes.txt")
-        assert open("raw/notes.txt").read() == "mine"
+        """
+        import _io
+        from _skyline_child.sandbox import refusal
+        os.chmod("data/a.txt", 0)
+        for place in (os.path.abspath("notes.txt"), "/proc/1/mem/absent"):
+            try:
+                _io.FileIO(place, "w")
+            except OSError as error:
+                said = refusal.explanation(error)
+                assert said == (
+                    f"Skyline keeps the run from writing to {place}; run with --side-effects allow"
+                    if "notes" in place else ""
+                ), said
         """
     )
-
-    assert (folder / "raw" / "notes.txt").read_text() == "mine"
-    assert {(effect["kind"], effect["outcome"]) for effect in effects} == {
-        ("folder", "redirected"),
-        ("download", "allowed"),
+    assert ("file", str(folder / "notes.txt"), "refused") in {
+        (effect["kind"], effect["target"], effect["outcome"]) for effect in effects
     }
 
 
@@ -356,6 +311,45 @@ def test_programs_and_hosts_are_noted_and_trackers_are_held_back(sandboxed: Sand
         ("network", "data.invalid", "allowed"),
         ("tracker", "api.wandb.ai", "held back"),
     }
+
+
+def test_a_run_that_a_save_starts_reaches_this_machine_alone(sandboxed: Sandboxed) -> None:
+    effects = sandboxed(
+        """
+        import errno, socket, threading, urllib.request
+        server = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=lambda: server.accept()[0].sendall(b"here"), daemon=True).start()
+        for host in ("127.0.0.1", "localhost", socket.gethostname()):
+            socket.getaddrinfo(host, 80)
+        assert socket.create_connection(server.getsockname(), 5).recv(4) == b"here"
+        left, right = socket.socketpair()
+        left.sendall(b"x")
+
+        def refused(call, *args):
+            try:
+                return call(*args)
+            except OSError as error:
+                said = str(error)
+                assert "set skyline.network to open" in said, said
+        assert refused(socket.create_connection, ("data.invalid", 80)) is None
+        assert refused(socket.gethostbyname, "named.invalid") is None
+        assert refused(urllib.request.urlopen, "http://192.0.2.1/") is None
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+            assert refused(out.sendto, b"x", ("192.0.2.2", 9)) is None
+            assert refused(out.connect, ("192.0.2.3", 9)) is None
+        with socket.socket() as out:
+            assert out.connect_ex(("192.0.2.4", 9)) == errno.EACCES
+            assert refused(out.connect, ("direct.invalid", 9)) is None
+        assert os.environ["HF_HUB_OFFLINE"] == "1"
+        """,
+        "redirect",
+        "loopback",
+    )
+
+    refused = {effect["target"] for effect in effects if effect["kind"] == "network"}
+    names = {"data.invalid", "named.invalid", "direct.invalid"}
+    assert refused == names | {f"192.0.2.{number}" for number in (1, 2, 3, 4)}
+    assert {effect["outcome"] for effect in effects} == {"refused"}
 
 
 def test_a_folder_that_is_gone_and_no_descriptors_left(folder: Path, sandboxed: Sandboxed) -> None:
@@ -384,7 +378,9 @@ def test_a_folder_that_is_gone_and_no_descriptors_left(folder: Path, sandboxed: 
     assert picture(folder) == before
 
 
-def test_what_one_rank_makes_another_finds(folder: Path, tmp_path: Path) -> None:
+def test_what_one_rank_makes_another_finds(
+    folder: Path, tmp_path: Path, sandboxed_command: list[str]
+) -> None:
     (tmp_path / "scratch").mkdir()
     script = folder / "train.py"
     script.write_text(
@@ -395,7 +391,7 @@ def test_what_one_rank_makes_another_finds(folder: Path, tmp_path: Path) -> None
         "open('made/here/' + os.environ['RANK'], 'w').close()\n"
         "print(sorted(os.listdir('made/here')), flush=True)\n"
     )
-    command = [sys.executable, "-c", RUN, str(CHILD), str(script), str(tmp_path / "scratch"), "redirect"]
+    command = [*sandboxed_command, str(script), str(tmp_path / "scratch"), "redirect"]
     ranks = [
         subprocess.Popen(
             command,

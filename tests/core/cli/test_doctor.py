@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from skyline.capture.interpreter import has_torch
+from skyline.capture.module_file import module_file
 from skyline.cli.doctor import owners
+from skyline.errors import UsageError
 
 Run = Callable[..., Any]
 
@@ -40,6 +43,29 @@ def test_no_interpreter_is_a_failure(skyline: Run) -> None:
     ran = skyline("doctor", "--interpreter", "/no/such/python")
     assert ran.code == 3
     assert "/no/such/python" in ran.out
+
+
+def test_nothing_is_imported_from_the_working_folder(
+    skyline: Run, bare_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("torch", "contextlib", "json", "importlib", "types"):
+        package = tmp_path / "work" / name
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(f"open({str(tmp_path / name)!r}, 'w').close()\n")
+    monkeypatch.chdir(tmp_path / "work")
+    assert not has_torch(str(bare_python))
+    assert "FAIL  torch" in skyline("doctor", "--interpreter", str(bare_python)).out
+    with pytest.raises(UsageError, match="no module"):
+        module_file("absent_module", Path.cwd(), str(bare_python))
+    assert [entry.name for entry in tmp_path.iterdir() if entry.is_file()] == []
+
+
+def test_the_kernels_protection_is_told(skyline: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKYLINE_LANDLOCK", "0")
+    checks = json.loads(skyline("doctor", "--json", "-", "--interpreter", "/no/such/python").out)["checks"]
+    [files] = [check for check in checks if check["name"] == "files"]
+    assert files["verdict"] == "warning"
+    assert "interception only: SKYLINE_LANDLOCK is 0" in files["finding"]
 
 
 @pytest.mark.capture

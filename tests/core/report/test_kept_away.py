@@ -7,13 +7,15 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from skyline.report import html, text
 from skyline.report.build import encode
+from skyline.report.kept_away import kept_away, let_through
 from skyline.report.schema import ProfileReport
 from skyline.trace.record import CodeLine
-from skyline.trace.side_effect import SideEffect
+from skyline.trace.side_effect import Protection, SideEffect
 
 
 def with_effects(report: ProfileReport) -> ProfileReport:
@@ -60,3 +62,34 @@ def test_json_holds_them_whole(profile_report: ProfileReport) -> None:
     [first, *_] = json.loads(encode(report))["side_effects"]
     assert first["line"]["line"] == 7
     assert (first["kind"], first["outcome"], first["count"]) == ("file", "redirected", 12)
+
+
+def test_refused_writes_and_hosts_are_counted() -> None:
+    effects = (
+        SideEffect("file", "/a", "refused"),
+        SideEffect("file", "/b", "redirected"),
+        SideEffect("network", "data.org", "refused", 3),
+        SideEffect("network", "example.org", "allowed"),
+    )
+    assert kept_away(effects) == "1 file; 1 file refused; host data.org refused"
+    assert let_through(effects) == "host example.org"
+
+
+@pytest.mark.parametrize(
+    ("protection", "words"),
+    [
+        (Protection("kernel"), "kernel and interception"),
+        (Protection("interception only", "too old"), "interception only (too old): native code"),
+        (Protection("off", "allowed"), "off (allowed)"),
+    ],
+)
+def test_every_report_says_what_kept_the_files(
+    profile_report: ProfileReport, protection: Protection, words: str
+) -> None:
+    report = replace(with_effects(profile_report), protection=protection)
+    assert f"protection: {words}" in " ".join(printed(report).split())
+    assert f"Protection: {words}" in html.render(report)
+    assert json.loads(encode(report))["protection"] == {
+        "state": protection.state,
+        "reason": protection.reason,
+    }

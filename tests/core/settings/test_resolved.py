@@ -47,10 +47,12 @@ def test_the_nearest_file_with_a_table_counts_alone(tmp_path: Path) -> None:
 
 
 def test_a_project_cannot_have_its_scripts_run_unasked(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("[tool.skyline.profile]\non_save = 'always'\n")
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.skyline.profile]\non_save = 'always'\n[tool.skyline]\nnetwork = 'open'\n"
+    )
     source = project_settings(tmp_path)
     assert source is not None
-    assert source.values == {"profile.onSave": "afterFirst"}
+    assert source.values == {"profile.onSave": "afterFirst", "network": "loopback"}
 
 
 def test_files_that_a_project_names_are_meant_from_its_folder(tmp_path: Path) -> None:

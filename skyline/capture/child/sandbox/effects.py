@@ -8,6 +8,7 @@ import os
 from .. import user_code
 
 LOG_NAME = "effects.jsonl"
+FETCHED_NAME = "fetched.jsonl"
 _ALWAYS_LOGGED = 4
 _MOST_TARGETS = 2000
 
@@ -21,11 +22,13 @@ class EffectLog:
     """
 
     def __init__(self, folder, opened=os.open, write=os.write, close=os.close):
-        self._path = os.path.join(folder, LOG_NAME)
+        self._folder = folder
         self._open, self._write, self._close = opened, write, close
         self._dumps = json.dumps
         self._counts = {}
         self._owner = os.getpid()
+        self._fetched = {}
+        self._fetcher = os.getpid()
 
     def note(self, kind, target, outcome):
         """One effect of ``kind`` on ``target``, and what became of it (see ``skyline.trace.side_effect``)."""
@@ -42,9 +45,22 @@ class EffectLog:
             return
         line = user_code.innermost_line() if count == 1 else None
         row = {"pid": pid, "kind": kind, "target": target, "outcome": outcome, "count": count}
-        text = self._dumps({**row, "line": line}) + "\n"
+        self._append(LOG_NAME, {**row, "line": line})
+
+    def note_fetched(self, path, fetched):
+        """A downloader wrote this file, or (``fetched`` False) something else did after it."""
+        pid = os.getpid()
+        if pid != self._fetcher:
+            self._fetcher, self._fetched = pid, {}
+        if self._fetched.get(path) != fetched:
+            self._fetched[path] = fetched
+            self._append(FETCHED_NAME, {"path": path, "fetched": fetched})
+
+    def _append(self, name, row):
+        text = self._dumps(row) + "\n"
         try:
-            descriptor = self._open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            path = os.path.join(self._folder, name)
+            descriptor = self._open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 self._write(descriptor, text.encode("utf-8", "replace"))
             finally:

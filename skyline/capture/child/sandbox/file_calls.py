@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 from .. import settings_read
+from . import refusal
 
 _READING = (
     "access",
@@ -24,7 +25,8 @@ _READING = (
     "stat",
     "statvfs",
 )
-_CHANGING = ("chmod", "chown", "lchown", "removexattr", "setxattr", "utime")
+_CHANGING = ("chmod", "chown", "fchmod", "fchown", "lchown", "removexattr", "setxattr", "utime")
+_NOT_FOLLOWING = ("lchown", "lstat", "readlink")
 _SWEPT = ("bz2", "codecs", "gzip", "lzma", "pathlib", "shutil", "tarfile", "tempfile", "tokenize", "zipfile")
 
 
@@ -38,10 +40,14 @@ def install(overlay):
             continue
         replaced[native] = functools.update_wrapper(call, native)
         setattr(os, name, call)
+        if name not in (*_READING, "listdir", "scandir"):
+            # Those that read are the import system's own, which knows nothing of layers.
+            setattr(sys.modules.get("posix", os), name, call)
         for group in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
             if native in group:
                 group.add(call)
     builtins.open = io.open = replaced[overlay.native.builtin_open]
+    io.FileIO = _file_io(overlay)
     os.getcwd = overlay.getcwd
     _sweep(replaced)
     _install_in_shutil(overlay)
@@ -85,54 +91,89 @@ def _opening(overlay):
     return functools.update_wrapper(open, native)
 
 
+def _file_io(overlay):
+    native = io.FileIO
+
+    class Raw(type(native)):
+        def __instancecheck__(cls, instance):
+            return isinstance(instance, native) if cls is FileIO else super().__instancecheck__(instance)
+
+    class FileIO(native, metaclass=Raw):
+        def __init__(self, file, mode="r", closefd=True, opener=None):
+            if isinstance(file, (str, bytes, os.PathLike)) and opener is None:
+                if set(mode) & set("wax+"):
+                    file = overlay.for_writing(
+                        file, keeps="w" not in mode, creates="r" not in mode, exclusive="x" in mode
+                    )
+                elif overlay.in_use[0]:
+                    file = overlay.find(file)
+            native.__init__(self, file, mode, closefd, opener)
+
+    FileIO.__module__ = native.__module__
+    return FileIO
+
+
 def _calls(overlay):
     native = overlay.native
-    calls = {name: _reading(overlay, getattr(os, name)) for name in _READING if hasattr(os, name)}
-    calls.update({name: _changing(overlay, getattr(os, name)) for name in _CHANGING if hasattr(os, name)})
+    calls = {name: _reading(overlay, name) for name in _READING if hasattr(os, name)}
+    calls.update({name: _changing(overlay, name) for name in _CHANGING if hasattr(os, name)})
 
     def os_open(path, flags, mode=0o777, *, dir_fd=None):
-        if dir_fd is not None:
-            return native.open(path, flags, mode, dir_fd=dir_fd)
         temporary = getattr(os, "O_TMPFILE", 0)
         if temporary and flags & temporary == temporary:
-            return native.open(overlay.find(path), flags, mode)
+            # Without a name it may as well lie where the run may write.
+            folder = overlay.canonical(overlay.beside(path, dir_fd), True)
+            nameless = folder is not None and overlay.redirects and overlay.is_folder(folder)
+            if nameless and not overlay.policy.is_open_to_all(folder):
+                return native.open(os.path.dirname(overlay.tree), flags, mode)
+            return native.open(path, flags, mode, dir_fd=dir_fd)
         if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND):
+            path = overlay.beside(path, dir_fd)
             target = overlay.for_writing(
                 path,
                 keeps=not flags & os.O_TRUNC,
                 creates=bool(flags & os.O_CREAT),
                 exclusive=bool(flags & os.O_EXCL),
+                follow=not flags & getattr(os, "O_NOFOLLOW", 0),
             )
+        elif not overlay.in_use[0]:
+            return native.open(path, flags, mode, dir_fd=dir_fd)
         else:
-            target = overlay.find(path) if overlay.in_use[0] else path
+            path = overlay.beside(path, dir_fd)
+            target = overlay.find(path, not flags & getattr(os, "O_NOFOLLOW", 0))
         return _told_of(overlay, path, native.open, target, flags, mode)
 
     def mkdir(path, mode=0o777, *, dir_fd=None):
-        if dir_fd is not None:
-            return native.mkdir(path, mode, dir_fd=dir_fd)
-        return overlay.make_folder(path, mode)
+        return overlay.make_folder(overlay.beside(path, dir_fd), mode)
 
     def removing(call):
         def remove(path, *, dir_fd=None):
-            if dir_fd is not None:
-                return call(path, dir_fd=dir_fd)
-            return overlay.remove(path, call)
+            return overlay.remove(overlay.beside(path, dir_fd), call)
 
         return remove
 
     def renaming(call):
         def rename(src, dst, *, src_dir_fd=None, dst_dir_fd=None):
-            if src_dir_fd is not None or dst_dir_fd is not None:
-                return call(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
-            return overlay.rename(src, dst, call)
+            return overlay.rename(overlay.beside(src, src_dir_fd), overlay.beside(dst, dst_dir_fd), call)
 
         return rename
 
     def linking(call):
         def link(src, dst, *args, **kwargs):
-            return overlay.make_link(src, dst, call, *args, **kwargs)
+            # What a symbolic link holds is no path of this moment.
+            source = kwargs.pop("src_dir_fd", None)
+            target = kwargs.pop("dst_dir_fd", kwargs.pop("dir_fd", None))
+            return overlay.make_link(
+                overlay.beside(src, source), overlay.beside(dst, target), call, *args, **kwargs
+            )
 
         return link
+
+    def making(call):
+        def make(path, *args, dir_fd=None, **kwargs):
+            return overlay.make_node(overlay.beside(path, dir_fd), call, *args, **kwargs)
+
+        return make
 
     def truncate(path, length):
         if not isinstance(path, int):
@@ -156,29 +197,40 @@ def _calls(overlay):
         if names is None:
             at = overlay.find(path)
             names = {name: os.path.join(at, name) for name in _told_of(overlay, path, native.listdir, at)}
-        return _Entries(overlay.native, path, names)
+        return _Entries(overlay, path, names)
 
     calls.update(open=os_open, mkdir=mkdir, listdir=listdir, scandir=scandir, truncate=truncate)
     calls.update({name: removing(getattr(os, name)) for name in ("remove", "unlink", "rmdir")})
     calls.update({name: renaming(getattr(os, name)) for name in ("rename", "replace")})
     calls.update({name: linking(getattr(os, name)) for name in ("link", "symlink") if hasattr(os, name)})
+    calls.update({name: making(getattr(os, name)) for name in ("mkfifo", "mknod") if hasattr(os, name)})
     return calls
 
 
-def _reading(overlay, call):
+def _reading(overlay, name):
+    call, follows = getattr(os, name), name not in _NOT_FOLLOWING
+
     def read(path=".", *args, **kwargs):
-        if not overlay.in_use[0] or isinstance(path, int) or kwargs.get("dir_fd") is not None:
+        if not overlay.in_use[0] or isinstance(path, int):
             return call(path, *args, **kwargs)
-        return _told_of(overlay, path, call, overlay.find(path), *args, **kwargs)
+        folder = kwargs.get("dir_fd")
+        if folder is not None:
+            path, kwargs["dir_fd"] = overlay.beside(path, folder), None
+        target = overlay.find(path, follows and kwargs.get("follow_symlinks", True))
+        return _told_of(overlay, path, call, target, *args, **kwargs)
 
     return read
 
 
-def _changing(overlay, call):
+def _changing(overlay, name):
+    call, follows = getattr(os, name), name not in _NOT_FOLLOWING
+
     def change(path, *args, **kwargs):
-        if isinstance(path, int) or kwargs.get("dir_fd") is not None:
-            return call(path, *args, **kwargs)
-        return overlay.change(path, call, *args, **kwargs)
+        if isinstance(path, int):
+            return overlay.change_open(path, call, *args, **kwargs)
+        folder = kwargs.pop("dir_fd", None)
+        follow = follows and kwargs.get("follow_symlinks", True)
+        return overlay.change(overlay.beside(path, folder), call, *args, follow=follow, **kwargs)
 
     return change
 
@@ -188,6 +240,7 @@ def _told_of(overlay, path, call, target, *args, **kwargs):
     try:
         return call(target, *args, **kwargs)
     except OSError as error:
+        refusal.note(error)
         if error.filename == target:
             error.filename = path
         raise
@@ -225,8 +278,8 @@ def _install_in_tempfile(overlay):
 class _Entries:
     """What ``os.scandir`` gives for a folder of two layers."""
 
-    def __init__(self, native, path, names):
-        self._entries = iter([_Entry(native, path, name, at) for name, at in names.items()])
+    def __init__(self, overlay, path, names):
+        self._entries = iter([_Entry(overlay, path, name, at) for name, at in names.items()])
 
     def __iter__(self):
         return self
@@ -247,11 +300,12 @@ class _Entries:
 class _Entry(os.PathLike):
     """An ``os.DirEntry`` whose file may lie in either layer."""
 
-    def __init__(self, native, folder, name, at):
+    def __init__(self, overlay, folder, name, at):
         encode = os.fsencode if isinstance(folder, bytes) else str
         self.name = encode(name)
         self.path = os.path.join(os.fspath(folder), self.name)
-        self._native = native
+        self._overlay = overlay
+        self._absolute = os.path.join(overlay.getcwd(), os.fsdecode(self.path))
         self._at = at
 
     def __fspath__(self):
@@ -261,10 +315,11 @@ class _Entry(os.PathLike):
         return f"<DirEntry {self.name!r}>"
 
     def stat(self, *, follow_symlinks=True):
-        return self._native.stat(self._at, follow_symlinks=follow_symlinks)
+        at = self._overlay.find(self._absolute) if follow_symlinks else self._at
+        return self._overlay.native.stat(at, follow_symlinks=follow_symlinks)
 
     def inode(self):
-        return self._native.lstat(self._at).st_ino
+        return self._overlay.native.lstat(self._at).st_ino
 
     def is_dir(self, *, follow_symlinks=True):
         return self._is(0o040000, follow_symlinks)

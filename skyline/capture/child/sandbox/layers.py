@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import mmap
 import os
 import stat
 import types
 
 _NATIVE_NAMES = (
-    "access chdir chmod chown close getcwd getxattr lchown link listdir listxattr lstat mkdir mkfifo mknod open "
-    "readlink remove removexattr rename replace rmdir scandir setxattr stat statvfs symlink truncate unlink utime "
-    "write"
+    "access chdir chmod chown close fchmod fchown getcwd getxattr lchown link listdir listxattr lstat mkdir mkfifo "
+    "mknod open readlink remove removexattr rename replace rmdir scandir setxattr stat statvfs symlink truncate "
+    "unlink utime write"
 )
 
 _IN_USE = "in-use"
+_MOST_LINKS = 40
+_KERNEL = ("/proc/", "/sys/")
+"""Links there may stand for what has no path."""
 
 
 class Layers:
@@ -23,7 +27,10 @@ class Layers:
     A path that was written lies at the same place under ``tree``, in the scratch folder. ``moved`` says of
     paths that were removed (None) or renamed (where they really are) what the real file system still shows
     otherwise; the nearest entry among a path and its ancestors counts. Nothing of the person's is changed,
-    and one byte that workers and other ranks share tells whether there is anything to look up at all.
+    and a byte that workers and other ranks share tells whether there is anything to look up at all, a second
+    whether the run has made symbolic links, a third whether it has fetched files. Links hold the path that the
+    script gave, and are followed here: the system
+    would follow them to the person's files.
     """
 
     def __init__(self, scratch, policy):
@@ -36,23 +43,41 @@ class Layers:
         self.moved = {}
         self._folders = {os.sep: os.sep}
         """Folders by the names that the script used, links followed."""
-        self.in_use = _shared_byte(os.path.join(scratch, _IN_USE))
+        self.in_use = _shared_bytes(os.path.join(scratch, _IN_USE))
         # A process that the run spawned finds what the run has written so far.
         if os.path.isdir(self.tree):
             self.in_use[0] = 1
 
     # Names of things.
 
-    def canonical(self, path):
-        """The absolute path with the links of its folders followed; None where there is no telling."""
+    def canonical(self, path, follow=False):
+        """The absolute path with the links of its folders followed; None where there is no telling.
+
+        ``follow``: the last name's links too. Raises OSError where they lead in a circle.
+        """
         try:
             text = os.fsdecode(path)
             if not os.path.isabs(text):
                 text = os.path.join(self.getcwd(), text)
         except (TypeError, ValueError, OSError):
             return None
-        head, tail = os.path.split(os.path.normpath(self.virtual(text)))
-        return os.path.join(self._real_folder(head), tail)
+        found = self._placed(text)
+        return self._followed(found, path) if follow else found
+
+    def beside(self, path, folder):
+        """The path that is meant by one relative to an open folder, as far as the system says."""
+        if folder is None or isinstance(path, int):
+            return path
+        text = os.fsdecode(path)
+        return text if os.path.isabs(text) else os.path.join(self.path_of(folder) or os.curdir, text)
+
+    def path_of(self, descriptor):
+        """The path of an open file as the script knows it; None where the system does not say."""
+        try:
+            text = self.native.readlink(f"/proc/self/fd/{descriptor}")
+        except (OSError, ValueError):
+            return None
+        return self.virtual(text) if os.path.isabs(text) else None
 
     def virtual(self, path):
         """The path as the script knows it, for one that may lie in the scratch tree."""
@@ -64,7 +89,32 @@ class Layers:
         """The working folder as the script knows it."""
         return self.virtual(self.native.getcwd())
 
+    def _placed(self, text):
+        head, tail = os.path.split(os.path.normpath(self.virtual(text)))
+        return os.path.join(self._real_folder(head), tail)
+
+    def _followed(self, path, named):
+        for _ in range(_MOST_LINKS):
+            target = None if path.startswith(_KERNEL) else self._link_at(path)
+            if target is None:
+                return path
+            target = self._placed(os.path.join(os.path.dirname(path), target))
+            if target.startswith(_KERNEL):
+                return path
+            path = target
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), named)
+
+    def _link_at(self, canonical):
+        """What the symbolic link holds that the script sees there; None where there is none."""
+        try:
+            return self.native.readlink(self.locate(canonical) if self.in_use[0] else canonical)
+        except (OSError, ValueError):
+            return None
+
     def _real_folder(self, path, depth=0):
+        # What the run made can change at any time, and by other processes.
+        if self.in_use[1]:
+            return self._virtual_folder(path)
         known = self._folders.get(path)
         if known is None:
             parent, name = os.path.split(path)
@@ -74,7 +124,7 @@ class Layers:
             except (OSError, ValueError):
                 pass
             else:
-                if depth < 40:
+                if depth < _MOST_LINKS:
                     known = self._real_folder(
                         os.path.normpath(os.path.join(os.path.dirname(known), target)), depth + 1
                     )
@@ -82,6 +132,28 @@ class Layers:
                 self._folders = {os.sep: os.sep}
             self._folders[path] = known
         return known
+
+    def _virtual_folder(self, path):
+        """As ``_real_folder``, with the links of both layers."""
+        waiting = path.strip(os.sep).split(os.sep)[::-1] if path != os.sep else []
+        found, links = os.sep, 0
+        while waiting:
+            name = waiting.pop()
+            if name in ("", os.curdir):
+                continue
+            if name == os.pardir:
+                found = os.path.dirname(found)
+                continue
+            step = os.path.join(found, name)
+            target = self._link_at(step)
+            if target is None or links >= _MOST_LINKS:
+                found = step
+                continue
+            links += 1
+            target = self.virtual(target)
+            found = os.sep if os.path.isabs(target) else found
+            waiting.extend(target.strip(os.sep).split(os.sep)[::-1])
+        return found
 
     def scratch_of(self, canonical):
         """Where what the run writes to this path lies."""
@@ -102,14 +174,20 @@ class Layers:
 
     # Reading.
 
-    def find(self, path):
+    def find(self, path, follow=True):
         """The path to use for reading what the script names by ``path``."""
-        canonical = self.canonical(path)
-        if canonical is None or self.policy.is_open_to_all(canonical):
+        canonical = self.canonical(path, follow)
+        if canonical is None:
             return path
-        found = self.locate(canonical)
-        if found == canonical and (os.path.isabs(path) or self.native.getcwd() == self.getcwd()):
-            return path
+        if self.policy.is_open_to_all(canonical):
+            found = canonical
+            if not self.in_use[1]:
+                return path
+        else:
+            found = self.locate(canonical)
+            same = found == canonical and not self.in_use[1]
+            if same and (os.path.isabs(path) or self.native.getcwd() == self.getcwd()):
+                return path
         return os.fsencode(found) if isinstance(path, bytes) else found
 
     def locate(self, canonical):
@@ -129,7 +207,7 @@ class Layers:
     def is_folder(self, canonical):
         """Whether the script sees a folder there."""
         try:
-            return stat.S_ISDIR(self.native.stat(self.locate(canonical)).st_mode)
+            return stat.S_ISDIR(self.native.stat(self.locate(self._followed(canonical, canonical))).st_mode)
         except (OSError, ValueError):
             return False
 
@@ -169,18 +247,18 @@ class Layers:
             return None
 
 
-def _shared_byte(path):
-    """One byte that all processes of the run have in common: ranks write to the same tree."""
+def _shared_bytes(path):
+    """Three bytes that all processes of the run have in common: ranks write to the same tree."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
-        return mmap.mmap(-1, 1)
+        return mmap.mmap(-1, 3)
     try:
         # Written and not only reserved: on a full disk a reserved byte would end the process when it is set.
         if not os.fstat(descriptor).st_size:
-            os.write(descriptor, b"\0")
-        return mmap.mmap(descriptor, 1)
+            os.write(descriptor, bytes(3))
+        return mmap.mmap(descriptor, 3)
     except (OSError, ValueError):
-        return mmap.mmap(-1, 1)
+        return mmap.mmap(-1, 3)
     finally:
         os.close(descriptor)

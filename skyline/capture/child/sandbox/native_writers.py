@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import pathlib
+import urllib.parse
 
 from .import_hooks import after_import
 
@@ -21,6 +23,8 @@ def install(overlay):
 
     for module, name, position, writes in _CALLS:
         lead(module, name, position, writes=writes)
+    after_import("torch._C", lambda found: _lead_scripts(overlay, found))
+    after_import("torch", lambda torch: _lead_mapped(overlay, torch))
     after_import("numpy", lambda numpy: _lead_memmap(overlay, numpy))
     after_import("transformers.tokenization_utils_tokenizers", lambda found: _lead_tokenizer(overlay, found))
     after_import("transformers.tokenization_utils_fast", lambda found: _lead_tokenizer(overlay, found))
@@ -34,6 +38,7 @@ _CALLS = (
     ("torch", "from_file", 0, True),
     ("torch.onnx", "export", 2, True),
     ("sqlite3", "connect", 0, True),
+    ("sqlite3", "Connection", 0, True),
     ("sqlite3.dbapi2", "connect", 0, True),
     ("safetensors", "serialize_file", 1, True),
     ("safetensors", "safe_open", 0, False),
@@ -49,9 +54,20 @@ _CALLS = (
     ("torchvision.io", "write_video", 0, True),
     ("torchaudio", "save", 0, True),
     ("lmdb", "open", 0, True),
+    ("huggingface_hub.file_download", "xet_get", 0, True),
+    # All of PyTorch's savers write by the first, those of scripts excepted.
+    ("torch._C", "PyTorchFileWriter", 0, True),
+    ("torch._C", "PyTorchFileReader", 0, False),
+    # Where ranks meet that were given a file for it; the modules hold it under their own names.
+    ("torch.distributed", "FileStore", 0, True),
+    ("torch.distributed.rendezvous", "FileStore", 0, True),
 )
-_PATH_NAMES = ("f", "filename", "path", "file", "database", "name", "uri", "where", "source", "output_file")
+_PATH_NAMES = (
+    *("f", "filename", "path", "file", "database", "name", "uri", "where", "source", "output_file"),
+    "incomplete_path",
+)
 _READ_MODES = ("r", "rb")
+_KEEPING = ("connect", "Connection", "open", "from_file", "File", "FileStore", "xet_get")
 
 
 def _lead(overlay, module, name, position, writes):
@@ -76,23 +92,39 @@ def _lead(overlay, module, name, position, writes):
     def target(path, rest, kwargs):
         if not isinstance(path, (str, bytes, os.PathLike)) or path in ("", ":memory:"):
             return path
-        text = os.fsdecode(path)
-        if text.startswith("file:"):
-            return path
+        if kwargs.get("uri") is True and os.fsdecode(path).startswith("file:"):
+            return _led_uri(overlay, os.fsdecode(path))
+        found = at(path, rest, kwargs)
+        return type(path)(found) if isinstance(path, pathlib.Path) else found
+
+    def at(path, rest, kwargs):
         mode = kwargs.get("mode", rest[0] if rest and isinstance(rest[0], str) else None)
         if not writes or (name == "File" and (mode is None or mode in _READ_MODES)):
             return overlay.find(path) if overlay.in_use[0] else path
-        return overlay.for_writing(
-            path, keeps=name in ("connect", "open", "from_file", "File") and mode != "w"
-        )
+        return overlay.for_writing(path, keeps=name in _KEEPING and mode != "w")
 
     functools.update_wrapper(led, native, updated=())
     if isinstance(native, type):
         # Others may derive from the class and ask isinstance: where it can, it stays one.
         with contextlib.suppress(TypeError):
-            members = {"__init__": _leading_init(native, target), "__module__": native.__module__}
-            led = type(native)(native.__name__, (native,), members)
+            members = {
+                "__init__": _leading_init(native, target),
+                "__module__": native.__module__,
+                "_stands_for": native,
+            }
+            kind = _Same if type(native) is type else type(native)
+            led = kind(native.__name__, (native,), members)
     setattr(module, name, led)
+
+
+class _Same(type):
+    """Of a class that stands for the one it derives from: instances of that one are its own."""
+
+    def __instancecheck__(cls, instance):
+        stands_for = cls.__dict__.get("_stands_for")
+        return (
+            type.__instancecheck__(cls, instance) if stands_for is None else isinstance(instance, stands_for)
+        )
 
 
 def _leading_init(native, target):
@@ -100,6 +132,52 @@ def _leading_init(native, target):
         native.__init__(self, target(path, args, kwargs), *args, **kwargs)
 
     return __init__
+
+
+def _led_uri(overlay, uri):
+    """An address of a database as SQLite takes it."""
+    parts = urllib.parse.urlsplit(uri)
+    options = urllib.parse.parse_qs(parts.query)
+    path = urllib.parse.unquote(parts.path)
+    if path in ("", ":memory:") or options.get("mode") == ["memory"] or options.get("vfs") == ["memdb"]:
+        return uri
+    if options.get("mode") == ["ro"] or "immutable" in options:
+        path = overlay.find(path) if overlay.in_use[0] else path
+    else:
+        path = overlay.for_writing(path, keeps=True, creates=options.get("mode") != ["rw"])
+    return f"file:{urllib.parse.quote(path)}" + (f"?{parts.query}" if parts.query else "")
+
+
+def _lead_scripts(overlay, module):
+    """Scripted and traced modules are saved by a method of theirs."""
+    for name in ("ScriptModule", "ScriptFunction"):
+        cls = getattr(module, name, None)
+        native = getattr(cls, "save", None)
+        if native is None:
+            continue
+
+        def save(self, path, *args, _native=native, **kwargs):
+            if isinstance(path, (str, os.PathLike)):
+                path = overlay.for_writing(os.fspath(path))
+            return _native(self, path, *args, **kwargs)
+
+        cls.save = save
+
+
+def _lead_mapped(overlay, torch):
+    """Storages that are a file: what is written to a shared one is written there."""
+    native = torch.UntypedStorage.from_file
+
+    def from_file(cls, filename, shared=False, *args, **kwargs):
+        if isinstance(filename, (str, os.PathLike)):
+            named = os.fspath(filename)
+            if shared:
+                filename = overlay.for_writing(named, keeps=True)
+            else:
+                filename = overlay.find(named) if overlay.in_use[0] else named
+        return native(filename, shared, *args, **kwargs)
+
+    torch.UntypedStorage.from_file = classmethod(from_file)
 
 
 def _lead_memmap(overlay, numpy):

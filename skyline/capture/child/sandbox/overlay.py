@@ -19,14 +19,18 @@ class Overlay(Layers):
         self.redirects = redirects
         self.log = log
 
-    def for_writing(self, path, *, keeps=False, creates=True, exclusive=False):
+    def for_writing(self, path, *, keeps=False, creates=True, exclusive=False, follow=True):
         """The path to open for writing; ``keeps``: what is there already stays, ``creates``: or is made."""
-        canonical = self.canonical(path)
-        if canonical is None or self.policy.is_open_to_all(canonical):
+        canonical = self.canonical(path, follow and not exclusive)
+        if canonical is None:
             return path
+        # The script's own links are known here alone.
+        named = canonical if self.in_use[1] else path
+        if self.policy.is_open_to_all(canonical):
+            return named
         scratch, real = self.scratch_of(canonical), self.real_of(canonical)
         if self.mode_of(scratch) is not None:
-            self.log.note("file", canonical, "redirected")
+            self._note_written(canonical, "file")
             return scratch
         present = real is not None and self.mode_of(real) is not None
         if present:
@@ -37,10 +41,10 @@ class Overlay(Layers):
             if not regular or exclusive:
                 return real
         if not present and (not creates or not self.is_folder(os.path.dirname(canonical))):
-            return path if real is not None else scratch
+            return named if real is not None else scratch
         if not self.diverts(canonical, "file"):
             self._make_real_folder(os.path.dirname(canonical))
-            return path
+            return named
         self.make_scratch_folder(os.path.dirname(canonical))
         if present and keeps:
             self._copy(real, scratch)
@@ -49,16 +53,27 @@ class Overlay(Layers):
     def diverts(self, canonical, kind):
         """Whether this change is kept away from the real file system; notes it in the log either way."""
         if not self.redirects:
-            self.log.note(kind, canonical, "allowed")
+            fetched = kind != "removal" and write_policy.is_download()
+            self.log.note("download" if fetched else kind, canonical, "allowed")
             return False
         if self.policy.is_library_cache(canonical):
             return False
-        if write_policy.is_download():
-            self.log.note("download", canonical, "allowed")
-            return False
-        self.log.note(kind, canonical, "held back" if kind == "removal" else "redirected")
+        self._note_written(canonical, kind)
         self.in_use[0] = 1
         return True
+
+    def _note_written(self, canonical, kind):
+        """In the log; and what a downloader fetches is taken out of the scratch folder later, as it left it."""
+        if kind == "removal":
+            self.log.note(kind, canonical, "held back")
+            return
+        fetched = write_policy.is_download()
+        if fetched and kind == "folder":
+            return
+        self.log.note("download" if fetched else kind, canonical, "redirected")
+        if fetched or self.in_use[2]:
+            self.in_use[2] = 1
+            self.log.note_fetched(canonical, fetched)
 
     def make_folder(self, path, mode=0o777):
         """``os.mkdir``."""
@@ -154,34 +169,49 @@ class Overlay(Layers):
             self.moved[old] = None
         elif self.mode_of(new) is not None:
             self.moved[new] = None
-        self.log.note("file", new, "redirected")
+        self._note_written(new, "file")
         return None
 
     def make_link(self, source, target, call, *args, **kwargs):
         """``os.symlink`` and ``os.link``."""
         new = self.canonical(target)
-        if new is None or self.policy.is_open_to_all(new):
+        if new is None or (
+            self.policy.is_open_to_all(new) and call is not getattr(self.native, "link", None)
+        ):
             return call(source, target, *args, **kwargs)
         if self.exists(new):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), source, None, target)
         if not self.is_folder(os.path.dirname(new)):
             raise _missing(source, target)
-        if not self.diverts(new, "file"):
+        opened = self.policy.is_open_to_all(new)
+        if not opened and not self.diverts(new, "file"):
             return call(source, target, *args, **kwargs)
-        self.make_scratch_folder(os.path.dirname(new))
-        if call is getattr(self.native, "symlink", None):
-            old = self.canonical(os.path.join(os.path.dirname(new), os.fsdecode(source)))
-            at = self.locate(old)
-            return call(
-                source if at == self.scratch_of(old) and not os.path.isabs(source) else at,
-                self.scratch_of(new),
-            )
+        at = new if opened else self.scratch_of(new)
+        if not opened:
+            self.make_scratch_folder(os.path.dirname(new))
+        if call is not getattr(self.native, "link", None):
+            self.in_use[1] = 1
+            return call(source, at, *args, **kwargs)
         # A second name for a file of the person's would be a way to change it: the run gets a copy.
-        return self._copy(self.find(source), self.scratch_of(new))
+        return self._copy(self.find(source), at)
 
-    def change(self, path, call, *args, **kwargs):
+    def make_node(self, path, call, *args, **kwargs):
+        """``os.mkfifo`` and ``os.mknod``."""
+        new = self.canonical(path)
+        if new is None or self.policy.is_open_to_all(new):
+            return call(path, *args, **kwargs)
+        if self.exists(new):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        if not self.is_folder(os.path.dirname(new)):
+            raise _missing(path)
+        if not self.diverts(new, "file"):
+            return call(path, *args, **kwargs)
+        self.make_scratch_folder(os.path.dirname(new))
+        return call(self.scratch_of(new), *args, **kwargs)
+
+    def change(self, path, call, *args, follow=True, **kwargs):
         """``os.chmod``, ``os.utime`` and their like: done to the run's own files, held back from others."""
-        canonical = self.canonical(path)
+        canonical = self.canonical(path, follow)
         if canonical is None or self.policy.is_open_to_all(canonical):
             return call(path, *args, **kwargs)
         at = self.locate(canonical)
@@ -189,6 +219,17 @@ class Overlay(Layers):
             return call(at, *args, **kwargs)
         if self.mode_of(at) is None or not self.diverts(canonical, "file"):
             return call(path, *args, **kwargs)
+        return None
+
+    def change_open(self, descriptor, call, *args, **kwargs):
+        """The same of a file that is open."""
+        path = self.path_of(descriptor)
+        if path is None or not os.path.isabs(path) or self.policy.is_open_to_all(path):
+            return call(descriptor, *args, **kwargs)
+        if self.native.readlink(f"/proc/self/fd/{descriptor}") != path:
+            return call(descriptor, *args, **kwargs)  # it lies in the scratch tree
+        if self.mode_of(path) is None or not self.diverts(path, "file"):
+            return call(descriptor, *args, **kwargs)
         return None
 
     def make_scratch_folder(self, canonical):

@@ -1,7 +1,9 @@
-"""Which writes happen for real while a script is profiled: those to caches, and what a download fills."""
+"""Which writes happen for real while a script is profiled: those to caches. And which ones a download makes."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import os
 import sys
 import tempfile
@@ -40,26 +42,35 @@ _CACHE_FOLDERS = (
 _DOWNLOADERS = tuple(
     part.replace("/", os.sep)
     for part in (
-        "/urllib/request.py",
-        "/torch/hub.py",
-        "/torchvision/datasets/",
-        "/torchaudio/datasets/",
-        "/torchtext/",
-        "/torch_geometric/data/download.py",
-        "/huggingface_hub/file_download.py",
-        "/huggingface_hub/_snapshot_download.py",
-        "/site-packages/datasets/builder.py",
-        "/site-packages/datasets/download/",
-        "/site-packages/datasets/utils/file_utils.py",
-        "/gdown/",
-        "/kagglehub/",
-        "/wget.py",
-        "/sklearn/datasets/",
-        "/nltk/downloader.py",
-        "/tiktoken/",
+        "urllib/request.py",
+        "torch/hub.py",
+        "torchvision/datasets/",
+        "torchaudio/datasets/",
+        "torchtext/",
+        "torch_geometric/data/download.py",
+        "huggingface_hub/file_download.py",
+        "huggingface_hub/_snapshot_download.py",
+        "datasets/builder.py",
+        "datasets/download/",
+        "datasets/utils/file_utils.py",
+        "gdown/",
+        "kagglehub/",
+        "wget.py",
+        "sklearn/datasets/",
+        "nltk/downloader.py",
+        "tiktoken/",
     )
 )
+"""Places within the folder of installed libraries, or of the standard one."""
+_MADE = (("~/.cache", None), ("~/.triton", "triton"))
+"""Cache folders that are made where they are missing, those of a library only where that is installed.
+
+Native code looks for its files there, so that they cannot lie in the scratch folder under another path.
+"""
+_NVIDIA = ("~/.nv", "/dev/nvidiactl")
+_PACKAGES = (os.sep + "site-packages", os.sep + "dist-packages")
 _MOST_FRAMES = 120
+_KNOWN_DOWNLOADERS = {}
 
 
 class WritePolicy:
@@ -70,19 +81,38 @@ class WritePolicy:
         self._own = (scratch + os.sep, *_DEVICES)
         roots = [os.environ[name] for name in _CACHE_VARIABLES if os.environ.get(name)]
         roots += [os.path.expanduser(folder) for folder in _CACHE_FOLDERS]
-        roots.append(os.path.join(tempfile.gettempdir(), "torchinductor_"))
+        roots.append(os.path.join(tempfile.gettempdir(), "torchinductor_" + user_name()))
         near = [os.path.realpath(folder) + os.sep for folder in near]
-        caches = [os.path.realpath(root) + ("" if root.endswith("_") else os.sep) for root in roots]
-        caches += user_code.LIBRARY_PREFIXES
-        self._caches = tuple(root for root in caches if not any(path.startswith(root) for path in near))
+        roots = dict.fromkeys(os.path.realpath(root) for root in roots)
+        self._caches = tuple(
+            root for root in roots if not any(path.startswith(root + os.sep) for path in near)
+        )
+        self._prefixes = tuple(root + os.sep for root in self._caches)
+
+    def make_caches(self):
+        """Make the cache folders that will be needed, and hold to those that there are; gives them."""
+        wanted = [os.environ[name] for name in _CACHE_VARIABLES if os.environ.get(name)]
+        wanted += [folder for folder, library in _MADE if library is None or _is_installed(library)]
+        wanted += [_NVIDIA[0]] if os.path.exists(_NVIDIA[1]) else []
+        for folder in [os.path.realpath(os.path.expanduser(folder)) for folder in wanted]:
+            if folder in self._caches:
+                with contextlib.suppress(OSError):
+                    os.makedirs(folder, 0o700, exist_ok=True)
+        self._caches = tuple(root for root in self._caches if os.path.isdir(root))
+        self._prefixes = tuple(root + os.sep for root in self._caches)
+        return self._caches
 
     def is_open_to_all(self, path):
         """Devices and the run's own scratch folder."""
         return path.startswith(self._own)
 
+    def is_cache(self, path):
+        """Whether a path lies in a folder where libraries keep what they fetch and compile."""
+        return (path + os.sep).startswith(self._prefixes)
+
     def is_library_cache(self, path):
         """Whether a library keeps its own files there: fonts, compiled kernels, downloaded models."""
-        return (path + os.sep).startswith(self._caches) and not written_by_user()
+        return self.is_cache(path) and not written_by_user()
 
 
 def written_by_user(frame=None):
@@ -99,12 +129,46 @@ def written_by_user(frame=None):
 
 
 def is_download(frame=None):
-    """Whether a library that fetches data or models is at work somewhere up the stack."""
+    """Whether a library that fetches data or models writes here: nearer up the stack than the person's code."""
     frame = frame or sys._getframe(1)
     for _ in range(_MOST_FRAMES):
         if frame is None:
             return False
-        if any(part in frame.f_code.co_filename for part in _DOWNLOADERS):
+        name = frame.f_code.co_filename
+        if user_code.is_user_file(name):
+            return False
+        known = _KNOWN_DOWNLOADERS.get(name)
+        if known is None:
+            known = _KNOWN_DOWNLOADERS[name] = is_downloader(name)
+        if known:
             return True
         frame = frame.f_back
     return False
+
+
+def is_downloader(file):
+    """Whether a source file belongs to a downloader that is installed; a folder of that name is none."""
+    real = os.path.realpath(file)
+    # The longest first: installed libraries lie within the folder of the standard one.
+    added = (os.path.realpath(entry) + os.sep for entry in sys.path if entry.endswith(_PACKAGES))
+    for prefix in sorted((*user_code.LIBRARY_PREFIXES, *added), key=len, reverse=True):
+        if real.startswith(prefix):
+            return real[len(prefix) :].startswith(_DOWNLOADERS)
+    return False
+
+
+def user_name():
+    """The name that PyTorch's compiler puts into that of its cache folder."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "user"
+
+
+def _is_installed(library):
+    try:
+        return importlib.util.find_spec(library) is not None
+    except (ImportError, ValueError):
+        return False

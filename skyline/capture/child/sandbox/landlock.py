@@ -1,0 +1,86 @@
+"""The kernel's own lock on files: what is not granted cannot be written, by native code and programs either.
+
+Landlock needs no privileges, holds for every process that this one starts, and is never lifted again. Reading is
+left alone. Modes, times and owners of files are outside of what it covers; ``file_calls`` keeps those.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import struct
+import sys
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_VERSION_FLAG = 1
+_PATH_BENEATH = 1
+_NO_NEW_PRIVILEGES = 38
+
+_WRITE_FILE = 1 << 1
+_MAKE_AND_REMOVE = sum(1 << bit for bit in range(4, 13))
+_REFER = 1 << 13
+_TRUNCATE = 1 << 14
+_TRUNCATE_SINCE = 3
+
+LEAST_VERSION = 2
+"""Of Linux 5.19: version 1 lets no file be renamed into another folder, not even within what is granted."""
+
+_MACHINES = ("x86_64", "aarch64", "riscv64", "ppc64le", "s390x", "i686", "armv7l", "loongarch64")
+
+
+class Unavailable(Exception):
+    """The kernel does not offer the lock, or refuses it; the text says which."""
+
+
+def version():
+    """The version of Landlock that the kernel offers. Raises Unavailable."""
+    if sys.platform != "linux" or platform.machine() not in _MACHINES:
+        raise Unavailable("the kernel has no Landlock")
+    number = _call(_CREATE_RULESET, None, 0, _VERSION_FLAG)
+    if number < LEAST_VERSION:
+        raise Unavailable("the kernel's Landlock is too old (Linux 5.19 is needed)")
+    return number
+
+
+def restrict(folders, devices):
+    """Let this thread, and all that it starts from now on, write beneath these alone. Raises Unavailable.
+
+    ``folders`` are open to every change; in ``devices`` files that are there may be written, and no more.
+    """
+    present = version()
+    truncate = _TRUNCATE if present >= _TRUNCATE_SINCE else 0
+    everything = _WRITE_FILE | _MAKE_AND_REMOVE | _REFER | truncate
+    attributes = ctypes.create_string_buffer(struct.pack("=Q", everything), 8)
+    ruleset = _call(_CREATE_RULESET, attributes, 8, 0)
+    try:
+        for paths, rights in ((folders, everything), (devices, _WRITE_FILE | truncate)):
+            for path in paths:
+                _grant(ruleset, path, rights)
+        if ctypes.CDLL(None, use_errno=True).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
+            raise Unavailable(os.strerror(ctypes.get_errno()))
+        _call(_RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _grant(ruleset, path, rights):
+    try:
+        folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return  # what is not there needs no rule
+    try:
+        rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, folder), 12)
+        _call(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
+    finally:
+        os.close(folder)
+
+
+def _call(number, *arguments):
+    library = ctypes.CDLL(None, use_errno=True)
+    library.syscall.restype = ctypes.c_long
+    given = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    result = library.syscall(ctypes.c_long(number), *given)
+    if result < 0:
+        raise Unavailable(f"the kernel refuses Landlock ({os.strerror(ctypes.get_errno())})")
+    return result

@@ -1,0 +1,69 @@
+"""Writes that the kernel refused on Skyline's behalf, told apart from those that were never allowed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+
+_ACCESS = os.access
+_ABSOLUTE = os.path.abspath
+_WORDS = ("Permission denied", "unable to open database file", "readonly database", "cannot be opened")
+_open_folders = []
+_logs = []
+
+
+def begin(folders, log):
+    """From now on the kernel refuses what does not lie in these folders; what is seen of it goes to the log."""
+    _logs[:] = [log]
+    _open_folders[:] = [folder.rstrip(os.sep) + os.sep for folder in folders]
+
+
+def path_of(error):
+    """The path that an error says could not be written because of us; None where it was something else.
+
+    ``access`` does not ask Landlock: what it calls writable and yet was refused, was refused by that.
+    """
+    if not _open_folders or not isinstance(error, OSError) or error.errno != errno.EACCES:
+        return None
+    for name in (error.filename, error.filename2):
+        if not isinstance(name, (str, bytes, os.PathLike)):
+            continue
+        path = _ABSOLUTE(os.fsdecode(name))
+        place = path if os.path.lexists(path) else os.path.dirname(path)
+        if not path.startswith(tuple(_open_folders)) and _ACCESS(place, os.W_OK):
+            return path
+    return None
+
+
+def note(error):
+    """List a refused write; gives its path, or None where it was something else."""
+    path = path_of(error)
+    if path is not None:
+        _logs[0].note("file", path, "refused")
+    return path
+
+
+def explanation(error):
+    """What to add to the message of an error that ended the script; empty where it has nothing to do with us."""
+    if not _open_folders:
+        return ""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        path = note(error)
+        if path is not None:
+            return f"Skyline keeps the run from writing to {path}; run with --side-effects allow"
+        if isinstance(error, subprocess.CalledProcessError):
+            return (
+                "Skyline keeps programs that the script starts from writing outside its scratch folder, "
+                "which may be why; run with --side-effects allow"
+            )
+        text = str(error)
+        if not isinstance(error, OSError) and any(word in text for word in _WORDS):
+            return (
+                "Skyline keeps the run from writing outside its scratch folder, which may be why; "
+                "run with --side-effects allow"
+            )
+        error = error.__cause__ or error.__context__
+    return ""
