@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import os
@@ -10,12 +11,18 @@ from pathlib import Path
 
 import msgspec
 
+from skyline.bounded_read import read_unpacked
 from skyline.errors import UsageError
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile
+from skyline.trace.validity import check
 
 FOLDER = ".skyline"
 SUFFIX = ".profile.json.gz"
+LARGEST_BYTES = 128 << 20
+"""Unpacked. An iteration of 10,000 operators takes about 3 MB, and a few are recorded."""
 _KEPT_PER_SCRIPT = 20
+_UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
+"""What decoding and checking a text may raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +37,12 @@ def save(profile: Profile, directory: Path | None = None) -> Path:
     cache folder. The oldest profiles of a script beyond the last twenty are removed. Raises UsageError where
     nothing can be written.
     """
-    data = gzip.compress(msgspec.json.encode(profile), compresslevel=3)
+    plain = msgspec.json.encode(profile)
+    if len(plain) > LARGEST_BYTES:
+        raise UsageError(
+            f"The profile could not be saved: it takes {len(plain) >> 20} MB, more than {LARGEST_BYTES >> 20} MB",
+        )
+    data = gzip.compress(plain, compresslevel=3)
     tried: list[str] = []
     for folder in [directory] if directory is not None else _folders(Path(profile.script)):
         try:
@@ -52,17 +64,15 @@ def save(profile: Profile, directory: Path | None = None) -> Path:
 def load(path: Path) -> Profile:
     """A saved profile. Raises UsageError for a file that is none, is damaged or of another version."""
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    try:
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
+        data = read_unpacked(path, LARGEST_BYTES)
         header = msgspec.json.decode(data, type=_Header)
-    except (OSError, EOFError, msgspec.DecodeError, ValueError) as error:
+    except (gzip.BadGzipFile, *_UNREADABLE) as error:
         raise UsageError(
             f"{path} is damaged or no Skyline profile: {error}", hint="Profile the script again."
         ) from error
+    except OSError as error:
+        hint = "Profile the script again." if error.errno == errno.EFBIG else ""
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}", hint=hint) from error
     if header.schema != CAPTURE_SCHEMA:
         found = header.schema or "no schema"
         raise UsageError(
@@ -70,9 +80,11 @@ def load(path: Path) -> Profile:
             hint="Profile the script again.",
         )
     try:
-        return msgspec.json.decode(data, type=Profile)
-    except msgspec.DecodeError as error:
+        profile = msgspec.json.decode(data, type=Profile)
+        check(profile)
+    except _UNREADABLE as error:
         raise UsageError(f"{path} is damaged: {error}", hint="Profile the script again.") from error
+    return profile
 
 
 def name_of(script: Path, profile_id: str) -> str:

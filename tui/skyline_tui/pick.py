@@ -12,6 +12,8 @@ from textual.content import Content
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
+from skyline.bounded_read import open_regular
+
 READ_BYTES = 200_000
 
 
@@ -20,7 +22,7 @@ def training_scripts(folder: Path) -> list[Path]:
     found: list[Path] = []
     for path in (*sorted(folder.glob("*.py")), *sorted(folder.glob("*/*.py"))):
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 text = file.read(READ_BYTES)
         except OSError:
             continue
