@@ -95,4 +95,4 @@ def _saved(script: Path, profile_id: str) -> Prepared:
             "The profile from before the change is no longer there",
             hint="Take the change back, profile the script, and make the change again.",
         )
-    return prepare(store.load(path))
+    return prepare(store.load(path, script))

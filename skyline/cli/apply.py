@@ -13,6 +13,7 @@ from skyline.cli.streams import say, write_data, write_whole
 from skyline.cli.subject import is_script, subject_of
 from skyline.errors import ExitCode, RewriteRefused, UsageError
 from skyline.source.edit import TextEdit
+from skyline.source.project import check_inside
 from skyline.source.text import SourceText
 
 _EXAMPLES = """\
@@ -72,6 +73,9 @@ def run(arguments: Sequence[str]) -> int:
     if not planned.edits:
         say("skyline: nothing to change: the script already is as asked")
         return int(ExitCode.OK)
+    if not subject.measured_now:
+        # Where it writes comes out of a file, which may have come along with the folder from somebody else.
+        check_inside(Path(options.script), {edit.span.file for edit in planned.edits}, [Path.cwd()])
     if options.diff:
         write_data("-", diff(planned, SourceText.read).encode("utf-8"))
         return int(ExitCode.OK)

@@ -5,6 +5,7 @@ The decoder has seen to the types. What it lets pass, and the analysis takes for
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -43,6 +44,8 @@ def check(profile: Profile) -> None:
         _check_times(point.times, "points.times")
     _require(profile.batch_size is None or profile.batch_size > 0, "batch_size", "not above 0")
     _require(_VERSION.match(profile.environment.torch) is not None, "environment.torch", "no version")
+    named = os.path.isabs(profile.script) or os.path.basename(profile.script) == profile.script != ""
+    _require(named, "script", "no file beside the profile")
     try:
         datetime.fromisoformat(profile.created)
     except ValueError:
@@ -80,7 +83,8 @@ def _check_indices(indices: Iterable[int], table: Sequence[object], at: str) -> 
 
 def _check_fields(rows: Sequence[Any], at: str) -> None:
     """Check rows of one class, a field at a time: a trace has very many of them."""
-    for name in _names(type(rows[0])):
+    kind: type = rows[0].__class__
+    for name in _names(kind):
         _check_values(list(map(attrgetter(name), rows)), name, f"{at}.{name}" if at else name)
 
 
@@ -93,7 +97,12 @@ def _check_values(values: Sequence[Any], name: str, at: str) -> None:
             inner = [one for value in alike for one in value]
             _check_values(inner, name, at)
         elif issubclass(kind, Mapping):
-            inner = [one for value in alike for pair in cast("Mapping[object, object]", value).items() for one in pair]
+            inner = [
+                one
+                for value in alike
+                for pair in cast("Mapping[object, object]", value).items()
+                for one in pair
+            ]
             _check_values(inner, name, at)
         elif kind in _CHECKS:
             _CHECKS[kind](alike, name, at)
