@@ -9,7 +9,7 @@ from pathlib import Path
 from skyline.cli.command_line import parser, split_at_dashes
 from skyline.cli.profiling import add_options
 from skyline.cli.question import BATCH_SIZE, parse_question
-from skyline.cli.streams import say, write_data, write_whole
+from skyline.cli.streams import say, tell, write_data, write_whole
 from skyline.cli.subject import is_script, subject_of
 from skyline.errors import ExitCode, RewriteRefused, UsageError
 from skyline.source.edit import TextEdit
@@ -105,4 +105,4 @@ def _write(edits: tuple[TextEdit, ...]) -> None:
         if not old and not new:
             continue  # blanks: lines that moved
         words = f"{old} -> {new}" if old and new else f"added {new}" if new else f"removed {old}"
-        print(f"{edit.span.file}:{edit.span.line}: {' '.join(words.split())}")
+        tell(f"{edit.span.file}:{edit.span.line}: {' '.join(words.split())}")

@@ -53,7 +53,7 @@ def test_what_unpacks_to_very_much_is_refused(tmp_path: Path, filling: bytes) ->
 def test_brackets_within_brackets(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "deep.json"
     path.write_bytes(text)
-    with pytest.raises(UsageError, match="no event with a time|no traceEvents"):
+    with pytest.raises(UsageError, match=r"no event with a time|no traceEvents"):
         read(path)
 
 
