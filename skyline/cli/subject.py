@@ -66,8 +66,9 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
             known = _reusable(found, path, arguments, options.gpu, quiet=options.quiet)
             if known is not None:
                 return known
-            arguments = arguments if arguments is not None else _arguments_of(found, path)
             module = _module_of(found, path)
+            if arguments is None:
+                arguments = _arguments_of(found, path)
     profile = run_capture(path, arguments or (), options, module=module)
     try:
         saved = save(profile, options)
@@ -127,7 +128,7 @@ def _reusable(
     if changed:
         say(f"skyline: {Path(changed[0]).name} changed since it was profiled; profiling again", quiet=quiet)
         return None
-    if arguments is not None and arguments != profile.arguments:
+    if arguments is not None and _as_kept(arguments) != profile.arguments:
         return None
     # A prediction for a GPU does not answer for this machine, nor for another GPU.
     of = profile.prediction.gpu if profile.prediction is not None else None
@@ -140,13 +141,32 @@ def _reusable(
     return Subject(profile, path)
 
 
+def check_runnable(profile: Profile) -> None:
+    """Raise UsageError where the script cannot be run again as it was: a secret among its arguments is not kept."""
+    from skyline.capture.secrecy import hides_something
+
+    if hides_something(profile.arguments):
+        raise UsageError(
+            f"{Path(profile.script).name} was profiled with a secret among its arguments, which is not kept",
+            hint="Give the arguments again, at the end of the command: -- ARGS...",
+        )
+
+
+def _as_kept(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    from skyline.capture.secrecy import Secrecy
+
+    return Secrecy.of(arguments=arguments).scrub_arguments(arguments)
+
+
 def _arguments_of(path: Path, script: Path) -> tuple[str, ...]:
     from skyline.trace import store
 
     try:
-        return store.load(path, script).arguments
+        profile = store.load(path, script)
     except SkylineError:
         return ()
+    check_runnable(profile)
+    return profile.arguments
 
 
 def _module_of(path: Path, script: Path) -> str:
