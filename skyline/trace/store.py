@@ -23,8 +23,8 @@ SUFFIX = ".profile.json.gz"
 # The id has no hyphen: train-big-0a1b2c3d is of train-big.py, not of train.py.
 _NAME = re.compile(rf"(?P<stem>.+)-[^-]+{re.escape(SUFFIX)}")
 LARGEST_BYTES = 96 << 20
-"""Unpacked. An iteration of 10,000 operators takes about 3 MB, and a few are recorded. The worst file of this size takes
-less than 1 GB of memory while it is read."""
+"""Unpacked. An iteration of 10,000 operators takes about 3 MB, and a few are recorded. The worst file of this size
+takes less than 1 GB of memory while it is read."""
 _KEPT_PER_SCRIPT = 20
 _UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 """What decoding and checking a text may raise."""
