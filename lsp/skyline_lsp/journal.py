@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from skyline.bounded_read import read_bounded
 from skyline.ledger.location import ledger_path
 from skyline.source.edit import TextEdit
 from skyline.source.text import SourceText
@@ -116,10 +117,10 @@ class Journal:
 
     def _load(self, script: str) -> tuple[Entry, ...]:
         try:
-            return msgspec.json.decode(self._file(script).read_bytes(), type=tuple[Entry, ...])
+            return msgspec.json.decode(read_bounded(self._file(script), _MOST_BYTES), type=tuple[Entry, ...])
         except FileNotFoundError:
             return ()
-        except (OSError, msgspec.DecodeError, UnicodeError) as error:
+        except (OSError, msgspec.DecodeError, UnicodeError, RecursionError) as error:
             logger.warning("the changes made in %s before cannot be read: %s", script, error)
             return ()
 

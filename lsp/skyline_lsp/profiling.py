@@ -101,8 +101,9 @@ class Profiler:
 
         def load() -> Prepared | None:
             try:
-                path = store.latest(Path(state.path))
-                return prepare(store.load(path)) if path else None
+                script = Path(state.path)
+                path = store.latest(script)
+                return prepare(store.load(path, script)) if path else None
             except Exception:
                 logger.warning("the saved profile of %s is not usable", state.path, exc_info=True)
                 return None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from skyline.bounded_read import read_bounded
 from skyline.ledger.location import ledger_path
 from skyline.source.checkout import Checkout
 
@@ -95,7 +96,7 @@ class Remembered:
             status = os.stat(self._path)
             stamp = (status.st_mtime_ns, status.st_size)
             if stamp != self._stamp and status.st_size <= _MOST_BYTES:
-                for line in filter(None, self._path.read_bytes().splitlines()):
+                for line in filter(None, read_bounded(self._path, _MOST_BYTES).splitlines()):
                     self._take(line)
                 self._stamp = stamp
         except OSError:

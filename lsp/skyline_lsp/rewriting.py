@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.errors import SkylineError, UsageError
@@ -12,6 +13,7 @@ from skyline.report.protocol import Refusal
 from skyline.rewrite.plan import RewritePlan, plan
 from skyline.rewrite.removal import removal
 from skyline.source.edit import TextEdit
+from skyline.source.project import check_inside
 from skyline.source.text import SourceText
 from skyline.source.written_change import WrittenChange
 from skyline.whatif.question import Choice, Question
@@ -30,6 +32,8 @@ class _Draft:
     """The files of a script as the client shows them, and as the edits so far leave them."""
 
     server: SkylineServer
+    script: str = ""
+    """On behalf of which files are changed by what a profile says; empty for what the journal holds."""
     shown: dict[str, SourceText] = field(default_factory=dict[str, SourceText])
     now: dict[str, SourceText] = field(default_factory=dict[str, SourceText])
 
@@ -47,6 +51,9 @@ class _Draft:
     def apply(self, edits: Iterable[TextEdit]) -> tuple[WrittenChange, ...]:
         """Make edits; what they wrote, by file."""
         edits = tuple(edits)
+        if self.script:
+            folder = Path(self.server.folder_of(self.script))
+            check_inside(Path(self.script), {edit.span.file for edit in edits}, [folder])
         written: list[WrittenChange] = []
         for path in dict.fromkeys(edit.span.file for edit in edits):
             own = tuple(edit for edit in edits if edit.span.file == path)
@@ -87,7 +94,7 @@ def planned_question(server: SkylineServer, state: ScriptState, asked: Question)
     """
     if state.prepared is None:
         raise NO_PROFILE
-    draft, profile = _Draft(server), state.prepared.report.id
+    draft, profile = _Draft(server, state.path), state.prepared.report.id
     back: list[str] = []
     for choice in asked.choices:
         back += _make_room(server, state, draft, choice)
@@ -102,7 +109,7 @@ def planned_removal(server: SkylineServer, state: ScriptState, name: str) -> Pla
     """
     if state.prepared is None:
         raise NO_PROFILE
-    draft, profile = _Draft(server), state.prepared.report.id
+    draft, profile = _Draft(server, state.path), state.prepared.report.id
     read = server.texts.shown
     found = [entry for entry in server.journal.in_code(state.path, read) if name in entry.names()]
     edits = found[-1].taken_out(read) if found else None

@@ -11,12 +11,10 @@ from urllib.parse import unquote
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
+from skyline.bounded_read import LARGEST_TEXT_BYTES
 from skyline.errors import SkylineError
 from skyline.source.text import SourceText
 from skyline_lsp import convert, text_changes
-
-LARGEST_FILE_BYTES = 1 << 25
-"""No source is as large; what is, or is no plain file, is not read."""
 
 
 @dataclass(slots=True)
@@ -154,7 +152,7 @@ class Texts:
         except (OSError, ValueError):
             self._disk.pop(path, None)
             return None
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_FILE_BYTES:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_TEXT_BYTES:
             return None
         stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
         known = self._disk.get(path)

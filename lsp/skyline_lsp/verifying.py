@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skyline.capture.request import CaptureRequest
-from skyline.capture.secrecy import HIDDEN
+from skyline.capture.secrecy import hides_something
 from skyline.errors import SkylineError, UsageError
 from skyline.report.schema import VerifyReport, WhatIfReport
 from skyline.report.verification import verify_report
@@ -74,7 +74,12 @@ def _as_profiled(request: CaptureRequest, prepared: Prepared) -> CaptureRequest:
     The code is that of the profile: what the editor holds may have the change in it already.
     """
     profile = prepared.profile
-    known = not any(HIDDEN in argument for argument in profile.arguments)
+    known = not hides_something(profile.arguments)
+    if not known and not request.arguments:
+        raise UsageError(
+            f"{request.script.name} was profiled with a secret among its arguments, which is not kept",
+            hint="Set skyline.profile.args, or profile the script with its arguments again.",
+        )
     others = [each for each in request.source_overrides if each[0] not in prepared.sources]
     return replace(
         request,
@@ -95,4 +100,4 @@ def _saved(script: Path, profile_id: str) -> Prepared:
             "The profile from before the change is no longer there",
             hint="Take the change back, profile the script, and make the change again.",
         )
-    return prepare(store.load(path))
+    return prepare(store.load(path, script))

@@ -5,6 +5,7 @@ A change on disk counts as a save, unless git has written at the same time.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from skyline.source.same_code import same_code
 from skyline.source.text import SourceText
 from skyline.trace import store
 from skyline.trace.profile import Profile
+
+logger = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.5
 # A git that was interrupted leaves its lock behind for ever.
@@ -65,13 +68,17 @@ class Follower:
                 self._look()
             except SkylineError as error:
                 self._subject.say(str(error))
+            except Exception as error:
+                # The page goes on following: what the next save brings may well be fine.
+                logger.exception("what was saved of %s cannot be shown", self._script)
+                self._subject.say(f"What was saved cannot be shown ({error}). Profile the script again.")
             self._stop.wait(_LOOK_EVERY_S)
 
     def _look(self) -> None:
         newest = store.latest(self._script)
         if newest is not None and newest != self._seen:
             self._seen = newest
-            self._show(store.load(newest))
+            self._show(store.load(newest, self._script))
         if self._measure is not None and self._due():
             self._run(self._measure)
 

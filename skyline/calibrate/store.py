@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from skyline.bounded_read import read_bounded
 from skyline.calibrate.case import SIZE_COLUMNS, Case, case_of
 from skyline.calibrate.machine import Machine
 from skyline.errors import UsageError
@@ -23,6 +25,8 @@ except ImportError:  # Windows
     fcntl = None
 
 _FACTS = "# "
+_LARGEST_BYTES = 64 << 20
+"""A row takes about 100 bytes, and a machine has some thousands."""
 _UNQUOTED = re.compile(r"[,\"'\s]+")
 COLUMNS: tuple[str, ...] = ("op", "gpu", "dtype", "threads", *SIZE_COLUMNS, "latency_ms", "spread", "note")
 """Those of the public data that a case has, and some of ours: ``gpu`` is a processor's name, too."""
@@ -102,15 +106,17 @@ def read(path: Path) -> tuple[Machine, tuple[Measured, ...]]:
         UsageError: it cannot be read or is no such file.
     """
     try:
-        with path.open(newline="", encoding="utf-8", errors="replace") as file:
-            first = file.readline()
-            if not first.startswith(_FACTS):
-                raise ValueError
-            machine = msgspec.json.decode(first[len(_FACTS) :], type=Machine)
-            return machine, tuple(_rows(csv.DictReader(file)))
+        text = read_bounded(path, _LARGEST_BYTES).decode("utf-8", "replace")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, csv.Error, msgspec.MsgspecError):
+    try:
+        file = io.StringIO(text, newline="")
+        first = file.readline()
+        if not first.startswith(_FACTS):
+            raise ValueError
+        machine = msgspec.json.decode(first[len(_FACTS) :], type=Machine)
+        return machine, tuple(_rows(csv.DictReader(file)))
+    except (ValueError, RecursionError, csv.Error, msgspec.MsgspecError):
         raise UsageError(
             f"{path} is no file of measured operators", hint="skyline calibrate --export FILE writes one."
         ) from None

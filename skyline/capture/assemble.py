@@ -16,6 +16,7 @@ from skyline.capture.known import micro_batches
 from skyline.capture.recording import Recording
 from skyline.capture.request import CaptureRequest
 from skyline.capture.secrecy import Secrecy
+from skyline.capture.secret_free import secret_free
 from skyline.errors import SkylineError
 from skyline.source.knob import KnobSearch
 from skyline.source.text import SourceText
@@ -114,13 +115,17 @@ class Run:
 
 def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
     """The profile of a run, with the points of its curve (none: not measured)."""
+    return secret_free(_assembled(run, points), run.secrecy)
+
+
+def _assembled(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
     recording = run.recording
     return Profile(
         schema=CAPTURE_SCHEMA,
         id=secrets.token_hex(4),
         created=datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds"),
         script=run.script,
-        arguments=run.secrecy.scrub_arguments(run.request.arguments),
+        arguments=run.request.arguments,
         working_directory=run.directory,
         interpreter=run.interpreter,
         environment=run.facts.environment,
@@ -148,7 +153,7 @@ def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
         notes=run.notes,
         side_effects=(*run.side_effects, *_evaluations(run.facts)),
         protection=run.protection,
-        output_tail=run.secrecy.scrub(run.output_tail),
+        output_tail=run.output_tail,
         settings=recording.settings,
         modules=recording.modules,
         parallel=recording.parallel,

@@ -12,27 +12,67 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _NO_SECRETS = {"PWD", "OLDPWD"}
-# In this field most tokens are words: a pad_token is no secret.
+# In this field most tokens are words, and many keys name a column: a pad_token or an image_key is no secret.
 _SECRET_WORDS = (
-    r"(?:secret|password|passwd|(?:api|access|private)[-_]?key"
-    r"|(?:api|access|auth|bearer|refresh|hf|hub|github|gitlab|wandb)[-_]?token)"
+    r"(?:secret|password|passwd|passphrase|credentials?"
+    r"|(?:api|access|private|secret|auth|account|encryption|license|signing"
+    r"|wandb|comet|neptune|openai|anthropic|azure|aws|gcp|hf|hub)[-_]?key"
+    r"|(?:api|access|auth|bearer|refresh|session|id|hf|hub|github|gitlab|wandb|slack|bot)[-_]?token)"
 )
-_SECRET_OPTION = re.compile(rf"^--?(?:[\w-]*{_SECRET_WORDS}|token|auth)(=|$)", re.IGNORECASE)
+_SECRET_OPTION = re.compile(
+    rf"^--?(?:[\w-]*{_SECRET_WORDS}|token|auth|key|pass|pwd|pat|dsn)(=|$)", re.IGNORECASE
+)
+_VALUE = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s"',;&]+)"""
 _SECRET_ASSIGNMENT = re.compile(
-    rf"((?:--[\w-]*{_SECRET_WORDS}\s+|{_SECRET_WORDS}[\"']?\s*[=:]\s*)[\"']?)([^\s\"',;]{{6,}})",
+    rf"((?:--[\w-]*{_SECRET_WORDS}\s+|{_SECRET_WORDS}[\"']?\s*[=:]\s*))({_VALUE})",
     re.IGNORECASE,
 )
 _ADDRESS_LOGIN = re.compile(r"(\w+://)[^/\s@]+@")
+_ADDRESS_KEY = re.compile(
+    r"([?&](?:[\w-]*(?:token|key|signature|password|secret)|sig|auth|code)=)[^&\s\"'#]+", re.I
+)
+_SHAPES = re.compile(
+    r"""
+    -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z ]*PRIVATE\ KEY-----|\Z)
+    | (?<![A-Za-z0-9_-])(?:
+        hf_[A-Za-z0-9]{16,}                                 # Hugging Face
+      | gh[pousr]_[A-Za-z0-9]{16,} | github_pat_\w{20,}     # GitHub
+      | glpat-[\w-]{16,}                                    # GitLab
+      | sk-[A-Za-z0-9_-]{16,}                               # OpenAI, Anthropic
+      | (?:AKIA|ASIA)[0-9A-Z]{16}                           # AWS
+      | AIza[\w-]{30,} | ya29\.[\w-]{16,}                  # Google
+      | xox[abeprs]-[A-Za-z0-9-]{10,}                       # Slack
+      | (?:sk|rk)_(?:live|test)_[A-Za-z0-9]{10,}            # Stripe
+      | (?:pypi-AgE|npm_|nvapi-|r8_|wandb_v1_)[\w-]{16,}    # PyPI, npm, NVIDIA, Replicate, W&B
+      | eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+                # JSON Web Tokens
+    )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Tokens that say by how they begin what they are."""
+_AUTHORIZATION = re.compile(
+    r"(\bBearer\s+|\bAuthorization[\"']?\s*[=:]\s*[\"']?(?:Basic|Token|Digest|ApiKey)\s+)[\w.~+/=:-]{4,}",
+    re.IGNORECASE,
+)
 _LEAST_LENGTH = 6
+_LEAST_WORD = 4
+"""A known value that is as short is hidden where it stands alone: it may be part of a word."""
 
 
 class Secrecy:
     """The secrets that were known when a run began."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        # The longest first: one may be a part of another.
-        kept = {value for value in values if len(value.strip()) >= _LEAST_LENGTH}
-        self._values = sorted(kept, key=len, reverse=True)
+        known = {part.strip() for value in values for part in (value, *value.splitlines())}
+        # The longest first: one may be a part of another. A value of several lines may be told with `\\n` between them.
+        ordered = sorted(known | {value.replace("\n", r"\n") for value in known}, key=len, reverse=True)
+        long = [re.escape(value) for value in ordered if len(value) >= _LEAST_LENGTH]
+        short = [
+            rf"(?<!\w){re.escape(value)}(?!\w)"
+            for value in ordered
+            if _LEAST_WORD <= len(value) < _LEAST_LENGTH and not value.isdecimal()
+        ]
+        self._values = re.compile("|".join((*long, *short))) if long or short else None
 
     @classmethod
     def of(cls, environment: Mapping[str, str] | None = None, arguments: Iterable[str] = ()) -> Secrecy:
@@ -46,20 +86,37 @@ class Secrecy:
         return cls([*values, *(value for _, value in _secret_arguments(tuple(arguments)))])
 
     def scrub(self, text: str) -> str:
-        """The text without them."""
-        return _SECRET_ASSIGNMENT.sub(rf"\1{HIDDEN}", self._without_values(text))
+        """The text without them, and without what looks like a secret by its name or by its shape."""
+        text = self._without_values(text)
+        return _SECRET_ASSIGNMENT.sub(_hidden_value, text)
 
     def scrub_arguments(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
         """A command line without them."""
         scrubbed = list(arguments)
         for index, value in _secret_arguments(arguments):
             scrubbed[index] = arguments[index][: len(arguments[index]) - len(value)] + HIDDEN
-        return tuple(self._without_values(text) for text in scrubbed)
+        return tuple(self.scrub(text) for text in scrubbed)
 
     def _without_values(self, text: str) -> str:
-        for value in self._values:
-            text = text.replace(value, HIDDEN)
+        if self._values is not None:
+            text = self._values.sub(HIDDEN, text)
+        text = _SHAPES.sub(HIDDEN, text)
+        text = _AUTHORIZATION.sub(rf"\1{HIDDEN}", text)
+        text = _ADDRESS_KEY.sub(rf"\1{HIDDEN}", text)
         return _ADDRESS_LOGIN.sub(rf"\1{HIDDEN}@", text)
+
+
+def _hidden_value(found: re.Match[str]) -> str:
+    name, value = found[1], found[2]
+    if HIDDEN in value:
+        return found[0]
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{name}{quote}{HIDDEN}{quote}"
+
+
+def hides_something(arguments: Iterable[str]) -> bool:
+    """Whether a command line cannot be run again, because something in it was not kept."""
+    return any(HIDDEN in argument for argument in arguments)
 
 
 def _secret_arguments(arguments: tuple[str, ...]) -> Iterable[tuple[int, str]]:

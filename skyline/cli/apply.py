@@ -9,10 +9,11 @@ from pathlib import Path
 from skyline.cli.command_line import parser, split_at_dashes
 from skyline.cli.profiling import add_options
 from skyline.cli.question import BATCH_SIZE, parse_question
-from skyline.cli.streams import say, write_data, write_whole
+from skyline.cli.streams import say, tell, write_data, write_whole
 from skyline.cli.subject import is_script, subject_of
 from skyline.errors import ExitCode, RewriteRefused, UsageError
 from skyline.source.edit import TextEdit
+from skyline.source.project import check_inside
 from skyline.source.text import SourceText
 
 _EXAMPLES = """\
@@ -72,6 +73,9 @@ def run(arguments: Sequence[str]) -> int:
     if not planned.edits:
         say("skyline: nothing to change: the script already is as asked")
         return int(ExitCode.OK)
+    if not subject.measured_now:
+        # Where it writes comes out of a file, which may have come along with the folder from somebody else.
+        check_inside(Path(options.script), {edit.span.file for edit in planned.edits}, [Path.cwd()])
     if options.diff:
         write_data("-", diff(planned, SourceText.read).encode("utf-8"))
         return int(ExitCode.OK)
@@ -101,4 +105,4 @@ def _write(edits: tuple[TextEdit, ...]) -> None:
         if not old and not new:
             continue  # blanks: lines that moved
         words = f"{old} -> {new}" if old and new else f"added {new}" if new else f"removed {old}"
-        print(f"{edit.span.file}:{edit.span.line}: {' '.join(words.split())}")
+        tell(f"{edit.span.file}:{edit.span.line}: {' '.join(words.split())}")

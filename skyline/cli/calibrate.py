@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from skyline.cli.command_line import parser
 from skyline.cli.profiling import Display, terminable
-from skyline.cli.streams import say, write_data
+from skyline.cli.streams import say, tell, write_data
 from skyline.errors import CaptureImpossible, ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -121,11 +121,11 @@ def _tell(sitting: Sitting, options: argparse.Namespace) -> None:
             quiet=options.quiet,
         )
     total = sitting.before + sitting.measured
-    print(f"{sitting.machine.name}: {sitting.measured} operators measured now, {total} in all")
+    tell(f"{sitting.machine.name}: {sitting.measured} operators measured now, {total} in all")
     if sitting.failed:
-        print(f"  {sitting.failed} could not be run here, as formats or sizes that this device does not take")
+        tell(f"  {sitting.failed} could not be run here, as formats or sizes that this device does not take")
     if gain is not None:
-        print(
+        tell(
             f"  operator times were off by {gain.before:.0%} in the median before, and are by {gain.after:.0%} now\n"
             f"  (each of {gain.count} predicted from the others)"
         )
@@ -136,7 +136,7 @@ def _tell(sitting: Sitting, options: argparse.Namespace) -> None:
             f"skyline calibrate --forget {sitting.machine.slug}, then again.",
             quiet=options.quiet,
         )
-    print(f"  kept in {sitting.path}\n  try: skyline profile --gpu {name!r} train.py".replace("'cpu'", "cpu"))
+    tell(f"  kept in {sitting.path}\n  try: skyline profile --gpu {name!r} train.py".replace("'cpu'", "cpu"))
 
 
 def _list() -> int:
@@ -144,10 +144,10 @@ def _list() -> int:
 
     files = stored()
     if not files:
-        print(f"Nothing was measured or added so far ({folder()}).")
+        tell(f"Nothing was measured or added so far ({folder()}).")
     for machine, rows in files:
         count = sum(one.time_us is not None for one in rows)
-        print(f"{machine.slug}: {machine.name}, {count} operators, PyTorch {machine.torch}")
+        tell(f"{machine.slug}: {machine.name}, {count} operators, PyTorch {machine.torch}")
     return int(ExitCode.OK)
 
 
@@ -175,8 +175,8 @@ def _add(path: Path) -> int:
     known = {one.case.key for one in read(target)[1]} if target.exists() else set[object]()
     new = [one for one in rows if one.case.key not in known]
     append(target, machine, new)
-    print(f"{machine.name}: {len(new)} operators added")
-    print(f"  try: skyline profile --gpu {machine.slug} train.py")
+    tell(f"{machine.name}: {len(new)} operators added")
+    tell(f"  try: skyline profile --gpu {machine.slug} train.py")
     return int(ExitCode.OK)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skyline.cli.command_line import parser
-from skyline.cli.streams import say, write_data
+from skyline.cli.streams import say, tell, write_data
 from skyline.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -87,4 +87,4 @@ def _print(resolved: Resolved) -> None:
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     for key, value, origin in rows:
-        print(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {origin}".rstrip())
+        tell(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {origin}".rstrip())

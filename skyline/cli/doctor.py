@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Literal, cast
 
 from skyline.capture.interpreter import NOT_FROM_HERE
 from skyline.cli.command_line import parser
+from skyline.cli.streams import say, tell
 from skyline.errors import CaptureImpossible, ExitCode, UsageError
 from skyline.version import __version__
 
@@ -277,8 +277,8 @@ def _front_ends() -> Check:
 def _print(checks: Sequence[Check]) -> None:
     width = max(len(check.name) for check in checks)
     for check in checks:
-        print(f"{_MARKS[check.verdict]}  {check.name:<{width}}  {check.finding}")
+        tell(f"{_MARKS[check.verdict]}  {check.name:<{width}}  {check.finding}")
         if check.remedy and check.verdict != "ok":
-            print(f"{'':<{width + 8}}{check.remedy}")
+            tell(f"{'':<{width + 8}}{check.remedy}")
     if any(check.verdict == "failed" for check in checks):
-        print("skyline: not everything works; see FAIL above", file=sys.stderr)
+        say("skyline: not everything works; see FAIL above")

@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from skyline.cli.command_line import parser
-from skyline.cli.streams import write_data
+from skyline.cli.streams import tell, write_data
 from skyline.errors import ExitCode
 from skyline.predict.gpu_spec import GpuSpec
 
@@ -85,14 +85,14 @@ def _print(chosen: Sequence[GpuSpec]) -> None:
             for title, cell in zip(_TITLES, row, strict=True)
             if title in widths
         ]
-        print("  ".join(cells).rstrip())
+        tell("  ".join(cells).rstrip())
     own = " *: from a file of yours." if any(spec.own for spec in chosen) else ""
-    print()
+    tell()
     _print_wrapped(_UNITS + own)
 
 
 def _print_one(spec: GpuSpec, prices: Sequence[Price]) -> None:
-    print()
+    tell()
     _print_wrapped(f"{spec.full_name} ({spec.vendor} {spec.architecture}). Source: {spec.source}.")
     for price in prices:
         place = " ".join(part for part in (price.provider, price.instance, price.region) if part)
@@ -108,7 +108,7 @@ def _of(price: Price) -> str:
 
 def _print_wrapped(text: str) -> None:
     for line in wrap(text, min(get_terminal_size((_UNLIMITED, 1)).columns, 100), break_on_hyphens=False):
-        print(line)
+        tell(line)
 
 
 def _cells(spec: GpuSpec) -> tuple[str, ...]:

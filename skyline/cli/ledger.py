@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from skyline.cli.command_line import parser
-from skyline.cli.streams import data_console, say, write_data
+from skyline.cli.streams import data_console, say, tell, write_data
 from skyline.errors import ExitCode, UsageError
 
 _EXAMPLES = """\
@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
 
     ledger = Ledger()
     if options.path:
-        print(ledger.path)
+        tell(str(ledger.path))
         return int(ExitCode.OK)
     entries = ledger.entries(script=options.script, whatif=options.whatif)
     if options.forget:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from skyline.cli.streams import say, tell
 from skyline.errors import (
     ArgumentsRefused,
     Cancelled,
@@ -60,13 +61,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         _print_script_failure(error)
         return int(error.exit_code)
     except Cancelled as error:
-        print(f"skyline: {error.message or 'interrupted'}", file=sys.stderr)
+        say(f"skyline: {error.message or 'interrupted'}")
         return int(ExitCode.INTERRUPTED)
     except SkylineError as error:
         _print_problem(error)
         return int(error.exit_code)
     except KeyboardInterrupt:
-        print("skyline: interrupted", file=sys.stderr)
+        say("skyline: interrupted")
         return int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output went away (| head): that is its right, and no error of ours. Python would
@@ -77,16 +78,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     if not arguments:
-        print(_help(), file=sys.stderr)
+        say(_help())
         return int(ExitCode.USAGE)
     name = arguments[0]
     if name in {"-h", "--help", "help"} and len(arguments) == 1:
-        print(_help())
+        tell(_help())
         return int(ExitCode.OK)
     if name == "help":
         return _dispatch([arguments[1], "--help"])
     if name in {"-V", "--version", "version"}:
-        print(f"skyline {__version__}")
+        tell(f"skyline {__version__}")
         return int(ExitCode.OK)
     if name not in COMMANDS:
         raise _unknown(name)
@@ -122,10 +123,10 @@ def _unknown(name: str) -> UsageError:
 def _print_problem(error: SkylineError) -> None:
     where = f"{error.file}:{error.line}: " if error.file and error.line else ""
     for line in _fitted(f"skyline: {where}{error.message}", ""):
-        print(line, file=sys.stderr)
+        say(line)
     for hint in error.hint.splitlines():
         for line in _fitted(hint, "  "):
-            print(line, file=sys.stderr)
+            say(line)
 
 
 def _fitted(text: str, indent: str) -> list[str]:
@@ -149,11 +150,11 @@ def _fitted(text: str, indent: str) -> list[str]:
 def _print_script_failure(error: ScriptFailed) -> None:
     """The script's own traceback, untouched: it is what the person would have seen without us."""
     if error.traceback:
-        print(error.traceback.rstrip("\n"), file=sys.stderr)
+        say(error.traceback.rstrip("\n"))
         if isinstance(error, ArgumentsRefused):
             _print_problem(error)
         elif error.hint:
-            print(f"skyline: {error.hint}", file=sys.stderr)
+            say(f"skyline: {error.hint}")
     else:
         _print_problem(error)
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import UsageError
 
 _MOST_FILES = 200
@@ -52,7 +53,7 @@ def _known_to(script: Path, option: str) -> bool:
         beside = []
     for path in [script, *beside[:_MOST_FILES]]:
         try:
-            if told.search(path.read_text(encoding="utf-8", errors="replace")):
+            if told.search(read_bounded(path, LARGEST_TEXT_BYTES).decode("utf-8", "replace")):
                 return True
         except OSError:
             continue

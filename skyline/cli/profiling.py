@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, write_whole
 from skyline.errors import Cancelled, UsageError
+from skyline.foreign_text import cleaned
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -257,7 +258,7 @@ class Display:
                 SpinnerColumn(),
                 TextColumn("{task.fields[stage]:<8}", style="bold"),
                 BarColumn(bar_width=24),
-                TextColumn("{task.description}", style="dim"),
+                TextColumn("{task.description}", style="dim", markup=False),
                 TimeElapsedColumn(),
             )
             self._bar = Bar(*columns, console=Console(stderr=True, highlight=False), transient=True)
@@ -286,7 +287,10 @@ class Display:
     def _on_progress(self, progress: Progress) -> None:
         if self._live:
             self._bar.update(
-                self._task, completed=progress.fraction, description=progress.message, stage=progress.stage
+                self._task,
+                completed=progress.fraction,
+                description=cleaned(progress.message),
+                stage=progress.stage,
             )
         elif not self._quiet and progress.stage != self._stage:
             say(f"skyline: {progress.stage}: {progress.message}" if progress.message else progress.stage)

@@ -12,7 +12,7 @@ from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import Launch, launch_of
 from skyline.cli.profiling import Display, add_options, check_script, module_script, request_of, terminable
 from skyline.cli.project import fill_in
-from skyline.cli.streams import say
+from skyline.cli.streams import say, tell
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
         follower = Follower(script.resolve(), subject, measure)
         follower.start()
         stack.callback(follower.close)
-        print(service.url, flush=True)
+        tell(service.url)
         if not options.no_browser:
             import webbrowser
 

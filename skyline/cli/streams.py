@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.errors import UsageError
+from skyline.foreign_text import clean_console, cleaned
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,22 +18,28 @@ if TYPE_CHECKING:
 
 def data_console() -> Console:
     """The console for reports; without a terminal they are plain text, 100 columns wide unless COLUMNS says."""
-    from rich.console import Console
-
     width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else 100
-    return Console(file=sys.stdout, highlight=False, width=width)
+    return clean_console(file=sys.stdout, highlight=False, width=width)
 
 
 def say(message: str, *, quiet: bool = False) -> None:
     """A remark for the person, beside the data."""
     if not quiet:
-        print(message, file=sys.stderr, flush=True)
+        print(cleaned(message), file=sys.stderr, flush=True)
+
+
+def tell(text: str = "") -> None:
+    """A line of what was asked for, in words."""
+    print(cleaned(text), flush=True)
 
 
 def write_data(target: str, data: bytes, *, overwrite: bool = True) -> None:
     """Write to the file ``target``, or to stdout for ``-``. Raises UsageError where that is not possible."""
     if target == "-":
         sys.stdout.flush()
+        if sys.stdout.isatty():
+            # Read by a person: a program gets the bytes as they are.
+            data = cleaned(data.decode("utf-8", "replace")).encode("utf-8", "replace")
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return

@@ -24,6 +24,7 @@ class Subject:
 
     profile: Profile
     path: Path | None
+    measured_now: bool = False
 
 
 def saved_profile(name: str | None) -> Subject:
@@ -40,7 +41,7 @@ def saved_profile(name: str | None) -> Subject:
         raise UsageError(
             f"There is no saved profile of {name}", hint=f"Make one with: skyline profile {name}"
         )
-    return Subject(store.load(found), found)
+    return Subject(store.load(found, path), found)
 
 
 def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse.Namespace) -> Subject:
@@ -62,11 +63,12 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
 
         found = store.latest(path)
         if found is not None:
-            known = _reusable(found, arguments, options.gpu, quiet=options.quiet)
+            known = _reusable(found, path, arguments, options.gpu, quiet=options.quiet)
             if known is not None:
                 return known
-            arguments = arguments if arguments is not None else _arguments_of(found)
-            module = _module_of(found)
+            module = _module_of(found, path)
+            if arguments is None:
+                arguments = _arguments_of(found, path)
     profile = run_capture(path, arguments or (), options, module=module)
     try:
         saved = save(profile, options)
@@ -74,7 +76,7 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
         # The question is answered all the same; the next one will have to run the script again.
         say(f"skyline: {error.message}")
         saved = None
-    return Subject(profile, saved.profile if saved else None)
+    return Subject(profile, saved.profile if saved else None, measured_now=True)
 
 
 def is_script(path: Path) -> bool:
@@ -111,14 +113,14 @@ def changed_sources(profile: Profile) -> tuple[str, ...]:
 
 
 def _reusable(
-    path: Path, arguments: tuple[str, ...] | None, gpu: str | None, *, quiet: bool
+    path: Path, script: Path, arguments: tuple[str, ...] | None, gpu: str | None, *, quiet: bool
 ) -> Subject | None:
     from skyline.predict.gpus import gpu_named
     from skyline.report.basis import when
     from skyline.trace import store
 
     try:
-        profile = store.load(path)
+        profile = store.load(path, script)
     except SkylineError as error:
         say(f"skyline: {error.message}; profiling again", quiet=quiet)
         return None
@@ -126,7 +128,7 @@ def _reusable(
     if changed:
         say(f"skyline: {Path(changed[0]).name} changed since it was profiled; profiling again", quiet=quiet)
         return None
-    if arguments is not None and arguments != profile.arguments:
+    if arguments is not None and _as_kept(arguments) != profile.arguments:
         return None
     # A prediction for a GPU does not answer for this machine, nor for another GPU.
     of = profile.prediction.gpu if profile.prediction is not None else None
@@ -139,22 +141,41 @@ def _reusable(
     return Subject(profile, path)
 
 
-def _arguments_of(path: Path) -> tuple[str, ...]:
+def check_runnable(profile: Profile) -> None:
+    """Raise UsageError where the script cannot be run again as it was: a secret among its arguments is not kept."""
+    from skyline.capture.secrecy import hides_something
+
+    if hides_something(profile.arguments):
+        raise UsageError(
+            f"{Path(profile.script).name} was profiled with a secret among its arguments, which is not kept",
+            hint="Give the arguments again, at the end of the command: -- ARGS...",
+        )
+
+
+def _as_kept(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    from skyline.capture.secrecy import Secrecy
+
+    return Secrecy.of(arguments=arguments).scrub_arguments(arguments)
+
+
+def _arguments_of(path: Path, script: Path) -> tuple[str, ...]:
     from skyline.trace import store
 
     try:
-        return store.load(path).arguments
+        profile = store.load(path, script)
     except SkylineError:
         return ()
+    check_runnable(profile)
+    return profile.arguments
 
 
-def _module_of(path: Path) -> str:
+def _module_of(path: Path, script: Path) -> str:
     """The name under which a script ran the last time, where it still has that name in this folder."""
     from skyline.capture.module_file import module_file
     from skyline.trace import store
 
     try:
-        profile = store.load(path)
+        profile = store.load(path, script)
         same = module_file(profile.module, Path.cwd()).samefile(profile.script) if profile.module else False
     except (SkylineError, OSError):
         return ""
@@ -164,7 +185,7 @@ def _module_of(path: Path) -> str:
 def _latest_here() -> Subject:
     from skyline.trace import store
 
-    found = list((Path.cwd() / store.FOLDER).glob(f"*{store.SUFFIX}"))
+    found = store.profiles_in(Path.cwd() / store.FOLDER)
     if not found:
         raise UsageError(
             "There is no saved profile in this folder", hint="Make one with: skyline profile SCRIPT"

@@ -13,7 +13,7 @@ from skyline.cli.command_line import parser, split_at_dashes
 from skyline.cli.profiling import Display, add_options, check_script, request_of, terminable
 from skyline.cli.question import parse_question
 from skyline.cli.streams import data_console, say, write_data
-from skyline.cli.subject import Subject, is_script, saved_profile, subject_of
+from skyline.cli.subject import Subject, check_runnable, is_script, saved_profile, subject_of
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -110,13 +110,8 @@ def _request(
     profile: Profile, arguments: tuple[str, ...] | None, options: argparse.Namespace
 ) -> CaptureRequest:
     """The run that the profile was made of: the same arguments, interpreter and folder."""
-    from skyline.capture.secrecy import HIDDEN
-
-    if arguments is None and any(HIDDEN in argument for argument in profile.arguments):
-        raise UsageError(
-            "The script was profiled with a secret among its arguments, which is not kept",
-            hint=f"Give the arguments again: skyline verify {options.script} {' '.join(options.names)} -- ARGS...",
-        )
+    if arguments is None:
+        check_runnable(profile)
     given = profile.arguments if arguments is None else arguments
     request = request_of(Path(profile.script), given, options, module=profile.module)
     return replace(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from pathlib import Path
 
+from skyline.bounded_read import head_unpacked
 from skyline.graph.build import build
 from skyline.graph.from_kineto import graph_of
 from skyline.graph.graph import Graph
@@ -33,11 +32,6 @@ def load(path: Path | str) -> Graph:
 def _is_profile(path: Path) -> bool:
     """Whether it begins as one; what cannot be read is left to the reader of traces, which says why."""
     try:
-        with path.open("rb") as file:
-            begin = file.read(_PEEKED_BYTES)
-        if begin[:2] == b"\x1f\x8b":
-            with gzip.open(path) as unpacked:
-                begin = unpacked.read(_PEEKED_BYTES)
-    except (OSError, EOFError, zlib.error):
+        return _MARK in head_unpacked(path, _PEEKED_BYTES)
+    except OSError:
         return False
-    return _MARK in begin

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import UsageError
 
 FILE_VARIABLE = "SKYLINE_DEVICES"
@@ -119,7 +120,7 @@ def own_entries(kind: str) -> tuple[Entry, ...]:
 
 def _content(path: Path) -> dict[str, Any]:
     try:
-        data = path.read_bytes()
+        data = read_bounded(path, LARGEST_TEXT_BYTES)
     except FileNotFoundError:
         if os.environ.get(FILE_VARIABLE):
             raise UsageError(
@@ -131,7 +132,7 @@ def _content(path: Path) -> dict[str, Any]:
     tomllib = _toml()
     try:
         return tomllib.loads(data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from error
 
 

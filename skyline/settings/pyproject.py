@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.settings.source import SettingsSource, from_table
 
 NAME = "pyproject.toml"
@@ -25,7 +26,7 @@ def project_settings(folder: Path) -> SettingsSource | None:
     for directory in (folder, *folder.parents):
         path = directory / NAME
         try:
-            data = path.read_bytes()
+            data = read_bounded(path, LARGEST_TEXT_BYTES)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -38,7 +39,7 @@ def project_settings(folder: Path) -> SettingsSource | None:
         toml = _toml()
         try:
             content = toml.loads(data.decode("utf-8"))
-        except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (toml.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             return SettingsSource("pyproject", {}, (f"{path} is not TOML: {error}",), str(path))
         tool = content.get("tool")
         if isinstance(tool, Mapping) and "skyline" in tool:

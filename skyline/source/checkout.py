@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from skyline.bounded_read import open_regular
+
 # No branch begins with a dot: where references are kept in another format, `.invalid` stands in HEAD.
 _BRANCH = re.compile(r"ref: refs/heads/(?P<branch>(?!\.)[^\x00-\x20~^:?*\[\\\x7f]+)\s*")
 _COMMIT = re.compile(r"(?P<commit>[0-9a-f]{40}(?:[0-9a-f]{24})?)\s*")
@@ -83,7 +85,7 @@ def is_writing(path: str) -> bool:
 def _index_stamp(path: Path) -> Stamp:
     """By what it holds: `git status` writes it anew, though nothing has changed."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(-_CHECKSUM_BYTES, os.SEEK_END)
             checksum = file.read()
     except OSError:
@@ -102,7 +104,7 @@ def _stamp(path: Path) -> Stamp:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(_MOST_BYTES).decode("utf-8")
     except (OSError, UnicodeError):
         return ""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import re
-import stat
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.errors import RewriteRefused, UsageError
 from skyline.source.edit import TextEdit
 from skyline.source.span import SourceSpan
@@ -42,17 +42,13 @@ class SourceText:
     def read(cls, path: str | Path) -> SourceText:
         """The file at ``path``; raises UsageError where there is none, or none that is text."""
         try:
-            kind = Path(path).stat().st_mode
-            if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
-                raise UsageError(f"{path} is a device", hint="Check the path of the script.")
-            data = Path(path).read_bytes()
+            data = read_bounded(path, LARGEST_TEXT_BYTES)
         except FileNotFoundError:
             raise UsageError(f"{path} does not exist", hint="Check the path of the script.") from None
         except IsADirectoryError:
             raise UsageError(f"{path} is a directory", hint="Name the script inside it.") from None
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise UsageError(f"{path} cannot be read: {reason}") from error
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
         return cls.decode(str(path), data)
 
     @classmethod

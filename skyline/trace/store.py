@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from skyline.bounded_read import read_unpacked
 from skyline.errors import UsageError
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile
+from skyline.trace.rooting import rooted, unrooted
+from skyline.trace.validity import check
 
 FOLDER = ".skyline"
 SUFFIX = ".profile.json.gz"
+# The id has no hyphen: train-big-0a1b2c3d is of train-big.py, not of train.py.
+_NAME = re.compile(rf"(?P<stem>.+)-[^-]+{re.escape(SUFFIX)}")
+LARGEST_BYTES = 96 << 20
+"""Unpacked. An iteration of 10,000 operators takes about 3 MB, and a few are recorded. The worst file of this size
+takes less than 1 GB of memory while it is read."""
 _KEPT_PER_SCRIPT = 20
+_UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
+"""What decoding and checking a text may raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +42,10 @@ def save(profile: Profile, directory: Path | None = None) -> Path:
     cache folder. The oldest profiles of a script beyond the last twenty are removed. Raises UsageError where
     nothing can be written.
     """
-    data = gzip.compress(msgspec.json.encode(profile), compresslevel=3)
     tried: list[str] = []
-    for folder in [directory] if directory is not None else _folders(Path(profile.script)):
+    beside, *others = _folders(Path(profile.script)) if directory is None else (None, directory)
+    for folder in filter(None, (beside, *others)):
+        data = _packed(unrooted(profile) if folder == beside else profile)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if directory is None:
@@ -49,20 +62,39 @@ def save(profile: Profile, directory: Path | None = None) -> Path:
     )
 
 
-def load(path: Path) -> Profile:
-    """A saved profile. Raises UsageError for a file that is none, is damaged or of another version."""
+def load(path: Path, script: Path | None = None) -> Profile:
+    """A saved profile, of ``script`` where one is named: its paths are those of the project in which it lies.
+
+    Raises UsageError for a file that is none, is damaged, of another version or of another script.
+    """
+    profile = _read(path)
+    folder = script.absolute().parent if script is not None else _script_folder(profile, path.absolute())
+    if script is not None and Path(profile.script).name != script.name:
+        raise UsageError(
+            f"{path} is a profile of {Path(profile.script).name}, not of {script.name}",
+            hint="Profile the script again.",
+        )
+    return profile if folder is None else rooted(profile, folder)
+
+
+def _script_folder(profile: Profile, path: Path) -> Path | None:
+    """The folder of the script whose profile lies at ``path``; None where the profile itself says it."""
+    if path.parent.name == FOLDER:
+        return path.parent.parent
+    return None if os.path.isabs(profile.script) else path.parent
+
+
+def _read(path: Path) -> Profile:
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    try:
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
+        data = read_unpacked(path, LARGEST_BYTES)
         header = msgspec.json.decode(data, type=_Header)
-    except (OSError, EOFError, msgspec.DecodeError, ValueError) as error:
+    except (gzip.BadGzipFile, *_UNREADABLE) as error:
         raise UsageError(
             f"{path} is damaged or no Skyline profile: {error}", hint="Profile the script again."
         ) from error
+    except OSError as error:
+        hint = "Profile the script again." if error.errno == errno.EFBIG else ""
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}", hint=hint) from error
     if header.schema != CAPTURE_SCHEMA:
         found = header.schema or "no schema"
         raise UsageError(
@@ -70,9 +102,11 @@ def load(path: Path) -> Profile:
             hint="Profile the script again.",
         )
     try:
-        return msgspec.json.decode(data, type=Profile)
-    except msgspec.DecodeError as error:
+        profile = msgspec.json.decode(data, type=Profile)
+        check(profile)
+    except _UNREADABLE as error:
         raise UsageError(f"{path} is damaged: {error}", hint="Profile the script again.") from error
+    return profile
 
 
 def name_of(script: Path, profile_id: str) -> str:
@@ -89,11 +123,34 @@ def saved(script: Path) -> tuple[Path, ...]:
     """Every saved profile of a script, newest first."""
     found: list[Path] = []
     for folder in _folders(script.absolute()):
-        try:
-            found += folder.glob(f"{script.stem}-*{SUFFIX}")
-        except OSError:
-            continue
-    return tuple(sorted(found, key=lambda path: path.stat().st_mtime, reverse=True))
+        found += profiles_in(folder, script.stem)
+    return tuple(sorted(found, key=_saved_at, reverse=True))
+
+
+def profiles_in(folder: Path, stem: str = "") -> list[Path]:
+    """The files that hold profiles, in any order: of the script of that name without its ending, or of all."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    found = (_NAME.fullmatch(name) for name in names)
+    paths = (folder / name[0] for name in found if name is not None and stem in {"", name["stem"]})
+    return [path for path in paths if path.is_file()]
+
+
+def _saved_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0  # removed by now
+
+
+def _packed(profile: Profile) -> bytes:
+    plain = msgspec.json.encode(profile)
+    if len(plain) > LARGEST_BYTES:
+        size_mb, most_mb = len(plain) >> 20, LARGEST_BYTES >> 20
+        raise UsageError(f"The profile could not be saved: it takes {size_mb} MB, more than {most_mb} MB")
+    return gzip.compress(plain, compresslevel=3)
 
 
 def _folders(script: Path) -> list[Path]:
@@ -105,7 +162,8 @@ def _folders(script: Path) -> list[Path]:
 
 def _keep_out_of_version_control(folder: Path) -> None:
     ignore = folder / ".gitignore"
-    if not ignore.exists():
+    # A link that leads nowhere would be followed to where it points.
+    if not os.path.lexists(ignore):
         ignore.write_text("*\n", encoding="utf-8")
 
 
@@ -121,8 +179,7 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 def _remove_old(folder: Path, stem: str) -> None:
     try:
-        profiles = sorted(folder.glob(f"{stem}-*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
-        for path in profiles[:-_KEPT_PER_SCRIPT]:
+        for path in sorted(profiles_in(folder, stem), key=_saved_at)[:-_KEPT_PER_SCRIPT]:
             path.unlink(missing_ok=True)
             path.with_name(path.name.removesuffix(SUFFIX) + ".html").unlink(missing_ok=True)
     except OSError:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from skyline.errors import ExitCode
+from skyline.source.project import project_root
 from skyline_tui.launch import server_command
 from skyline_tui.main import main
 from skyline_tui.pick import pick_script, training_scripts
-from skyline_tui.session import project_root
 
 
 def test_a_script_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,12 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
-from textual.app import App
-
 from skyline.report.protocol import ApplyResult, QuestionParams
 from skyline.report.schema import ProfileReport
 from skyline.report.speedup import speedup_words
 from skyline_tui import messages
+from skyline_tui.clean_screen import CleanApp
 from skyline_tui.conversation import Conversation
 from skyline_tui.messages import Post, Severity
 from skyline_tui.screens.diff import Diff
@@ -41,7 +40,7 @@ from skyline_tui.workspace_edit import Written
 P = ParamSpec("P")
 
 
-class NewsApp(App[None]):
+class NewsApp(CleanApp[None]):
     """Takes messages to the pages; in live mode has the code follow the question on the screen."""
 
     def __init__(self, script: Path, connect: Callable[[Post], Session], *, live: bool) -> None:

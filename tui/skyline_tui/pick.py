@@ -6,11 +6,14 @@ import sys
 from pathlib import Path
 from typing import ClassVar
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
+
+from skyline.bounded_read import open_regular
+from skyline_tui.clean_screen import CleanApp
 
 READ_BYTES = 200_000
 
@@ -20,7 +23,7 @@ def training_scripts(folder: Path) -> list[Path]:
     found: list[Path] = []
     for path in (*sorted(folder.glob("*.py")), *sorted(folder.glob("*/*.py"))):
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 text = file.read(READ_BYTES)
         except OSError:
             continue
@@ -41,7 +44,7 @@ def pick_script(folder: Path) -> Path | None:
     return found[0] if len(found) == 1 else PickApp(folder, found).run()
 
 
-class PickApp(App[Path]):
+class PickApp(CleanApp[Path]):
     """A list of scripts; Enter takes one."""
 
     CSS = """

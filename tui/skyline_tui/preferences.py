@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -47,7 +49,7 @@ def read_preferences(path: Path | None = None) -> Preferences:
     """What the file says; nothing where there is none, and a problem in words where it makes no sense."""
     path = path or preferences_file()
     try:
-        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        data: dict[str, Any] = tomllib.loads(read_bounded(path, LARGEST_TEXT_BYTES).decode("utf-8"))
     except FileNotFoundError:
         return Preferences()
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

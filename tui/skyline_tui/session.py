@@ -26,6 +26,7 @@ from skyline.report.protocol import (
 )
 from skyline.report.schema import BestReport, EstimateReport, ProfileReport, VerifyReport, WhatIfReport
 from skyline.report.timelines import TimelineReport
+from skyline.source.project import project_root
 from skyline_tui.client import Server
 from skyline_tui.messages import Post, ProfileMoved
 
@@ -226,11 +227,3 @@ def _nothing_to_run(file: Path) -> UsageError:
     return UsageError(
         f"{file.name} is a recording: nothing can be run from it", hint="Open its script: skyline tui SCRIPT"
     )
-
-
-def project_root(script: Path) -> Path:
-    """The nearest folder above the script with a pyproject.toml or a .git, else the script's own."""
-    for folder in script.parents:
-        if (folder / "pyproject.toml").exists() or (folder / ".git").exists():
-            return folder
-    return script.parent

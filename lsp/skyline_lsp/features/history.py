@@ -52,7 +52,7 @@ def _saved(script: Path) -> tuple[SavedProfile, ...]:
     found: list[SavedProfile] = []
     for path in store.saved(script):
         try:
-            profile = store.load(path)
+            profile = store.load(path, script)
         except SkylineError:
             continue
         if Path(profile.script) == script:
@@ -73,5 +73,5 @@ def _prepared(script: Path, wanted: str, now: Prepared | None) -> Prepared:
         return now
     for path in store.saved(script):
         if path.name == store.name_of(script, wanted):
-            return prepare(store.load(path))
+            return prepare(store.load(path, script))
     raise UsageError(f"There is no saved profile {wanted} of {script.name}")

@@ -6,13 +6,17 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from skyline.bounded_read import GZIP, open_regular
 from skyline.errors import UsageError
 from skyline.trace.kineto.notes import NoteKind, Notes
 
 _READ_BYTES = 1 << 20
 _PIECE_BYTES = 4 << 20
 _CAREFUL_BYTES = 64
-_GZIP = b"\x1f\x8b"
+_MOST_PACKED = 100
+"""Traces take a tenth to a thirtieth of their size when packed. What takes less than this part is not one."""
+_ALWAYS_UNPACKED_BYTES = 128 << 20
+"""So much is unpacked of any file: of a short one little can be said."""
 _GZIP_WINDOW = 31  # zlib's way of saying: a gzip header, the largest window
 
 # What is handed in by mistake, by its first bytes, and what to do about it.
@@ -38,30 +42,32 @@ def pieces(path: Path, notes: Notes) -> Iterator[bytes]:
     UsageError for a file that cannot be opened, is empty or obviously something else.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(16)
             if not head:
                 raise UsageError(f"{path} is empty", hint="Export the trace again.")
             for magic, what, hint in _OTHERS:
                 if head.startswith(magic):
                     raise UsageError(f"{path} is {what}, not a profiler trace", hint=hint)
-            if b"\0" in head and not head.startswith(_GZIP):
+            if b"\0" in head and not head.startswith(GZIP):
                 raise UsageError(
                     f"{path} is not text: no profiler trace",
                     hint="Name what export_chrome_trace or tensorboard_trace_handler of torch.profiler wrote.",
                 )
             file.seek(0)
             raw = iter(lambda: file.read(_READ_BYTES), b"")
-            yield from _unpacked(raw, notes) if head.startswith(_GZIP) else raw
+            yield from _unpacked(raw, path, notes) if head.startswith(GZIP) else raw
     except OSError as error:
         hint = "Name a file: the trace of one process." if path.is_dir() else ""
         raise UsageError(f"{path} cannot be read: {error.strerror or error}", hint=hint) from error
 
 
-def _unpacked(raw: Iterator[bytes], notes: Notes) -> Iterator[bytes]:
+def _unpacked(raw: Iterator[bytes], path: Path, notes: Notes) -> Iterator[bytes]:
     unpacker = zlib.decompressobj(_GZIP_WINDOW)
+    taken_bytes = given_bytes = 0
     for packed in raw:
         waiting = packed
+        taken_bytes += len(packed)
         while waiting:
             before = unpacker.copy()
             try:
@@ -73,13 +79,19 @@ def _unpacked(raw: Iterator[bytes], notes: Notes) -> Iterator[bytes]:
                     NoteKind.CUT_OFF, "The compressed file is damaged: what comes before the damage was read"
                 )
                 return
+            waiting = unpacker.unconsumed_tail
+            given_bytes += len(text)
+            if given_bytes > max(_ALWAYS_UNPACKED_BYTES, _MOST_PACKED * (taken_bytes - len(waiting))):
+                raise UsageError(
+                    f"{path} unpacks to more than {_MOST_PACKED} times its size, as no profiler trace does",
+                    hint="If it is one, unpack it first: gunzip FILE.",
+                )
             if text:
                 yield text
-            waiting = unpacker.unconsumed_tail
             if unpacker.eof:
                 # Another member may follow: files joined with cat are one file to gzip.
                 waiting = unpacker.unused_data.lstrip(b"\0")
-                if not waiting.startswith(_GZIP):
+                if not waiting.startswith(GZIP):
                     break
                 unpacker = zlib.decompressobj(_GZIP_WINDOW)
     if not unpacker.eof:

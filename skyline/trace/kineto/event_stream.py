@@ -23,6 +23,7 @@ _SHORTEST_STRETCH = 32 << 10
 _LONGEST_EVENT = 2 << 20
 _MOST_DAMAGE = 500
 _DAMAGED = "Damaged stretches of the list of events"
+_NOT_READ = "Damage everywhere: from some point on the file was not read"
 _BETWEEN_EVENTS = b" \t\r\n,"
 _BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 _START_OF_EVENT = re.compile(rb'\{\s*"(?:ph|cat|name|pid|tid|ts)"\s*:')
@@ -84,6 +85,9 @@ def _one_by_one(window: Window, notes: Notes) -> tuple[list[Event], bool]:
             window.at += 1
             return found, True
         if following == b"}":
+            if notes.counted(NoteKind.LEFT_OUT, _DAMAGED) >= _MOST_DAMAGE:
+                notes.say(NoteKind.CUT_OFF, _NOT_READ)
+                return found, True
             window.at += 1
             notes.count(NoteKind.LEFT_OUT, _DAMAGED)
             continue
@@ -91,7 +95,7 @@ def _one_by_one(window: Window, notes: Notes) -> tuple[list[Event], bool]:
         if text is None:
             if notes.counted(NoteKind.LEFT_OUT, _DAMAGED) >= _MOST_DAMAGE:
                 # Finding out that an event never ends takes long.
-                notes.say(NoteKind.CUT_OFF, "Damage everywhere: from some point on the file was not read")
+                notes.say(NoteKind.CUT_OFF, _NOT_READ)
                 return found, True
             if not _skip_damage(window):
                 notes.say(NoteKind.CUT_OFF, "The file ends in the middle of an event")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import zlib
 from pathlib import Path
 
+from skyline.bounded_read import head_unpacked
 from skyline.errors import UsageError
 
 _HEAD_BYTES = 1 << 16
@@ -27,11 +27,8 @@ def is_trace(path: Path) -> bool:
 def head_of(path: Path) -> bytes:
     """The first bytes of a file, unpacked where it is packed; empty where it is damaged."""
     try:
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if packed else path.open("rb") as file:
-            return file.read(_HEAD_BYTES)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return head_unpacked(path, _HEAD_BYTES)
+    except gzip.BadGzipFile:
         return b""
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error

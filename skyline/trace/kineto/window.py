@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
-# A string, or a bracket outside of strings. A quote alone is a string that does not end in this text.
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\]]', re.DOTALL)
+# A string without escapes, or a bracket outside of strings. A quote alone begins any other string. One expression for
+# all strings would hold some hundred bytes for each escape while it looks for the end.
+_TOKEN = re.compile(rb'"[^"\\]*"|["{}\[\]]')
+_ESCAPE_OR_QUOTE = re.compile(rb'\\.|"', re.DOTALL)
 _PLAIN_END = re.compile(rb"[,\]}\s]")
 
 OPEN = -1
 """Instead of a position: the value does not end within the text at hand."""
+TOO_DEEP = -2
+"""Instead of a position: brackets within brackets, more than any writer of traces has."""
+
+_DEEPEST = 500
+"""Events nest four levels, and nodes of execution traces six. Looking for the end of what nests on takes long."""
 
 
 class Window:
@@ -52,12 +60,12 @@ class Window:
 
     def skip(self, ignored: bytes = b" \t\r\n") -> bytes:
         """Pass over some characters; the character after them, which stays, or ``b""`` at the end."""
+        other = _other_than(ignored)
         while True:
-            while self.at < len(self.data):
-                character = self.data[self.at : self.at + 1]
-                if character not in ignored:
-                    return character
-                self.at += 1
+            if found := other.search(self.data, self.at):
+                self.at = found.start()
+                return found.group()
+            self.at = len(self.data)
             if not self.more():
                 return b""
 
@@ -68,17 +76,24 @@ class Window:
         """
         while True:
             end = value_end(self.data, self.at, last=self.ended)
-            if end != OPEN:
+            if end >= 0:
+                if end - self.at > limit:
+                    return None
                 text = self.data[self.at : end]
                 self.at = end
                 return text
-            if self.ended or len(self) > limit:
+            if end == TOO_DEEP or self.ended or len(self) > limit:
                 return None
             self.fill(2 * len(self) + 1)
 
 
+@cache
+def _other_than(ignored: bytes) -> re.Pattern[bytes]:
+    return re.compile(b"[^" + re.escape(ignored) + b"]")
+
+
 def value_end(data: bytes, start: int, *, last: bool) -> int:
-    """Where the JSON value that starts at ``start`` ends, or OPEN. ``last``: no text follows ``data``."""
+    """Where the JSON value that starts at ``start`` ends, or OPEN, or TOO_DEEP. ``last``: no text follows ``data``."""
     first = data[start : start + 1]
     if first not in (b"{", b"[", b'"'):
         found = _PLAIN_END.search(data, start)
@@ -86,14 +101,27 @@ def value_end(data: bytes, start: int, *, last: bool) -> int:
             return len(data) if last and start < len(data) else OPEN
         return found.start()
     depth = 0
-    for token in _TOKEN.finditer(data, start):
-        text = token.group()
+    at = start
+    while token := _TOKEN.search(data, at):
+        text, at = token.group(), token.end()
         if text in (b"{", b"["):
             depth += 1
+            if depth > _DEEPEST:
+                return TOO_DEEP
         elif text in (b"}", b"]"):
             depth -= 1
         elif text == b'"':
-            return OPEN
+            at = _string_end(data, at)
+            if at == OPEN:
+                return OPEN
         if depth <= 0:
-            return token.end()
+            return at
+    return OPEN
+
+
+def _string_end(data: bytes, start: int) -> int:
+    """Where the string ends whose first character is at ``start``, or OPEN."""
+    for found in _ESCAPE_OR_QUOTE.finditer(data, start):
+        if found.group() == b'"':
+            return found.end()
     return OPEN

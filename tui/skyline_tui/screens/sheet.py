@@ -32,7 +32,7 @@ class Sheet(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """A frame with the text in it."""
         with VerticalScroll(classes=self.FRAME) as frame:
-            frame.border_title = self._title
+            frame.border_title = Content(self._title)
             frame.border_subtitle = "Esc closes"
             yield Static(self._content)
 

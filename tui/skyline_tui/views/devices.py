@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from io import StringIO
 
-from rich.console import Console
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -14,6 +13,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from skyline import units
+from skyline.foreign_text import clean_console
 from skyline.memory.fit import Fit
 from skyline.report.basis import when
 from skyline.report.devices import DeviceReport, DevicesReport
@@ -90,7 +90,7 @@ class DevicesView(View):
         ]
         self.query_one("#devices-title", Static).update(flow(parts, max(self.size.width - 2, 20)))
         page = StringIO()
-        console = Console(
+        console = clean_console(
             file=page,
             width=min(width, 126),
             highlight=False,

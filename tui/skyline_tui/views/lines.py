@@ -9,6 +9,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
+from textual.content import Content
 from textual.widgets import DataTable, Tree
 from textual.widgets.tree import TreeNode
 
@@ -142,7 +143,7 @@ class LinesView(View):
         self._base = None if files <= {profile.script} else self._base
         table.fill(rows, self._shape(rows, table.size.width))
         name = f"Lines in {self._module}" if self._module else "Lines"
-        table.border_title = f"{name} (Enter: source, s or a click on a title sorts)"
+        table.border_title = Content(f"{name} (Enter: source, s or a click on a title sorts)")
         table.border_subtitle = "t: modules"
 
     def _shape(self, rows: list[LineReport], width: int) -> list[TableColumn[LineReport]]:

@@ -55,7 +55,7 @@ class Curve(RowList):
         """The curve under what-ifs; without any, or without points, that of the script as it stands."""
         self._under = points if whatifs else ()
         with_them = f"{_TITLE.partition(' (')[0]} with {', '.join(whatifs)}"
-        self.border_title = tail(with_them, max(self.size.width - 4, 20)) if self._under else _TITLE
+        self.border_title = Content(tail(with_them, max(self.size.width - 4, 20)) if self._under else _TITLE)
         legend = f"{_BAND} range  ● measured  ○ predicted  ? extrapolated"
         self.border_subtitle = f"{_AS_IS} as it is  {legend}" if self._under else legend
         self.redraw()

@@ -96,7 +96,7 @@ class Source(VerticalScroll):
     def reload(self) -> None:
         """Read the file again."""
         block = self.query_one(".source-text", Static)
-        self.border_subtitle = f"{Path(self.file).name}:{self.line}"
+        self.border_subtitle = Content(f"{Path(self.file).name}:{self.line}")
         if self.file.endswith(_RECORDINGS):
             block.update(
                 Content.styled("a recording: the source of a line is shown where it names one", "$text-muted")

@@ -1,0 +1,97 @@
+"""Reads of files that somebody else may have made: regular files only, and never more than a given size.
+
+A named pipe that nobody writes to blocks whoever opens it, some devices never end, and 4 MB of gzip can hold 4 GB.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import stat
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+GZIP = b"\x1f\x8b"
+"""How a gzip file begins."""
+LARGEST_TEXT_BYTES = 1 << 25
+"""Of a source file or a file of settings. The largest ones in use are below 1 MB; generated ones reach 10 MB."""
+
+# Opening a pipe for reading then returns at once, should one take the place of the file after it was looked at.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+_MEGABYTE = 1 << 20
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """A regular file, open for reading bytes. Raises OSError, also for a folder, a pipe, a socket or a device."""
+    try:
+        _check_regular(os.stat(path), path)
+        descriptor = os.open(path, _FLAGS)
+    except ValueError as error:
+        raise OSError(errno.EINVAL, str(error), str(path)) from error  # a NUL in the name
+    try:
+        _check_regular(os.fstat(descriptor), path)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_bounded(path: str | Path, most_bytes: int) -> bytes:
+    """The contents of a regular file. Raises OSError, also where it is larger than ``most_bytes``."""
+    with open_regular(path) as file:
+        return _at_most(file, most_bytes, path)
+
+
+def read_unpacked(path: str | Path, most_bytes: int) -> bytes:
+    """The same, unpacked where it is gzip: ``most_bytes`` bounds what comes out.
+
+    Raises gzip.BadGzipFile, which is an OSError, where it is damaged.
+    """
+    with open_regular(path) as file:
+        packed = file.read(len(GZIP)) == GZIP
+        file.seek(0)
+        if not packed:
+            return _at_most(file, most_bytes, path)
+        try:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                return _at_most(unpacked, most_bytes, path)
+        except (EOFError, zlib.error) as error:
+            raise gzip.BadGzipFile(str(error)) from error
+
+
+def head_unpacked(path: str | Path, size_bytes: int) -> bytes:
+    """The first bytes of a regular file, unpacked where it is gzip. Raises OSError as ``read_unpacked`` does."""
+    with open_regular(path) as file:
+        packed = file.read(len(GZIP)) == GZIP
+        file.seek(0)
+        if not packed:
+            return file.read(size_bytes)
+        try:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                return unpacked.read(size_bytes)
+        except (EOFError, zlib.error) as error:
+            raise gzip.BadGzipFile(str(error)) from error
+
+
+def _at_most(file: BinaryIO | gzip.GzipFile, most_bytes: int, path: str | Path) -> bytes:
+    data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        message = f"it is larger than {most_bytes / _MEGABYTE:.0f} MB"
+        raise OSError(errno.EFBIG, message, str(path))
+    return data
+
+
+def _check_regular(status: os.stat_result, path: str | Path) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(status.st_mode):
+        kind = next((words for is_kind, words in _KINDS if is_kind(status.st_mode)), "something else")
+        raise OSError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))

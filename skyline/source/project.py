@@ -1,0 +1,42 @@
+"""The folder that a script belongs to, and what may be edited on its behalf."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from skyline.errors import RewriteRefused
+
+_MARKS = ("pyproject.toml", ".git")
+
+
+def project_root(script: Path) -> Path:
+    """The nearest folder above the script with a pyproject.toml or a .git, else the script's own."""
+    for folder in script.parents:
+        if any((folder / mark).exists() for mark in _MARKS):
+            return folder
+    return script.parent
+
+
+def check_inside(script: Path, files: Iterable[str], folders: Iterable[Path] = ()) -> None:
+    """Refuse edits outside the script's project and of ``folders`` around the script.
+
+    Where an edit goes is read from a profile, and a profile may have come along with a folder from somebody else.
+    Raises RewriteRefused.
+    """
+    script = script.absolute()
+    around = {project_root(script), *(folder for folder in folders if folder.absolute() in script.parents)}
+    roots = [os.path.realpath(folder) for folder in around]
+    for file in files:
+        real = os.path.realpath(file)
+        if real != os.path.realpath(script) and not any(_is_below(real, root) for root in roots):
+            raise RewriteRefused(
+                f"{file} lies outside the project of {script.name} ({project_root(script)})",
+                file=file,
+                hint="Nothing was changed. Make this change by hand.",
+            )
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return os.path.commonpath((path, folder)) == folder
