@@ -361,6 +361,7 @@ export interface BestReport {
   readonly memory_bytes: number | null;
   readonly semantics: "exact" | "numerics" | "convergence";
   readonly reason: string | null;
+  readonly left_out: readonly string[];
 }
 
 /** A batch size (null: as it is) and what-ifs as `NAME` or `NAME=VALUE`. */

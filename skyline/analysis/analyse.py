@@ -8,6 +8,7 @@ from skyline.analysis.curve import curve_points
 from skyline.analysis.line_notes import line_notes
 from skyline.analysis.lines import LineCost, line_costs
 from skyline.analysis.rewrites import Rewrites
+from skyline.attempt import Attempts
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.rewrite.registry import problems as rewrite_problems
@@ -50,9 +51,18 @@ class Analysis:
 
 
 def analyse(profile: Profile) -> Analysis:
-    """Build and calibrate the graph, simulate it, and work out lines, findings and the curve."""
+    """Build and calibrate the graph, simulate it, and work out lines, findings and the curve.
+
+    A rule, or the curve, that fails costs a note.
+    """
     start = baseline(profile)
     lines = line_costs(start)
+    late = Attempts()
+    findings = find(start, late)
+    curve = late.to("draw the curve over batch sizes", lambda: curve_points(start), ())
+    noted = late.to(
+        "look for notes on lines", lambda: tuple(line_notes(profile, lines, start.iteration_ms.value)), ()
+    )
     return Analysis(
         profile=profile,
         baseline=start,
@@ -61,13 +71,14 @@ def analyse(profile: Profile) -> Analysis:
         replay_error=start.replay_error,
         overhead=_overhead(profile, start.iteration_ms.value),
         lines=lines,
-        findings=find(start),
-        curve=curve_points(start),
+        findings=findings,
+        curve=curve,
         notes=(
             *profile.notes,
             *_notes(profile),
-            *line_notes(profile, lines, start.iteration_ms.value),
+            *noted,
             *start.curve.notes,
+            *late.notes,
             *whatif_problems(),
             *rewrite_problems(),
         ),

@@ -114,6 +114,7 @@ def best_report(analysis: Analysis, wish: Wish) -> BestReport:
         found.memory_bytes,
         wish.semantics.value,
         found.reason or None,
+        found.left_out,
     )
 
 

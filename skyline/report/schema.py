@@ -169,6 +169,8 @@ class BestReport:
     memory_bytes: float | None
     semantics: Literal["exact", "numerics", "convergence"]
     reason: str | None = None
+    left_out: tuple[str, ...] = ()
+    """Choices that could not even be made by themselves, with the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
