@@ -58,6 +58,8 @@ export interface ProfileReport {
   readonly side_effects: readonly SideEffect[];
   readonly prediction: Prediction | null;
   readonly power: PowerFact | null;
+  readonly load: MachineLoad | null;
+  readonly set_aside: boolean;
 }
 
 /** Where the script computes. `kind` is `cpu` or `cuda`. */
@@ -282,6 +284,13 @@ export interface PowerFact {
   readonly mean_watts: number;
   readonly iterations: number;
   readonly window_s: number;
+}
+
+/** Cores kept busy while the script was timed: by its own processes, by all others, and how many there are. */
+export interface MachineLoad {
+  readonly own_cores: number;
+  readonly others_cores: number;
+  readonly cores: number;
 }
 
 /** `skyline.whatif/1`: every question asked, singly and together. */

@@ -76,6 +76,7 @@ def analyse(profile: Profile) -> Analysis:
         notes=(
             *profile.notes,
             *_notes(profile),
+            *_crowded(profile),
             *noted,
             *start.curve.notes,
             *late.notes,
@@ -90,6 +91,14 @@ def _overhead(profile: Profile, iteration_ms: float) -> float:
     """What recording costs: against bare iterations from next to the recorded ones, where there are any."""
     bare_ms = median(profile.paired_ms) if profile.paired_ms else iteration_ms
     return median(profile.recorded_ms) / bare_ms if profile.recorded_ms and bare_ms > 0 else 1.0
+
+
+def _crowded(profile: Profile) -> tuple[str, ...]:
+    load = profile.load
+    if load is None or not load.busy:
+        return ()
+    kept = f"other programs kept {load.others_cores:.1f} of {load.cores} cores busy"
+    return (f"The machine was busy while this was measured: {kept}. Measure again when it is quiet.",)
 
 
 def _notes(profile: Profile) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from skyline.source.text import SourceText
 from skyline.source.training_loop import find as find_loop
 from skyline.trace.facts import BatchFact, LoaderFact, OptimizerFact
 from skyline.trace.iteration_trial import IterationTrial
+from skyline.trace.load import MachineLoad
 from skyline.trace.power import PowerFact
 from skyline.trace.product_trial import ProductTrial
 from skyline.trace.profile import CAPTURE_SCHEMA, BatchPoint, Profile, SourceFile
@@ -52,6 +53,7 @@ class Run:
     paired_ms: tuple[float, ...] = ()
     """Bare iterations from directly before and after the recorded ones."""
     power: PowerFact | None = None
+    load: MachineLoad | None = None
     product_trials: tuple[ProductTrial, ...] = ()
     iteration_trials: tuple[IterationTrial, ...] = ()
     side_effects: tuple[SideEffect, ...] = ()
@@ -131,6 +133,7 @@ def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
         warmup_reason=run.ready.warmup_reason,
         paired_ms=run.paired_ms,
         power=run.power,
+        load=run.load,
         module=run.request.module,
         iteration=iteration_fact(run.facts, run.rows),
         recorded_ms=recording.recorded_ms,

@@ -29,6 +29,7 @@ from skyline.capture.events import Ended, Ready
 from skyline.capture.guard import Limits
 from skyline.capture.interpreter import resolve_interpreter
 from skyline.capture.known import from_first_iterations, from_source
+from skyline.capture.load_meter import LoadMeter
 from skyline.capture.power import counter_of, measured
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.ranks import variables_of_first_rank
@@ -247,6 +248,7 @@ class Session:
             first = from_first_iterations(known, knobs, ready, rows)
             self._say("measure", "timing iterations", 0.35, first)
 
+        meter = LoadMeter(child)
         rows = first_steps(child, request, step_ms, tell)
         self._say("record", "recording iterations", 0.4)
         recording = record(child, iterations_to_record(request, rows), full=min(2, request.recorded))
@@ -256,6 +258,7 @@ class Session:
             self._say("measure", "timing more iterations", 0.45)
             failed = _Later(failed=True)
             later = late.to("time more iterations", lambda: self._more(child, ready, rows), failed)
+        load = late.to("read how busy the machine is", meter.read, None)
         run = Run(
             request=request,
             script=str(self._script),
@@ -272,13 +275,14 @@ class Session:
             failed=later.failed,
             paired_ms=later.paired_ms,
             power=later.power,
+            load=load,
             side_effects=child.side_effects(),
             output_tail=child.output.tail_now(),
             secrecy=child.secrecy,
         )
-        known = Attempts()
-        found = known.to("find the batch size of the run", run.with_batch, run)
-        return replace(found, notes=(*found.notes, *known.notes))
+        search = Attempts()
+        found = search.to("find the batch size of the run", run.with_batch, run)
+        return replace(found, notes=(*found.notes, *search.notes))
 
     def _more(self, child: ChildProcess, ready: Ready, rows: BareRows) -> _Later:
         """Further iterations, added to ``rows``, and what they show."""

@@ -96,7 +96,7 @@ def _measuring(
     from skyline.capture.nursery import Nursery
     from skyline.capture.session import capture
     from skyline.predict.gpu_profile import gpu_profile
-    from skyline.trace import store
+    from skyline.trace.keeping import keep
     from skyline.trace.profile import Profile
 
     request = request_of(script, launch.arguments, options, module=launch.module)
@@ -113,7 +113,6 @@ def _measuring(
             on_partial=early,
             starter=nursery.start,
         )
-        store.save(profile)
-        return profile
+        return keep(profile)
 
     return measure

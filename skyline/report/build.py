@@ -71,6 +71,8 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         side_effects=profile.side_effects,
         prediction=profile.prediction,
         power=profile.power,
+        load=profile.load,
+        set_aside=profile.set_aside,
     )
 
 

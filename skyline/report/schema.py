@@ -19,6 +19,7 @@ from skyline.simulate.critical_path import CriticalPath
 from skyline.source.setting_place import SettingPlace
 from skyline.trace.facts import Device, DeviceMemoryFact
 from skyline.trace.iteration import IterationFact
+from skyline.trace.load import MachineLoad
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.power import PowerFact
 from skyline.trace.prediction import Prediction
@@ -141,6 +142,10 @@ class ProfileReport:
     """What the times rest on where ``mode`` is ``predicted``: nothing was run."""
     power: PowerFact | None = None
     """The energy of an iteration, where the hardware counts it."""
+    load: MachineLoad | None = None
+    """How busy other programs were while the script was timed; null where that is not known."""
+    set_aside: bool = False
+    """Whether a later measurement exists that was made while the machine was busy, and is not shown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from skyline.trace.profile import CAPTURE_SCHEMA, Profile
 
 FOLDER = ".skyline"
 SUFFIX = ".profile.json.gz"
+_ASIDE = f".aside{SUFFIX}"
+"""Of measurements that are kept and not shown."""
 _KEPT_PER_SCRIPT = 20
 
 
@@ -23,12 +25,12 @@ class _Header:
     schema: str = ""
 
 
-def save(profile: Profile, directory: Path | None = None) -> Path:
+def save(profile: Profile, directory: Path | None = None, *, aside: bool = False) -> Path:
     """Write a profile; the file appears whole or not at all.
 
     Goes to ``directory``, or to ``.skyline`` beside the script; where that cannot be written, to the person's
     cache folder. The oldest profiles of a script beyond the last twenty are removed. Raises UsageError where
-    nothing can be written.
+    nothing can be written. One that is put ``aside`` is never the latest.
     """
     data = gzip.compress(msgspec.json.encode(profile), compresslevel=3)
     tried: list[str] = []
@@ -37,7 +39,8 @@ def save(profile: Profile, directory: Path | None = None) -> Path:
             folder.mkdir(parents=True, exist_ok=True)
             if directory is None:
                 _keep_out_of_version_control(folder)
-            path = folder / name_of(Path(profile.script), profile.id)
+            name = name_of(Path(profile.script), profile.id)
+            path = folder / (name.removesuffix(SUFFIX) + _ASIDE if aside else name)
             _write_whole(path, data)
         except OSError as error:
             tried.append(f"{folder}: {error.strerror or error}")
@@ -81,8 +84,8 @@ def name_of(script: Path, profile_id: str) -> str:
 
 
 def latest(script: Path) -> Path | None:
-    """The newest saved profile of a script, if there is one."""
-    return next(iter(saved(script)), None)
+    """The newest saved profile of a script that was not put aside, if there is one."""
+    return next((path for path in saved(script) if not path.name.endswith(_ASIDE)), None)
 
 
 def saved(script: Path) -> tuple[Path, ...]:
