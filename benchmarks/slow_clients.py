@@ -152,7 +152,7 @@ def measure(port: int, token: str, seconds: float) -> tuple[list[float], int]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--clients", type=int, default=400)
     options = parser.parse_args()
