@@ -48,6 +48,9 @@ NOT_BUNDLED = {
     "numpy": "the environment's own",
     "textual": "the terminal interface's, which no editor starts",
     "markdown-it-py": "rich's, to render Markdown",
+    "h11": "that of `skyline serve`, which no editor starts",
+    "starlette": "that of `skyline serve`",
+    "uvicorn": "that of `skyline serve`",
 }
 WORK_WITHOUT_COMPILED = {"markupsafe", "watchdog"}
 """They are slower without their compiled part, or watch files in another way: it may be missing for some Python."""

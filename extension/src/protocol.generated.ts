@@ -59,6 +59,8 @@ export interface ProfileReport {
   readonly prediction: Prediction | null;
   readonly power: PowerFact | null;
   readonly protection: Protection | null;
+  readonly load: MachineLoad | null;
+  readonly set_aside: boolean;
 }
 
 /** Where the script computes. `kind` is `cpu` or `cuda`. */
@@ -291,6 +293,13 @@ export interface Protection {
   readonly reason: string;
 }
 
+/** Cores kept busy while the script was timed: by its own processes, by all others, and how many there are. */
+export interface MachineLoad {
+  readonly own_cores: number;
+  readonly others_cores: number;
+  readonly cores: number;
+}
+
 /** `skyline.whatif/1`: every question asked, singly and together. */
 export interface WhatIfReport {
   readonly schema: string;
@@ -368,6 +377,7 @@ export interface BestReport {
   readonly memory_bytes: number | null;
   readonly semantics: "exact" | "numerics" | "convergence";
   readonly reason: string | null;
+  readonly left_out: readonly string[];
 }
 
 /** A batch size (null: as it is) and what-ifs as `NAME` or `NAME=VALUE`. */

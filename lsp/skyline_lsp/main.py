@@ -7,10 +7,12 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from skyline.errors import ExitCode
 from skyline.settings.source import SettingsSource, from_words
 from skyline_lsp import transport, wire
+from skyline_lsp.admission import TokenUnusable
 from skyline_lsp.features import (
     code_action,
     code_lens,
@@ -70,6 +72,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--tcp", type=int, metavar="PORT", help="serve one client on 127.0.0.1:PORT instead (0: any)"
     )
     parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="with --tcp: the file with the token that the client must show in initializationOptions.token; "
+        "made if it is missing (default: a new file, whose path is printed)",
+    )
+    parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
         action="append",
@@ -79,6 +87,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--log-file", metavar="FILE", help="write the log there instead of to standard error")
     parser.add_argument("-v", "--verbose", action="store_true", help="log every message too")
     options = parser.parse_args(argv)
+    if options.token_file and options.tcp is None:
+        parser.error(
+            "--token-file is for --tcp: on standard input and output there is nobody else to keep out"
+        )
 
     try:
         _log_to(options.log_file, verbose=options.verbose)
@@ -97,8 +109,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         transport.serve_stdio(server)
     else:
         try:
-            transport.serve_tcp(server, options.tcp)
-        except OSError as error:
+            transport.serve_tcp(server, options.tcp, Path(options.token_file) if options.token_file else None)
+        except TokenUnusable as error:
+            print(f"skyline lsp: {error}", file=sys.stderr)
+            return ExitCode.USAGE
+        except (OSError, OverflowError) as error:
             print(f"skyline lsp: cannot listen on 127.0.0.1:{options.tcp}: {error}", file=sys.stderr)
             return ExitCode.USAGE
     # The protocol's own rule: leaving without having been asked to shut down first is an error.

@@ -19,6 +19,7 @@ from skyline.predict.carried_curve import with_carried_curve
 from skyline.report.schema import ProfileReport
 from skyline.settings.pyproject import from_folder
 from skyline.trace import store
+from skyline.trace.keeping import keep
 from skyline.trace.profile import Profile
 from skyline_lsp.job import Job, Outcome
 from skyline_lsp.options import ProfileOptions
@@ -174,7 +175,7 @@ class Profiler:
 
         def save_and_prepare(profile: Profile) -> Prepared:
             try:
-                store.save(profile)
+                profile = keep(profile)
             except SkylineError as error:
                 self._call(partial(self.server.warn, str(error)))
             return prepare(profile)

@@ -10,10 +10,13 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO
 
 from pygls.io_ import StdoutWriter
 
+from skyline_lsp.admission import Doorway, NotAdmitted, Token, token_in
 from skyline_lsp.framing import Frames
 from skyline_lsp.server import SkylineServer
 
@@ -21,6 +24,10 @@ logger = logging.getLogger(__name__)
 
 _PIECE = 1 << 16
 _PIECES_AHEAD = 8
+_PATIENCE_S = 10.0
+"""A client on this machine introduces itself within milliseconds of connecting."""
+_MOST_WAITING = 16
+"""Connections that have not introduced themselves yet; further ones are closed at once."""
 
 
 def serve_stdio(server: SkylineServer) -> None:
@@ -45,28 +52,83 @@ def serve(server: SkylineServer, source: int, writer: BinaryIO) -> None:
     _run(server, _conversation(server, _pieces(source)))
 
 
-def serve_tcp(server: SkylineServer, port: int) -> None:
-    """Serve the first client that connects to the loopback port, and no other; OSError where it is taken."""
+def serve_tcp(server: SkylineServer, port: int, token_file: Path | None = None) -> None:
+    """Serve the first client that shows the token on the loopback port, and no other.
 
-    async def meet() -> None:
-        connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
-        connected = asyncio.get_running_loop().create_future()
+    Raises OSError where the port is taken, TokenUnusable where there is no token to be had.
+    """
 
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if connected.done():
-                writer.close()
-            else:
-                connected.set_result((reader, writer))
+    async def converse() -> None:
+        # The token has served its purpose when a client is there.
+        with token_in(token_file) as token:
+            client = await _admitted(port, token)
+        server.protocol.set_writer(client.writer)  # pyright: ignore[reportArgumentType]
+        await _conversation(server, client.pieces())
 
-        listener = await asyncio.start_server(accept, "127.0.0.1", port)
-        address = listener.sockets[0].getsockname()
-        print(f"skyline lsp: listening on {address[0]}:{address[1]}", file=sys.stderr, flush=True)
-        reader, writer = await connected
-        listener.close()
-        server.protocol.set_writer(writer)  # pyright: ignore[reportArgumentType]
-        await _conversation(server, _received(reader))
+    _run(server, converse())
 
-    _run(server, meet())
+
+async def _admitted(port: int, token: Token) -> _Client:
+    found: asyncio.Future[_Client] = asyncio.get_running_loop().create_future()
+    waiting: set[asyncio.StreamWriter] = set()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if found.done() or len(waiting) >= _MOST_WAITING:
+            writer.close()
+            return
+        waiting.add(writer)
+        try:
+            data = await asyncio.wait_for(_introduction(reader, writer, token.text), _PATIENCE_S)
+        except asyncio.TimeoutError:
+            data = None
+            logger.warning("closed a connection that did not introduce itself in %g s", _PATIENCE_S)
+        waiting.discard(writer)
+        if data is None or found.done():
+            writer.close()
+        else:
+            found.set_result(_Client(reader, writer, data))
+
+    listener = await asyncio.start_server(accept, "127.0.0.1", port)
+    address = listener.sockets[0].getsockname()
+    where = f"{address[0]}:{address[1]}, token in {token.file}"
+    print(f"skyline lsp: listening on {where}", file=sys.stderr, flush=True)
+    client = await found
+    listener.close()
+    for other in waiting:
+        other.close()
+    return client
+
+
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """A connection that was admitted, with what came in on it by then."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    introduction: bytes
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        yield self.introduction
+        while piece := await self.reader.read(_PIECE):
+            yield piece
+
+
+async def _introduction(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str
+) -> bytes | None:
+    """What a client sent with its proof; None where there is none, and the connection is to be closed."""
+    doorway = Doorway(token)
+    try:
+        while piece := await reader.read(_PIECE):
+            data = doorway.feed(piece)
+            if data is not None:
+                return data
+    except NotAdmitted as reason:
+        logger.warning("closed a connection: %s", reason)
+        writer.write(reason.answer)
+    except ConnectionError as error:
+        logger.warning("a connection was lost: %s", error)
+    return None
 
 
 def _run(server: SkylineServer, conversation: Coroutine[None, None, None]) -> None:
@@ -86,11 +148,6 @@ async def _conversation(server: SkylineServer, pieces: AsyncIterator[bytes]) -> 
                 frames.broken(body)
             # A client that sends many at once must not hold up what is to be done between two messages.
             await asyncio.sleep(0)
-
-
-async def _received(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    while piece := await reader.read(_PIECE):
-        yield piece
 
 
 async def _pieces(source: int) -> AsyncIterator[bytes]:

@@ -8,6 +8,7 @@ from skyline.analysis.curve import curve_points
 from skyline.analysis.line_notes import line_notes
 from skyline.analysis.lines import LineCost, line_costs
 from skyline.analysis.rewrites import Rewrites
+from skyline.attempt import Attempts
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.rewrite.registry import problems as rewrite_problems
@@ -50,9 +51,18 @@ class Analysis:
 
 
 def analyse(profile: Profile) -> Analysis:
-    """Build and calibrate the graph, simulate it, and work out lines, findings and the curve."""
+    """Build and calibrate the graph, simulate it, and work out lines, findings and the curve.
+
+    A rule, or the curve, that fails costs a note.
+    """
     start = baseline(profile)
     lines = line_costs(start)
+    late = Attempts()
+    findings = find(start, late)
+    curve = late.to("draw the curve over batch sizes", lambda: curve_points(start), ())
+    noted = late.to(
+        "look for notes on lines", lambda: tuple(line_notes(profile, lines, start.iteration_ms.value)), ()
+    )
     return Analysis(
         profile=profile,
         baseline=start,
@@ -61,13 +71,15 @@ def analyse(profile: Profile) -> Analysis:
         replay_error=start.replay_error,
         overhead=_overhead(profile, start.iteration_ms.value),
         lines=lines,
-        findings=find(start),
-        curve=curve_points(start),
+        findings=findings,
+        curve=curve,
         notes=(
             *profile.notes,
             *_notes(profile),
-            *line_notes(profile, lines, start.iteration_ms.value),
+            *_crowded(profile),
+            *noted,
             *start.curve.notes,
+            *late.notes,
             *whatif_problems(),
             *rewrite_problems(),
         ),
@@ -79,6 +91,14 @@ def _overhead(profile: Profile, iteration_ms: float) -> float:
     """What recording costs: against bare iterations from next to the recorded ones, where there are any."""
     bare_ms = median(profile.paired_ms) if profile.paired_ms else iteration_ms
     return median(profile.recorded_ms) / bare_ms if profile.recorded_ms and bare_ms > 0 else 1.0
+
+
+def _crowded(profile: Profile) -> tuple[str, ...]:
+    load = profile.load
+    if load is None or not load.busy:
+        return ()
+    kept = f"other programs kept {load.others_cores:.1f} of {load.cores} cores busy"
+    return (f"The machine was busy while this was measured: {kept}. Measure again when it is quiet.",)
 
 
 def _notes(profile: Profile) -> tuple[str, ...]:

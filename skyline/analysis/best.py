@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import inf, isinf
 
 from skyline.analysis.analyse import Analysis
-from skyline.analysis.estimate import BATCH_SIZE, estimate
+from skyline.analysis.estimate import BATCH_SIZE, estimate_or_reason
 from skyline.memory.capacity import usable_bytes
 from skyline.whatif.base import Semantics
+from skyline.whatif.composition import detected_in
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.registry import whatifs
@@ -48,6 +49,8 @@ class Best:
     memory_bytes: float | None
     """The limit of memory that was kept to; None where none is known."""
     reason: str = ""
+    left_out: tuple[str, ...] = ()
+    """Parts that could not even be made by themselves, as they are typed, with the reasons."""
 
 
 def best(analysis: Analysis, wish: Wish | None = None) -> Best:
@@ -87,6 +90,7 @@ class _Search:
             for part, found in singles.items()
             if part in savers or (found.applicable and found.speedup > _SLOWER)
         ]
+        left_out = tuple(f"{part}: {found.reason}" for part, found in singles.items() if found.reason)
         useful = _few_of_each(useful, singles)
         savers = _few_of_each(savers, singles)
         promising = [part for part, found in singles.items() if found.speedup > _SLOWER]
@@ -105,8 +109,8 @@ class _Search:
         found = self._ask(now)
         if not self._keeps(now):
             reason = "no combination was found that keeps to the memory limit"
-            return Best(Question(), None, len(self._answers), self._said_limit, reason)
-        return Best(self._question(now), found, len(self._answers), self._said_limit)
+            return Best(Question(), None, len(self._answers), self._said_limit, reason, left_out)
+        return Best(self._question(now), found, len(self._answers), self._said_limit, left_out=left_out)
 
     def _parts(self) -> list[Choice]:
         """Every value of every what-if that applies and is allowed."""
@@ -115,7 +119,7 @@ class _Search:
         for name, whatif in whatifs().items():
             if order.index(whatif.semantics) > order.index(self._wish.semantics):
                 continue
-            answer = whatif.detect(self._analysis.baseline)
+            answer = detected_in(self._analysis.baseline, whatif)
             if not answer.applicable:
                 continue
             values = list(dict.fromkeys((answer.default, *answer.values)))[: _MOST_VALUES + 1]
@@ -154,7 +158,7 @@ class _Search:
         if chosen not in self._answers:
             if len(self._answers) >= _MOST_TRIED:
                 return self._answers[frozenset()]
-            self._answers[chosen] = estimate(self._analysis, self._question(chosen))
+            self._answers[chosen] = estimate_or_reason(self._analysis, self._question(chosen))
         return self._answers[chosen]
 
     @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from skyline.analysis.analyse import Analysis
-from skyline.analysis.estimate import BATCH_SIZE, estimate
+from skyline.analysis.estimate import BATCH_SIZE, estimate, estimate_or_reason
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
 from skyline.whatif.catalogue.batch_size import offered_sizes
@@ -28,9 +28,11 @@ def curve_under(analysis: Analysis, choices: Iterable[Choice]) -> tuple[CurvePoi
     curve = analysis.baseline.curve
     usable = usable_bytes(analysis.profile)
     points: list[CurvePoint] = []
+    # A value that makes no sense for the script as it stands is a mistake; at another size it has no point.
+    estimate(analysis, Question(None, changes))
     for size in offered_sizes(analysis.baseline):
         own = size == curve.base
-        found = estimate(analysis, Question(None if own else size, changes))
+        found = estimate_or_reason(analysis, Question(None if own else size, changes))
         if not found.applicable or found.throughput is None:
             continue
         if own or fit(found.peak_bytes, usable) is not Fit.TOO_LARGE:

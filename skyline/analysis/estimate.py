@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from math import hypot
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.throughput import throughput_at
+from skyline.attempt import failure
+from skyline.errors import SkylineError
 from skyline.interval import Interval
 from skyline.whatif.base import Applicability
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.composition import Composition, compose
+from skyline.whatif.composition import Composition, compose, detected_in
 from skyline.whatif.estimate import Estimate, break_even, speedup_range
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.registry import whatif_named, whatifs
 from skyline.whatif.scenario import Scenario
+
+logger = logging.getLogger(__name__)
 
 BATCH_SIZE = "batch_size"
 _LEAST_SHARE = 0.05
@@ -23,7 +29,7 @@ _LEAST_SHARE = 0.05
 def estimate(analysis: Analysis, question: Question) -> Estimate:
     """What all parts of the question together would bring; their effects are simulated, never multiplied.
 
-    A part that is not applicable is left out, named in ``reason``, and makes the whole not applicable.
+    A part that is not applicable, or that fails, is left out, named in ``reason``, and makes the whole not applicable.
 
     Raises:
         UsageError: a what-if that does not exist, or a value it does not take.
@@ -31,18 +37,40 @@ def estimate(analysis: Analysis, question: Question) -> Estimate:
     choices = question.choices
     if question.batch_size is not None:
         choices = (*choices, Choice(BATCH_SIZE, str(question.batch_size)))
-    return _answer(analysis, compose(analysis.baseline, choices))
+    return _simulated(analysis, compose(analysis.baseline, choices))
+
+
+def estimate_or_reason(analysis: Analysis, question: Question) -> Estimate:
+    """The same for a question that nobody typed: values that make no sense make it not applicable."""
+    try:
+        return estimate(analysis, question)
+    except SkylineError as error:
+        unchanged = compose(analysis.baseline, ())
+        name, _, value = " ".join(map(str, question.choices)).partition("=")
+        failed = _answer(analysis, replace(unchanged, reason=error.message))
+        return replace(failed, name=name if len(question.choices) == 1 else "combined", value=value)
 
 
 def rank(analysis: Analysis) -> tuple[Estimate, ...]:
     """Every known what-if singly, at the value it suggests: best gain first, inapplicable ones last."""
-    estimates = [estimate(analysis, Question(choices=(Choice(name),))) for name in whatifs()]
+    estimates = [estimate_or_reason(analysis, Question(choices=(Choice(name),))) for name in whatifs()]
     return tuple(sorted(estimates, key=lambda answer: (not answer.applicable, -answer.speedup, answer.name)))
 
 
 def applicability(analysis: Analysis, name: str) -> Applicability:
     """Whether a what-if makes sense for this profile, and which values to offer."""
-    return whatif_named(name).detect(analysis.baseline)
+    return detected_in(analysis.baseline, whatif_named(name))
+
+
+def _simulated(analysis: Analysis, composed: Composition) -> Estimate:
+    try:
+        return _answer(analysis, composed)
+    except SkylineError:
+        raise
+    except Exception as error:
+        logger.info("%s could not be simulated", composed.title, exc_info=True)
+        reasons = filter(None, (composed.reason, f"it could not be simulated: {failure(error)}"))
+        return _answer(analysis, replace(composed, scenario=composed.start, reason="; ".join(reasons)))
 
 
 def _answer(analysis: Analysis, composed: Composition) -> Estimate:

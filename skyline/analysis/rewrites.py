@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from skyline.errors import SkylineError, UsageError
+from skyline.attempt import failure
+from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.plan import attempt
 from skyline.rewrite.removal import attempt_removal, present, reason_of
 from skyline.source.edit import TextEdit
 from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
+
+logger = logging.getLogger(__name__)
 
 Availability = tuple[Literal["available", "refused", "none"], str | None]
 
@@ -75,7 +79,12 @@ class Rewrites:
     def presence(self, name: str) -> Presence:
         """Whether a change is in the code already."""
         if name not in self._present:
-            self._present[name] = self._look_for(name)
+            try:
+                self._present[name] = self._look_for(name)
+            except Exception:
+                # Whether it is there stays unknown; the prediction does not depend on it.
+                logger.info("%s could not be looked for in the code", name, exc_info=True)
+                self._present[name] = Presence(None)
         return self._present[name]
 
     def _look_for(self, name: str) -> Presence:
@@ -101,6 +110,9 @@ class Rewrites:
             return Tried(value, attempt(self._context, name, value))
         except SkylineError as refused:
             return Tried(value, None, refused)
+        except Exception as error:
+            logger.info("%s could not be written", name, exc_info=True)
+            return Tried(value, None, RewriteRefused(failure(error)))
 
     def _read(self, path: str) -> SourceText:
         text = self._sources.get(path)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import hypot
 from typing import Literal
 
-from skyline.errors import UsageError
+from skyline.attempt import failure
+from skyline.errors import SkylineError, UsageError
 from skyline.interval import Interval
 from skyline.units import format_share
 from skyline.whatif.composition import Composition, compose
@@ -17,6 +19,8 @@ from skyline.whatif.recording import Recording
 from skyline.whatif.registry import whatifs
 from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.trace_facts import peak_bytes
+
+logger = logging.getLogger(__name__)
 
 DOUBTFUL_REPLAY = 0.05
 """A replay further off than this is said beside every answer."""
@@ -95,7 +99,14 @@ def estimate_traced(recording: Recording, choices: Sequence[Choice]) -> TracedEs
             f"simulated as recorded, a step comes out {error} off: the model does not hold for this trace"
         )
         composed = replace(composed, scenario=composed.start)
-    return _answer(recording, composed, reason)
+    try:
+        return _answer(recording, composed, reason)
+    except SkylineError:
+        raise
+    except Exception as error:
+        logger.info("%s could not be simulated", composed.title, exc_info=True)
+        reasons = filter(None, (reason, f"it could not be simulated: {failure(error)}"))
+        return _answer(recording, replace(composed, scenario=composed.start), "; ".join(reasons))
 
 
 def _answer(recording: Recording, composed: Composition, reason: str | None) -> TracedEstimate:

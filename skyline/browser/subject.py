@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from skyline.analysis.analyse import Analysis, analyse
@@ -40,7 +42,8 @@ class Subject:
         self._shown: Shown | None = None
         self._status = ""
         self._closed = False
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._followers: list[Callable[[], None]] = []
 
     @property
     def closed(self) -> bool:
@@ -50,43 +53,47 @@ class Subject:
     @property
     def shown(self) -> Shown | None:
         """The newest, None while there is none."""
-        with self._changed:
+        with self._lock:
             return self._shown
 
     @property
     def news(self) -> News:
         """As of now."""
-        with self._changed:
+        with self._lock:
             return self._news()
 
     def show(self, profile: Profile) -> None:
         """Analyse a profile and show it in place of the one there was."""
         analysis = analyse(profile)
         report, whatifs = build.profile_report(analysis), build.whatif_report(analysis, None)
-        with self._changed:
+        with self._lock:
             number = self._shown.number + 1 if self._shown is not None else 1
             self._shown, self._status = Shown(number, analysis, report, whatifs), ""
-            self._changed.notify_all()
+            self._tell()
 
     def say(self, status: str) -> None:
         """Tell what is going on; the empty text: nothing."""
-        with self._changed:
+        with self._lock:
             if status != self._status:
                 self._status = status
-                self._changed.notify_all()
+                self._tell()
 
-    def wait(self, known: News | None, timeout_s: float) -> News | None:
-        """What there is to tell beyond what is known; None where nothing came in time."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._news() != known, timeout_s)
-            news = self._news()
-            return None if news == known else news
+    @contextmanager
+    def followed(self, on_change: Callable[[], None]) -> Generator[None, None, None]:
+        """Have ``on_change`` called, on any thread, whenever there is news, or no more to come."""
+        with self._lock:
+            self._followers.append(on_change)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._followers.remove(on_change)
 
     def close(self) -> None:
         """Let everybody go who waits."""
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify_all()
+            self._tell()
 
     def estimate(self, question: Question) -> Estimate:
         """What a question comes to on the newest profile; raises SkylineError where it makes no sense."""
@@ -94,6 +101,10 @@ class Subject:
         if shown is None:
             raise UsageError("There is no profile yet", hint="Wait for the run to end.")
         return estimate(shown.analysis, question)
+
+    def _tell(self) -> None:
+        for follower in self._followers:
+            follower()
 
     def _news(self) -> News:
         return News(self._shown.number if self._shown is not None else 0, self._status)

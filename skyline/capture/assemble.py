@@ -23,6 +23,7 @@ from skyline.source.text import SourceText
 from skyline.source.training_loop import find as find_loop
 from skyline.trace.facts import BatchFact, LoaderFact, OptimizerFact
 from skyline.trace.iteration_trial import IterationTrial
+from skyline.trace.load import MachineLoad
 from skyline.trace.power import PowerFact
 from skyline.trace.product_trial import ProductTrial
 from skyline.trace.profile import CAPTURE_SCHEMA, BatchPoint, Profile, SourceFile
@@ -48,9 +49,12 @@ class Run:
     in_force: BatchInForce = UNKNOWN
     ended_after: int | None = None
     """How many iterations the script has in all, where it came to its end while it was timed."""
+    failed: bool = False
+    """Whether the run failed after it was recorded, so that nothing more can be asked of it."""
     paired_ms: tuple[float, ...] = ()
     """Bare iterations from directly before and after the recorded ones."""
     power: PowerFact | None = None
+    load: MachineLoad | None = None
     product_trials: tuple[ProductTrial, ...] = ()
     iteration_trials: tuple[IterationTrial, ...] = ()
     side_effects: tuple[SideEffect, ...] = ()
@@ -135,6 +139,7 @@ def _assembled(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
         warmup_reason=run.ready.warmup_reason,
         paired_ms=run.paired_ms,
         power=run.power,
+        load=run.load,
         module=run.request.module,
         iteration=iteration_fact(run.facts, run.rows),
         recorded_ms=recording.recorded_ms,

@@ -47,7 +47,7 @@ class ScriptEnded(Exception):
     """The script ran to its end before the parent was done with it."""
 
     def __init__(self, ended: Ended) -> None:
-        super().__init__("the script ended")
+        super().__init__(f"the script ended after {ended.boundaries} iterations")
         self.ended = ended
 
 

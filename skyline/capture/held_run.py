@@ -8,11 +8,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import psutil
-
 from skyline.capture.bare import run_bare
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.events import Ready
+from skyline.capture.load_meter import busy_s
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.recording import record
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress
@@ -133,11 +132,11 @@ class HeldRun(Session):
         child = self._child
         assert child is not None
         child.go_on()
-        busy, own, began = _busy_s(), child.cpu_s(), time.monotonic()
+        busy, own, began = busy_s(), child.cpu_s(), time.monotonic()
         # Another run had the caches in between: the first iteration of a turn warms them again.
         rows = run_bare(child, iterations + 1)
         elapsed = time.monotonic() - began
-        others = (_busy_s() - busy - (child.cpu_s() - own)) / max(elapsed, 1e-3)
+        others = (busy_s() - busy - (child.cpu_s() - own)) / max(elapsed, 1e-3)
         child.stop()
         self._used += len(rows)
         steps = tuple(row.step_ms for row in rows[1:])
@@ -212,15 +211,6 @@ def typical_ms(steps_ms: Sequence[float], cycle: int) -> float:
     return statistics.median(
         statistics.fmean(steps_ms[index : index + cycle]) for index in range(0, whole, cycle)
     )
-
-
-def _busy_s() -> float:
-    """Processor time that the whole machine has spent on anything."""
-    times = psutil.cpu_times()
-    waiting = getattr(times, "iowait", 0.0)
-    # A virtual machine's guests are counted in its user time already.
-    guests = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
-    return sum(times) - times.idle - waiting - guests
 
 
 def _unheard(progress: Progress) -> None:

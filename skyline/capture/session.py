@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import msgspec
 import psutil
 
+from skyline.attempt import Attempts, failure
 from skyline.capture.assemble import Run, assemble
 from skyline.capture.bare import (
     BareRows,
@@ -27,20 +28,19 @@ from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.events import Ended, Ready
 from skyline.capture.guard import Limits
 from skyline.capture.interpreter import resolve_interpreter
-from skyline.capture.iteration_trials import iteration_trials, trials_elsewhere
 from skyline.capture.known import from_first_iterations, from_source
+from skyline.capture.load_meter import LoadMeter
 from skyline.capture.power import counter_of, measured
 from skyline.capture.process import Starter, start_fresh
-from skyline.capture.product_trials import product_trials
 from skyline.capture.ranks import variables_of_first_rank
 from skyline.capture.recording import notes_on, record
 from skyline.capture.request import CaptureRequest, Known, OutputCallback, Progress, ProgressCallback
 from skyline.capture.rounds import Contender, measure_in_rounds
+from skyline.capture.trials import trials_wanted, with_trials
 from skyline.errors import BudgetExceeded, CaptureImpossible, ScriptFailed, SkylineError
 from skyline.source.batch_size import find
 from skyline.source.knob import Knob, KnobSearch
 from skyline.source.text import SourceText
-from skyline.trace.iteration_trial import IterationTrial
 from skyline.trace.power import PowerFact
 from skyline.trace.profile import BatchPoint, Profile
 
@@ -52,10 +52,6 @@ _SPARING_ITERATIONS = 4
 _SHARE_OF_FREE_MEMORY = 0.5
 _MOST_LITERALS = 2
 """So many candidates are tried with other values."""
-_LEAST_FOR_TRIALS = 24
-"""A script with fewer iterations after its warm-up ends before the manners that matter are tried."""
-_COMPILED = "torch.compile"
-"""Compiled code is made for one number of threads and one format: for others it would be compiled anew."""
 
 
 def capture(
@@ -121,7 +117,10 @@ class Session:
         self._directory = (request.working_directory or Path.cwd()).resolve()
 
     def run(self, on_partial: Callable[[Profile], None] | None) -> Profile:
-        """The profile, measured; ``on_partial`` gets it before the curve over batch sizes."""
+        """The profile, measured; ``on_partial`` gets it before the curve over batch sizes.
+
+        Once the script itself is recorded there is a profile: what fails from then on costs a note.
+        """
         with ExitStack() as stack:
             base = stack.enter_context(self._launch())
             self._say("launch", f"starting {self._script.name}", 0.05)
@@ -129,21 +128,35 @@ class Session:
             # The script imports its libraries meanwhile, which takes longer.
             run = self._measure_base(base, self._find_knobs())
             profile = assemble(run, ())
+            late = Attempts()
             if on_partial is not None:
-                on_partial(profile)
-            if self._request.batch_points <= 0 or not _ways(run):
-                # It goes by the name under which it was shown.
-                return replace(assemble(self._with_trials(stack, base, run), ()), id=profile.id)
-            try:
-                if run.ended_after is not None:
-                    base = self._anew(stack)
-                points, run, others = self._curve(stack, base, run)
-            except (ScriptEnded, ScriptFailed, BudgetExceeded) as error:
-                # What was measured of the script itself stands.
-                note = f"Other batch sizes could not be measured: {error}."
-                return assemble(replace(run, notes=(*run.notes, note)), ())
-            run = self._with_trials(stack, base, run, others)
-            return assemble(run, points)
+                late.to("show the first figures", lambda: on_partial(profile), None)
+            if run.failed:
+                return replace(profile, notes=(*profile.notes, *late.notes))
+            with_curve = self._request.batch_points > 0 and bool(_ways(run))
+            points: tuple[BatchPoint, ...] = ()
+            if with_curve:
+                run, points = self._with_curve(stack, base, run, late)
+            else:
+                run = self._with_trials(stack, base, run, late)
+            finished = assemble(replace(run, notes=(*run.notes, *late.notes)), points)
+            # Without a curve it goes by the name under which it was shown.
+            return finished if with_curve else replace(finished, id=profile.id)
+
+    def _with_curve(
+        self, stack: ExitStack, base: ChildProcess, run: Run, late: Attempts
+    ) -> tuple[Run, tuple[BatchPoint, ...]]:
+        """The curve over batch sizes, and what is tried in the runs that it takes."""
+
+        def curve() -> tuple[ChildProcess, tuple[BatchPoint, ...], Run, list[Contender]]:
+            child = base if run.ended_after is None else self._anew(stack)
+            return child, *self._curve(stack, child, run)
+
+        found = late.to("measure other batch sizes", curve, None, ended=ScriptEnded)
+        if found is None:
+            return run, ()
+        child, points, run, others = found
+        return self._with_trials(stack, child, run, late, others), points
 
     def _find_knobs(self) -> KnobSearch:
         overridden = {Path(path) for path in self._sources}
@@ -165,6 +178,9 @@ class Session:
         except SkylineError:
             # The script does not even parse: running it will say so in Python's own words.
             return KnobSearch((), ("the source could not be parsed",))
+        except Exception as error:
+            # The run needs no literal, only the curve does.
+            return KnobSearch((), (f"the source could not be searched: {failure(error)}",))
 
     def _launch(self, *, quiet: bool = False) -> ChildProcess:
         return ChildProcess(
@@ -234,21 +250,17 @@ class Session:
             first = from_first_iterations(known, knobs, ready, rows)
             self._say("measure", "timing iterations", 0.35, first)
 
+        meter = LoadMeter(child)
         rows = first_steps(child, request, step_ms, tell)
         self._say("record", "recording iterations", 0.4)
         recording = record(child, iterations_to_record(request, rows), full=min(2, request.recorded))
-        paired: tuple[float, ...] = ()
-        power: PowerFact | None = None
-        ended_after = recording.ended_after
-        if ended_after is None:
+        late = Attempts()
+        later = _Later(ended_after=recording.ended_after)
+        if later.ended_after is None:
             self._say("measure", "timing more iterations", 0.45)
-            try:
-                paired = beside_recording(child, request, rows, request.recorded)
-                settle(child, request, rows)
-                power = self._power(child, ready, rows)
-            except ScriptEnded as ended:
-                # It had enough for a profile; the curve will need a fresh run.
-                ended_after = ended.ended.boundaries
+            failed = _Later(failed=True)
+            later = late.to("time more iterations", lambda: self._more(child, ready, rows), failed)
+        load = late.to("read how busy the machine is", meter.read, None)
         run = Run(
             request=request,
             script=str(self._script),
@@ -260,16 +272,31 @@ class Session:
             rows=rows,
             recording=recording,
             knobs=knobs,
-            notes=(*self._notes, *notes_on(recording)),
-            ended_after=ended_after,
-            paired_ms=paired,
-            power=power,
+            notes=(*self._notes, *notes_on(recording), *late.notes),
+            ended_after=later.ended_after,
+            failed=later.failed,
+            paired_ms=later.paired_ms,
+            power=later.power,
+            load=load,
             side_effects=child.side_effects(),
             protection=child.protection(),
             output_tail=child.output.tail_now(),
             secrecy=child.secrecy,
         )
-        return run.with_batch()
+        search = Attempts()
+        found = search.to("find the batch size of the run", run.with_batch, run)
+        return replace(found, notes=(*found.notes, *search.notes))
+
+    def _more(self, child: ChildProcess, ready: Ready, rows: BareRows) -> _Later:
+        """Further iterations, added to ``rows``, and what they show."""
+        paired: tuple[float, ...] = ()
+        try:
+            paired = beside_recording(child, self._request, rows, self._request.recorded)
+            settle(child, self._request, rows)
+            return _Later(paired, self._power(child, ready, rows))
+        except ScriptEnded as ended:
+            # It had enough for a profile; the curve will need a fresh run.
+            return _Later(paired, ended_after=ended.ended.boundaries)
 
     def _anew(self, stack: ExitStack) -> ChildProcess:
         """Another run of the script as it stands, warmed up."""
@@ -279,62 +306,18 @@ class Session:
         return child
 
     def _with_trials(
-        self, stack: ExitStack, child: ChildProcess, run: Run, others: Sequence[Contender] = ()
+        self,
+        stack: ExitStack,
+        child: ChildProcess,
+        run: Run,
+        late: Attempts,
+        others: Sequence[Contender] = (),
     ) -> Run:
-        """Last of all: what is tried takes memory, which the allocator may keep and share out in other ways then.
-
-        ``others`` are runs at other batch sizes, in the smallest and the largest of which the same is tried.
-        """
-        environment = run.facts.environment
-        ended_soon = run.ended_after is not None and run.ended_after < run.ready.warmup + _LEAST_FOR_TRIALS
-        wanted = self._request.batch_points > 0 if self._request.trials is None else self._request.trials
-        if not wanted or environment.device.kind != "cpu" or ended_soon:
+        """Last of all: what is tried takes memory, which the allocator may keep and share out in other ways then."""
+        if not trials_wanted(run):
             return run
-        recording = run.recording
         self._say("try", "trying other threads and number formats", 0.95)
-        try:
-            if self._may_go_on(run):
-                tried = iteration_trials(
-                    child,
-                    recording.trace,
-                    environment,
-                    recording.settings,
-                    run.rows.median_ms,
-                    anew=lambda: self._anew(stack),
-                )
-                if tried:
-                    elsewhere = self._trials_elsewhere(run, others, tried)
-                    return replace(run, iteration_trials=(*tried, *elsewhere))
-            modules = recording.modules
-            try:
-                trials = product_trials(child, recording.trace, modules, environment)
-            except ScriptEnded:
-                trials = product_trials(self._anew(stack), recording.trace, modules, environment)
-            return replace(run, product_trials=trials)
-        except (ScriptEnded, ScriptFailed, BudgetExceeded):
-            return run
-
-    def _trials_elsewhere(
-        self, run: Run, others: Sequence[Contender], tried: tuple[IterationTrial, ...]
-    ) -> Iterator[IterationTrial]:
-        """In the smallest and in the largest batch that is quick enough."""
-        alive = sorted((one for one in others if one.alive), key=lambda one: one.batch_size)
-        own = run.batch_size or 0
-        for outermost in (
-            [one for one in alive if one.batch_size < own],
-            [one for one in alive if one.batch_size > own][::-1],
-        ):
-            for one in outermost:
-                step_ms = one.rows.median_ms
-                found = trials_elsewhere(one.child, one.batch_size, step_ms, run.recording.trace, tried)
-                yield from found
-                if found:
-                    break
-
-    def _may_go_on(self, run: Run) -> bool:
-        """Whether iterations in another manner do no harm: neither lasting effects nor compiling anew."""
-        alone = run.facts.world_size == 1 and self._request.side_effects == "redirect"
-        return alone and _COMPILED not in run.facts.styles
+        return with_trials(run, child, others, late, anew=lambda: self._anew(stack))
 
     def _power(self, child: ChildProcess, ready: Ready, rows: BareRows) -> PowerFact | None:
         device = ready.facts.environment.device
@@ -436,6 +419,16 @@ class Session:
 
     def _say(self, stage: str, message: str, fraction: float, known: Known | None = None) -> None:
         self._progress(Progress(stage, message, fraction, known))
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """What the iterations after the recording show; ``failed``: the run is of no use any more."""
+
+    paired_ms: tuple[float, ...] = ()
+    power: PowerFact | None = None
+    ended_after: int | None = None
+    failed: bool = False
 
 
 def _closed(children: Sequence[tuple[int, ChildProcess]]) -> None:

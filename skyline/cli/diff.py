@@ -57,6 +57,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def _percent(text: str) -> float:
     value = float(text.strip().removesuffix("%"))
-    if not value >= 0:
+    if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError("must be 0 or more")
     return value / 100

@@ -40,6 +40,11 @@ def run(arguments: Sequence[str]) -> int:
             "--output-dir", metavar="DIR", help="save here (default: .skyline beside the script)"
         ),
         command.add_argument("--no-save", action="store_true", help="save nothing"),
+        command.add_argument(
+            "--replace",
+            action="store_true",
+            help="use this measurement even if the machine is busy and an earlier one of the same code is faster",
+        ),
     ]
     command.add_argument("script", metavar="SCRIPT", help="or -m MODULE, as for python")
     ours, rest = split_at_script(arguments, own)
@@ -53,7 +58,12 @@ def run(arguments: Sequence[str]) -> int:
         for remark in remarks(misplaced(launch.arguments, own, script)):
             say(f"skyline: {remark}", quiet=options.quiet)
     fill_in(options, script, gpu=True)
-    profile = run_capture(script, launch.arguments, options, module=launch.module)
+    from skyline.trace import store
+    from skyline.trace.keeping import kept_instead
+
+    measured = run_capture(script, launch.arguments, options, module=launch.module)
+    keeps = not (options.replace or options.no_save or options.output_dir)
+    profile = (kept_instead(measured) if keeps else None) or measured
     from skyline.analysis.analyse import analyse
     from skyline.report.build import encode, profile_report, whatif_report
 
@@ -61,7 +71,10 @@ def run(arguments: Sequence[str]) -> int:
     report = profile_report(analysis)
     saved, unsaved = None, None
     try:
-        saved = save(profile, options, analysis)
+        if profile is measured:
+            saved = save(profile, options, analysis)
+        else:
+            store.save(measured, aside=True)
     except UsageError as error:
         # What was measured is shown all the same.
         unsaved = error

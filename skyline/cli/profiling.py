@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from skyline.cli.numbers import gigabytes, natural, positive, seconds
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, write_whole
 from skyline.errors import Cancelled, UsageError
@@ -45,15 +46,15 @@ def add_options(
             metavar=gpu[0],
             help=gpu[1],
         ),
-        group.add_argument("--steps", type=_positive, metavar="N", help="iterations to time at least"),
+        group.add_argument("--steps", type=positive, metavar="N", help="iterations to time at least"),
         group.add_argument(
             "--warmup",
-            type=_natural,
+            type=natural,
             metavar="N",
             help="iterations to leave out at the start (default: until times settle)",
         ),
         group.add_argument(
-            "--timeout", type=_seconds, metavar="S", help="longest wait for one iteration, in seconds"
+            "--timeout", type=seconds, metavar="S", help="longest wait for one iteration, in seconds"
         ),
         group.add_argument(
             "--interpreter",
@@ -62,7 +63,7 @@ def add_options(
         ),
         group.add_argument(
             "--ranks",
-            type=_positive,
+            type=positive,
             default=1,
             metavar="N",
             help="processes that train together, as torchrun would start them; the first one is measured",
@@ -323,32 +324,3 @@ class terminable:
     @staticmethod
     def _stop(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return value
-
-
-def _natural(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("must be 0 or more")
-    return value
-
-
-def gigabytes(text: str) -> int:
-    """A number of gigabytes above 0, in bytes; for options of ``argparse``."""
-    value = float(text)
-    if not value > 0:
-        raise argparse.ArgumentTypeError("must be more than 0")
-    return int(value * 1e9)
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not value > 0:
-        raise argparse.ArgumentTypeError("must be more than 0")
-    return value

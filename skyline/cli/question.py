@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from skyline.errors import UsageError
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.registry import whatif_named
+from skyline.whatif.whole_number import whole_number
 
 BATCH_SIZE = "batch_size"
 
@@ -30,10 +31,6 @@ def parse_question(names: Sequence[str]) -> Question:
 
 
 def _batch_size(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
+    if not text.lstrip("+-").isdecimal():
         raise UsageError(f"{text!r} is not a batch size", hint="Write a whole number, as in batch_size=64.")
-    return value
+    return whole_number(BATCH_SIZE, text)

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from skyline.cli.command_line import parser
+from skyline.cli.numbers import natural, positive
 from skyline.cli.streams import data_console, say, write_data
 from skyline.errors import ExitCode, UsageError
 
@@ -30,7 +31,7 @@ def run(arguments: Sequence[str]) -> int:
     where = command.add_mutually_exclusive_group()
     where.add_argument(
         "--processes",
-        type=_count,
+        type=positive,
         metavar="N",
         help="read N traces at a time (default: as many as there are cores and memory for)",
     )
@@ -48,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
         help="what if the tasks with NAME in their names took FACTOR times as long (can be given again)",
     )
     command.add_argument(
-        "--rank", type=int, action="append", metavar="RANK", help="on this rank only (can be given again)"
+        "--rank", type=natural, action="append", metavar="RANK", help="on this rank only (can be given again)"
     )
     command.add_argument("--quiet", action="store_true", help="no remarks on stderr")
     options = command.parse_args(arguments)
@@ -102,10 +103,3 @@ def _scaled(text: str) -> tuple[str, float]:
     if not name or not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError("must be a name and a factor, as in gemm=0.5")
     return name, value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return value

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import Launch, launch_of
+from skyline.cli.numbers import port
 from skyline.cli.profiling import Display, add_options, check_script, module_script, request_of, terminable
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, tell
@@ -41,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     own = [
         *add_options(command),
         command.add_argument(
-            "--port", type=int, default=0, metavar="PORT", help="on 127.0.0.1 (default: a free one)"
+            "--port", type=port, default=0, metavar="PORT", help="on 127.0.0.1 (default: a free one)"
         ),
         command.add_argument("--no-browser", action="store_true", help="print the address, and open nothing"),
         command.add_argument(
@@ -95,7 +96,7 @@ def _measuring(
     from skyline.capture.nursery import Nursery
     from skyline.capture.session import capture
     from skyline.predict.gpu_profile import gpu_profile
-    from skyline.trace import store
+    from skyline.trace.keeping import keep
     from skyline.trace.profile import Profile
 
     request = request_of(script, launch.arguments, options, module=launch.module)
@@ -112,7 +113,6 @@ def _measuring(
             on_partial=early,
             starter=nursery.start,
         )
-        store.save(profile)
-        return profile
+        return keep(profile)
 
     return measure

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyline.cli.command_line import parser, split_at_dashes
+from skyline.cli.numbers import minutes, positive
 from skyline.cli.profiling import Display, add_options, check_script, request_of, terminable
 from skyline.cli.question import parse_question
 from skyline.cli.streams import data_console, say, write_data
@@ -43,9 +44,15 @@ def run(arguments: Sequence[str]) -> int:
     )
     add_options(command)
     command.add_argument("--fresh", action="store_true", help="profile the script again in any case")
-    command.add_argument("--rounds", type=int, default=8, metavar="N", help="rounds (default: 8; 6 at least)")
     command.add_argument(
-        "--minutes", type=float, default=15.0, metavar="M", help="begin no round after so long (default: 15)"
+        "--rounds", type=positive, default=8, metavar="N", help="rounds (default: 8; 6 at least)"
+    )
+    command.add_argument(
+        "--minutes",
+        type=minutes,
+        default=15.0,
+        metavar="M",
+        help="begin no round after so long (default: 15)",
     )
     command.add_argument("--against", metavar="OTHER", help="measure this script against SCRIPT")
     command.add_argument("--no-ledger", action="store_true", help="do not keep the result")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from skyline.cli.profiling import gigabytes
+from skyline.cli.numbers import gigabytes
 from skyline.errors import UsageError
 
 if TYPE_CHECKING:

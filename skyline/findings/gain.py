@@ -8,7 +8,7 @@ import numpy as np
 
 from skyline.graph.graph import Graph
 from skyline.graph.tasks import ON_GPU
-from skyline.whatif.composition import compose
+from skyline.whatif.composition import compose, detected_in
 from skyline.whatif.question import Choice
 from skyline.whatif.recording import Recording
 from skyline.whatif.registry import whatifs
@@ -29,7 +29,7 @@ def saved_ms(subject: Subject, whatif: str) -> float:
         return 0.0
     choice = Choice.parse(whatif)
     known = whatifs().get(choice.name)
-    if known is None or not known.detect(subject).applicable:
+    if known is None or not detected_in(subject, known).applicable:
         return 0.0
     composed = compose(subject, (choice,))
     if composed.reason or composed.untouched:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
 import skyline.findings
+from skyline.attempt import Attempts
 from skyline.findings.base import Finding, JobRule, Rule
 from skyline.job.job import Job
 from skyline.whatif.subject import Subject
@@ -27,11 +28,17 @@ def job_rules() -> tuple[JobRule, ...]:
     return tuple(_bound("JOB_RULE"))
 
 
-def find(subject: Subject) -> tuple[Finding, ...]:
-    """What the rules find in a profile or a trace, dearest first; what has no line of its own is at the loop's."""
+def find(subject: Subject, attempts: Attempts | None = None) -> tuple[Finding, ...]:
+    """What the rules find in a profile or a trace, dearest first; what has no line of its own is at the loop's.
+
+    A rule that fails costs a note in ``attempts``, not the findings of the others.
+    """
     profile = subject.profile
     loop = None if profile is None else profile.loop_line
-    found = _dearest_first(rule.check(subject) for rule in rules())
+    kept = attempts or Attempts()
+    found = _dearest_first(
+        kept.to(f"check {rule.code}", partial(rule.check, subject), None) for rule in rules()
+    )
     if loop is None:
         return found
     return tuple(one if one.file else replace(one, file=loop.file, line=loop.line) for one in found)
@@ -39,7 +46,10 @@ def find(subject: Subject) -> tuple[Finding, ...]:
 
 def find_in_job(job: Job) -> tuple[Finding, ...]:
     """What the rules find in the traces of all ranks of a job, dearest first."""
-    return _dearest_first(rule.check_job(job) for rule in job_rules())
+    kept = Attempts()
+    return _dearest_first(
+        kept.to(f"check {rule.code}", partial(rule.check_job, job), None) for rule in job_rules()
+    )
 
 
 def _dearest_first(found: Iterable[Finding | None]) -> tuple[Finding, ...]:

@@ -72,6 +72,8 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         protection=profile.protection,
         prediction=profile.prediction,
         power=profile.power,
+        load=profile.load,
+        set_aside=profile.set_aside,
     )
 
 
@@ -115,6 +117,7 @@ def best_report(analysis: Analysis, wish: Wish) -> BestReport:
         found.memory_bytes,
         wish.semantics.value,
         found.reason or None,
+        found.left_out,
     )
 
 

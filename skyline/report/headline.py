@@ -22,7 +22,7 @@ def headline_so_far(
 
 
 def headline(report: ProfileReport) -> str:
-    """``182.4 ms ±2.1 per iteration · 175 samples/s · peak 1.9 of 24.0 GB``."""
+    """``182.4 ms ±2.1 per iteration · 175 samples/s · peak 1.9 of 24.0 GB``, and whether the machine was busy."""
     parts = [f"{units.format_ms_interval(report.iteration_ms)} per iteration"]
     if report.mode == "predicted":
         parts[0] += f" (predicted, {report.prediction.gpu})" if report.prediction else " (predicted)"
@@ -30,4 +30,13 @@ def headline(report: ProfileReport) -> str:
         parts.append(units.format_throughput(report.throughput.value))
     peak = units.format_bytes_of(report.memory.peak_bytes.value, report.memory.capacity_bytes)
     parts.append(f"peak {peak}")
+    if words := busy_words(report):
+        parts.append(words)
     return " · ".join(parts)
+
+
+def busy_words(report: ProfileReport) -> str:
+    """Whether other programs disturbed the measurement, or a later one that is not shown; else empty."""
+    if report.set_aside:
+        return "machine busy: an earlier measurement is shown"
+    return "machine busy" if report.load is not None and report.load.busy else ""

@@ -19,6 +19,7 @@ from skyline.simulate.critical_path import CriticalPath
 from skyline.source.setting_place import SettingPlace
 from skyline.trace.facts import Device, DeviceMemoryFact
 from skyline.trace.iteration import IterationFact
+from skyline.trace.load import MachineLoad
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.power import PowerFact
 from skyline.trace.prediction import Prediction
@@ -143,6 +144,10 @@ class ProfileReport:
     """The energy of an iteration, where the hardware counts it."""
     protection: Protection | None = None
     """What kept the run from the person's files; null in profiles of earlier versions."""
+    load: MachineLoad | None = None
+    """How busy other programs were while the script was timed; null where that is not known."""
+    set_aside: bool = False
+    """Whether a later measurement exists that was made while the machine was busy, and is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +176,8 @@ class BestReport:
     memory_bytes: float | None
     semantics: Literal["exact", "numerics", "convergence"]
     reason: str | None = None
+    left_out: tuple[str, ...] = ()
+    """Choices that could not even be made by themselves, with the reasons."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from skyline.trace.facts import (
 )
 from skyline.trace.iteration import IterationFact
 from skyline.trace.iteration_trial import IterationTrial
+from skyline.trace.load import MachineLoad
 from skyline.trace.power import PowerFact
 from skyline.trace.prediction import Prediction
 from skyline.trace.product_trial import ProductTrial
@@ -140,6 +141,10 @@ class Profile:
     """Iterations on a CPU as the script stands, then in bfloat16 and on other threads; products are not tried then."""
     large_block_us_per_mb: float = 0.0
     """On a CPU, what a block costs that is too large for the allocator to keep: the system's fresh memory each time."""
+    load: MachineLoad | None = None
+    """How busy other programs were while the script was timed; None where that is not known."""
+    set_aside: bool = False
+    """Whether this is shown although a later measurement exists, which was made while the machine was busy."""
     setting: SettingPlace | None = None
     """The place in a file that the script opened which holds the batch size under a key named after it."""
     protection: Protection | None = None

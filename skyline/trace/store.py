@@ -25,6 +25,8 @@ _NAME = re.compile(rf"(?P<stem>.+)-[^-]+{re.escape(SUFFIX)}")
 LARGEST_BYTES = 96 << 20
 """Unpacked. An iteration of 10,000 operators takes about 3 MB, and a few are recorded. The worst file of this size
 takes less than 1 GB of memory while it is read."""
+_ASIDE = f".aside{SUFFIX}"
+"""Of measurements that are kept and not shown."""
 _KEPT_PER_SCRIPT = 20
 _UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 """What decoding and checking a text may raise."""
@@ -35,12 +37,12 @@ class _Header:
     schema: str = ""
 
 
-def save(profile: Profile, directory: Path | None = None) -> Path:
+def save(profile: Profile, directory: Path | None = None, *, aside: bool = False) -> Path:
     """Write a profile; the file appears whole or not at all.
 
     Goes to ``directory``, or to ``.skyline`` beside the script; where that cannot be written, to the person's
     cache folder. The oldest profiles of a script beyond the last twenty are removed. Raises UsageError where
-    nothing can be written.
+    nothing can be written. One that is put ``aside`` is never the latest.
     """
     tried: list[str] = []
     beside, *others = _folders(Path(profile.script)) if directory is None else (None, directory)
@@ -50,7 +52,8 @@ def save(profile: Profile, directory: Path | None = None) -> Path:
             folder.mkdir(parents=True, exist_ok=True)
             if directory is None:
                 _keep_out_of_version_control(folder)
-            path = folder / name_of(Path(profile.script), profile.id)
+            name = name_of(Path(profile.script), profile.id)
+            path = folder / (name.removesuffix(SUFFIX) + _ASIDE if aside else name)
             _write_whole(path, data)
         except OSError as error:
             tried.append(f"{folder}: {error.strerror or error}")
@@ -115,8 +118,8 @@ def name_of(script: Path, profile_id: str) -> str:
 
 
 def latest(script: Path) -> Path | None:
-    """The newest saved profile of a script, if there is one."""
-    return next(iter(saved(script)), None)
+    """The newest saved profile of a script that was not put aside, if there is one."""
+    return next((path for path in saved(script) if not path.name.endswith(_ASIDE)), None)
 
 
 def saved(script: Path) -> tuple[Path, ...]:
@@ -179,7 +182,12 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 def _remove_old(folder: Path, stem: str) -> None:
     try:
-        for path in sorted(profiles_in(folder, stem), key=_saved_at)[:-_KEPT_PER_SCRIPT]:
+        present = sorted(profiles_in(folder, stem), key=_saved_at)
+        shown = [path for path in present if not path.name.endswith(_ASIDE)][-1:]
+        for path in present[:-_KEPT_PER_SCRIPT]:
+            # Many that were put aside do not push out the one that is shown.
+            if path in shown:
+                continue
             path.unlink(missing_ok=True)
             path.with_name(path.name.removesuffix(SUFFIX) + ".html").unlink(missing_ok=True)
     except OSError:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
+from skyline.attempt import failure
+from skyline.errors import SkylineError
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Subject, WhatIf
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named
+
+logger = logging.getLogger(__name__)
 
 _Kind = TypeVar("_Kind", bound=Enum)
 
@@ -77,7 +82,7 @@ def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Gr
     reasons: list[str] = []
     settled: list[tuple[WhatIf, str]] = []
     made: list[tuple[WhatIf, str]] = []
-    detected = [(whatif, given, whatif.detect(subject)) for whatif, given in asked]
+    detected = [(whatif, given, detected_in(subject, whatif)) for whatif, given in asked]
     possible = [one.name for one, _, found in detected if found.applicable]
     together = {one.name: given or found.default for one, given, found in detected if found.beside(possible)}
     scenario = replace(scenario, choices=together)
@@ -89,7 +94,7 @@ def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Gr
             reasons.append(reason if len(asked) == 1 else f"{whatif.name}: {reason}")
             continue
         made.append((whatif, value))
-        scenario = whatif.transform(scenario, value, subject)
+        scenario = _transformed(whatif, scenario, value, subject)
         if scenario.reason:
             reasons.append(scenario.reason)
             scenario = replace(scenario, reason="")
@@ -104,6 +109,27 @@ def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Gr
         "; ".join(reasons),
         _values(detected[0][2], settled[0][1]) if len(detected) == 1 else (),
     )
+
+
+def detected_in(subject: Subject, whatif: WhatIf) -> Applicability:
+    """Whether a what-if applies; it does not where it fails, and the reason says so."""
+    try:
+        return whatif.detect(subject)
+    except SkylineError:
+        raise
+    except Exception as error:
+        logger.info("%s could not be asked", whatif.name, exc_info=True)
+        return Applicability.no(failure(error))
+
+
+def _transformed(whatif: WhatIf, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+    try:
+        return whatif.transform(scenario, value, subject)
+    except SkylineError:
+        raise
+    except Exception as error:
+        logger.info("%s could not be made", whatif.name, exc_info=True)
+        return replace(scenario, reason=failure(error))
 
 
 def _values(found: Applicability, asked: str) -> tuple[str, ...]:

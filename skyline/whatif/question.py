@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.errors import UsageError
+from skyline.whatif.whole_number import MOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +35,11 @@ class Question:
 
     batch_size: int | None = None
     choices: tuple[Choice, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a batch size that none can be: it comes from outside in many ways."""
+        size = self.batch_size
+        if size is not None and not 1 <= size <= MOST:
+            # As text a number of thousands of digits would be refused by Python itself.
+            told = f"a batch size of {size}" if abs(size) < 10**24 else "the batch size"
+            raise UsageError(f"{told} is out of range", hint=f"Give a whole number from 1 to {MOST:,}.")

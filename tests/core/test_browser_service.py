@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import http.client
 import json
+import socket
+import struct
 from collections.abc import Iterator
+from typing import Any, BinaryIO, cast
 
 import pytest
 
+from skyline.browser import half_open
 from skyline.browser.service import Service
 from skyline.browser.subject import Subject
 from skyline.trace.profile import Profile
+
+MOST = 24
+"""Half-open connections that the service keeps here."""
 
 
 @pytest.fixture
 def service(profile: Profile) -> Iterator[Service]:
     subject = Subject()
     subject.show(profile)
-    running = Service(subject, "train.py")
+    running = Service(subject, "train.py", half_open=half_open.HalfOpen(most=MOST))
     running.start()
     yield running
     running.close()
 
 
-def ask(service: Service, path: str, body: object = None, **headers: str) -> tuple[int, dict[str, str], str]:
-    connection = http.client.HTTPConnection("127.0.0.1", service.server_port, timeout=10)
-    sent = None if body is None else json.dumps(body)
+def ask(
+    service: Service, path: str, body: object = None, **headers: str
+) -> tuple[int, http.client.HTTPMessage, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
+    sent = body if body is None or isinstance(body, str) else json.dumps(body)
     connection.request("GET" if body is None else "POST", path, sent, headers)
     response = connection.getresponse()
-    found = response.status, dict(response.getheaders()), response.read().decode()
+    found = response.status, response.headers, response.read().decode()
     connection.close()
     return found
 
@@ -39,13 +50,15 @@ JSON = {"Content-Type": "application/json"}
 def test_it_listens_on_the_loopback_address_with_a_token_of_its_own(
     service: Service, profile: Profile
 ) -> None:
-    assert service.server_address[0] == "127.0.0.1"
+    assert service.url.startswith("http://127.0.0.1:")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", service.port), 5)
     other = Service(Subject(), "train.py")
     try:
         assert len(service.token) >= 32
         assert service.token != other.token
     finally:
-        other.server_close()
+        other.close()
 
 
 def test_the_page_runs_no_script_but_ours(service: Service) -> None:
@@ -69,7 +82,7 @@ def test_nobody_else_is_answered(service: Service, path: str) -> None:
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "localhost:1"])
 def test_a_page_under_another_name_is_not_answered(service: Service, host: str) -> None:
     assert ask(service, f"/{service.token}/", Host=host)[0] == 404
-    assert ask(service, f"/{service.token}/", Host=f"localhost:{service.server_port}")[0] == 200
+    assert ask(service, f"/{service.token}/", Host=f"localhost:{service.port}")[0] == 200
 
 
 def test_questions_are_answered_in_words(service: Service) -> None:
@@ -91,17 +104,117 @@ def test_what_is_no_question_is_refused(service: Service) -> None:
     assert ask(service, path, {}, **{**JSON, "Content-Length": "-5"})[0] == 400
 
 
-def test_news_wait_for_something_new(profile: Profile) -> None:
-    subject = Subject()
-    first = subject.wait(None, 0)
-    assert first is not None
-    assert first.number == 0
-    assert subject.wait(first, 0) is None
-    subject.say("measuring")
-    second = subject.wait(first, 0)
-    assert second is not None
-    assert second.status == "measuring"
-    subject.show(profile)
-    third = subject.wait(second, 0)
-    assert third is not None
-    assert (third.number, third.status) == (1, "")
+@pytest.mark.parametrize("size", ["1" + "0" * 30, "1" + "0" * 400, "-1", "0"], ids="abcd")
+def test_a_batch_size_that_none_can_be_is_answered_in_words(service: Service, size: str) -> None:
+    status, _, text = ask(service, f"/{service.token}/simulate", f'{{"batchSize": {size}}}', **JSON)
+    assert status == 200
+    assert "out of range" in json.loads(text)["text"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    ['{"x":' * 30_000, "[" * 90_000, "x", "", '{"batchSize": 1e400}', "{" + " " * 100_001],
+    ids="abcdef",
+)
+def test_a_body_that_is_no_question_is_refused(service: Service, body: str) -> None:
+    assert ask(service, f"/{service.token}/simulate", body, **JSON)[0] == 400
+    assert ask(service, f"/{service.token}/profile")[0] == 200
+
+
+def test_other_methods_and_protocols_are_refused(service: Service) -> None:
+    assert said_to(service, b"DELETE /%s/ HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n").startswith(b"HTTP/1.1 404")
+    assert said_to(service, b"nonsense\r\n\r\n").startswith(b"HTTP/1.1 400")
+    upgrade = b"GET /%s/ HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+    assert b" 101 " not in said_to(service, upgrade)
+
+
+def said_to(service: Service, request: bytes) -> bytes:
+    """What comes back first."""
+    text = request % (service.token.encode(), service.port) if b"%" in request else request
+    with socket.create_connection(("127.0.0.1", service.port), 10) as connection:
+        connection.sendall(text)
+        return connection.recv(1 << 16)
+
+
+def test_slow_clients_keep_nobody_out_and_are_let_go(service: Service) -> None:
+    """None of them ever sends a whole request; of more than are kept the oldest are closed."""
+    half = b"GET /%s/ HTTP/1.1\r\nHost: 127" % service.token.encode()
+    body = b"POST /%s/simulate HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
+    body = body % (service.token.encode(), service.port) + b"Content-Length: 100\r\n\r\n{"
+    slow = [socket.create_connection(("127.0.0.1", service.port), 10) for _ in range(3 * MOST)]
+    try:
+        for number, connection in enumerate(slow):
+            with contextlib.suppress(ConnectionError):
+                connection.sendall((b"", half, body)[number % 3])
+        assert ask(service, f"/{service.token}/")[0] == 200
+        assert ask(service, f"/{service.token}/simulate", {"batchSize": 64}, **JSON)[0] == 200
+        assert len(service.half_open) <= MOST
+        slow[0].settimeout(10)
+        with contextlib.suppress(ConnectionResetError):
+            assert slow[0].recv(1) == b""
+    finally:
+        for connection in slow:
+            connection.close()
+
+
+async def test_bytes_that_trickle_in_do_not_renew_the_time() -> None:
+    closed: list[str] = []
+
+    class Transport:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def abort(self) -> None:
+            closed.append(self.name)
+
+    class Connection:
+        def __init__(self, name: str) -> None:
+            self.transport = Transport(name)
+
+    kept = half_open.HalfOpen(longest_s=0.05, most=2)
+    first, second, third, answered = map(Connection, ("first", "second", "third", "answered"))
+    kept.wait_for(cast(Any, answered))
+    kept.let_go(cast(Any, answered))
+    kept.wait_for(cast(Any, first))
+    kept.wait_for(cast(Any, second))
+    kept.wait_for(cast(Any, third))
+    assert closed == ["first"], "the one that waited longest makes room"
+    while len(kept):
+        kept.wait_for(cast(Any, second)) if len(kept) == 2 else None
+        await asyncio.sleep(0.005)
+    assert closed == ["first", "second", "third"]
+
+
+def test_news_wait_for_something_new(service: Service, profile: Profile) -> None:
+    with socket.create_connection(("127.0.0.1", service.port), 10) as connection:
+        request = f"GET /{service.token}/news HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\n\r\n"
+        connection.sendall(request.encode())
+        stream = connection.makefile("rb")
+        assert next_news(stream) == {"number": 1, "status": ""}
+        service.subject.say("measuring")
+        assert next_news(stream) == {"number": 1, "status": "measuring"}
+        service.subject.say("measuring")
+        service.subject.show(profile)
+        assert next_news(stream) == {"number": 2, "status": ""}
+        service.close()
+        assert stream.read().endswith(b"0\r\n\r\n"), "it ends, and does not break off"
+
+
+def next_news(stream: BinaryIO) -> object:
+    while not (line := stream.readline()).startswith(b"data: "):
+        assert line
+    return json.loads(line.removeprefix(b"data: "))
+
+
+def test_a_page_that_goes_away_leaves_nothing_behind(
+    service: Service, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for path in ("", "news", "profile"):
+        with socket.create_connection(("127.0.0.1", service.port), 10) as connection:
+            linger = struct.pack("ii", 1, 0)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            request = f"GET /{service.token}/{path} HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\n\r\n"
+            connection.sendall(request.encode())
+    assert ask(service, f"/{service.token}/profile")[0] == 200
+    service.close()
+    assert capfd.readouterr().err == ""

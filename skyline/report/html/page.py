@@ -23,7 +23,7 @@ from skyline.report.basis import (
     memory_remark,
     prediction_basis,
 )
-from skyline.report.headline import headline
+from skyline.report.headline import busy_words, headline
 from skyline.report.html.bar import bars
 from skyline.report.html.change import change_rows
 from skyline.report.html.chart import BOX, charts
@@ -66,7 +66,7 @@ def render(
         headline=headline(report),
         basis=_sentence(" · ".join(basis_parts(report))),
         prediction_basis=prediction_basis(report),
-        iteration_remark=iteration_remark(report),
+        iteration_remark=_remarks(report),
         iteration=_figure(units.time_scale((report.iteration_ms.value,)), report.iteration_ms),
         throughput=_throughput(report),
         peak=units.format_bytes(memory.peak_bytes.value),
@@ -133,6 +133,11 @@ def _throughput(report: ProfileReport) -> tuple[str, str, str]:
 def _sentence(text: str) -> str:
     """With a capital at its start, the rest as it is."""
     return text[:1].upper() + text[1:]
+
+
+def _remarks(report: ProfileReport) -> str:
+    busy = busy_words(report)
+    return " ".join(filter(None, (f"{_sentence(busy)}." if busy else "", iteration_remark(report))))
 
 
 @cache

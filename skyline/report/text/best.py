@@ -20,6 +20,8 @@ def render_best(best: BestReport, baseline: BaselineReport, page: Page, *, scrip
     """What was found, what it brings, how to make it; or why nothing was."""
     limit = "" if best.memory_bytes is None else f", in at most {units.format_bytes(best.memory_bytes)}"
     page.title("Best combination", f"of {best.tried} simulated, {_ALLOWED[best.semantics]}{limit}")
+    for left_out in best.left_out:
+        page.paragraph(f"left out: {left_out}", indent=1, style="dim")
     found = best.estimate
     if found is None or not best.choices:
         page.paragraph(

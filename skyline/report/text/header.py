@@ -6,6 +6,7 @@ from rich.text import Text
 
 from skyline import units
 from skyline.report.basis import basis_parts, command_line, energy_remark, iteration_remark, memory_remark
+from skyline.report.headline import busy_words
 from skyline.report.schema import ProfileReport
 from skyline.report.text.page import Page
 
@@ -24,6 +25,8 @@ def render_header(report: ProfileReport, page: Page) -> None:
     page.blank()
     for row in _packed(_figures(report, page), page.width):
         page.line(*row)
+    if words := busy_words(report):
+        page.paragraph(words, style="yellow")
     if report.mode == "predicted":
         page.paragraph(basis, style="dim")
     if remark := iteration_remark(report):

@@ -24,7 +24,7 @@ from skyline.whatif.cost.optimizer_traffic import bytes_per_us
 from skyline.whatif.cost.standing_cost import grown, growth
 from skyline.whatif.memory import Memory
 from skyline.whatif.subject import NEEDS_PROFILE
-from skyline.whatif.whole_number import whole_number
+from skyline.whatif.whole_number import MOST_AT_ONCE, whole_number
 
 _ADDING = 12
 """Bytes per float32 parameter to add a gradient to the one that is there: read both, write one."""
@@ -67,11 +67,12 @@ class GradAccumulation:
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Forward and backward work of the smaller size, as often as there are parts; the rest stays."""
-        parts = whole_number(self.name, value)
+        parts = whole_number(self.name, value, most=MOST_AT_ONCE)
         if not isinstance(subject, Baseline):
             return replace(scenario, reason=NEEDS_PROFILE)
         size = scenario.batch_size or subject.curve.base or 0
-        if parts > size:
+        if parts > size == subject.curve.base:
+            # Of another batch size, asked for beside it, it is no mistake in the value.
             raise UsageError(
                 f"{self.name}={value} is more parts than the {size} samples of a batch",
                 hint="Give a number that divides the batch size.",

@@ -14,7 +14,7 @@ from skyline.whatif.loader_setting import LoaderSetting, present_setting, thread
 from skyline.whatif.recording import Recording
 from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.traced_workers import enough_workers, made_by_workers
-from skyline.whatif.whole_number import whole_number
+from skyline.whatif.whole_number import MOST_AT_ONCE, whole_number
 
 _VALUES = (0, 1, 2, 4, 8, 16)
 
@@ -70,7 +70,7 @@ class NumWorkers:
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Together with all that is asked about the loader and the threads: they share the cores."""
-        workers = whole_number(self.name, value, least=0)
+        workers = whole_number(self.name, value, least=0, most=MOST_AT_ONCE)
         if isinstance(subject, Recording):
             return made_by_workers(scenario, workers, subject)
         assert isinstance(subject, Baseline)

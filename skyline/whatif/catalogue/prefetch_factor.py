@@ -16,7 +16,7 @@ from skyline.whatif.epoch_start import shorter_on_average
 from skyline.whatif.loader_setting import present_setting, threads_in, training_loader
 from skyline.whatif.recording import Recording
 from skyline.whatif.subject import NEEDS_PROFILE
-from skyline.whatif.whole_number import whole_number
+from skyline.whatif.whole_number import MOST_AT_ONCE, whole_number
 
 _VALUES = (1, 2, 4, 8, 16)
 _RARELY = 0.25
@@ -74,7 +74,7 @@ class PrefetchFactor:
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Waits become shorter by what the additional batches last. New workers start with this queue."""
-        depth = whole_number(self.name, value)
+        depth = whole_number(self.name, value, most=MOST_AT_ONCE)
         if not isinstance(subject, Baseline) or "num_workers" in scenario.choices:
             return scenario
         waits_ms = _waits_ms(subject)

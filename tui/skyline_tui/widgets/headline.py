@@ -10,6 +10,7 @@ from textual.widgets import Static
 
 from skyline import units
 from skyline.report.basis import command_line, device_name, when
+from skyline.report.headline import busy_words
 from skyline.report.place import middle
 from skyline.report.schema import ProfileReport
 from skyline_tui.figures import MUTED, fitting, flow, spread
@@ -94,12 +95,14 @@ def _numbers(profile: ProfileReport) -> list[Content]:
     bytes_now = profile.memory.peak_bytes.value
     peak = units.format_bytes_of(bytes_now, profile.memory.capacity_bytes) if bytes_now else "unknown"
     rate = units.format_throughput(profile.throughput.value) if profile.throughput else "unknown samples/s"
+    busy = busy_words(profile)
     return [
         Content.assemble(
             (units.format_ms_interval(profile.iteration_ms), "bold"), f" per iteration{predicted}"
         ),
         Content.styled(rate, "bold"),
         Content.assemble("peak ", (peak, "bold")),
+        *([Content.styled(busy, "$warning")] if busy else []),
     ]
 
 

@@ -1,0 +1,66 @@
+"""Numbers of the command line: types for ``argparse`` that refuse what no run can take, however large."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+_MOST = 1_000_000_000
+"""Iterations, ranks, rounds: none come near."""
+_MOST_SECONDS = 1e9
+"""Thirty years; beyond some centuries waiting overflows."""
+_MOST_GIGABYTES = 1e9
+
+
+def positive(text: str) -> int:
+    """A whole number from 1."""
+    return _whole(text, least=1)
+
+
+def natural(text: str) -> int:
+    """A whole number from 0."""
+    return _whole(text, least=0)
+
+
+def port(text: str) -> int:
+    """A TCP port; 0 stands for a free one."""
+    return _whole(text, least=0, most=65535)
+
+
+def seconds(text: str) -> float:
+    """A time above 0, in seconds."""
+    return _amount(text, _MOST_SECONDS)
+
+
+def minutes(text: str) -> float:
+    """A time above 0, in minutes."""
+    return _amount(text, _MOST_SECONDS / 60)
+
+
+def gigabytes(text: str) -> int:
+    """A number of gigabytes above 0, in bytes."""
+    return int(_amount(text, _MOST_GIGABYTES) * 1e9)
+
+
+def _whole(text: str, *, least: int, most: int = _MOST) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{_brief(text)} is not a whole number that can be used") from None
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"must be {least} to {most:,}")
+    return value
+
+
+def _amount(text: str, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{_brief(text)} is not a number") from None
+    if not 0 < value <= most or not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"must be more than 0, and {most:,.0f} at most")
+    return value
+
+
+def _brief(text: str) -> str:
+    return repr(text if len(text) <= 24 else f"{text[:20]}…")

@@ -1,0 +1,64 @@
+"""Which of two measurements of the same code is shown: that of a busy machine replaces none of a quiet one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from skyline.errors import UsageError
+from skyline.source.same_code import same_code
+from skyline.spread import median
+from skyline.trace import store
+from skyline.trace.profile import Profile
+
+_AS_GOOD = 1.1
+"""Times as long as before: as far as measurements of the same code lie apart on a quiet machine."""
+
+
+def kept_instead(profile: Profile) -> Profile | None:
+    """The earlier measurement that stays the answer, with a note on the new one; None where the new one does.
+
+    It stays where it is of the same code on the same machine, the new one is slower, and other programs took processor
+    time while that was made.
+    """
+    if profile.load is None or not profile.load.busy:
+        return None
+    path = store.latest(Path(profile.script))
+    try:
+        earlier = None if path is None else store.load(path)
+    except UsageError:
+        return None
+    if earlier is None or not _comparable(earlier, profile):
+        return None
+    before_ms, now_ms = median(earlier.times.steps_ms), median(profile.times.steps_ms)
+    if now_ms <= _AS_GOOD * before_ms:
+        return None
+    note = (
+        f"The machine was busy when this was measured again ({profile.created}): other programs kept "
+        f"{profile.load.others_cores:.1f} of {profile.load.cores} cores busy, and an iteration took {now_ms:.4g} ms "
+        f"instead of {before_ms:.4g} ms. The earlier measurement is kept. To use a new one in any case: "
+        "skyline profile --replace."
+    )
+    return replace(earlier, notes=(*earlier.notes, note), set_aside=True)
+
+
+def keep(profile: Profile) -> Profile:
+    """Save a profile, and give the one to show: itself, or the earlier one that it does not replace.
+
+    Raises UsageError where nothing can be written.
+    """
+    earlier = kept_instead(profile)
+    store.save(profile, aside=earlier is not None)
+    return earlier or profile
+
+
+def _comparable(earlier: Profile, profile: Profile) -> bool:
+    quiet = earlier.load is None or not earlier.load.busy
+    if not quiet or earlier.mode != "measured" or profile.mode != "measured":
+        return False
+    asked = ("arguments", "module", "environment", "batch_size", "interpreter")
+    if any(getattr(earlier, name) != getattr(profile, name) for name in asked):
+        return False
+    before = {source.path: source.text for source in earlier.sources}
+    now = {source.path: source.text for source in profile.sources}
+    return before.keys() == now.keys() and all(same_code(before[path], now[path]) for path in now)

@@ -1,0 +1,90 @@
+"""A measurement of a busy machine does not replace one of the same code that was made in quiet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skyline.analysis.analyse import analyse
+from skyline.report.build import profile_report
+from skyline.report.headline import headline
+from skyline.trace import store
+from skyline.trace.keeping import keep
+from skyline.trace.load import MachineLoad
+from skyline.trace.profile import Profile
+
+QUIET = MachineLoad(own_cores=1.0, others_cores=0.2, cores=2)
+BUSY = MachineLoad(own_cores=0.4, others_cores=1.5, cores=2)
+
+
+def again(profile: Profile, factor: float, load: MachineLoad | None, **changes: object) -> Profile:
+    """Measured again, so many times as slow."""
+    steps = tuple(factor * ms for ms in profile.times.steps_ms)
+    times = replace(profile.times, steps_ms=steps)
+    return replace(profile, id=f"again{factor:g}", times=times, load=load, **changes)
+
+
+@pytest.fixture
+def first(profile: Profile, tmp_path: Path) -> Profile:
+    script = tmp_path / "train.py"
+    quiet = replace(profile, id="first", script=str(script), load=QUIET)
+    store.save(quiet)
+    return quiet
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "cores", "busy"),
+    [
+        (2.0, 0.3, 2, False),
+        (1.0, 1.0, 2, True),
+        (0.1, 1.9, 2, True),
+        (8.0, 20.0, 64, False),
+        (60.0, 4.0, 64, True),
+    ],
+)
+def test_the_machine_is_busy_where_others_take_what_the_script_would_use(
+    own: float, others: float, cores: int, busy: bool
+) -> None:
+    assert MachineLoad(own, others, cores).busy is busy
+
+
+def test_the_quiet_measurement_stays_the_answer(first: Profile) -> None:
+    noisy = again(first, 98.0, BUSY)
+    shown = keep(noisy)
+    assert shown.id == "first"
+    assert shown.times == first.times
+    assert "other programs kept 1.5 of 2 cores busy" in shown.notes[-1]
+    assert "skyline profile --replace" in shown.notes[-1]
+    latest = store.latest(Path(first.script))
+    assert latest is not None
+    assert store.load(latest).id == "first"
+    assert len(store.saved(Path(first.script))) == 2, "the other is kept beside it"
+    assert "machine busy: an earlier measurement is shown" in headline(profile_report(analyse(shown)))
+
+
+def test_a_busy_machine_is_told_in_the_headline_and_the_notes(first: Profile) -> None:
+    analysis = analyse(again(first, 1.0, BUSY))
+    assert headline(profile_report(analysis)).endswith(" · machine busy")
+    assert any("other programs kept 1.5 of 2 cores busy" in note for note in analysis.notes)
+    assert "busy" not in headline(profile_report(analyse(first)))
+
+
+def other_code(profile: Profile) -> dict[str, object]:
+    return {"sources": tuple(replace(one, text=one.text + "x = 1\n") for one in profile.sources)}
+
+
+def test_the_new_one_is_shown_where_nothing_speaks_against_it(first: Profile) -> None:
+    for number, candidate in enumerate(
+        (
+            again(first, 1.05, BUSY),
+            again(first, 98.0, QUIET),
+            again(first, 98.0, None),
+            again(first, 98.0, BUSY, arguments=("--large",)),
+            again(first, 98.0, BUSY, **other_code(first)),
+        )
+    ):
+        named = replace(candidate, id=f"new{number}")
+        store.save(first)
+        assert keep(named).id == named.id
