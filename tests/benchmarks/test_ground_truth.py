@@ -13,6 +13,7 @@ MODELS = sorted(path.stem for path in (BENCHMARKS / "ground_truth_models").glob(
 
 
 @pytest.mark.capture
+@pytest.mark.long
 def test_one_command_measures_and_scores(tmp_path):
     out = tmp_path / "out"
     command = [

@@ -27,7 +27,7 @@ def training(folder: Path, iterations: int, *, by_hand: bool = False) -> Path:
 
 
 @pytest.mark.capture
-@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("by_hand", [pytest.param(False, marks=pytest.mark.long), True])
 def test_runs_take_turns_and_give_ratios(tmp_path: Path, by_hand: bool) -> None:
     from interleaved import HandTimed, Subject, in_turns
 

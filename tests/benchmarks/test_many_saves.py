@@ -24,6 +24,7 @@ def test_what_is_left_over_is_named() -> None:
 
 
 @pytest.mark.capture
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="the broken scripts use signals and forks")
 def test_a_server_lets_go_of_every_run() -> None:
     from broken_scripts import BROKEN

@@ -194,7 +194,13 @@ def _check(name: str, seen: list[Seen], hand: Hand) -> None:
     assert seen[0].curve_rows >= 2, f"the curve is gone\n{report}"
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.folder)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, id=kind.folder, marks=() if kind.folder == "split" else pytest.mark.long)
+        for kind in KINDS
+    ],
+)
 async def test_both_bars_follow_the_pointer_and_the_file_gets_the_number_shown(
     kind: Kind, tmp_path: Path
 ) -> None:

@@ -45,7 +45,7 @@ def opened(name: str, script: str = "/project/train.py") -> Entry:
         (["train.py", "no_such"], "no what-if 'no_such'"),
         (["train.py", "amp", "--gpu", "h100"], "nothing can be measured on it"),
         (["train.py", "amp", "--rounds", "3"], "3 rounds say too little"),
-        (["train.py", "amp", "--minutes", "0"], "more than 0 minutes"),
+        (["train.py", "amp", "--minutes", "0"], "--minutes: must be more than 0"),
         (["train.py", "amp", "--against", "train.py"], "takes no what-ifs"),
         (["train.py", "--against", "nowhere.py"], "nowhere.py does not exist"),
     ],

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from skyline.errors import UsageError
 from skyline.source.setting_place import SettingPlace
 from skyline.source.text import SourceText
 
@@ -128,4 +129,5 @@ def test_an_edit_is_for_the_text_at_hand(workshop) -> None:
 
 
 def test_impossible_sizes_are_refused(workshop) -> None:
-    assert workshop("B = 16\nloader = DataLoader(d, B)\n").reason(batch_size=0)
+    with pytest.raises(UsageError, match="out of range"):
+        workshop("B = 16\nloader = DataLoader(d, B)\n").plan(batch_size=0)
