@@ -9,12 +9,16 @@ exit status 1. Linux only; disks are mounted where that is allowed.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -62,6 +66,25 @@ def inject(project: Project, kind: Kind, number: int, seed: int) -> Tried:
     return Tried(kind.name, number, told, lost, time.monotonic() - began)
 
 
+def inject_all(planned: Sequence[tuple[str, int]], seed: int, minutes: float) -> list[Tried]:
+    """Inject these faults one after another into a project of their own, and tell of each on stderr."""
+    by_name = {kind.name: kind for kind in kinds()}
+    tried: list[Tried] = []
+    end = time.monotonic() + 60 * minutes
+    with tempfile.TemporaryDirectory(prefix="skyline-faults-") as folder:
+        project = Project(Path(folder))
+        project.prepare()
+        for name, number in planned:
+            if time.monotonic() > end:
+                print("the time is over", file=sys.stderr)
+                break
+            one = inject(project, by_name[name], number, seed)
+            tried.append(one)
+            said = f"LOST: {one.lost}" if one.lost else one.told.partition("\n")[0]
+            print(f"{one.kind} {one.number}: {one.seconds:.1f} s: {said}", file=sys.stderr, flush=True)
+    return tried
+
+
 def may_mount() -> bool:
     """Whether this user may mount a small disk."""
     with tempfile.TemporaryDirectory() as folder:
@@ -94,6 +117,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=500, help="in all kinds together, about")
     parser.add_argument("--kinds", default="", help="only kinds with one of these words, separated by commas")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="faults at the same time")
     parser.add_argument("--minutes", type=float, default=600, help="stop after so long")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
@@ -104,23 +128,13 @@ def main() -> int:
     if not may_mount():
         left_out = [kind.name for kind in wanted if kind.mounts]
         wanted = [kind for kind in wanted if not kind.mounts]
-    tried: list[Tried] = []
-    end = time.monotonic() + 60 * options.minutes
-    with tempfile.TemporaryDirectory(prefix="skyline-faults-") as folder:
-        project = Project(Path(folder))
-        project.prepare()
-        for kind, number in plan(wanted, options.faults):
-            if time.monotonic() > end:
-                print("the time is over", file=sys.stderr)
-                break
-            one = inject(project, kind, number, options.seed)
-            tried.append(one)
-            print(
-                f"{len(tried)}: {one.kind} {one.number}: {one.seconds:.1f} s: "
-                f"{'LOST: ' + one.lost if one.lost else one.told.splitlines()[0] if one.told else ''}",
-                file=sys.stderr,
-                flush=True,
-            )
+    planned = plan(wanted, options.faults)
+    slices = [planned[first :: options.jobs] for first in range(options.jobs)]
+    names = [[(kind.name, number) for kind, number in one] for one in slices]
+    # Processes of their own: each becomes the parent of what its own commands leave behind, and of nothing else.
+    with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        run = partial(inject_all, seed=options.seed, minutes=options.minutes)
+        tried = [one for part in pool.map(run, names) for one in part]
     title = "What faults take away"
     figures = [asdict(one) for one in tried]
     print(

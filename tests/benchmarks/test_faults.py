@@ -52,6 +52,8 @@ def test_faults_take_nothing_away(tmp_path: Path) -> None:
         kinds,
         "--faults",
         "2",
+        "--jobs",
+        "1",
         "--results",
         tmp_path,
     ]

@@ -126,3 +126,31 @@ async def test_another_number_in_the_settings_file_makes_the_profile_stale(edito
     settings.write_text('{\n  "lr": 0.1, "batch_size": 16\n}\n')
     await editor.next_change(lambda change: not change["stale"])
     assert editor.runs() == []
+
+
+async def test_another_program_writes_the_file_while_it_is_measured(start_editor, project: Path) -> None:
+    editor = await start_editor(options={"followDisk": True})
+    script = project / "train.py"
+    train, before = script.as_uri(), script.read_text()
+    await editor.run(protocol.COMMAND_PROFILE, train, QUICK)
+    await editor.next_change(lambda change: change["profileId"])
+    await editor.until(editor.idle)
+
+    def written(text: str) -> None:
+        new = project / "train.py.new"
+        new.write_text(text)
+        new.replace(script)
+
+    assert await editor.ask(protocol.APPLY, **question(train, None, "fused_optimizer")) == DONE
+    changed = script.read_text()
+    assert changed != before
+    await editor.next_code(lambda code: code["whatifs"] == ["fused_optimizer"])
+    await editor.until(lambda: bool(editor.runs()))
+    # Restored: what is shown is what is on disk, not what was written before.
+    written(before)
+    assert (await editor.next_code(lambda code: not code["whatifs"]))["changes"] == []
+    # Back again, with an edit elsewhere: that does not stand in the way of taking the change back.
+    written("import os\n" + changed)
+    await editor.next_code(lambda code: code["whatifs"] == ["fused_optimizer"])
+    assert await editor.ask(protocol.REVERT, uri=train) == DONE
+    assert script.read_text() == "import os\n" + before
