@@ -60,6 +60,7 @@ export interface ProfileReport {
   readonly power: PowerFact | null;
   readonly protection: Protection | null;
   readonly load: MachineLoad | null;
+  readonly machine_busy: boolean;
   readonly set_aside: boolean;
 }
 
@@ -868,6 +869,7 @@ export interface SkylineCommands {
   "skyline.profile": { readonly sent: ProfileOptions; readonly answer: CommandResult };
   "skyline.cancel": { readonly sent: undefined; readonly answer: CommandResult };
   "skyline.clear": { readonly sent: undefined; readonly answer: CommandResult };
+  "skyline.useLater": { readonly sent: undefined; readonly answer: CommandResult };
   "skyline.showReport": { readonly sent: undefined; readonly answer: CommandResult };
   "skyline.export": { readonly sent: ExportOptions; readonly answer: CommandResult };
   "skyline.whatIf": { readonly sent: QuestionOptions; readonly answer: Estimate };
@@ -916,6 +918,7 @@ export const METHODS = {
   commandProfile: "skyline.profile",
   commandCancel: "skyline.cancel",
   commandClear: "skyline.clear",
+  commandUseLater: "skyline.useLater",
   commandShowReport: "skyline.showReport",
   commandExport: "skyline.export",
   commandWhatIf: "skyline.whatIf",

@@ -87,6 +87,7 @@ function headline(state: ViewState, post: (message: FromView) => void): HTMLElem
   const again = state.trusted ? h("button", { class: "link", "data-key": "again", onclick: () => post({ type: "command", command: state.progress ? "skyline.cancelRun" : "skyline.profileScript" }) }, state.progress ? "Cancel" : "Profile again") : "";
   return [
     h("h1", {}, h("span", {}, state.script?.name ?? ""), state.stale ? h("span", { class: "badge", title: "The code does something else by now" }, "~ stale") : "", again),
+    ...disturbed(profile, post),
     h(
       "div",
       { class: "stats" },
@@ -96,6 +97,13 @@ function headline(state: ViewState, post: (message: FromView) => void): HTMLElem
     ),
     h("div", { class: "muted basis", title: howMeasured(profile) }, basis(profile)),
   ];
+}
+
+/** Whether other programs disturbed the measurement, or a later one, which can be shown all the same. */
+function disturbed(profile: ProfileReport, post: (message: FromView) => void): HTMLElement[] {
+  if (!profile.set_aside) return profile.machine_busy ? [h("div", { class: "busy" }, "Machine busy: other programs slowed the script down while it was measured.")] : [];
+  const show = h("button", { class: "link", "data-key": "later", onclick: () => post({ type: "command", command: "skyline.showLater" }) }, "Show the later one");
+  return [h("div", { class: "busy" }, "Machine busy: an earlier measurement is shown. ", show)];
 }
 
 /** What the figures rest on. */

@@ -62,6 +62,7 @@ METHODS = (
     Method(protocol.COMMAND_PROFILE, "command", ProfileOptions, protocol.CommandResult),
     Method(protocol.COMMAND_CANCEL, "command", None, protocol.CommandResult),
     Method(protocol.COMMAND_CLEAR, "command", None, protocol.CommandResult),
+    Method(protocol.COMMAND_USE_LATER, "command", None, protocol.CommandResult),
     Method(protocol.COMMAND_SHOW_REPORT, "command", None, protocol.CommandResult),
     Method(protocol.COMMAND_EXPORT, "command", ExportOptions, protocol.CommandResult),
     Method(protocol.COMMAND_WHATIF, "command", protocol.QuestionOptions, EstimateReport),

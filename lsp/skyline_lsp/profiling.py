@@ -18,8 +18,7 @@ from skyline.errors import SkylineError
 from skyline.predict.carried_curve import with_carried_curve
 from skyline.report.schema import ProfileReport
 from skyline.settings.pyproject import from_folder
-from skyline.trace import store
-from skyline.trace.keeping import keep
+from skyline.trace.keeping import keep, shown
 from skyline.trace.profile import Profile
 from skyline_lsp.job import Job, Outcome
 from skyline_lsp.options import ProfileOptions
@@ -102,9 +101,8 @@ class Profiler:
 
         def load() -> Prepared | None:
             try:
-                script = Path(state.path)
-                path = store.latest(script)
-                return prepare(store.load(path, script)) if path else None
+                profile = shown(Path(state.path))
+                return prepare(profile) if profile else None
             except Exception:
                 logger.warning("the saved profile of %s is not usable", state.path, exc_info=True)
                 return None

@@ -73,6 +73,7 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         prediction=profile.prediction,
         power=profile.power,
         load=profile.load,
+        machine_busy=profile.load is not None and profile.load.busy,
         set_aside=profile.set_aside,
     )
 

@@ -39,4 +39,4 @@ def busy_words(report: ProfileReport) -> str:
     """Whether other programs disturbed the measurement, or a later one that is not shown; else empty."""
     if report.set_aside:
         return "machine busy: an earlier measurement is shown"
-    return "machine busy" if report.load is not None and report.load.busy else ""
+    return "machine busy" if report.machine_busy else ""

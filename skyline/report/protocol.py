@@ -50,6 +50,7 @@ COMMAND_APPLY_REWRITE = "skyline.applyRewrite"
 COMMAND_REVERT = "skyline.revert"
 COMMAND_VERIFY = "skyline.verify"
 COMMAND_CLEAR = "skyline.clear"
+COMMAND_USE_LATER = "skyline.useLater"
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,6 +146,8 @@ class ProfileReport:
     """What kept the run from the person's files; null in profiles of earlier versions."""
     load: MachineLoad | None = None
     """How busy other programs were while the script was timed; null where that is not known."""
+    machine_busy: bool = False
+    """Whether other programs took processor time that the script would have used."""
     set_aside: bool = False
     """Whether a later measurement exists that was made while the machine was busy, and is not shown."""
 

@@ -36,8 +36,8 @@ def kept_instead(profile: Profile) -> Profile | None:
     note = (
         f"The machine was busy when this was measured again ({profile.created}): other programs kept "
         f"{profile.load.others_cores:.1f} of {profile.load.cores} cores busy, and an iteration took {now_ms:.4g} ms "
-        f"instead of {before_ms:.4g} ms. The earlier measurement is kept. To use a new one in any case: "
-        "skyline profile --replace."
+        f"instead of {before_ms:.4g} ms. The earlier measurement is shown. An editor and the terminal view can show "
+        "the later one; skyline profile --replace measures again and shows the new one in any case."
     )
     return replace(earlier, notes=(*earlier.notes, note), set_aside=True)
 
@@ -50,6 +50,17 @@ def keep(profile: Profile) -> Profile:
     earlier = kept_instead(profile)
     store.save(profile, aside=earlier is not None)
     return earlier or profile
+
+
+def shown(script: Path) -> Profile | None:
+    """The saved profile to show, told apart where a later one was put aside; None where there is none.
+
+    Raises UsageError for one that cannot be read.
+    """
+    path = store.latest(script)
+    if path is None:
+        return None
+    return replace(store.load(path, script), set_aside=store.saved(script)[0] != path)
 
 
 def _comparable(earlier: Profile, profile: Profile) -> bool:

@@ -122,6 +122,21 @@ def latest(script: Path) -> Path | None:
     return next((path for path in saved(script) if not path.name.endswith(_ASIDE)), None)
 
 
+def put_forward(script: Path) -> Path | None:
+    """Make the newest measurement the one to show though it was put aside; None where it was not.
+
+    Raises UsageError where its file cannot be renamed.
+    """
+    newest = next(iter(saved(script)), None)
+    if newest is None or not newest.name.endswith(_ASIDE):
+        return None
+    path = newest.with_name(newest.name.removesuffix(_ASIDE) + SUFFIX)
+    try:
+        return newest.rename(path)
+    except OSError as error:
+        raise UsageError(f"{newest} cannot be renamed: {error.strerror or error}") from error
+
+
 def saved(script: Path) -> tuple[Path, ...]:
     """Every saved profile of a script, newest first."""
     found: list[Path] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from skyline.report import protocol
+from skyline.trace import store
 from skyline_lsp.notebooks import NO_NOTEBOOKS, NOTEBOOK_HINT
 
 
@@ -47,6 +49,26 @@ async def test_asking_applying_taking_back_and_clearing(start_editor, profiled: 
     assert await editor.lenses(train) == ["▶ Profile this training script with Skyline"]
     with pytest.raises(JsonRpcException, match=r"skyline\.profile"):
         await editor.run(protocol.COMMAND_WHATIF, train, question)
+
+
+async def test_a_measurement_of_a_busy_machine_is_shown_where_it_is_wanted(
+    start_editor, profiled: Path, save: Callable[..., Path]
+) -> None:
+    path = save(profiled, id="later", created="2100-01-01T00:00:00+00:00")
+    later = store.load(path)
+    path.unlink()
+    store.save(later, aside=True)
+    editor = await start_editor()
+    train = editor.open(profiled / "train.py")
+    await editor.next_change(lambda change: change["profileId"])
+    headline, offer = await editor.lenses(train)
+    assert "machine busy: an earlier measurement is shown" in headline
+    assert offer == "Show the later measurement"
+    assert (await editor.run(protocol.COMMAND_USE_LATER, train))["status"] == "shown"
+    await editor.next_change(lambda change: change["profileId"] == "later")
+    (headline,) = await editor.lenses(train)
+    assert "busy" not in headline
+    assert (await editor.run(protocol.COMMAND_USE_LATER, train))["status"] == "idle"
 
 
 async def test_a_report_is_named_where_it_cannot_be_shown(

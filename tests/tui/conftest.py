@@ -252,6 +252,11 @@ class FakeSession(FakePictures):
         self.post(messages.ProgressEnded(""))
         self.say(profileId=f"profile-{self.profiles}")
 
+    async def use_later(self) -> None:
+        """What was put aside is the newest from now on."""
+        self.alter = lambda profile: profile
+        self.say(profileId="later")
+
     def profile_at(self, batch_size: int) -> ProfileReport:
         return make_profile(self.script, batch_size)
 

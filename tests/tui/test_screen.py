@@ -164,6 +164,18 @@ async def test_a_stale_profile_is_marked_in_words(desk) -> None:
         assert "stale" not in made.text
 
 
+async def test_the_later_measurement_is_shown_where_an_earlier_one_stands(desk) -> None:
+    made = desk(alter=lambda profile: replace(profile, set_aside=True))
+    async with made.app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert "machine busy: an earlier measurement is shown" in made.text
+        await pilot.press("n")
+        await pilot.pause()
+        assert "machine busy" not in made.text
+        await pilot.press("n")
+        assert "is the one on the screen" in made.toasts
+
+
 async def test_an_error_shows_its_line_and_its_end_and_the_numbers_stay(desk) -> None:
     made = desk()
     async with made.app.run_test(size=SIZE) as pilot:

@@ -256,6 +256,13 @@ class SkylineApp(NewsApp):
         else:
             self._do("profile", self._talk.profile)
 
+    def action_use_later(self) -> None:
+        """Show the latest measurement although the machine was busy while it was made."""
+        if self.profile is None or not self.profile.set_aside:
+            self.notify("The latest measurement is the one on the screen.")
+        else:
+            self._do("use-later", self._talk.use_later)
+
     def action_cancel(self) -> None:
         """Stop measuring."""
         self._verifying = None

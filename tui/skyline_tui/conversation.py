@@ -71,6 +71,10 @@ class Conversation:
         """Have the measuring stopped."""
         await self._answer(self._session.cancel())
 
+    async def use_later(self) -> None:
+        """Have the measurement shown that was put aside."""
+        await self._answer(self._session.use_later())
+
     async def fetch(self) -> None:
         """The newest profile and what could be changed about it."""
         profile = await self._answer(self._session.latest())

@@ -72,6 +72,14 @@ KEYS = (
         tooltip="Live: a release or a toggle rewrites the file. Staged: only apply does",
     ),
     Binding("r", "profile", "Measure", id="profile", tooltip="Measure the script again"),
+    Binding(
+        "n",
+        "use_later",
+        "Later measurement",
+        show=False,
+        id="use-later",
+        tooltip="Show the latest measurement, where the machine was busy and an earlier one is shown",
+    ),
     Binding("question_mark", "help", "Help", key_display="?", id="help"),
     Binding("q", "quit", "Quit", id="quit"),
     Binding("c", "cancel", "Cancel measuring", show=False, id="cancel"),
@@ -101,6 +109,7 @@ IN_PALETTE = (
     "diff",
     "mode",
     "profile",
+    "use-later",
     "cancel",
     "sort",
     "edit",
@@ -150,6 +159,8 @@ HELP = """\
 
 [b]Measure[/b]
   r                measure again          c, Esc  cancel
+  n                show the later measurement, where the
+                   machine was busy and an earlier one stands
 
 [b]Signs[/b]
   █ now   ▓ would be added   ░ would go   ┃ where you are

@@ -55,6 +55,10 @@ class Session(Protocol):
         """Stop measuring."""
         ...
 
+    async def use_later(self) -> None:
+        """Show the measurement that was put aside; what comes of it is posted."""
+        ...
+
     async def latest(self) -> ProfileReport | None:
         """The newest profile there is."""
         ...
@@ -137,6 +141,10 @@ class ServerSession:
     async def cancel(self) -> None:
         """Have the measuring stopped."""
         await self._server.execute(protocol.COMMAND_CANCEL, self.uri)
+
+    async def use_later(self) -> None:
+        """Show the measurement that was made while the machine was busy."""
+        await self._server.execute(protocol.COMMAND_USE_LATER, self.uri)
 
     async def latest(self) -> ProfileReport | None:
         """The newest profile the server has."""

@@ -32,6 +32,7 @@ export function registerCommands(
     register("profileScript", () => profileScript(desk)),
     register("profileWithArguments", () => profileWithArguments(desk, runs)),
     register("cancelRun", () => desk.cancel()),
+    register("showLater", () => desk.showLater()),
     register("openReport", () => reports.open()),
     register("exportProfile", () => exportProfile(session, desk)),
     register("comparePrevious", () => comparePrevious(session, desk)),

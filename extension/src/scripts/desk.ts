@@ -213,6 +213,12 @@ export class Desk implements vscode.Disposable {
     if (answer?.status !== "cancelled") this.#update(known, { progress: "" });
   }
 
+  /** Show the latest measurement although the machine was busy while it was made. */
+  async showLater(): Promise<void> {
+    const { known, connection } = this.#both();
+    await connection.execute(METHODS.commandUseLater, known.uri.toString());
+  }
+
   /** What would come of this change over what was profiled. */
   async simulate(question: Question, curve: boolean): Promise<EstimateReport> {
     const { known, connection } = this.#both();

@@ -146,6 +146,7 @@ const OURS: Readonly<Record<string, string>> = {
   "skyline.showReport": "skyline.showView",
   "skyline.profile": "skyline.profileScript",
   "skyline.cancel": "skyline.cancelRun",
+  "skyline.useLater": "skyline.showLater",
 };
 
 /**

@@ -12,6 +12,7 @@ const COMMANDS = new Set([
   "skyline.profileScript",
   "skyline.profileWithArguments",
   "skyline.cancelRun",
+  "skyline.showLater",
   "skyline.openReport",
   "skyline.exportProfile",
   "skyline.comparePrevious",

@@ -257,6 +257,17 @@ describe("the page", () => {
     expect(box.checked).toBe(false);
   });
 
+  it("says that the machine was busy, and shows the later measurement where it is wanted", () => {
+    show({ profile: { ...now.profile, machine_busy: true } });
+    expect(one(".busy").textContent).toContain("Machine busy");
+    show({ profile: { ...now.profile, set_aside: true } });
+    expect(one(".busy").textContent).toContain("an earlier measurement is shown");
+    one('[data-key="later"]').click();
+    expect(sent).toContainEqual({ type: "command", command: "skyline.showLater" });
+    show();
+    expect(document.querySelector(".busy")).toBeNull();
+  });
+
   it("says why a rewrite was refused, and offers the code", () => {
     show({ refused: [{ name: "compile", reason: "the model is made elsewhere", snippet: "model = torch.compile(model)" }] });
     expect(one(".refused").textContent).toContain("the model is made elsewhere");

@@ -17,6 +17,7 @@ from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
 
 INVITATION = "▶ Profile this training script with Skyline"
+USE_LATER = "Show the later measurement"
 
 
 def register(server: SkylineServer) -> None:
@@ -89,6 +90,8 @@ def _about(server: SkylineServer, state: ScriptState) -> Iterator[tuple[str, str
         yield f"Profiling failed: {state.error.message.splitlines()[0]} · run again", protocol.COMMAND_PROFILE
     elif state.stale:
         yield "▶ Profile again", protocol.COMMAND_PROFILE
+    if state.prepared is not None and state.prepared.report.set_aside:
+        yield USE_LATER, protocol.COMMAND_USE_LATER
 
 
 def headline_line(server: SkylineServer, state: ScriptState, path: str, text: SourceText) -> int | None:

@@ -17,6 +17,7 @@ from skyline import units
 from skyline.errors import SkylineError, UsageError
 from skyline.report import protocol
 from skyline.report.protocol import CommandResult, QuestionOptions, VerifyOptions, VerifyParams
+from skyline.trace import store
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import Choice, Question
 from skyline_lsp import convert, exporting, wire
@@ -59,6 +60,10 @@ def register(server: SkylineServer) -> None:
         server.profile_changed(state)
         return wire.send(CommandResult("cleared"))
 
+    @server.command(protocol.COMMAND_USE_LATER)
+    def use_later(*arguments) -> Any:
+        return _answer(lambda: _use_later(server, script_uri(server, arguments)))
+
     @server.command(protocol.COMMAND_WHATIF)
     def what_if(*arguments) -> Any:
         asked = options(arguments, QuestionOptions) or QuestionOptions()
@@ -95,6 +100,16 @@ async def _profile(server: SkylineServer, uri: str, asked: ProfileOptions | None
     if state is None:
         return CommandResult("idle")
     return CommandResult(server.profiler.start(state, asked), script=state.uri)
+
+
+def _use_later(server: SkylineServer, uri: str) -> CommandResult:
+    """Show the measurement that was put aside because the machine was busy while it was made."""
+    state = profiled(server, uri)
+    path = store.put_forward(Path(state.path))
+    if path is None:
+        return CommandResult("idle")
+    server.profiler.restore(state)
+    return CommandResult("shown", path=str(path))
 
 
 def _stop(server: SkylineServer, state: ScriptState) -> bool:

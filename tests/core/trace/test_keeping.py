@@ -11,7 +11,7 @@ from skyline.analysis.analyse import analyse
 from skyline.report.build import profile_report
 from skyline.report.headline import headline
 from skyline.trace import store
-from skyline.trace.keeping import keep
+from skyline.trace.keeping import keep, shown
 from skyline.trace.load import MachineLoad
 from skyline.trace.profile import Profile
 
@@ -52,16 +52,30 @@ def test_the_machine_is_busy_where_others_take_what_the_script_would_use(
 
 def test_the_quiet_measurement_stays_the_answer(first: Profile) -> None:
     noisy = again(first, 98.0, BUSY)
-    shown = keep(noisy)
-    assert shown.id == "first"
-    assert shown.times == first.times
-    assert "other programs kept 1.5 of 2 cores busy" in shown.notes[-1]
-    assert "skyline profile --replace" in shown.notes[-1]
+    kept = keep(noisy)
+    assert kept.id == "first"
+    assert kept.times == first.times
+    assert "other programs kept 1.5 of 2 cores busy" in kept.notes[-1]
+    assert "skyline profile --replace" in kept.notes[-1]
     latest = store.latest(Path(first.script))
     assert latest is not None
     assert store.load(latest).id == "first"
     assert len(store.saved(Path(first.script))) == 2, "the other is kept beside it"
-    assert "machine busy: an earlier measurement is shown" in headline(profile_report(analyse(shown)))
+    assert "machine busy: an earlier measurement is shown" in headline(profile_report(analyse(kept)))
+
+
+def test_the_later_measurement_can_be_shown_all_the_same(first: Profile) -> None:
+    script = Path(first.script)
+    assert store.put_forward(script) is None, "nothing was put aside"
+    keep(again(first, 98.0, BUSY))
+    earlier = shown(script)
+    assert earlier is not None
+    assert (earlier.id, earlier.set_aside) == ("first", True)
+    assert store.put_forward(script) is not None
+    later = shown(script)
+    assert later is not None
+    assert (later.id, later.set_aside) == ("again98", False)
+    assert store.put_forward(script) is None
 
 
 def test_a_busy_machine_is_told_in_the_headline_and_the_notes(first: Profile) -> None:
