@@ -72,12 +72,14 @@ class ChildProcess:
         self._timeout_s = timeout_s
         self._cancel = cancel or threading.Event()
         self._scratch = make_scratch()
+        self._lifeline = Lifeline(self.scratch, kept=KEPT)
         self._downloads = Downloads(self.scratch, working_directory)
         self._secrecy = Secrecy.of({**os.environ, **(variables or {})}, arguments)
         key = secrets.token_bytes(32)
         try:
             self._switchboard = Switchboard(key, self.scratch)
         except OSError as error:
+            self._lifeline.close()
             self._scratch.cleanup()
             raise CaptureImpossible(
                 f"No socket can be made in the temporary folder: {error.strerror or error}",
@@ -115,7 +117,7 @@ class ChildProcess:
             raise
         assert self._process.stdout is not None
         self._family = ProcessFamily(self._process.pid, tag, kept=KEPT)
-        self._lifeline = Lifeline(self._process.pid, self.scratch, kept=KEPT)
+        self._lifeline.watch(self._process.pid)
         self.output = ScriptOutput(self._process.stdout, output)
         self._guard = Guard(self._family, self.scratch, limits)
         try:
@@ -216,7 +218,6 @@ class ChildProcess:
             # A process in the kernel's hands ends when it comes back; its keeper need not wait for that.
             os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        self._lifeline.close()
         self.output.close()
         self._let_go()
 
@@ -225,6 +226,7 @@ class ChildProcess:
         if self._terminal is not None:
             self._terminal.close()
             self._terminal = None
+        self._lifeline.close()
         self._scratch.cleanup()
 
     def _await_call(self) -> None:

@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from pathlib import Path
 
 _WAIT_AND_KILL = """
 trap "" HUP INT TERM
-read -r _
-if [ "$2" = kept ]; then
-    kill -s TERM "$0"
-    n=0
-    while kill -s 0 "$0" && [ $n -lt 60 ]; do sleep 0.1; n=$((n + 1)); done
+read -r group
+if [ -z "$group" ]; then
+    # Nothing is known to run yet; a process that has just started ends by itself.
+    sleep 1
+else
+    read -r _
+    if [ "$1" = kept ]; then
+        kill -s TERM "$group"
+        n=0
+        while kill -s 0 "$group" && [ $n -lt 60 ]; do sleep 0.1; n=$((n + 1)); done
+    fi
+    kill -s KILL -- "-$group"
+    sleep 0.2
 fi
-kill -s KILL -- "-$0"
-sleep 0.2
-rm -rf -- "$1"
+rm -rf -- "$0"
 """
 
 
 class Lifeline:
     """A tiny shell that waits for the end of its standard input, which is ours, and then clears away a run.
 
-    The run listens for our end itself, but cannot while native code keeps the interpreter from running. With a
-    keeper (``kept``) that one is told, since it knows what left the group.
+    It knows the run's folder from the beginning, and is told the process group once there is one. The run listens for
+    our end itself, but cannot while native code keeps the interpreter from running. With a keeper (``kept``) that one
+    is told, since it knows what left the group.
     """
 
-    def __init__(self, group: int, scratch: Path, *, kept: bool = False) -> None:
+    def __init__(self, scratch: Path, *, kept: bool = False) -> None:
         self._shell: subprocess.Popen[bytes] | None = None
         try:
             self._shell = subprocess.Popen(
-                ["/bin/sh", "-c", _WAIT_AND_KILL, str(group), str(scratch), "kept" if kept else ""],
+                ["/bin/sh", "-c", _WAIT_AND_KILL, str(scratch), "kept" if kept else ""],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -38,6 +46,13 @@ class Lifeline:
             )
         except OSError:
             pass  # no shell here: the run's own listening has to do
+
+    def watch(self, group: int) -> None:
+        """The run is this process group."""
+        if self._shell is not None and self._shell.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._shell.stdin.write(b"%d\n" % group)
+                self._shell.stdin.flush()
 
     def close(self) -> None:
         """The run has ended."""

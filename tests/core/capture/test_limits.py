@@ -203,7 +203,7 @@ def test_the_lifeline_ends_a_group_when_its_holder_is_killed(tmp_path: Path) -> 
     holder = start(
         f"import sys, time; sys.path[:] = {sys.path!r}\n"
         "from pathlib import Path\nfrom skyline.capture.lifeline import Lifeline\n"
-        f"kept = Lifeline({run.pid}, Path({str(scratch)!r})); print(1, flush=True)\n{SLEEP}"
+        f"kept = Lifeline(Path({str(scratch)!r})); kept.watch({run.pid}); print(1, flush=True)\n{SLEEP}"
     )
     assert holder.stdout is not None
     holder.stdout.readline()
@@ -216,10 +216,29 @@ def test_the_lifeline_ends_a_group_when_its_holder_is_killed(tmp_path: Path) -> 
     end(holder)
 
 
+def test_the_folder_of_a_run_goes_though_its_holder_is_killed_before_the_run_starts(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    holder = start(
+        f"import sys, time; sys.path[:] = {sys.path!r}\n"
+        "from pathlib import Path\nfrom skyline.capture.lifeline import Lifeline\n"
+        f"kept = Lifeline(Path({str(scratch)!r})); print(1, flush=True)\n{SLEEP}"
+    )
+    assert holder.stdout is not None
+    holder.stdout.readline()
+
+    holder.kill()
+
+    wait_until(lambda: not scratch.exists())
+    end(holder)
+
+
 def test_a_closed_lifeline_harms_nothing(tmp_path: Path) -> None:
     run = start(SLEEP)
     before = len(psutil.Process().children())
-    Lifeline(run.pid, tmp_path).close()
+    lifeline = Lifeline(tmp_path)
+    lifeline.watch(run.pid)
+    lifeline.close()
     assert len(psutil.Process().children()) == before
     assert run.poll() is None
     assert tmp_path.exists()
