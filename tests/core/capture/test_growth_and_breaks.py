@@ -11,7 +11,6 @@ from skyline.whatif.baseline import baseline
 
 pytestmark = pytest.mark.capture
 
-FORKED = True
 
 LEAKING = """
 import torch

@@ -15,7 +15,6 @@ from skyline.trace.record import RecordKind
 
 pytestmark = pytest.mark.capture
 
-FORKED = True
 
 Write = Callable[..., Path]
 Run = Callable[..., Profile]

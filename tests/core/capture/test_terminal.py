@@ -15,6 +15,9 @@ from skyline.trace.profile import Profile
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 
+FRESH = True
+"""Files that this process has open are counted, and the process to fork from takes some."""
+
 READER = """
 import os, sys
 assert sys.stdin.isatty()

@@ -15,7 +15,6 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import RecordKind
 
 pytestmark = pytest.mark.capture
-FORKED = True
 GPU = GpuTarget("Imaginary 24", 24 * 2**30, (8, 6), 80)
 
 LOADING = """
