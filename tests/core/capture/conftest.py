@@ -98,7 +98,7 @@ def script(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="module")
 def starter(request: pytest.FixtureRequest) -> Iterator[Starter]:
-    """Runs are forked from one that has imported torch, as an editor's are; fresh ones in modules with ``FRESH = True``."""
+    """Runs are forked from one that has imported torch, as an editor's are; fresh where a module has ``FRESH``."""
     if getattr(request.module, "FRESH", False):
         yield start_fresh
         return

@@ -18,7 +18,6 @@ from skyline.trace.batch_place import batch_place
 from skyline.trace.profile import Profile
 from skyline.whatif.question import Question
 
-
 Write = Callable[..., Path]
 Run = Callable[..., Profile]
 
