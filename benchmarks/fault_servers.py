@@ -63,8 +63,11 @@ class Client:
         await self.server.execute(COMMAND_PROFILE, self.uri, QUICK)
 
     async def ended(self) -> str:
-        """What the progress of a run ended with."""
-        return await asyncio.wait_for(self._ended.get(), LONGEST_S)
+        """What the progress of a run ended with. Raises Lost where it does not end."""
+        try:
+            return await asyncio.wait_for(self._ended.get(), LONGEST_S)
+        except asyncio.TimeoutError:
+            raise Lost(f"a run has not ended within {LONGEST_S:g} s") from None
 
     async def answers(self) -> None:
         """Raise Lost where the server does not give the figures."""

@@ -39,6 +39,7 @@ class Lifeline:
         try:
             self._shell = subprocess.Popen(
                 ["/bin/sh", "-c", _WAIT_AND_KILL, str(scratch), "kept" if kept else ""],
+                bufsize=0,  # what a shell that was killed did not read must not be written once more at the close
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -52,7 +53,6 @@ class Lifeline:
         if self._shell is not None and self._shell.stdin is not None:
             with contextlib.suppress(OSError):
                 self._shell.stdin.write(b"%d\n" % group)
-                self._shell.stdin.flush()
 
     def close(self) -> None:
         """The run has ended."""

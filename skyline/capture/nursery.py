@@ -61,12 +61,15 @@ class Nursery:
     def start(self, start: Start) -> RunningProcess:
         """A run's process. The first for an environment waits until torch is imported there."""
         if sys.platform == "linux" and not self._closed.is_set():
+            parent = None
             try:
                 parent = self._parent(start)
                 if parent.wait_ready(_READY_TIMEOUT_S, start.cancel):
                     return parent.fork(start)
             except OSError as error:
                 logger.info("starting a fresh process, since there is no resident one (%s)", error)
+            if parent is not None and not start.cancel.is_set():
+                self._give_up(parent)
         return self._fallback(start)
 
     def close(self) -> None:
@@ -84,6 +87,13 @@ class Nursery:
         """Of the resident processes that there are."""
         with self._lock:
             return tuple(parent.pid for parent in self._parents.values())
+
+    def _give_up(self, parent: WarmParent) -> None:
+        """The next run is not to wait for one that does not answer."""
+        with self._lock:
+            known = next((key for key, one in self._parents.items() if one is parent), None)
+            if known is not None:
+                self._retired.append(self._parents.pop(known))
 
     def _parent(self, start: Start) -> WarmParent:
         key = _key(start)

@@ -233,6 +233,16 @@ def test_the_folder_of_a_run_goes_though_its_holder_is_killed_before_the_run_sta
     end(holder)
 
 
+def test_a_lifeline_that_was_killed_is_closed_all_the_same(tmp_path: Path) -> None:
+    before = psutil.Process().children()
+    lifeline = Lifeline(tmp_path)
+    (shell,) = set(psutil.Process().children()) - set(before)
+    shell.kill()
+    wait_until(lambda: shell.status() == psutil.STATUS_ZOMBIE)
+    lifeline.watch(os.getpid())
+    lifeline.close()
+
+
 def test_a_closed_lifeline_harms_nothing(tmp_path: Path) -> None:
     run = start(SLEEP)
     before = len(psutil.Process().children())

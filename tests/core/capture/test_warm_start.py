@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from skyline.capture.nursery import Nursery
-from skyline.capture.process import Starter, start_fresh
+from skyline.capture.process import Start, Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.capture.session import capture
 from skyline.errors import CaptureImpossible, SkylineError
@@ -68,6 +68,23 @@ def own_nursery() -> Iterator[Nursery]:
     made = Nursery(most=1)
     yield made
     made.close()
+
+
+def test_the_next_run_does_not_wait_for_a_resident_process_that_did_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging = tmp_path / "python"
+    hanging.write_text("#!/bin/sh\nexec sleep 600\n")
+    hanging.chmod(0o755)
+    monkeypatch.setattr("skyline.capture.nursery._READY_TIMEOUT_S", 0.2)
+    fresh: list[Start] = []
+    nursery = Nursery(fallback=lambda start: fresh.append(start))  # type: ignore[arg-type,return-value]
+    start = Start(str(hanging), tmp_path, {}, "", b"", threading.Event())
+    first = nursery.pids
+    nursery.start(start)
+    assert (first, nursery.pids, fresh) == ((), (), [start])
+    nursery.close()
+    nothing_is_left()
 
 
 def nothing_is_left() -> None:
