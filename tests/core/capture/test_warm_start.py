@@ -78,7 +78,7 @@ def test_the_next_run_does_not_wait_for_a_resident_process_that_did_not_answer(
     hanging.chmod(0o755)
     monkeypatch.setattr("skyline.capture.nursery._READY_TIMEOUT_S", 0.2)
     fresh: list[Start] = []
-    nursery = Nursery(fallback=lambda start: fresh.append(start))  # type: ignore[arg-type,return-value]
+    nursery = Nursery(fallback=fresh.append)  # type: ignore[arg-type]
     start = Start(str(hanging), tmp_path, {}, "", b"", threading.Event())
     first = nursery.pids
     nursery.start(start)
