@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,6 +21,10 @@ _DEVICE_KINDS = frozenset({RecordKind.KERNEL, RecordKind.COPY})
 _WAITS_FOR_ALL = ("DeviceSynchronize",)
 _WAITS_FOR_STREAM = ("StreamSynchronize", "EventSynchronize", "CtxSynchronize")
 _MAKES_A_STREAM_WAIT = "StreamWaitEvent"
+_LAUNCHES_A_GRAPH = "GraphLaunch"
+_UNRECORDED_US = 15.0
+"""A shorter pause between two nodes of a graph is its own way from one to the next."""
+
 _TURNAROUND_LIMIT_US = 10.0
 """A longer pause between two kernels of a stream means that the stream had nothing to do."""
 
@@ -101,9 +105,10 @@ class _Builder:
             return Graph(self._structure(()), self.durations, self.gaps)
         launched = self._launched_by(device)
         times = Constants(self._latency_us(device, launched), self._turn_around(device))
+        waits = self._stream_waits(device, launched, times)
         dependencies = [
-            *self._launches(device, launched, times.launch_latency_us),
-            *self._stream_waits(device, launched, times),
+            *self._launches(device, launched, times, {wait.target for wait in waits}),
+            *waits,
             *self._syncs(device),
         ]
         return Graph(self._structure(dependencies), self.durations, self.gaps)
@@ -138,12 +143,31 @@ class _Builder:
         return median(latencies) if latencies else 0.0
 
     def _launches(
-        self, device: Sequence[int], launched: Mapping[int, int], latency_us: float
+        self, device: Sequence[int], launched: Mapping[int, int], times: Constants, explained: Collection[int]
     ) -> list[Dependency]:
-        found = [
-            Dependency(call, kernel, Cause.LAUNCH, latency_us, from_start=True)
-            for kernel, call in launched.items()
-        ]
+        """Kernels wait for the launch to arrive; those of a graph also for nodes that the profiler left out.
+
+        Once launched, a graph needs nothing from the host: a pause of its stream, where no wait for another stream
+        explains it, is GPU time.
+        """
+        found: list[Dependency] = []
+        previous: dict[str, int] = {}
+        for kernel in device:
+            record = self.records[kernel]
+            before, call = previous.get(record.lane), launched.get(kernel)
+            previous[record.lane] = kernel
+            if call is None:
+                continue
+            lag = times.launch_latency_us
+            if _LAUNCHES_A_GRAPH in self.records[call].name and kernel not in explained:
+                arrives = self.records[call].start_us + lag
+                free = arrives if before is None else self.records[before].end_us + times.turnaround_us
+                pause = record.start_us - max(arrives, free)
+                if pause > _UNRECORDED_US and before is not None and free > arrives:
+                    self.gaps[before] += pause
+                elif pause > _UNRECORDED_US:
+                    lag += pause
+            found.append(Dependency(call, kernel, Cause.LAUNCH, lag, from_start=True))
         return found + self._backlog([kernel for kernel in device if kernel not in launched])
 
     def _stream_waits(
