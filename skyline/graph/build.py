@@ -123,7 +123,9 @@ class _Builder:
             for index, record in enumerate(self.records)
             if record.kind is RecordKind.RUNTIME and record.correlation
         }
-        found = {k: calls[self.records[k].correlation] for k in device if self.records[k].correlation in calls}
+        found = {
+            k: calls[self.records[k].correlation] for k in device if self.records[k].correlation in calls
+        }
         for call in found.values():
             self._retype(call, TaskKind.LAUNCH)
         return found
