@@ -196,9 +196,11 @@ class _Builder:
         asked_us = np.array([record.start_us for record in asking])
         asked_by = np.array([callers[record.lane] for record in asking], np.int32)
         awaited, waiting = stream_waits(streams, asked_us, asked_by, times)
+        sources: list[int] = awaited.tolist()
+        targets: list[int] = waiting.tolist()
         return [
             Dependency(work[source], work[target], Cause.EVENT)
-            for source, target in zip(awaited.tolist(), waiting.tolist(), strict=True)
+            for source, target in zip(sources, targets, strict=True)
         ]
 
     def _backlog(self, kernels: Sequence[int]) -> list[Dependency]:
