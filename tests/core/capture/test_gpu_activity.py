@@ -344,6 +344,15 @@ def test_remarks_of_the_profiler_itself_are_no_calls(script: str) -> None:
     assert_covered(trace)
 
 
+def test_a_call_within_another_does_not_set_the_time_back(script: str) -> None:
+    outer = Node("cudaLaunchKernelExC", 110, 150, _ExtraFields_Kineto(), correlation_id=1)
+    inner = Node("cudaEventQuery", 115, 120, _ExtraFields_Kineto(), correlation_id=2)
+    root = frame(script, Node("aten::linear", 100, 200, _ExtraFields_TorchOp(), (outer, inner)))
+    trace = EventTree([root], "boundary").trace(None, {}, "cuda")
+    own = [record["duration_us"] for record in trace["records"] if record["name"] == "aten::linear"]
+    assert own == [10, 50]
+
+
 def assert_covered(trace: dict) -> None:
     """The main lane's records follow one another without holes and overlaps, from end to end."""
     [mark] = trace["iterations"]

@@ -77,7 +77,8 @@ class Recorder:
 
     def _new_profiler(self):
         activities = [torch.profiler.ProfilerActivity.CPU]
-        if self._device_kind == "cuda":
+        # Without stacks allocations are asked for, and a span shown on the device may hide them in the tree.
+        if self._device_kind == "cuda" and self._with_stacks:
             activities.append(torch.profiler.ProfilerActivity.CUDA)
         return torch.profiler.profile(
             activities=activities,
