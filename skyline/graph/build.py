@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from skyline.graph.coalescing import coalesce
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
+from skyline.graph.rules.constants import Constants
+from skyline.graph.rules.names import launches_graph, makes_stream_wait, waits_for_all, waits_for_gpu
+from skyline.graph.rules.stream_wait import StreamWork, stream_waits
 from skyline.graph.task import Task, TaskKind, work_class
 from skyline.spread import median
-from skyline.trace.record import Record, RecordKind, Trace
+from skyline.trace.record import ON_DEVICE, Record, RecordKind, Trace
 
-_DEVICE_KINDS = frozenset({RecordKind.KERNEL, RecordKind.COPY})
-_WAITS_FOR_ALL = ("DeviceSynchronize",)
-_WAITS_FOR_STREAM = ("StreamSynchronize", "EventSynchronize", "CtxSynchronize")
+_PAUSE_US = 1.0
+_UNRECORDED_US = 15.0
+"""A shorter pause between two nodes of a graph is its own way from one to the next."""
+
 _TURNAROUND_LIMIT_US = 10.0
 """A longer pause between two kernels of a stream means that the stream had nothing to do."""
 
@@ -24,7 +30,7 @@ def main_lane(trace: Trace) -> str:
     """The lane of the script's own thread: the CPU lane on which most time was recorded."""
     busy: Counter[str] = Counter()
     for record in trace.records:
-        if record.kind not in _DEVICE_KINDS:
+        if record.kind not in ON_DEVICE:
             busy[record.lane] += record.duration_us  # type: ignore[assignment]
     return max(busy, key=lambda lane: busy[lane], default="main")
 
@@ -91,41 +97,111 @@ class _Builder:
 
     def graph(self) -> Graph:
         """Tasks and dependencies, with the launches told from the synchronising calls."""
-        device = [index for index, record in enumerate(self.records) if record.kind in _DEVICE_KINDS]
+        device = [index for index, record in enumerate(self.records) if record.kind in ON_DEVICE]
         if not device:
             return Graph(self._structure(()), self.durations, self.gaps)
-        dependencies = [*self._launches(device), *self._syncs(device)]
-        self._turn_around(device)
+        launched = self._launched_by(device)
+        times = Constants(self._latency_us(device, launched, ()), self._turn_around(device))
+        waits = self._stream_waits(device, launched, times)
+        waiting = {wait.target for wait in waits}
+        times = replace(times, launch_latency_us=self._latency_us(device, launched, waiting))
+        dependencies = [
+            *self._launches(device, launched, times, waiting),
+            *waits,
+            *self._syncs(device),
+            *self._beside(),
+        ]
         return Graph(self._structure(dependencies), self.durations, self.gaps)
 
     def _structure(self, dependencies: Sequence[Dependency]) -> Structure:
         return Structure(self.tasks, dependencies, self.trace.modules, self.trace.lines)
 
-    def _launches(self, device: Sequence[int]) -> list[Dependency]:
+    def _launched_by(self, device: Sequence[int]) -> dict[int, int]:
+        """The call that launched each kernel or copy, where it was recorded."""
         calls = {
             record.correlation: index
             for index, record in enumerate(self.records)
             if record.kind is RecordKind.RUNTIME and record.correlation
         }
-        pairs = [
-            (calls[self.records[k].correlation], k) for k in device if self.records[k].correlation in calls
-        ]
-        # Only a stream that had nothing to do starts a kernel as soon as the launch reaches it.
+        found = {
+            k: calls[self.records[k].correlation] for k in device if self.records[k].correlation in calls
+        }
+        for call in found.values():
+            self._retype(call, TaskKind.LAUNCH)
+        return found
+
+    def _latency_us(
+        self, device: Sequence[int], launched: Mapping[int, int], explained: Collection[int]
+    ) -> float:
+        """Only a stream that had nothing to do or to await starts a kernel as soon as the launch reaches it."""
         previous_end: dict[str, float] = {}
         latencies: list[float] = []
-        launched = {kernel: call for call, kernel in pairs}
         for kernel in device:
             record = self.records[kernel]
             call = launched.get(kernel)
-            if call is not None:
+            if call is not None and kernel not in explained:
                 latency = record.start_us - self.records[call].start_us
                 if previous_end.get(record.lane, 0.0) <= self.records[call].start_us and latency >= 0:
                     latencies.append(latency)
-                self._retype(call, TaskKind.LAUNCH)
             previous_end[record.lane] = record.end_us
-        lag = median(latencies) if latencies else 0.0
-        found = [Dependency(call, kernel, Cause.LAUNCH, lag, from_start=True) for call, kernel in pairs]
+        return median(latencies) if latencies else 0.0
+
+    def _launches(
+        self, device: Sequence[int], launched: Mapping[int, int], times: Constants, explained: Collection[int]
+    ) -> list[Dependency]:
+        """Kernels wait for the launch to arrive; those of a graph also for nodes that the profiler left out.
+
+        Once launched, a graph needs nothing from the host: a pause of its stream, where no wait for another stream
+        explains it, is GPU time.
+        """
+        found: list[Dependency] = []
+        previous: dict[str, int] = {}
+        for kernel in device:
+            record = self.records[kernel]
+            before, call = previous.get(record.lane), launched.get(kernel)
+            previous[record.lane] = kernel
+            if call is None:
+                continue
+            lag = times.launch_latency_us
+            if launches_graph(self.records[call].name) and kernel not in explained:
+                arrives = self.records[call].start_us + lag
+                free = arrives if before is None else self.records[before].end_us + times.turnaround_us
+                pause = record.start_us - max(arrives, free)
+                if pause > _UNRECORDED_US and before is not None and free > arrives:
+                    self.gaps[before] += pause
+                elif pause > _UNRECORDED_US:
+                    lag += pause
+            found.append(Dependency(call, kernel, Cause.LAUNCH, lag, from_start=True))
         return found + self._backlog([kernel for kernel in device if kernel not in launched])
+
+    def _stream_waits(
+        self, device: Sequence[int], launched: Mapping[int, int], times: Constants
+    ) -> list[Dependency]:
+        """What streams wait for on other streams: the profiler does not say which events they were told to await."""
+        asking = [
+            record
+            for record in self.records
+            if record.kind is RecordKind.RUNTIME and makes_stream_wait(record.name)
+        ]
+        work = sorted(device, key=lambda kernel: (self.records[kernel].lane, kernel))
+        calls = [launched.get(kernel, -1) for kernel in work]
+        callers = {lane: number for number, lane in enumerate(self.last_on_lane)}
+        streams = StreamWork(
+            np.array([callers[self.records[kernel].lane] for kernel in work], np.int32),
+            np.array([self.records[kernel].start_us for kernel in work]),
+            np.array([self.records[kernel].end_us for kernel in work]),
+            np.array([self.records[call].start_us if call >= 0 else np.inf for call in calls]),
+            np.array([callers[self.records[call].lane] if call >= 0 else -1 for call in calls], np.int32),
+        )
+        asked_us = np.array([record.start_us for record in asking])
+        asked_by = np.array([callers[record.lane] for record in asking], np.int32)
+        awaited, waiting = stream_waits(streams, asked_us, asked_by, times)
+        sources: list[int] = awaited.tolist()
+        targets: list[int] = waiting.tolist()
+        return [
+            Dependency(work[source], work[target], Cause.EVENT)
+            for source, target in zip(sources, targets, strict=True)
+        ]
 
     def _backlog(self, kernels: Sequence[int]) -> list[Dependency]:
         """Work launched before the recording began starts when it started, counted from the main thread."""
@@ -141,19 +217,45 @@ class _Builder:
             if kernel > first
         ]
 
+    def _beside(self) -> list[Dependency]:
+        """What other threads do after a pause, they do so long after the script's thread began something.
+
+        Nothing is known to start them. What waits for the GPU begins when that is done, and is no such point.
+        """
+        found: list[Dependency] = []
+        point = -1
+        reached: dict[str, float] = {}
+        for index, record in enumerate(self.records):
+            if record.lane == self.main:
+                if self.tasks[index].kind is not TaskKind.SYNC:
+                    point = index
+            elif record.kind not in ON_DEVICE:
+                paused = record.start_us > reached.get(record.lane, 0.0) + _PAUSE_US
+                reached[record.lane] = record.end_us
+                if paused and point >= 0:
+                    lag = record.start_us - self.records[point].start_us
+                    found.append(Dependency(point, index, Cause.HAND_OFF, lag, from_start=True))
+        return found
+
     def _syncs(self, device: Sequence[int]) -> list[Dependency]:
-        ends = sorted((self.records[kernel].end_us, kernel) for kernel in device)
-        end_times = [end for end, _ in ends]
+        streams: dict[str, list[tuple[float, int]]] = {}
+        for kernel in device:
+            streams.setdefault(self.records[kernel].lane, []).append((self.records[kernel].end_us, kernel))
+        for ends in streams.values():
+            ends.sort()
         copies = {self.records[k].correlation: k for k in device if self.records[k].kind is RecordKind.COPY}
         found: list[Dependency] = []
         for index, record in enumerate(self.records):
             if record.kind is not RecordKind.RUNTIME:
                 continue
-            awaited: list[int] = []
-            if any(mark in record.name for mark in (*_WAITS_FOR_ALL, *_WAITS_FOR_STREAM)):
-                # The stream is not recorded: the call returned because the work that ended last before it was done.
-                done = bisect_right(end_times, record.end_us)
-                awaited = [kernel for _, kernel in ends[max(0, done - 1) : done]]
+            if waits_for_gpu(record.name):
+                awaited = self._awaited(record, streams)
+                for kernel in awaited:
+                    own = record.end_us - max(record.start_us, self.records[kernel].end_us)
+                    self.durations[index] = max(0.0, min(self.durations[index], own))
+                    found.append(Dependency(kernel, index, Cause.SYNC))
+                if awaited:
+                    self._retype(index, TaskKind.SYNC)
             elif (
                 record.correlation in copies
                 and self.records[copies[record.correlation]].start_us < record.end_us
@@ -162,15 +264,21 @@ class _Builder:
                 copy = copies[record.correlation]
                 if self.records[copy].end_us <= record.end_us:
                     found += self._blocking_copy(index, copy)
-                    continue
-            for kernel in awaited:
-                if self.records[kernel].start_us < record.end_us:
-                    own = record.end_us - max(record.start_us, self.records[kernel].end_us)
-                    self.durations[index] = max(0.0, min(record.duration_us, own))
-                    found.append(Dependency(kernel, index, Cause.SYNC))
-            if awaited:
-                self._retype(index, TaskKind.SYNC)
         return found
+
+    def _awaited(self, record: Record, streams: Mapping[str, Sequence[tuple[float, int]]]) -> list[int]:
+        """Of each stream what was done last when the call returned; of all of them what was done last of all.
+
+        A call that waits for one stream does not say for which: it returned because that one was done.
+        """
+        done: list[tuple[float, int]] = []
+        for ends in streams.values():
+            place = bisect_right(ends, (record.end_us, len(self.records)))
+            if place and self.records[ends[place - 1][1]].start_us < record.end_us:
+                done.append(ends[place - 1])
+        if not waits_for_all(record.name):
+            done = [max(done)] if done else []
+        return [kernel for _, kernel in done]
 
     def _blocking_copy(self, call: int, copy: int) -> list[Dependency]:
         """The call keeps only what precedes the copy; what follows on its lane waits for the copy."""
@@ -184,7 +292,7 @@ class _Builder:
             Dependency(copy, following, Cause.SYNC, self.records[call].end_us - self.records[copy].end_us)
         ]
 
-    def _turn_around(self, device: Sequence[int]) -> None:
+    def _turn_around(self, device: Sequence[int]) -> float:
         pauses: list[float] = []
         previous: dict[str, Record] = {}
         for kernel in device:
@@ -197,6 +305,7 @@ class _Builder:
         turnaround = median(pauses) if pauses else 0.0
         for kernel in device:
             self.gaps[kernel] = turnaround
+        return turnaround
 
     def _retype(self, index: int, kind: TaskKind) -> None:
         self.tasks[index] = replace(self.tasks[index], kind=kind)

@@ -120,6 +120,8 @@ class EventTree:
         kind = type(fields).__name__
         if kind == "_ExtraFields_Allocation":
             self._allocated(node, fields, context)
+        elif kind == "_ExtraFields_Kineto":
+            self._runtime(node, context)
         elif kind in ("_ExtraFields_PyCall", "_ExtraFields_PyCCall"):
             self._visit_call(node, fields, kind == "_ExtraFields_PyCall", context)
         elif kind == "_ExtraFields_TorchOp" and not str(fields.scope).endswith("USER_SCOPE"):
@@ -329,10 +331,7 @@ class EventTree:
                 self._allocated(child, child.extra_fields, context)
                 continue
             self._operator(name, cursor, child.start_time_ns, context)
-            if type(child.extra_fields).__name__ == "_ExtraFields_Kineto":
-                self._runtime(child, context)
-            else:
-                self._visit(child, context)
+            self._visit(child, context)
             cursor = max(cursor, child.end_time_ns)
         self._operator(name, cursor, node.end_time_ns, context)
 
@@ -344,7 +343,7 @@ class EventTree:
         for call in runtime_calls:
             record = self._operator(name, cursor, call.start_time_ns, context) or record
             self._runtime(call, context)
-            cursor = call.end_time_ns
+            cursor = max(cursor, call.end_time_ns)
         record = self._operator(name, cursor, node.end_time_ns, context) or record
         if record is not None:
             record["recording_us"] = (inner + 1) * self._operator_cost_us
@@ -384,20 +383,21 @@ class EventTree:
                 self._causes[fields.sequence_number] = cause
             waiting.extend(here.children)
 
-    def _visit_thread(self, node):
-        """Threads beside the main one (autograd's, a communication library's): their outermost operators."""
-        waiting = [node]
+    def _visit_thread(self, root):
+        """Threads beside the main one (autograd's, a communication library's): outermost operators, runtime calls."""
+        self._lane = f"cpu:{root.start_tid}"
+        waiting = [(root, Context())]
         while waiting:
-            here = waiting.pop()
-            fields = here.extra_fields
-            if type(fields).__name__ == "_ExtraFields_TorchOp" and not is_user_span(here):
-                self._lane = f"cpu:{here.start_tid}"
-                self._visit_operator(here, fields, Context())
-                self._lane = "cpu:main"
-            elif type(fields).__name__ == "_ExtraFields_Allocation":
-                self._allocated(here, fields, Context())
-            else:
-                waiting.extend(here.children)
+            node, context = waiting.pop()
+            fields = node.extra_fields
+            kind = type(fields).__name__
+            if is_operator(node) or kind in ("_ExtraFields_Allocation", "_ExtraFields_Kineto"):
+                self._visit(node, context)
+                continue
+            line = self._places.line(fields.caller) if hasattr(fields, "caller") else None
+            below = context if line is None else context.on_line(line)
+            waiting.extend((child, below) for child in reversed(node.children))
+        self._lane = "cpu:main"
 
     # Rows.
 

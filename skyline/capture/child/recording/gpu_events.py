@@ -1,19 +1,16 @@
-"""Rows of the GPU's own activity: kernels, copies and fills, each tied to its launch by a correlation id."""
+"""Rows of what devices did: kernels, copies and fills, each tied to its launch by a correlation id."""
 
 from __future__ import annotations
 
-from torch.autograd import DeviceType
-
-_COPIES = ("Memcpy", "Memset")
-_COLLECTIVES = ("nccl", "ncclDevKernel", "ncclKernel")
+_COLLECTIVES = ("nccl", "rccl", "ncclDevKernel", "ncclKernel")
 _OF_THE_LAUNCH = ("phase", "line", "call_line", "module", "function")
 
 
-def gpu_records(events, records, tree):
-    """Records of the device's streams within the recorded iterations.
+def gpu_records(work, records, tree):
+    """Records of the devices' streams within the recorded iterations.
 
     A kernel works on behalf of the line that launched it; all kernels of a CUDA graph on behalf of the one that
-    launched the graph. ``events`` are those of the profiler's result, ``records`` those of the threads.
+    launched the graph. ``work`` are an ``Activity`` each, ``records`` the rows of the threads.
     """
     launches = {
         record["correlation"]: record
@@ -21,35 +18,26 @@ def gpu_records(events, records, tree):
         if record["kind"] == "runtime" and record["correlation"]
     }
     rows = []
-    for event in events:
-        if event.device_type() == DeviceType.CPU or _is_annotation(event, tree):
-            continue
-        start_us = tree.microseconds(event.start_ns())
+    for activity in work:
+        start_us = tree.microseconds(activity.start_ns)
         iteration = tree.iteration_at(start_us)
-        if iteration is None or event.duration_ns() <= 0:
+        if iteration is None or activity.duration_ns <= 0:
             continue
-        name = event.name()
         row = {
-            "name": name,
-            "kind": "copy" if name.startswith(_COPIES) else "kernel",
+            "name": activity.name,
+            "kind": "copy" if activity.is_copy else "kernel",
             "phase": "other",
-            "lane": f"gpu{event.device_index()}:stream{event.device_resource_id()}",
+            "lane": f"gpu{activity.device}:stream{activity.stream}",
             "iteration": iteration,
             "start_us": start_us,
-            "duration_us": event.duration_ns() / 1e3,
-            # The runtime's own number, which the launch carries too. The linked one is the operator's, shared by
-            # all kernels of that operator.
-            "correlation": event.correlation_id() or event.linked_correlation_id(),
+            "duration_us": activity.duration_ns / 1e3,
+            "correlation": activity.correlation,
+            "whole": False,
         }
-        launch = launches.get(row["correlation"])
+        launch = launches.get(activity.correlation)
         if launch is not None:
             row.update({key: launch[key] for key in _OF_THE_LAUNCH})
-        if name.startswith(_COLLECTIVES):
+        if activity.name.startswith(_COLLECTIVES):
             row["phase"] = "communication"
         rows.append(row)
     return rows
-
-
-def _is_annotation(event, tree):
-    """Spans that the script opened are shown on the GPU as well, around the kernels launched within them."""
-    return event.name() == tree.boundary or getattr(event, "is_user_annotation", bool)()

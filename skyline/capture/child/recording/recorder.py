@@ -10,6 +10,7 @@ from . import heap
 from .event_tree import EventTree
 from .gpu_events import gpu_records
 from .line_samples import LineSamples
+from .nesting import nested
 
 BOUNDARY = "skyline.boundary"
 
@@ -76,7 +77,8 @@ class Recorder:
 
     def _new_profiler(self):
         activities = [torch.profiler.ProfilerActivity.CPU]
-        if self._device_kind == "cuda":
+        # Without stacks allocations are asked for, and a span shown on the device may hide them in the tree.
+        if self._device_kind == "cuda" and self._with_stacks:
             activities.append(torch.profiler.ProfilerActivity.CUDA)
         return torch.profiler.profile(
             activities=activities,
@@ -117,14 +119,14 @@ class Recorder:
     def _read(self, loop, module_names, evaluated):
         # Kept to the end: the nodes of its tree point into it.
         results = self._profiler.profiler.kineto_results
-        tree = EventTree(
-            results.experimental_event_tree(), BOUNDARY, self._samples, self._operator_lines, self._full
-        )
+        roots, work = results.experimental_event_tree(), ()
+        if self._device_kind != "cpu":
+            roots, work = nested(roots, results.events())
+        tree = EventTree(roots, BOUNDARY, self._samples, self._operator_lines, self._full)
         trace = tree.trace(loop, module_names, self._device_kind)
         if self._full:
             self.sightings = tree.sightings(evaluated)
-        if self._device_kind == "cuda":
-            trace["records"] += gpu_records(results.events(), trace["records"], tree)
+        trace["records"] += gpu_records(work, trace["records"], tree)
         return trace
 
 

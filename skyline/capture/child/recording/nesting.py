@@ -1,0 +1,141 @@
+"""The profiler's event tree without what devices did in it, nested by time."""
+
+from __future__ import annotations
+
+from .activities import Activities, is_call, is_kineto
+from .tree_nodes import is_user_span, text_of
+
+
+class Nested:
+    """A node of the tree in another place; its own children, thread and, for a runtime call, times."""
+
+    __slots__ = (
+        "_node",
+        "children",
+        "correlation_id",
+        "end_time_ns",
+        "extra_fields",
+        "start_tid",
+        "start_time_ns",
+    )
+
+    def __init__(self, node, thread):
+        self._node = node
+        self.children = []
+        self.extra_fields = node.extra_fields
+        self.correlation_id = node.correlation_id
+        self.start_time_ns, self.end_time_ns = node.start_time_ns, node.end_time_ns
+        self.start_tid = thread
+
+    @property
+    def name(self):
+        """As of the profiler's node."""
+        return self._node.name
+
+    @property
+    def id(self):
+        """As of the profiler's node."""
+        return self._node.id
+
+
+def nested(roots, events):
+    """The roots of the tree that the host's threads alone make up, and what devices did, as ``Activity``.
+
+    Where a device was recorded the profiler's own tree is of no use: a device's events count as calls, and a call
+    hangs from its operator even where Python lies between. ``events`` are those of the profiler's result.
+    """
+    nodes, calls, spans = _flat(roots)
+    activities = Activities(events, calls, spans)
+    threads = {}
+    for node in nodes:
+        if not is_kineto(node):
+            threads.setdefault(node.start_tid, ([], []))[0].append(Nested(node, node.start_tid))
+        elif is_call(node) and not activities.is_on_device(node):
+            thread = activities.thread_of(node)
+            threads.setdefault(thread, ([], []))[1].append(Nested(node, thread))
+    worked_for = {activity.correlation for activity in activities.work}
+    found = []
+    for own, called in threads.values():
+        found += _tree(own, _outermost(called, worked_for))
+    return found, activities.work
+
+
+def _flat(roots):
+    """All nodes, each after its parent; those that Kineto noted; the names of spans opened by hand."""
+    nodes, calls, spans = [], [], set()
+    waiting = list(roots)[::-1]
+    while waiting:
+        node = waiting.pop()
+        nodes.append(node)
+        waiting.extend(node.children[::-1])
+        if is_kineto(node):
+            calls.append(node)
+        elif is_user_span(node):
+            spans.add(text_of(node, "name"))
+    return nodes, calls, spans
+
+
+def _outermost(calls, worked_for):
+    """The calls that lie in no other: the runtime calls the driver. The one that gave a device work stands for both."""
+    calls.sort(key=lambda call: (call.start_time_ns, -call.end_time_ns))
+    kept = []
+    for call in calls:
+        if not kept or call.end_time_ns > kept[-1].end_time_ns:
+            kept.append(call)
+        elif call.correlation_id in worked_for and kept[-1].correlation_id not in worked_for:
+            kept[-1].correlation_id = call.correlation_id
+    return kept
+
+
+def _tree(nodes, calls):
+    """The roots of a thread's nodes, each within the one around it.
+
+    Runtime calls are noted by another clock, which may be off by more than the time between two of them and an
+    operator's end: a call is where its middle lies, and what juts out is cut off. Spans opened by hand may end
+    beyond what is around them, and allocations take no time: neither holds anything.
+    """
+    order = [(node.start_time_ns, 0, -node.end_time_ns, place, node) for place, node in enumerate(nodes)]
+    order += [
+        ((call.start_time_ns + call.end_time_ns) // 2, 1, 0, place, call) for place, call in enumerate(calls)
+    ]
+    order.sort(key=lambda item: item[:4])
+    roots, stack, latest = [], [], {}
+    for at_ns, is_runtime, _, _, node in order:
+        while stack and stack[-1].end_time_ns <= at_ns and not _is_at_end(node, stack[-1]):
+            stack.pop()
+        above = stack[-1] if stack else None
+        if _is_leaf(node):
+            (above.children if above else roots).append(node)
+            continue
+        before = latest.get(id(above))
+        if is_runtime:
+            _cut(node, above, before)
+        else:
+            if above is not None:
+                node.end_time_ns = min(node.end_time_ns, above.end_time_ns)
+            if before is not None and is_kineto(before) and before.end_time_ns > node.start_time_ns:
+                before.end_time_ns = max(node.start_time_ns, before.start_time_ns + 1)
+        (above.children if above else roots).append(node)
+        latest[id(above)] = node
+        if not is_runtime:
+            stack.append(node)
+    return roots
+
+
+def _cut(call, above, before):
+    """Take off a call what lies outside the node above it, or in the one before it."""
+    start, end = call.start_time_ns, call.end_time_ns
+    if above is not None:
+        start, end = max(start, above.start_time_ns), min(end, above.end_time_ns)
+    if before is not None:
+        start = max(start, before.end_time_ns)
+    call.start_time_ns, call.end_time_ns = start, max(end, start + 1)
+
+
+def _is_at_end(node, above):
+    """Whether a node without length stands at the end of another: it belongs there."""
+    return node.start_time_ns == node.end_time_ns == above.end_time_ns and _is_leaf(node)
+
+
+def _is_leaf(node):
+    return type(node.extra_fields).__name__ == "_ExtraFields_Allocation" or is_user_span(node)
