@@ -10,8 +10,6 @@
 #include <c10/core/impl/alloc_cpu.h>
 #include <torch/library.h>
 
-#include <set>
-
 #include "device.h"
 
 namespace {
@@ -40,9 +38,9 @@ void report(const Block& block, int64_t bytes) {
 
 void take(int device, int64_t bytes) {
   if (simulated::take(device, bytes)) return;
-  double room_mb = simulated::settings.memory_mb - simulated::memory(device).allocated / 1048576.0;
+  double room_mb = simulated::settings().memory_mb - simulated::memory(device).allocated / 1048576.0;
   TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", bytes / 1048576.0,
-                   " MiB. GPU ", device, " has a total capacity of ", simulated::settings.memory_mb,
+                   " MiB. GPU ", device, " has a total capacity of ", simulated::settings().memory_mb,
                    " MiB of which ", room_mb, " MiB is free.");
 }
 
@@ -120,7 +118,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Device getDevice() const override { return on(simulated::current_device()); }
   void setDevice(c10::Device to) const override { simulated::exchange_device(index_of(to)); }
   void uncheckedSetDevice(c10::Device to) const noexcept override { simulated::exchange_device(index_of(to)); }
-  c10::DeviceIndex deviceCount() const noexcept override { return static_cast<c10::DeviceIndex>(simulated::settings.devices); }
+  c10::DeviceIndex deviceCount() const noexcept override { return static_cast<c10::DeviceIndex>(simulated::settings().devices); }
   c10::Stream getStream(c10::Device of) const override { return stream_of(index_of(of), simulated::current_stream(index_of(of))); }
   c10::Stream getDefaultStream(c10::Device of) const override { return stream_of(index_of(of), 0); }
   c10::Stream getStreamFromGlobalPool(c10::Device of, bool) const override { return getNewStream(of, 0); }
@@ -162,7 +160,7 @@ struct SimulatedHooks final : CUDAHooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
   bool hasPrimaryContext(DeviceIndex) const override { return true; }
-  DeviceIndex deviceCount() const override { return static_cast<DeviceIndex>(simulated::settings.devices); }
+  DeviceIndex deviceCount() const override { return static_cast<DeviceIndex>(simulated::settings().devices); }
   int getNumGPUs() const override { return deviceCount(); }
   DeviceIndex current_device() const override { return simulated::current_device(); }
   DeviceIndex getCurrentDevice() const override { return simulated::current_device(); }
@@ -250,6 +248,8 @@ const Tensor& resize(const Tensor& self, at::IntArrayRef sizes, std::optional<at
   self.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
   return self;
 }
+
+void record_stream(Tensor&, c10::Stream) {}  // memory is given back at once here: nothing is still at work in it
 
 void again(std::function<void()> compute) {
   if (auto* graph = simulated::captured()) graph->again.push_back(std::move(compute));
@@ -385,14 +385,17 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("as_strided", as_strided);
   m.impl("set_.source_Storage_storage_offset", set_storage);
   m.impl("resize_", resize);
+  m.impl("record_stream", record_stream);
   m.impl("copy_", copy);
   m.impl("_local_scalar_dense", item);
-  // One kernel for many tensors, as a GPU's; the processor's default is one each.
-  std::set<std::string> done;
+  // What the processor has a kernel for is one kernel here as well, and not what PyTorch would compose it of; so are
+  // operators on lists of tensors.
   for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    auto op = c10::Dispatcher::singleton().findOp(name);
+    if (!op || name.name.rfind("aten::", 0) != 0 || op->hasKernelForDispatchKey(c10::DispatchKey::CUDA)) continue;
+    if (!op->hasKernelForDispatchKey(c10::DispatchKey::CPU) && name.name.rfind("aten::_foreach_", 0) != 0) continue;
     auto full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-    if (name.name.rfind("aten::_foreach_", 0) == 0 && done.insert(full).second)
-      m.impl(full.c_str() + 6, torch::CppFunction::makeFromBoxedFunction<&any_operator>());
+    m.impl(full.c_str() + 6, torch::CppFunction::makeFromBoxedFunction<&any_operator>());
   }
 }
 TORCH_LIBRARY_IMPL(_, CUDA, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&any_operator>()); }
@@ -406,8 +409,8 @@ template <typename Do> int attempted(Do act) {
 // ---- what torch.cuda asks of PyTorch's C part, for boot.py ----
 extern "C" {
 const char* simulated_refusal() { return refusal.c_str(); }
-double simulated_setting_memory_mb() { return simulated::settings.memory_mb; }
-int simulated_devices() { return static_cast<int>(simulated::settings.devices); }
+double simulated_setting_memory_mb() { return simulated::settings().memory_mb; }
+int simulated_devices() { return static_cast<int>(simulated::settings().devices); }
 int simulated_device() { return simulated::current_device(); }
 int simulated_exchange_device(int to) { return simulated::exchange_device(to); }
 int simulated_stream(int device) { return simulated::current_stream(device); }

@@ -29,7 +29,12 @@ static Settings read_settings() {
   }
   return read;
 }
-Settings settings = read_settings();
+const Settings& settings() {
+  static Settings read;
+  static pid_t reader = 0;
+  if (reader != getpid()) { read = read_settings(); reader = getpid(); }
+  return read;
+}
 
 struct Stream {
   int64_t end_ns = 0;
@@ -69,8 +74,8 @@ int current_stream(int device) { return stream_now[device]; }
 int exchange_stream(int device, int stream) { std::swap(stream, stream_now[device]); return stream; }
 int new_stream(int) { return ++made_streams; }
 
-int64_t touching_ns(double bytes) { return ns(settings.kernel_us) + static_cast<int64_t>(bytes / settings.gb_per_s); }
-int64_t copying_ns(double bytes) { return 1500 + static_cast<int64_t>(bytes / settings.copy_gb_per_s); }
+int64_t touching_ns(double bytes) { return ns(settings().kernel_us) + static_cast<int64_t>(bytes / settings().gb_per_s); }
+int64_t copying_ns(double bytes) { return 1500 + static_cast<int64_t>(bytes / settings().copy_gb_per_s); }
 
 static void note_call(const char* name, int64_t start_ns, int64_t correlation) {
   // Under the guard. The profiler drops what has no length.
@@ -99,7 +104,7 @@ static void schedule(int device, int stream, const std::vector<Work>& work, int6
 
 void launch(int device, const std::vector<Work>& work, const char* call) {
   int64_t start_ns = now_ns();
-  spin_until(start_ns + ns(settings.launch_us));
+  spin_until(start_ns + ns(settings().launch_us));
   int stream = current_stream(device);
   int64_t room_ns = 0;
   {
@@ -111,13 +116,13 @@ void launch(int device, const std::vector<Work>& work, const char* call) {
     }
     auto& pending = streams[{device, stream}].pending;
     while (!pending.empty() && pending.front() <= start_ns) pending.pop_front();
-    if (pending.size() >= settings.queue) room_ns = pending[pending.size() - static_cast<size_t>(settings.queue)];
+    if (pending.size() >= settings().queue) room_ns = pending[pending.size() - static_cast<size_t>(settings().queue)];
   }
   if (room_ns) sleep_until(room_ns);  // the queue is full: the call returns when there is room in it
   std::lock_guard<std::mutex> lock(guard);
   int64_t correlation = next_correlation++;
   note_call(call, start_ns, correlation);
-  schedule(device, stream, work, now_ns() + ns(settings.latency_us), correlation);
+  schedule(device, stream, work, now_ns() + ns(settings().latency_us), correlation);
 }
 
 static void refuse_while_capturing() {
@@ -139,7 +144,7 @@ void record(Event& event, int device, int stream) {
   int64_t start_ns = now_ns();
   std::lock_guard<std::mutex> lock(guard);
   event.captured = capturing != nullptr;
-  event.at_ns = std::max(start_ns + ns(settings.latency_us), streams[{device, stream}].end_ns);
+  event.at_ns = std::max(start_ns + ns(settings().latency_us), streams[{device, stream}].end_ns);
   note_call("cudaEventRecord", start_ns, next_correlation++);
 }
 
@@ -188,7 +193,7 @@ int64_t rounded(int64_t bytes) { return (bytes + 511) / 512 * 512; }
 bool take(int device, int64_t bytes) {
   std::lock_guard<std::mutex> lock(guard);
   Memory& held = memories[device];
-  if (held.allocated + bytes > settings.memory_mb * (1 << 20)) { held.out_of_memory++; return false; }
+  if (held.allocated + bytes > settings().memory_mb * (1 << 20)) { held.out_of_memory++; return false; }
   held.allocated += bytes;
   held.calls++;
   held.peak = std::max(held.peak, held.allocated);
@@ -202,7 +207,7 @@ void give(int device, int64_t bytes) {
 void start_recording() {
   std::lock_guard<std::mutex> lock(guard);
   rows.clear();
-  recording = settings.cupti != 0;
+  recording = settings().cupti != 0;
 }
 std::vector<Row> stop_recording() {
   std::lock_guard<std::mutex> lock(guard);

@@ -12,12 +12,12 @@ namespace simulated {
 
 constexpr int kMostDevices = 8;
 
-// What `SIMULATED_GPU=name=value,…` says, in its units.
+// What `SIMULATED_GPU=name=value,…` says, in its units. A process that was forked reads it anew.
 struct Settings {
   double kernel_us = 20, launch_us = 4, latency_us = 4, gb_per_s = 100, copy_gb_per_s = 10, memory_mb = 16384;
   double queue = 1024, devices = 1, cupti = 1;
 };
-extern Settings settings;
+const Settings& settings();
 
 // One line of a trace. `on_device` rows have a stream, the others a thread.
 struct Row {
