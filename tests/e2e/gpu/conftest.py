@@ -1,0 +1,180 @@
+"""The whole product on a GPU that is simulated: ``tests/simulated_gpu``."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from skyline.capture.nursery import Nursery
+from skyline.capture.request import CaptureRequest
+from skyline.capture.session import capture
+from skyline.graph.build import build
+from skyline.simulate.replay import replay_error
+from skyline.trace.profile import Profile
+from skyline.trace.record import Record, RecordKind
+
+TESTS = Path(__file__).resolve().parents[2]
+SCRIPTS = Path(__file__).resolve().parent / "scripts"
+EXAMPLES = TESTS.parent / "examples"
+
+
+def _builder() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("simulated_gpu_build", TESTS / "simulated_gpu" / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def gpu_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter in which PyTorch finds a GPU."""
+    builder = _builder()
+    try:
+        return builder.interpreter(tmp_path_factory.mktemp("gpu") / "environment")
+    except builder.NotBuildable as missing:
+        pytest.skip(str(missing))
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a script said that ran by itself."""
+
+    out: str
+    err: str
+    code: int
+
+    def figures(self, name: str) -> list[float]:
+        """The numbers behind this name, in the order in which they were printed."""
+        found = [line.partition(name)[2] for line in self.out.splitlines() if line.startswith(name)]
+        return [float(value) for value in found]
+
+
+@pytest.fixture
+def run_alone(gpu_python: Path, tmp_path: Path) -> Callable[..., Ran]:
+    """Runs a script, or Python text, on the simulated GPU without Skyline."""
+
+    def run(script: Path | str, *arguments: str, **gpu: float) -> Ran:
+        command = ["-c", script] if isinstance(script, str) else [str(script)]
+        ended = subprocess.run(
+            [str(gpu_python), *command, *arguments],
+            env={**os.environ, "OMP_NUM_THREADS": "1", "SIMULATED_GPU": settings(gpu)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return Ran(ended.stdout, ended.stderr, ended.returncode)
+
+    return run
+
+
+def settings(gpu: dict[str, float]) -> str:
+    """How the simulated GPU is to be, as its variable says it."""
+    return ",".join(f"{name}={value}" for name, value in gpu.items())
+
+
+@pytest.fixture(scope="session")
+def starters() -> Iterator[Nursery]:
+    """Runs are forked from one process that has imported torch, as the language server does it."""
+    nursery = Nursery(most=1)
+    yield nursery
+    nursery.close()
+
+
+@pytest.fixture
+def profiled(
+    gpu_python: Path, starters: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Profile]:
+    """Profiles a script on the simulated GPU."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+    def profile(
+        script: Path, *arguments: str, options: dict[str, object] | None = None, **gpu: float
+    ) -> Profile:
+        request = CaptureRequest(
+            script,
+            arguments,
+            **{
+                "interpreter": str(gpu_python),
+                "working_directory": tmp_path,
+                "settle_s": 0.2,
+                "steps": 4,
+                "batch_points": 0,
+                "timeout_s": 60.0,
+                "variables": (("SIMULATED_GPU", settings(gpu)),),
+                **(options or {}),
+            },  # type: ignore[arg-type]
+        )
+        return capture(request, progress=lambda _: None, starter=starters.start)
+
+    return profile
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a recording must hold whatever the script: shares of the iterations' time, and lists that must be empty."""
+
+    covered: float
+    overlapped: float
+    without_launch: list[str]
+    without_line: list[str]
+    replay_error: float
+    kernels: tuple[Record, ...]
+
+    @classmethod
+    def of(cls, profile: Profile) -> Held:
+        trace = profile.trace
+        total = sum(mark.end_us - mark.start_us for mark in trace.iterations)
+        covered = overlapped = at = 0.0
+        rows = [record for record in trace.records if record.lane == "cpu:main"]
+        for row in sorted(rows, key=lambda row: row.start_us):
+            overlapped += max(0.0, min(at, row.end_us) - row.start_us)
+            covered += max(0.0, row.end_us - max(at, row.start_us))
+            at = max(at, row.end_us)
+        calls = {record.correlation for record in trace.records if record.kind is RecordKind.RUNTIME}
+        device = tuple(
+            record for record in trace.records if record.kind in (RecordKind.KERNEL, RecordKind.COPY)
+        )
+        return cls(
+            covered / total,
+            overlapped / total,
+            [record.name for record in device if record.correlation not in calls],
+            [record.name for record in device if record.line < 0],
+            replay_error(build(trace), trace),
+            device,
+        )
+
+    def check(self, *, replay: float = 0.05) -> None:
+        """Raises AssertionError where one does not hold."""
+        assert self.kernels
+        assert self.covered > 0.99
+        assert self.overlapped < 0.01
+        assert not self.without_launch
+        assert not self.without_line
+        assert self.replay_error < replay
+
+
+@pytest.fixture
+def held() -> Callable[[Profile], Held]:
+    return Held.of
+
+
+@pytest.fixture
+def scripts() -> Path:
+    return SCRIPTS
+
+
+@pytest.fixture
+def examples() -> Path:
+    return EXAMPLES
