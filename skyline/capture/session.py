@@ -220,6 +220,7 @@ class Session:
             scratch=str(child.scratch),
             side_effects=self._request.side_effects,
             network=self._request.network,
+            device=self._request.device,
             **mode,
         )
 

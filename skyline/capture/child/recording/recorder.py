@@ -6,6 +6,7 @@ import gc
 
 import torch
 
+from ..devices.backend import CPU, profiler_activities
 from . import heap
 from .event_tree import EventTree
 from .gpu_events import gpu_records
@@ -76,11 +77,8 @@ class Recorder:
         self._marks += 1
 
     def _new_profiler(self):
-        activities = [torch.profiler.ProfilerActivity.CPU]
-        if self._device_kind == "cuda":
-            activities.append(torch.profiler.ProfilerActivity.CUDA)
         return torch.profiler.profile(
-            activities=activities,
+            activities=profiler_activities(self._device_kind),
             with_stack=self._with_stacks,
             record_shapes=self._with_stacks and self._full,
             profile_memory=self._full,
