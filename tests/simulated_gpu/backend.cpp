@@ -411,6 +411,7 @@ extern "C" {
 const char* simulated_refusal() { return refusal.c_str(); }
 double simulated_setting_memory_mb() { return simulated::settings().memory_mb; }
 int simulated_devices() { return static_cast<int>(simulated::settings().devices); }
+void simulated_forbid(int does) { simulated::is_forbidden = does; }
 int simulated_device() { return simulated::current_device(); }
 int simulated_exchange_device(int to) { return simulated::exchange_device(to); }
 int simulated_stream(int device) { return simulated::current_stream(device); }

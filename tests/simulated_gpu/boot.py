@@ -57,15 +57,16 @@ class Device:
         os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self):
-        # A process that has so much as counted the devices leaves its children without them.
+        # A process that has so much as counted the devices by the runtime leaves its children without them.
         self.is_forked = self.asked
+        self.library.simulated_forbid(self.asked)
 
     def do(self, name, *given):
         if getattr(self.library, f"simulated_{name}")(*given):
             raise RuntimeError(self.library.simulated_refusal().decode())
 
     def count(self):
-        self.asked = True
+        self.asked |= os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK") != "1"
         if self.is_forked or os.environ.get("CUDA_VISIBLE_DEVICES") == "":
             return 0
         return self.library.simulated_devices()

@@ -53,6 +53,11 @@ static thread_local int device_now = 0;
 static thread_local int stream_now[kMostDevices] = {};
 thread_local std::vector<uint64_t> operators, spans;
 
+bool is_forbidden = false;
+static void refuse_where_forbidden() {
+  if (is_forbidden) throw Refused("CUDA error: initialization error");
+}
+
 int64_t now_ns() {
   // Kineto's clock.
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -103,6 +108,7 @@ static void schedule(int device, int stream, const std::vector<Work>& work, int6
 }
 
 void launch(int device, const std::vector<Work>& work, const char* call) {
+  refuse_where_forbidden();
   int64_t start_ns = now_ns();
   spin_until(start_ns + ns(settings().launch_us));
   int stream = current_stream(device);
@@ -191,6 +197,7 @@ void replay(Graph& graph, int device) {
 Memory& memory(int device) { return memories[device]; }
 int64_t rounded(int64_t bytes) { return (bytes + 511) / 512 * 512; }
 bool take(int device, int64_t bytes) {
+  refuse_where_forbidden();
   std::lock_guard<std::mutex> lock(guard);
   Memory& held = memories[device];
   if (held.allocated + bytes > settings().memory_mb * (1 << 20)) { held.out_of_memory++; return false; }

@@ -47,6 +47,8 @@ struct Graph {
 
 struct Refused : std::runtime_error { using runtime_error::runtime_error; };
 
+extern bool is_forbidden;  // in a child of a process that used the device
+
 int64_t now_ns();
 int current_device();
 int exchange_device(int device);

@@ -100,7 +100,11 @@ def profiled(
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
     def profile(
-        script: Path, *arguments: str, options: dict[str, object] | None = None, **gpu: float
+        script: Path,
+        *arguments: str,
+        options: dict[str, object] | None = None,
+        output: list[str] | None = None,
+        **gpu: float,
     ) -> Profile:
         request = CaptureRequest(
             script,
@@ -116,7 +120,8 @@ def profiled(
                 **(options or {}),
             },  # type: ignore[arg-type]
         )
-        return capture(request, progress=lambda _: None, starter=starters.start)
+        said = output if output is not None else []
+        return capture(request, progress=lambda _: None, output=said.append, starter=starters.start)
 
     return profile
 

@@ -27,5 +27,5 @@ def test_a_recording_holds_all_time_once_and_ties_every_kernel_to_its_line(
     profile = profiled(scripts / f"{style}.py", **STYLES[style])
     assert profile.environment.device.kind == "cuda"
     found = held(profile)
-    print(found.covered, found.overlapped, set(found.without_launch), set(found.without_line), found.replay_error, profile.times.steps_ms[:5], profile.peak_bytes, profile.notes)
+
     found.check()
