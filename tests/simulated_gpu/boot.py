@@ -6,6 +6,8 @@ Nothing is loaded before the script imports torch. What is written in Python in 
 from __future__ import annotations
 
 import ctypes
+import datetime
+import importlib.util
 import os
 import sys
 
@@ -24,6 +26,7 @@ class Boot:
     """Waits on ``sys.meta_path`` for the modules of torch that must find us in place."""
 
     device = None
+    is_looking = False
 
     def find_spec(self, name, path=None, target=None):
         if name == "torch._C":
@@ -36,7 +39,41 @@ class Boot:
             kinds = {activities.CPU, activities.CUDA}
             for holder in ("torch._C._autograd", "torch.autograd"):
                 sys.modules[holder]._supported_activities = lambda: set(kinds)
-            sys.meta_path.remove(self)
+        elif name == "torch.distributed.distributed_c10d" and not self.is_looking:
+            provide_nccl(self.device)
+            self.is_looking = True
+            spec = importlib.util.find_spec(name)
+            self.is_looking = False
+            run = spec.loader.exec_module
+
+            def run_and_widen(module):
+                run(module)
+                # Its group serves the copies in the host's memory that collectives compute with.
+                module.Backend.backend_capability["nccl"] = ["cpu", "cuda"]
+
+            spec.loader.exec_module = run_and_widen
+            return spec
+        return None
+
+
+def provide_nccl(device):
+    """Collectives of simulated GPUs are computed by Gloo, and noted on a stream of their own."""
+    c10d = sys.modules["torch._C._distributed_c10d"]
+
+    limit = datetime.timedelta(minutes=10)
+
+    class ProcessGroupNCCL(c10d.ProcessGroupGloo):
+        class Options:
+            def __init__(self, is_high_priority_stream=False):
+                self.is_high_priority_stream = is_high_priority_stream
+                self._timeout = limit
+
+        def __init__(self, store, rank, size, options=None):
+            device.library.simulated_connect_collectives()
+            super().__init__(store, rank, size, limit)
+
+    c10d._DEFAULT_PG_NCCL_TIMEOUT = limit
+    c10d.ProcessGroupNCCL = ProcessGroupNCCL
 
 
 class Device:
@@ -212,6 +249,7 @@ def connect(C, device):
     C._CudaStreamBase, C._CudaEventBase, C._CUDAGraph = StreamBase, EventBase, Graph
     C._graph_pool_handle = lambda: (0, 0)
     C._host_emptyCache = lambda: None
+    C._nccl_version, C._nccl_version_suffix = lambda: 2 << 32, lambda: b""
     sys.modules["torch"].version.cuda = "12.8"
 
 
