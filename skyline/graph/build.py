@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from skyline.graph.coalescing import coalesce
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
+from skyline.graph.rules.constants import Constants
+from skyline.graph.rules.stream_wait import StreamWork, stream_waits
 from skyline.graph.task import Task, TaskKind, work_class
 from skyline.spread import median
 from skyline.trace.record import Record, RecordKind, Trace
@@ -16,6 +20,11 @@ from skyline.trace.record import Record, RecordKind, Trace
 _DEVICE_KINDS = frozenset({RecordKind.KERNEL, RecordKind.COPY})
 _WAITS_FOR_ALL = ("DeviceSynchronize",)
 _WAITS_FOR_STREAM = ("StreamSynchronize", "EventSynchronize", "CtxSynchronize")
+_MAKES_A_STREAM_WAIT = "StreamWaitEvent"
+_LAUNCHES_A_GRAPH = "GraphLaunch"
+_UNRECORDED_US = 15.0
+"""A shorter pause between two nodes of a graph is its own way from one to the next."""
+
 _TURNAROUND_LIMIT_US = 10.0
 """A longer pause between two kernels of a stream means that the stream had nothing to do."""
 
@@ -94,26 +103,35 @@ class _Builder:
         device = [index for index, record in enumerate(self.records) if record.kind in _DEVICE_KINDS]
         if not device:
             return Graph(self._structure(()), self.durations, self.gaps)
-        dependencies = [*self._launches(device), *self._syncs(device)]
-        self._turn_around(device)
+        launched = self._launched_by(device)
+        times = Constants(self._latency_us(device, launched), self._turn_around(device))
+        waits = self._stream_waits(device, launched, times)
+        dependencies = [
+            *self._launches(device, launched, times, {wait.target for wait in waits}),
+            *waits,
+            *self._syncs(device),
+        ]
         return Graph(self._structure(dependencies), self.durations, self.gaps)
 
     def _structure(self, dependencies: Sequence[Dependency]) -> Structure:
         return Structure(self.tasks, dependencies, self.trace.modules, self.trace.lines)
 
-    def _launches(self, device: Sequence[int]) -> list[Dependency]:
+    def _launched_by(self, device: Sequence[int]) -> dict[int, int]:
+        """The call that launched each kernel or copy, where it was recorded."""
         calls = {
             record.correlation: index
             for index, record in enumerate(self.records)
             if record.kind is RecordKind.RUNTIME and record.correlation
         }
-        pairs = [
-            (calls[self.records[k].correlation], k) for k in device if self.records[k].correlation in calls
-        ]
-        # Only a stream that had nothing to do starts a kernel as soon as the launch reaches it.
+        found = {k: calls[self.records[k].correlation] for k in device if self.records[k].correlation in calls}
+        for call in found.values():
+            self._retype(call, TaskKind.LAUNCH)
+        return found
+
+    def _latency_us(self, device: Sequence[int], launched: Mapping[int, int]) -> float:
+        """Only a stream that had nothing to do starts a kernel as soon as the launch reaches it."""
         previous_end: dict[str, float] = {}
         latencies: list[float] = []
-        launched = {kernel: call for call, kernel in pairs}
         for kernel in device:
             record = self.records[kernel]
             call = launched.get(kernel)
@@ -121,11 +139,63 @@ class _Builder:
                 latency = record.start_us - self.records[call].start_us
                 if previous_end.get(record.lane, 0.0) <= self.records[call].start_us and latency >= 0:
                     latencies.append(latency)
-                self._retype(call, TaskKind.LAUNCH)
             previous_end[record.lane] = record.end_us
-        lag = median(latencies) if latencies else 0.0
-        found = [Dependency(call, kernel, Cause.LAUNCH, lag, from_start=True) for call, kernel in pairs]
+        return median(latencies) if latencies else 0.0
+
+    def _launches(
+        self, device: Sequence[int], launched: Mapping[int, int], times: Constants, explained: Collection[int]
+    ) -> list[Dependency]:
+        """Kernels wait for the launch to arrive; those of a graph also for nodes that the profiler left out.
+
+        Once launched, a graph needs nothing from the host: a pause of its stream, where no wait for another stream
+        explains it, is GPU time.
+        """
+        found: list[Dependency] = []
+        previous: dict[str, int] = {}
+        for kernel in device:
+            record = self.records[kernel]
+            before, call = previous.get(record.lane), launched.get(kernel)
+            previous[record.lane] = kernel
+            if call is None:
+                continue
+            lag = times.launch_latency_us
+            if _LAUNCHES_A_GRAPH in self.records[call].name and kernel not in explained:
+                arrives = self.records[call].start_us + lag
+                free = arrives if before is None else self.records[before].end_us + times.turnaround_us
+                pause = record.start_us - max(arrives, free)
+                if pause > _UNRECORDED_US and before is not None and free > arrives:
+                    self.gaps[before] += pause
+                elif pause > _UNRECORDED_US:
+                    lag += pause
+            found.append(Dependency(call, kernel, Cause.LAUNCH, lag, from_start=True))
         return found + self._backlog([kernel for kernel in device if kernel not in launched])
+
+    def _stream_waits(
+        self, device: Sequence[int], launched: Mapping[int, int], times: Constants
+    ) -> list[Dependency]:
+        """What streams wait for on other streams: the profiler does not say which events they were told to await."""
+        asking = [
+            record
+            for record in self.records
+            if record.kind is RecordKind.RUNTIME and _MAKES_A_STREAM_WAIT in record.name
+        ]
+        work = sorted(device, key=lambda kernel: (self.records[kernel].lane, kernel))
+        calls = [launched.get(kernel, -1) for kernel in work]
+        callers = {lane: number for number, lane in enumerate(self.last_on_lane)}
+        streams = StreamWork(
+            np.array([callers[self.records[kernel].lane] for kernel in work], np.int32),
+            np.array([self.records[kernel].start_us for kernel in work]),
+            np.array([self.records[kernel].end_us for kernel in work]),
+            np.array([self.records[call].start_us if call >= 0 else np.inf for call in calls]),
+            np.array([callers[self.records[call].lane] if call >= 0 else -1 for call in calls], np.int32),
+        )
+        asked_us = np.array([record.start_us for record in asking])
+        asked_by = np.array([callers[record.lane] for record in asking], np.int32)
+        awaited, waiting = stream_waits(streams, asked_us, asked_by, times)
+        return [
+            Dependency(work[source], work[target], Cause.EVENT)
+            for source, target in zip(awaited.tolist(), waiting.tolist(), strict=True)
+        ]
 
     def _backlog(self, kernels: Sequence[int]) -> list[Dependency]:
         """Work launched before the recording began starts when it started, counted from the main thread."""
@@ -184,7 +254,7 @@ class _Builder:
             Dependency(copy, following, Cause.SYNC, self.records[call].end_us - self.records[copy].end_us)
         ]
 
-    def _turn_around(self, device: Sequence[int]) -> None:
+    def _turn_around(self, device: Sequence[int]) -> float:
         pauses: list[float] = []
         previous: dict[str, Record] = {}
         for kernel in device:
@@ -197,6 +267,7 @@ class _Builder:
         turnaround = median(pauses) if pauses else 0.0
         for kernel in device:
             self.gaps[kernel] = turnaround
+        return turnaround
 
     def _retype(self, index: int, kind: TaskKind) -> None:
         self.tasks[index] = replace(self.tasks[index], kind=kind)

@@ -10,6 +10,7 @@ import gzip
 import heapq
 import json
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from torch.autograd import DeviceType
+
+from skyline.trace.kineto.category import NAMED_RANGES
 
 _KINDS = {
     "operator": "cpu_op",
@@ -169,6 +172,7 @@ class Recorded:
         data = json.loads(gzip.decompress(path.read_bytes()))
         events = data if isinstance(data, list) else data["traceEvents"]
         nodes, steps, main = _nodes([one for one in events if one.get("ph") == "X" and "dur" in one], folder)
+        _name_backward_passes(nodes)
         if not any(node.kind == "python_function" for node in nodes):
             _add_frames(nodes, main, folder)
         for at_ns in steps:
@@ -176,6 +180,11 @@ class Recorded:
             mark = Node(len(nodes), boundary, at_ns - 1, at_ns, main, scope, 0, "user_annotation", main)
             nodes.append(mark)
         return cls(nodes, main)
+
+    @property
+    def calls(self) -> list[int]:
+        """Numbers of the runtime calls."""
+        return [node.correlation_id for node in self.nodes if node.kind in _CALLS]
 
     def results(self, version: str) -> Any:
         """What ``kineto_results`` is in that version of PyTorch."""
@@ -226,9 +235,22 @@ def _nodes(events: list[dict[str, Any]], folder: Path) -> tuple[list[Node], list
     _fill_frames(linked, folder)
     nodes.sort(key=lambda node: (node.start_time_ns, -node.end_time_ns))
     begins = sorted(round(float(one["ts"]) * 1000) for one in stepping)
-    own = [node for node in nodes if node.start_tid == 1 and not node.on_device]
-    # The profiler waits for the device before it stops: the last step has all of its work then.
+    own = [node for node in nodes if node.start_tid == 1 and node.kind in ("cpu_op", "python_function", *_CALLS)]
+    # The script's thread has nothing to do any more: most profilers wait for the device before they stop.
     return nodes, [*(begins or [own[0].start_time_ns - 1000]), max(node.end_time_ns for node in own) + 1000], 1
+
+
+def _name_backward_passes(nodes: list[Node]) -> None:
+    """The outermost operators on autograd's thread, as their names have been since 2021."""
+    engine = "autograd::engine"
+    if any(node.name.startswith(engine) for node in nodes):
+        return
+    threads = {node.start_tid for node in nodes if node.name.startswith("torch::autograd::")}
+    reached = dict.fromkeys(threads, 0)
+    for node in nodes:
+        if node.kind == "cpu_op" and node.start_tid in threads and node.start_time_ns >= reached[node.start_tid]:
+            reached[node.start_tid] = node.end_time_ns
+            node.name = f"{engine}::evaluate_function: {node.name}"
 
 
 def _add_frames(nodes: list[Node], main: int, folder: Path) -> None:
@@ -240,18 +262,20 @@ def _add_frames(nodes: list[Node], main: int, folder: Path) -> None:
     path.touch()
     frame = Frame(str(path), 1, "<module>")
     own = [node for node in nodes if node.start_tid == main and not node.on_device]
-    begin, end = own[0].start_time_ns - 2000, max(node.end_time_ns for node in own) + 2000
+    begin, end = nodes[0].start_time_ns - 2000, max(node.end_time_ns for node in own) + 2000
     outer = _ExtraFields_PyCall(frame, frame)
     made = [Node(len(nodes), "train.py(1): <module>", begin, end, main, outer, 0, "python_function", main)]
+    threads = {node.start_tid for node in nodes if node.name.startswith("autograd::engine")} - {main}
     engine = sorted(
         (node.start_time_ns, node.end_time_ns)
         for node in nodes
-        if node.start_tid not in (0, main) and node.name.startswith("autograd::engine")
+        if node.start_tid in threads and not node.on_device
     )
     reached = begin
     for node in [*(node for node in own if node.kind != "user_annotation"), made[0]]:
         until = node.start_time_ns if node is not made[0] else end
-        inside = [times for times in engine if reached <= times[0] and times[1] <= until]
+        inside = engine[bisect_left(engine, (reached, 0)) : bisect_left(engine, (until, 0))]
+        inside = [times for times in inside if times[1] <= until]
         if inside:
             span = inside[0][0] - 500, inside[-1][1] + 500
             waits = _ExtraFields_PyCCall(frame)
@@ -264,17 +288,18 @@ def _add_frames(nodes: list[Node], main: int, folder: Path) -> None:
 
 
 def _main(host: list[tuple[dict[str, Any], str]]) -> Any:
-    """The thread with most operators that autograd's engine did not start, where no steps tell."""
-    own = Counter(
-        one["tid"] for one, kind in host if kind == "cpu_op" and not one["name"].startswith("autograd::")
-    )
+    """The thread with most operators that autograd's engine does not run on, where no steps tell."""
+    engine = {one["tid"] for one, kind in host if kind == "cpu_op" and one["name"].startswith("autograd::")}
+    own = Counter(one["tid"] for one, kind in host if kind == "cpu_op" and one["tid"] not in engine)
     [(thread, _)] = own.most_common(1)
     return thread
 
 
 def _kind(event: dict[str, Any]) -> str:
+    """The category as it is written now; ranges that PyTorch names itself were operators in 2021."""
     written = str(event.get("cat", "")).lower()
-    return _KINDS.get(written, written)
+    kind = _KINDS.get(written, written)
+    return "user_annotation" if kind == "cpu_op" and event["name"].startswith(NAMED_RANGES) else kind
 
 
 def _fill_frames(calls: dict[Any, tuple[Node, Any]], folder: Path) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +11,8 @@ from torch.autograd import DeviceType
 
 from skyline.capture.child.recording.event_tree import EventTree
 from skyline.capture.child.recording.gpu_events import gpu_records
+from skyline.capture.child.recording.joining import join
+from skyline.capture.child.recording.nesting import nested
 
 
 # The profiler's node kinds are told apart by the names of their fields' types.
@@ -70,49 +71,48 @@ class Node:
         return int(self.end_us * 1000)
 
 
-@dataclass
-class Activity:
-    """One event of ``kineto_results.events()``."""
+class Event:
+    """One event of ``kineto_results.events()``, of a device unless ``on`` says otherwise."""
 
-    label: str
-    at_us: float
-    lasts_us: float
-    correlation: int
-    linked: int = 0
-    stream: int = 7
-    on: DeviceType = DeviceType.CUDA
+    def __init__(
+        self, name: str, at_us: float, lasts_us: float, correlation: int, *, linked: int = 0, resource: int = 7,
+        on: DeviceType = DeviceType.CUDA, thread: int = 1, annotation: bool | None = False,
+    ) -> None:  # fmt: skip
+        self.node = Node(
+            name, at_us, at_us + lasts_us, _ExtraFields_Kineto(), start_tid=thread, correlation_id=correlation
+        )
+        self.device_type = lambda: on
+        self.name = lambda: name
+        self.start_ns = lambda: self.node.start_time_ns
+        self.duration_ns = lambda: self.node.end_time_ns - self.node.start_time_ns
+        self.device_index = lambda: 0
+        self.device_resource_id = lambda: resource
+        self.correlation_id = lambda: correlation
+        self.linked_correlation_id = lambda: linked
+        self.start_thread_id = lambda: thread
+        if annotation is not None:
+            self.is_user_annotation = lambda: annotation
 
-    def device_type(self) -> DeviceType:
-        return self.on
 
-    def name(self) -> str:
-        return self.label
+def operator_of(thread: int, resource: int) -> Event:
+    """By which the reader knows that a thread of the operating system's is one of the tree's."""
+    return Event("aten::relu", 0, 1, 990 + thread, resource=resource, on=DeviceType.CPU, thread=thread)
 
-    def start_ns(self) -> int:
-        return int(self.at_us * 1000)
 
-    def duration_ns(self) -> int:
-        return int(self.lasts_us * 1000)
-
-    def device_index(self) -> int:
-        return 0
-
-    def device_resource_id(self) -> int:
-        return self.stream
-
-    def correlation_id(self) -> int:
-        return self.correlation
-
-    def linked_correlation_id(self) -> int:
-        return self.linked
+def call_of(node: Node, resource: int) -> Event:
+    """The event of a runtime call that is in the tree."""
+    lasts_us = node.end_us - node.start_us
+    return Event(
+        node.name, node.start_us, lasts_us, node.correlation_id, resource=resource, on=DeviceType.CPU
+    )  # fmt: skip
 
 
 def mark(at_us: float) -> Node:
     return Node("boundary", at_us - 1, at_us, _ExtraFields_TorchOp(scope="RecordScope.USER_SCOPE"))
 
 
-def launch(at_us: float, correlation: int, name: str = "cudaLaunchKernel") -> Node:
-    return Node(name, at_us, at_us + 5, _ExtraFields_Kineto(), correlation_id=correlation)
+def launch(at_us: float, correlation: int, name: str = "cudaLaunchKernel", thread: int = 1) -> Node:
+    return Node(name, at_us, at_us + 5, _ExtraFields_Kineto(), start_tid=thread, correlation_id=correlation)
 
 
 @pytest.fixture
@@ -122,7 +122,30 @@ def script(tmp_path: Path) -> str:
     return str(path)
 
 
-def training_step(script: str) -> tuple[EventTree, dict]:
+def read(roots: list[Node], events: Sequence[Event] = ()) -> tuple[dict, list[dict]]:
+    """The trace that the reader makes of a tree and events, and its rows of what the device did."""
+    hosted, work = nested(roots, events)
+    tree = EventTree(hosted, "boundary")
+    trace = tree.trace(None, {}, "cuda")
+    records = gpu_records(work, trace["records"], tree)
+    return trace, records
+
+
+def frame(script: str, *children: Node, line: int = 1, end_us: float = 1000) -> Node:
+    """The script's own frame around all, with an iteration from 1 to 900 µs."""
+    fields = _ExtraFields_PyCall(_Frame(script, line, "<module>"), _Frame(script, line))
+    return Node("train.py(1): <module>", 0, end_us, fields, (mark(1), *children, mark(900)))
+
+
+def python(name: str, start_us: float, end_us: float, file: str, caller: _Frame, *children: Node) -> Node:
+    return Node(name, start_us, end_us, _ExtraFields_PyCall(_Frame(file, 1, name), caller), children)
+
+
+def lines_of(trace: dict, rows: list[dict]) -> list[int]:
+    return [trace["lines"][row["line"]]["line"] if row["line"] >= 0 else -1 for row in rows]
+
+
+def training_step(script: str, *events: Event) -> tuple[dict, list[dict]]:
     """A forward operator on line 5, then line 6 waits while another thread works the way back."""
     forward = Node(
         "<built-in method linear of type object>", 100, 160, _ExtraFields_PyCCall(_Frame(script, 5)),
@@ -141,10 +164,9 @@ def training_step(script: str) -> tuple[EventTree, dict]:
     )  # fmt: skip
     engine = Node(
         "autograd::engine::evaluate_function: AddmmBackward0", 250, 550, _ExtraFields_TorchOp(sequence_number=3),
-        (launch(300, 12),), start_tid=2,
+        (launch(300, 12, thread=2),), start_tid=2,
     )  # fmt: skip
-    tree = EventTree([module, engine], "boundary")
-    return tree, tree.trace(None, {}, "cuda")
+    return read([module, engine], events)
 
 
 def time_by_line(trace: dict, lane: str = "cpu:main") -> dict[int, float]:
@@ -157,7 +179,7 @@ def time_by_line(trace: dict, lane: str = "cpu:main") -> dict[int, float]:
 
 
 def test_the_backward_thread_is_billed_to_the_forward_line(script: str) -> None:
-    _, trace = training_step(script)
+    trace, _ = training_step(script)
     backward = sum(
         record["duration_us"]
         for record in trace["records"]
@@ -170,15 +192,13 @@ def test_the_backward_thread_is_billed_to_the_forward_line(script: str) -> None:
 
 
 def test_a_kernel_works_for_the_line_that_launched_it(script: str) -> None:
-    tree, trace = training_step(script)
-    events = [
-        Activity("sgemm", 130, 60, 11, linked=900),
-        Activity("wgrad", 310, 80, 12, linked=901),
-        Activity("boundary", 0, 800, 5),
-        Activity("aten::linear", 105, 50, 900, on=DeviceType.CPU),
-    ]
-    records = gpu_records(events, trace["records"], tree)
-    assert [(r["name"], r["phase"], trace["lines"][r["line"]]["line"]) for r in records] == [
+    trace, records = training_step(
+        script,
+        Event("sgemm", 130, 60, 11, linked=900),
+        Event("wgrad", 310, 80, 12, linked=901),
+        Event("aten::linear", 105, 50, 900, on=DeviceType.CPU),
+    )
+    assert [(r["name"], r["phase"], line) for r, line in zip(records, lines_of(trace, records), strict=True)] == [
         ("sgemm", "forward", 5),
         ("wgrad", "backward", 5),
     ]
@@ -186,10 +206,8 @@ def test_a_kernel_works_for_the_line_that_launched_it(script: str) -> None:
 
 
 def test_all_kernels_of_a_graph_work_for_its_launch(script: str) -> None:
-    tree, trace = training_step(script)
-    events = [Activity(f"kernel{i}", 130 + 10 * i, 8, 11) for i in range(3)]
-    records = gpu_records(events, trace["records"], tree)
-    assert {trace["lines"][record["line"]]["line"] for record in records} == {5}
+    trace, records = training_step(script, *(Event(f"kernel{i}", 130 + 10 * i, 8, 11) for i in range(3)))
+    assert lines_of(trace, records) == [5, 5, 5]
     assert {record["correlation"] for record in records} == {11}
 
 
@@ -197,54 +215,123 @@ def test_all_kernels_of_a_graph_work_for_its_launch(script: str) -> None:
     "name", ["ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)", "ncclKernel_AllReduce_RING_LL"]
 )
 def test_collectives_are_communication_whoever_launched_them(script: str, name: str) -> None:
-    tree, trace = training_step(script)
-    [record] = gpu_records([Activity(name, 320, 50, 12, stream=20)], trace["records"], tree)
+    _, [record] = training_step(script, Event(name, 320, 50, 12, resource=20))
     assert (record["phase"], record["lane"]) == ("communication", "gpu0:stream20")
 
 
-def test_copies_and_fills_are_told_from_kernels_and_nothing_outside_counts(script: str) -> None:
-    tree, trace = training_step(script)
-    events = [
-        Activity("Memcpy HtoD (Pageable -> Device)", 50, 5, 90),
-        Activity("Memset (Device)", 60, 5, 91),
-        Activity("late", 5000, 5, 92),
+@pytest.mark.parametrize("copy", ["Memcpy HtoD (Pageable -> Device)", "CopyHostToDevice", "FillBuffer"])
+def test_copies_and_fills_are_told_from_kernels_and_nothing_outside_counts(script: str, copy: str) -> None:
+    _, records = training_step(
+        script, Event(copy, 50, 5, 90), Event("Memset (Device)", 60, 5, 91), Event("late", 5000, 5, 92)
+    )
+    assert [record["kind"] for record in records] == ["copy", "copy"]
+
+
+def test_what_a_full_recording_knows_is_joined_to_a_light_one_with_kernels(script: str) -> None:
+    full, light = (training_step(script, Event("sgemm", 130, 60, 11)) for _ in range(2))
+    for trace, kernels in (full, light):
+        trace["records"] += kernels
+    assert join(light[0], full[0]) == 0
+    assert [record["name"] for record in light[0]["records"] if record["kind"] == "kernel"] == ["sgemm"]
+
+
+@pytest.mark.parametrize("name", ["cudaDeviceSynchronize", "cudaGraphLaunch", "cuLaunchKernelEx", "hipModuleLaunchKernel"])
+def test_calls_outside_of_operators_are_seen(script: str, name: str) -> None:
+    """``torch.cuda.synchronize()``, ``CUDAGraph.replay()``, and Triton kernels launched by hand."""
+    call = launch(110, 30, name)
+    where = python("replay", 100, 200, "torch/cuda/graphs.py", _Frame(script, 7), call)
+    trace, records = read([frame(script, where)], [Event("kernel", 120, 300, 30)])
+    [row] = [record for record in trace["records"] if record["kind"] == "runtime"]
+    assert (row["name"], row["lane"], row["start_us"], row["duration_us"]) == (name, "cpu:main", 109, 5)
+    assert lines_of(trace, [row]) == lines_of(trace, records) == [7]
+    assert_covered(trace)
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["2.5", "2.1"])
+def test_spans_shown_on_the_device_are_no_calls_and_no_kernels(script: str, told: bool) -> None:
+    """Theirs are the profiling thread's number and the device's times: Python nests in them, and ends them."""
+    span = Event("step", 125, 400, 12, annotation=True if told else None)
+    inner = python("f", 150, 170, script, _Frame(script, 8), Node("aten::add", 155, 165, _ExtraFields_TorchOp()))
+    span.node.children = (inner,)
+    opened = Node("step", 90, 180, _ExtraFields_TorchOp(scope="RecordScope.USER_SCOPE"))
+    operator = Node("aten::linear", 100, 140, _ExtraFields_TorchOp(), (launch(120, 11), span.node))
+    kernel = Event("sgemm", 130, 60, 11, annotation=None if not told else False)
+    trace, records = read([frame(script, opened, operator)], [span, kernel, call_of(operator.children[0], 50)])
+    assert [record["name"] for record in records] == ["sgemm"]
+    assert [r["name"] for r in trace["records"] if r["kind"] == "runtime"] == ["cudaLaunchKernel"]
+    added = [record for record in trace["records"] if record["name"] == "aten::add"]
+    assert lines_of(trace, added) == [1]
+    assert_covered(trace)
+
+
+def test_versions_before_2_4_count_in_microseconds(script: str) -> None:
+    event = Event("sgemm", 130.7, 60, 11, annotation=None)
+    for name, value in (("start_us", 130), ("duration_us", 60)):
+        setattr(event, name, lambda value=value: value)
+    del event.start_ns, event.duration_ns
+    root = frame(script, Node("aten::linear", 100, 140, _ExtraFields_TorchOp(), (launch(120, 11), event.node)))
+    trace, [record] = read([root], [event])
+    assert (record["start_us"], record["duration_us"]) == (129, 60)
+    assert [r["name"] for r in trace["records"] if r["kind"] == "runtime"] == ["cudaLaunchKernel"]
+
+
+def test_what_other_threads_call_is_on_their_lanes(script: str) -> None:
+    """A watchdog's calls have no operator around them: the tree has them as the profiling thread's."""
+    mine, watching = launch(120, 11), Node("cudaEventQuery", 100, 400, _ExtraFields_Kineto(), correlation_id=40)
+    operator = Node("aten::linear", 110, 150, _ExtraFields_TorchOp(), (mine,))
+    events = [operator_of(1, 50), call_of(mine, 50), call_of(watching, 77)]
+    trace, _ = read([frame(script, watching, operator)], events)
+    lanes = {record["name"]: record["lane"] for record in trace["records"] if record["kind"] == "runtime"}
+    assert lanes == {"cudaLaunchKernel": "cpu:main", "cudaEventQuery": "cpu:os77"}
+    assert_covered(trace)
+
+
+def test_calls_on_threads_with_operators_are_theirs(script: str) -> None:
+    call = Node("cudaStreamSynchronize", 300, 320, _ExtraFields_Kineto(), correlation_id=40)
+    operator = Node("aten::cat", 200, 250, _ExtraFields_TorchOp(), start_tid=3)
+    trace, _ = read([frame(script, call), operator], [operator_of(3, 60), operator_of(1, 50), call_of(call, 60)])
+    lanes = {record["name"]: record["lane"] for record in trace["records"] if record["lane"] != "cpu:main"}
+    assert lanes == {"aten::cat": "cpu:3", "cudaStreamSynchronize": "cpu:3"}
+
+
+def test_calls_noted_by_a_clock_that_is_off_are_cut(script: str) -> None:
+    """A launch that seems to begin before its operator, and a wait that seems to begin within the one before."""
+    early, late = launch(98, 11), Node("cudaDeviceSynchronize", 138, 300, _ExtraFields_Kineto(), correlation_id=12)
+    operator = Node("aten::linear", 100, 140, _ExtraFields_TorchOp(), (late,))
+    trace, _ = read([frame(script, early, operator)])
+    calls = [record for record in trace["records"] if record["kind"] == "runtime"]
+    assert [(c["name"], c["start_us"], c["start_us"] + c["duration_us"]) for c in calls] == [
+        ("cudaLaunchKernel", 99, 102),
+        ("cudaDeviceSynchronize", 139, 299),
     ]
-    assert [r["kind"] for r in gpu_records(events, trace["records"], tree)] == ["copy", "copy"]
+    assert_covered(trace)
 
 
-@pytest.fixture
-def recorded(shared_data: Path) -> list[dict]:
-    """Events of a recording that others made and published."""
-    path = shared_data / "traces" / "hta_v100_resnet50_ddp1.json.gz"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not on this machine")
-    return json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+def test_a_driver_call_within_a_runtime_call_is_the_same_launch(script: str) -> None:
+    outer, inner = launch(120, 11), launch(121, 12, "cuLaunchKernel")
+    inner.end_us = 123
+    operator = Node("aten::linear", 100, 140, _ExtraFields_TorchOp(), (outer, inner))
+    trace, [record] = read([frame(script, operator)], [Event("sgemm", 130, 60, 12)])
+    [call] = [row for row in trace["records"] if row["kind"] == "runtime"]
+    assert (call["name"], call["correlation"]) == ("cudaLaunchKernel", 12)
+    assert lines_of(trace, [record]) == [1]
 
 
-def test_recorded_kernels_find_their_launches(recorded: list[dict]) -> None:
-    """Runtime calls and GPU activity of a real recording, put through the same code."""
-    complete = [event for event in recorded if event.get("ph") == "X" and "dur" in event]
-    calls = [
-        e for e in complete if e.get("cat") in ("cuda_runtime", "Runtime") and "correlation" in e["args"]
-    ]
-    first = min(float(event["ts"]) for event in calls)
-    nodes = tuple(
-        Node(e["name"], float(e["ts"]) - first + 10, float(e["ts"]) - first + 10 + float(e["dur"]),
-             _ExtraFields_Kineto(), correlation_id=int(e["args"]["correlation"]))
-        for e in calls
-    )  # fmt: skip
-    end = max(node.end_us for node in nodes) + 10**6
-    operator = Node("aten::step", 5, end - 5, _ExtraFields_TorchOp(), nodes)
-    tree = EventTree([mark(1), operator, mark(end)], "boundary")
-    trace = tree.trace(None, {}, "cuda")
-    activities = [
-        Activity(e["name"], float(e["ts"]) - first + 10, float(e["dur"]), int(e["args"]["correlation"]),
-                 stream=int(e["args"].get("stream", 0)))
-        for e in complete
-        if str(e.get("cat")).lower() in ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset")
-    ]  # fmt: skip
-    records = gpu_records(activities, trace["records"], tree)
-    launches = {record["correlation"] for record in trace["records"] if record["kind"] == "runtime"}
-    kernels = [record for record in records if record["kind"] == "kernel"]
-    assert len(kernels) > 1000
-    assert sum(record["correlation"] in launches for record in kernels) > 0.95 * len(kernels)
+def test_remarks_of_the_profiler_itself_are_no_calls(script: str) -> None:
+    """A buffer of its own, a driver that compiles: they have no number, and overlap the calls during which they come."""
+    remark = Node("Activity Buffer Request", 90, 160, _ExtraFields_Kineto(), correlation_id=(1 << 64) - 1)
+    operator = Node("aten::linear", 100, 140, _ExtraFields_TorchOp(), (launch(120, 11),))
+    trace, _ = read([frame(script, remark, operator)])
+    assert [r["name"] for r in trace["records"] if r["kind"] == "runtime"] == ["cudaLaunchKernel"]
+    assert_covered(trace)
+
+
+def assert_covered(trace: dict) -> None:
+    """The main lane's records follow one another without holes and overlaps, from end to end."""
+    [mark] = trace["iterations"]
+    reached = mark["start_us"]
+    for record in sorted(trace["records"], key=lambda record: record["start_us"]):
+        if record["lane"] == "cpu:main":
+            assert record["start_us"] == pytest.approx(reached, abs=0.01)
+            reached = record["start_us"] + record["duration_us"]
+    assert reached == pytest.approx(mark["end_us"], abs=0.01)

@@ -1,0 +1,172 @@
+"""Recordings of real GPUs, read as the child reads its own.
+
+Where a trace has no Python stacks its frames are made up (see ``recorded_tree``): what these say of lines is not the
+reader's merit, but the time that they cover is.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from skyline.capture.child.recording import recordings
+from skyline.capture.child.recording.recorder import BOUNDARY
+from skyline.graph.build import build, main_lane
+from skyline.simulate.replay import replay_error
+from skyline.trace.record import Record, RecordKind, Trace
+
+MAIN = "cpu:main"
+VERSIONS = ("2.1", "2.4", "2.13")
+SMALL = (
+    "hta_a100_inference_alexnet",
+    "hta_gp100_mlp_train",
+    "param_dlrm_rank0of8",
+    "param_dlrm_rank1of8",
+    "param_dlrm_rank2of8",
+    "param_dlrm_rank3of8",
+    "tracelens_h100_bert_small_fwd",
+    "tracelens_h100_vit_nsfw_fwd",
+)
+WITH_STACKS = ("tracelens_h100_bert_small_fwd", "tracelens_h100_vit_nsfw_fwd", "deepview_rtx3060ti_resnet50_run1")
+LARGE = (
+    "hta_v100_resnet50_ddp1",
+    "hta_a100_rank0of16_recsys",
+    "hta_a100_rank3of8_recsys_control",
+    "kineto_2101_resnet50_workers0",
+    "kineto_2101_resnet50_workers4",
+    "kineto_2101b_resnet50_autogradapi_workers0",
+    "kineto_2101b_resnet50_workers0",
+    "kineto_2106_resnet50_workers0_run1",
+)
+
+
+def _beside(name: str) -> ModuleType:
+    """A module of this folder, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+recorded_tree = _beside("recorded_tree")
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What the child's reader makes of a trace, and the numbers of the calls that the trace itself holds."""
+
+    trace: Trace
+    called: frozenset[int]
+
+
+@pytest.fixture
+def replayed(
+    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Replay]:
+    # The frames' files are found where the interpreter looks for modules.
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(recordings, "_READING_S", 1e9)
+    monkeypatch.setattr(recordings, "module_names", dict)
+
+    def read(name: str, version: str = "2.13") -> Replay:
+        path = shared_data / "traces" / f"{name}.json.gz"
+        if not path.exists():
+            pytest.skip(f"no {path}")
+        recorded = recorded_tree.Recorded.of(path, tmp_path, BOUNDARY)
+        return Replay(trace_of(recorded, version), frozenset(recorded.calls))
+
+    return read
+
+
+def trace_of(recorded: Any, version: str) -> Trace:
+    """The recording read twice, as a full one and as the light one that its knowledge is brought onto."""
+    both = recordings.Recordings("cuda", None, 1, 3)
+    for _ in range(2):
+        results = SimpleNamespace(kineto_results=recorded.results(version))
+        both._recorder._samples = None
+        both._recorder._profiler = SimpleNamespace(profiler=results, stop=lambda: None)
+        both.stop()
+        both.read(None)
+    assert both._light is not None
+    return msgspec.convert(both.result()["trace"], Trace)
+
+
+def assert_reading_is_whole(replay: Replay) -> None:
+    trace = replay.trace
+    assert main_lane(trace) == MAIN
+    covered, twice = host_time(trace)
+    assert covered > 0.99
+    assert twice < 0.01
+    calls = {record.correlation for record in trace.records if record.kind is RecordKind.RUNTIME}
+    launched = gpu_work(trace, replay.called)
+    assert launched
+    # What is left out was launched before the recording began, or by what the profiler did not see.
+    assert {record.name for record in launched if record.correlation not in calls} == set()
+    assert replay_error(build(trace), trace) < 0.05
+
+
+def host_time(trace: Trace) -> tuple[float, float]:
+    """The shares of the iterations that the records of the script's thread cover, and cover twice."""
+    total = sum(mark.end_us - mark.start_us for mark in trace.iterations)
+    covered = twice = reached = 0.0
+    for record in sorted(trace.records, key=lambda record: record.start_us):
+        if record.lane == MAIN:
+            twice += max(0.0, min(reached, record.end_us) - record.start_us)
+            covered += max(0.0, record.end_us - max(reached, record.start_us))
+            reached = max(reached, record.end_us)
+    return covered / total, twice / total
+
+
+def gpu_work(trace: Trace, called: frozenset[int]) -> list[Record]:
+    kinds = (RecordKind.KERNEL, RecordKind.COPY)
+    return [record for record in trace.records if record.kind in kinds and record.correlation in called]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", SMALL)
+def test_nothing_is_lost_or_counted_twice(replayed: Callable[..., Replay], name: str, version: str) -> None:
+    assert_reading_is_whole(replayed(name, version))
+
+
+@pytest.mark.parametrize("name", WITH_STACKS)
+def test_every_kernel_has_a_line(replayed: Callable[..., Replay], name: str) -> None:
+    replay = replayed(name)
+    assert_reading_is_whole(replay)
+    assert {record.name for record in gpu_work(replay.trace, replay.called) if record.line < 0} == set()
+
+
+@pytest.mark.parametrize("name", SMALL[:2])
+def test_versions_of_the_profiler_agree(replayed: Callable[..., Replay], name: str) -> None:
+    """Spans that are shown on the GPU are no kernels; µs are rounded."""
+    replays = [replayed(name, version) for version in VERSIONS]
+    work = [gpu_work(replay.trace, replay.called) for replay in replays]
+    names = [sorted((record.name, record.correlation) for record in rows) for rows in work]
+    assert names[0] == names[1] == names[2]
+    busy = [sum(record.duration_us for record in rows) for rows in work]
+    assert busy[0] == pytest.approx(busy[2], abs=len(work[0]))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LARGE)
+def test_nothing_is_lost_of_a_large_recording(replayed: Callable[..., Replay], name: str) -> None:
+    assert_reading_is_whole(replayed(name))
+
+
+@pytest.mark.long
+def test_threads_that_only_ask_are_lanes_of_their_own(replayed: Callable[..., Replay]) -> None:
+    """Watchdogs of communicators ask how far the GPU is, and have no operators."""
+    trace = replayed("hta_a100_rank0of16_recsys").trace
+    asking = {record.lane for record in trace.records if record.name == "cudaEventQuery"}
+    assert len(asking) > 3
+    assert any(lane.startswith("cpu:os") for lane in asking)
