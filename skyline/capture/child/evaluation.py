@@ -164,7 +164,7 @@ def _alike(before, after):
         return False
     if numpys is not None and not (numpys[1] == numpys_now[1] and (numpys[0] == numpys_now[0]).all()):
         return False
-    return all(torch.equal(one, other) for one, other in zip(states, states_now))
+    return all(torch.equal(one, other) for one, other in zip(states, states_now, strict=True))
 
 
 def _has_hooks(module):

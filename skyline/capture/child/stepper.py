@@ -160,7 +160,7 @@ class Stepper:
             return
         rows, self._rows = self._rows, []
         # The device's clock tells them apart without having been waited for at each: only now it is.
-        for row, step_ms in zip(rows, self._clock.steps_ms()):
+        for row, step_ms in zip(rows, self._clock.steps_ms(), strict=True):
             row["step_ms"] = step_ms
         self._channel.send("steps", rows=rows)
         self._wait(frame)

@@ -74,4 +74,3 @@ def _settled(steps_ms):
         return True
     before = steps_ms[-2 * _WINDOW : -_WINDOW]
     return len(before) == _WINDOW and statistics.median(last) >= statistics.median(before) * _TREND
-

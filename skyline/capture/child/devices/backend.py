@@ -136,51 +136,6 @@ class Backend:
             return None
 
 
-class AppleBackend(Backend):
-    """Its module knows one device, has other names for memory, and events whose clock is not the stream's."""
-
-    def is_used(self):
-        return torch.backends.mps.is_available() and self.allocated_bytes(0) > 0
-
-    def count(self):
-        return 1
-
-    def current(self):
-        return 0
-
-    def wait(self, index):
-        self._module.synchronize()
-
-    def times(self, index):
-        return False
-
-    def allocated_bytes(self, index):
-        return self._asked("current_allocated_memory") or 0
-
-    def reserved_bytes(self, index):
-        return self._asked("driver_allocated_memory") or 0
-
-    def peak_bytes(self, index):
-        return None
-
-    def reset_peak(self, index):
-        pass
-
-    def free_and_total_bytes(self, index):
-        total = self._asked("recommended_max_memory")
-        return None if not total else (max(0, total - self.reserved_bytes(index)), total)
-
-    def stats(self, index):
-        return {}
-
-    def name(self, index):
-        ask = getattr(torch.backends.mps, "get_name", None)
-        return ask() if ask is not None else "Apple GPU"
-
-    def random_state(self, index):
-        return self._asked("get_rng_state")
-
-
 def kinds():
     """Kinds of accelerators that this PyTorch can know, whether there are any or not."""
     own = torch._C._get_privateuse1_backend_name()
@@ -194,7 +149,11 @@ def backend_of(kind):
     module = getattr(torch, kind, None)
     if module is None:
         return None
-    return AppleBackend(kind, module) if kind == "mps" else Backend(kind, module)
+    if kind != "mps":
+        return Backend(kind, module)
+    from .apple import AppleBackend
+
+    return AppleBackend(kind, module)
 
 
 def used_backends():

@@ -99,6 +99,5 @@ class StepClock:
     def _since_origin_ms(self, moment):
         """Until the last of the devices was there: all were idle at the origin."""
         return max(
-            first.elapsed_time(event)
-            for first, event in zip(self._origin.events, moment.events)
+            first.elapsed_time(event) for first, event in zip(self._origin.events, moment.events, strict=True)
         )
