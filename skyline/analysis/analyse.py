@@ -67,7 +67,7 @@ def analyse(profile: Profile) -> Analysis:
         profile=profile,
         baseline=start,
         timeline=start.timeline,
-        critical_path=critical_path(start.timeline),
+        critical_path=critical_path(start.timeline, *start.window_us),
         replay_error=start.replay_error,
         overhead=_overhead(profile, start.iteration_ms.value),
         lines=lines,

@@ -8,7 +8,7 @@ import msgspec
 
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.trace.facts import CallFact, DeviceMemoryFact, MemoryFact, ModuleFact, ParallelFact, Settings
-from skyline.trace.record import Trace
+from skyline.trace.record import ON_DEVICE, Trace
 
 _MUCH_UNKNOWN = 0.1
 
@@ -64,9 +64,14 @@ def record_lightly(child: ChildProcess, iterations: int) -> Trace:
     return msgspec.json.decode(data, type=Trace)
 
 
-def notes_on(recording: Recording) -> tuple[str, ...]:
+def notes_on(recording: Recording, device_kind: str) -> tuple[str, ...]:
     """What the person should know of a recording."""
     notes: list[str] = []
+    if device_kind != "cpu" and not any(record.kind in ON_DEVICE for record in recording.trace.records):
+        notes.append(
+            "PyTorch's profiler recorded none of the GPU's work: lines and phases are those of the host, and findings "
+            "and what-ifs about the GPU are left out. skyline doctor says what to do."
+        )
     if recording.unknown_share >= _MUCH_UNKNOWN:
         note = "Iterations differ: shapes and arithmetic were noted in one, and operators with "
         notes.append(f"{note}{recording.unknown_share:.0%} of the time of all were not among them.")

@@ -159,7 +159,7 @@ class Session(ScriptRuns):
             rows=rows,
             recording=recording,
             knobs=knobs,
-            notes=(*self._notes, *notes_on(recording), *late.notes),
+            notes=(*self._notes, *notes_on(recording, ready.facts.environment.device.kind), *late.notes),
             ended_after=later.ended_after,
             failed=later.failed,
             paired_ms=later.paired_ms,

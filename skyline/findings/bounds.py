@@ -16,10 +16,8 @@ from skyline.whatif.subject import Subject
 
 def timeline_of(subject: Subject) -> tuple[Timeline, float, float] | None:
     """The simulation of the unchanged script, and from when to when in µs it is looked at."""
-    if isinstance(subject, Recording):
+    if isinstance(subject, Recording | Baseline):
         return subject.timeline, *subject.window_us
-    if isinstance(subject, Baseline):
-        return subject.timeline, 0.0, subject.timeline.makespan_us
     return None
 
 
@@ -47,7 +45,8 @@ def launches_per_iteration(subject: Subject) -> float:
         return 0.0
     timeline, begin_us, end_us = seen
     tasks = timeline.graph.tasks
+    launching = tasks.kind == KIND[TaskKind.LAUNCH]
+    if not isinstance(subject, Recording):
+        return float(tasks.counts[launching].sum()) / max(1, subject.steps)
     inside = (timeline.starts >= begin_us) & (timeline.starts < end_us)
-    count = subject.count if isinstance(subject, Recording) else subject.steps
-    launching = inside & (tasks.kind == KIND[TaskKind.LAUNCH])
-    return float(tasks.counts[launching].sum()) / max(1, count)
+    return float(tasks.counts[launching & inside].sum()) / max(1, subject.count)

@@ -13,7 +13,11 @@ import skyline.findings
 from skyline.attempt import Attempts
 from skyline.findings.base import Finding, JobRule, Rule
 from skyline.job.job import Job
-from skyline.whatif.subject import Subject
+from skyline.whatif.subject import Subject, has_unseen_gpu
+
+
+_OF_THE_GPU = ("SKY2", "SKY3")
+"""The groups that judge launches, waits and kernels: where none were recorded a GPU is not idle, but unseen."""
 
 
 @cache
@@ -36,8 +40,11 @@ def find(subject: Subject, attempts: Attempts | None = None) -> tuple[Finding, .
     profile = subject.profile
     loop = None if profile is None else profile.loop_line
     kept = attempts or Attempts()
+    unseen = has_unseen_gpu(subject)
     found = _dearest_first(
-        kept.to(f"check {rule.code}", partial(rule.check, subject), None) for rule in rules()
+        kept.to(f"check {rule.code}", partial(rule.check, subject), None)
+        for rule in rules()
+        if not (unseen and rule.code.startswith(_OF_THE_GPU))
     )
     if loop is None:
         return found

@@ -15,9 +15,8 @@ from skyline.graph.rules.constants import Constants
 from skyline.graph.rules.stream_wait import StreamWork, stream_waits
 from skyline.graph.task import Task, TaskKind, work_class
 from skyline.spread import median
-from skyline.trace.record import Record, RecordKind, Trace
+from skyline.trace.record import ON_DEVICE, Record, RecordKind, Trace
 
-_DEVICE_KINDS = frozenset({RecordKind.KERNEL, RecordKind.COPY})
 _WAITS_FOR_ALL = ("DeviceSynchronize",)
 _WAITS_FOR_STREAM = ("StreamSynchronize", "EventSynchronize", "CtxSynchronize")
 _MAKES_A_STREAM_WAIT = "StreamWaitEvent"
@@ -33,7 +32,7 @@ def main_lane(trace: Trace) -> str:
     """The lane of the script's own thread: the CPU lane on which most time was recorded."""
     busy: Counter[str] = Counter()
     for record in trace.records:
-        if record.kind not in _DEVICE_KINDS:
+        if record.kind not in ON_DEVICE:
             busy[record.lane] += record.duration_us  # type: ignore[assignment]
     return max(busy, key=lambda lane: busy[lane], default="main")
 
@@ -100,7 +99,7 @@ class _Builder:
 
     def graph(self) -> Graph:
         """Tasks and dependencies, with the launches told from the synchronising calls."""
-        device = [index for index, record in enumerate(self.records) if record.kind in _DEVICE_KINDS]
+        device = [index for index, record in enumerate(self.records) if record.kind in ON_DEVICE]
         if not device:
             return Graph(self._structure(()), self.durations, self.gaps)
         launched = self._launched_by(device)

@@ -26,6 +26,10 @@ class RecordKind(str, Enum):
     """A call into the device runtime (launch, synchronise), linked by ``correlation``."""
 
 
+ON_DEVICE = frozenset({RecordKind.KERNEL, RecordKind.COPY})
+"""What runs on a stream of a device, and not on a thread."""
+
+
 @dataclass(frozen=True, slots=True)
 class CodeLine:
     """A line of the person's code; ``function`` is the qualified name around it where it is known."""

@@ -11,10 +11,12 @@ from skyline.graph.build import build, main_lane
 from skyline.graph.calibrate import calibrate, scale_host_to
 from skyline.graph.coalescing import coalesce
 from skyline.graph.graph import Graph
+from skyline.graph.launch_ahead import one_iteration_ahead
 from skyline.graph.part import Part, part_shares
 from skyline.graph.phases import phase_times
 from skyline.graph.steadying import steadied
 from skyline.graph.step_cost import StepCost, step_cost
+from skyline.graph.tasks import ON_GPU
 from skyline.graph.threads import ThreadUse, thread_use
 from skyline.interval import Interval
 from skyline.memory.activations import batch_tensors
@@ -24,6 +26,7 @@ from skyline.predict.batch_curve import BatchCurve, batch_curve
 from skyline.simulate.billing import billed_phases, billed_us
 from skyline.simulate.engine import simulate
 from skyline.simulate.replay import replay_error
+from skyline.simulate.steady import steady_step_ms
 from skyline.simulate.timeline import Timeline
 from skyline.spread import interval_of
 from skyline.trace.phase import PhaseTimes
@@ -34,6 +37,15 @@ from skyline.whatif.memory import Memory
 from skyline.whatif.subject import Grain
 
 _MOST_HALVINGS = 30
+_ABOUT = 0.05
+"""Kernels differ by as much between the recorded iterations and the bare ones."""
+
+_TENTH_MORE = 1.1
+_HAS_ROOM = 0.2
+"""Of what a step changes where the host alone makes it: below this share it waits for its GPU."""
+
+_REPETITIONS = 8
+"""Of the recorded iterations; after as many, lanes that do not wait for one another tell which is the slowest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +74,8 @@ class Baseline:
     timeline: Timeline
     replay_error: float
     billed_us: tuple[float, ...]
-    """By task of ``graph``, what the lines and phases are made of: the time of the script's own thread, in a
-    predicted profile that of the GPU while it works."""
+    """By task of ``graph``, what the lines and phases are made of: the time of the script's own thread, and of a GPU
+    while it works."""
     tried: TriedIterations | None = None
     """What the recorded operators take in other manners; None where no iterations were tried."""
 
@@ -93,10 +105,34 @@ class Baseline:
         return Memory.of(self.peak)
 
     @cached_property
+    def gpu_recorded(self) -> bool:
+        """Whether what a GPU did is known: on a CPU there is none, and the profiler may not have been allowed to."""
+        return _has_gpu_work(self.graph)
+
+    @cached_property
+    def runs_ahead(self) -> bool:
+        """Whether the graphs are of a script that was measured as its thread runs ahead of a GPU."""
+        return self.gpu_recorded and self.profile.prediction is None
+
+    @cached_property
+    def window_us(self) -> tuple[float, float]:
+        """From when to when the timeline is looked at: where the thread runs ahead, the first iteration is run-in.
+
+        The last one's work on the GPU would go on beside the next one's.
+        """
+        ends = self.timeline.iteration_ends_us(self.lane)
+        if not self.runs_ahead or len(ends) < 2:
+            return 0.0, self.timeline.makespan_us
+        return ends[0], ends[-1]
+
+    @cached_property
     def operators(self) -> Graph:
         """The graph with a task for each operator, calibrated like the others."""
-        recorded = _settled(build(self.profile.trace, merged=False), self.tried)
-        return _calibrated(recorded, self.lane, self.parts_ms, self.iteration_ms)
+        recorded = build(self.profile.trace, merged=False)
+        if self.runs_ahead:
+            recorded = one_iteration_ahead(recorded, self.lane)
+        settled = _settled(recorded, self.tried)
+        return _calibrated(settled, self.lane, self.parts_ms, self.iteration_ms, ahead=self.runs_ahead)
 
     @cached_property
     def thread_use(self) -> ThreadUse:
@@ -115,6 +151,8 @@ class Baseline:
 
     def step_ms(self, graph: Graph) -> float:
         """What an iteration of a changed graph takes in the steady state, by simulation, in ms."""
+        if self.runs_ahead:
+            return steady_step_ms(graph, at_most=_REPETITIONS)
         # Stitched graphs run in during their first half; a graph of the recorded iterations is steady after one.
         run_in = max(1, len(graph.iterations) // 2) if len(graph.structure.lanes) > 1 else 1
         return simulate(graph).iteration_ms(self.lane, skip=run_in)
@@ -133,9 +171,12 @@ def baseline(profile: Profile) -> Baseline:
     parts_ms = {part: share * iteration_ms.value for part, share in part_shares(profile.times).items()}
     recorded = build(profile.trace, merged=False)
     tried = tried_iterations(profile)
-    graph = _calibrated(coalesce(_settled(recorded, tried)), lane, parts_ms, iteration_ms)
+    measured_on_gpu = said is None and _has_gpu_work(recorded)
+    running = one_iteration_ahead(recorded, lane) if measured_on_gpu else recorded
+    settled = coalesce(_settled(running, tried))
+    graph = _calibrated(settled, lane, parts_ms, iteration_ms, ahead=measured_on_gpu)
     timeline = simulate(graph)
-    if said is not None:
+    if said is not None or measured_on_gpu:
         billed = billed_us(timeline, lane)
         phases = billed_phases(timeline, billed)
     else:
@@ -148,7 +189,7 @@ def baseline(profile: Profile) -> Baseline:
         _without_lines(graph),
         lane,
         iteration_ms,
-        timeline.iteration_ms(lane),
+        _simulated_ms(graph, lane, measured_on_gpu),
         parts_ms,
         _summing_to(phases, iteration_ms.value),
         peak_breakdown(profile),
@@ -172,9 +213,11 @@ def _settled(recorded: Graph, tried: TriedIterations | None) -> Graph:
     return steadied(recorded) if tried is None else tried.settled(steadied(recorded))
 
 
-def _calibrated(recorded: Graph, lane: str, parts_ms: dict[Part, float], iteration_ms: Interval) -> Graph:
+def _calibrated(
+    recorded: Graph, lane: str, parts_ms: dict[Part, float], iteration_ms: Interval, *, ahead: bool
+) -> Graph:
     if len(recorded.structure.lanes) > 1:
-        return _fit_host(recorded, lane, iteration_ms.value)
+        return _fit_host(recorded, lane, iteration_ms.value, ahead)
     return calibrate(recorded, lane, parts_ms)
 
 
@@ -183,23 +226,40 @@ def _without_lines(graph: Graph) -> Graph:
     return coalesce(graph, (tasks.kind, tasks.work, tasks.iteration, tasks.phase))
 
 
-def _fit_host(graph: Graph, lane: str, target_ms: float) -> Graph:
+def _fit_host(graph: Graph, lane: str, target_ms: float, ahead: bool) -> Graph:
     """Scale the host's work by the factor with which the graph simulates to the bare iteration time.
 
-    Recording slows the host and not the kernels. A step that waits for its GPU does not get shorter however
-    little the host does; then the smallest factor tried stays, and estimates go by ratios to this baseline.
+    Recording slows the host and not the kernels. A step that waits for its GPU does not get shorter however little
+    the host does, nor longer as long as the host has room: where the factor makes next to no difference and the
+    simulated time is about the bare one, the host keeps the time that was recorded.
     """
-    low, high = 0.25, 1.0
-    if simulate(graph).iteration_ms(lane) <= target_ms:
-        high = 4.0
-        low = 1.0
+
+    def ms(factor: float) -> float:
+        return _simulated_ms(scale_host_to(graph, lane, factor), lane, ahead)
+
+    now_ms = _simulated_ms(graph, lane, ahead)
+    low, high = (1.0, 4.0) if now_ms <= target_ms else (0.25, 1.0)
+    if ahead and abs(now_ms - target_ms) <= _ABOUT * target_ms:
+        # Of a host that has no room a tenth more is nearly a tenth of the step.
+        room = ms(_TENTH_MORE) if low == 1.0 else now_ms + now_ms - ms(2.0 - _TENTH_MORE)
+        if room - now_ms < _HAS_ROOM * (_TENTH_MORE - 1.0) * now_ms:
+            return graph
     for _ in range(_MOST_HALVINGS):
         middle = (low + high) / 2
-        if simulate(scale_host_to(graph, lane, middle)).iteration_ms(lane) > target_ms:
+        if ms(middle) > target_ms:
             high = middle
         else:
             low = middle
     return scale_host_to(graph, lane, (low + high) / 2)
+
+
+def _simulated_ms(graph: Graph, lane: str, ahead: bool) -> float:
+    """Ms per iteration in a run that goes on: of the busiest lane where the script's thread runs ahead of the GPU."""
+    return steady_step_ms(graph, at_most=_REPETITIONS) if ahead else simulate(graph).iteration_ms(lane)
+
+
+def _has_gpu_work(graph: Graph) -> bool:
+    return bool(ON_GPU[graph.tasks.kind].any())
 
 
 def _summing_to(phases: PhaseTimes, total_ms: float) -> PhaseTimes:

@@ -12,11 +12,15 @@ from skyline.attempt import failure
 from skyline.errors import SkylineError
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Subject, WhatIf
+from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject, WhatIf
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named
+from skyline.whatif.subject import UNSEEN_GPU, has_unseen_gpu
 
 logger = logging.getLogger(__name__)
+
+_MEASURED = ("batch_size",)
+"""What-ifs that rest on iterations which ran, whether or not a profiler saw what the GPU did in them."""
 
 _Kind = TypeVar("_Kind", bound=Enum)
 
@@ -113,6 +117,8 @@ def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Gr
 
 def detected_in(subject: Subject, whatif: WhatIf) -> Applicability:
     """Whether a what-if applies; it does not where it fails, and the reason says so."""
+    if has_unseen_gpu(subject) and whatif.stage is not Stage.LOADING and whatif.name not in _MEASURED:
+        return Applicability.no(UNSEEN_GPU)
     try:
         return whatif.detect(subject)
     except SkylineError:

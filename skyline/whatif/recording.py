@@ -117,6 +117,11 @@ class Recording:
         """Whether work ran on streams."""
         return bool(ON_GPU[self.graph.tasks.kind].any())
 
+    @property
+    def gpu_recorded(self) -> bool:
+        """A trace without work on streams is one of a CPU."""
+        return self.on_gpu
+
     @cached_property
     def settled_ms(self) -> float:
         """What a step takes in the unchanged simulation, as ``settled_ms`` has it of changed ones."""

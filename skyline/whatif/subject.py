@@ -10,6 +10,9 @@ from skyline.interval import Interval
 from skyline.trace.profile import Profile
 from skyline.whatif.memory import Memory
 
+UNSEEN_GPU = "the profiler recorded none of the GPU's work; skyline doctor says what to do"
+"""Why rules and what-ifs about the GPU's work say nothing about such a profile."""
+
 NEEDS_PROFILE = "not known from a trace; profile the script for it: skyline profile SCRIPT"
 """Why what-ifs that look at more than operators say nothing about a trace."""
 
@@ -45,6 +48,11 @@ class Subject(Protocol):
         ...
 
     @property
+    def gpu_recorded(self) -> bool:
+        """Whether what a device of its own did is known: the profiler is not always allowed to see it."""
+        ...
+
+    @property
     def iteration_ms(self) -> Interval:
         """What an iteration takes."""
         ...
@@ -71,3 +79,8 @@ class Subject(Protocol):
     def step_ms(self, graph: Graph) -> float:
         """What an iteration of a changed graph takes in a run that goes on, by simulation, in ms."""
         ...
+
+
+def has_unseen_gpu(subject: Subject) -> bool:
+    """Whether the script computes on a device whose work is not in the recording."""
+    return subject.on_gpu and not subject.gpu_recorded

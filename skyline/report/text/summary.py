@@ -12,6 +12,7 @@ from skyline.report.basis import prediction_basis
 from skyline.report.place import shown_from
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.report.text.best import render_best
+from skyline.report.text.bounds import render_bounds
 from skyline.report.text.curve import render_curve
 from skyline.report.text.effects import render_effects
 from skyline.report.text.findings import render_findings
@@ -49,6 +50,10 @@ def render(
     render_header(report, page)
     page.blank()
     render_phases(report, page)
+    if _gpu_is_known(report):
+        page.paragraph("while the GPU works a moment is its kernel's line and phase, else the host's", style="dim")
+        page.blank()
+        render_bounds(report.critical_path, page)
     page.blank()
     render_lines(report, page)
     if report.curve or report.batch_size.reason:
@@ -70,6 +75,11 @@ def render(
         if saved.html:
             page.line(page.text("page   ", "dim"), page.place(str(saved.html), 0, 4096))
     page.blank()
+
+
+def _gpu_is_known(report: ProfileReport) -> bool:
+    path = report.critical_path
+    return report.device.kind != "cpu" and path.gpu_compute + path.gpu_communication + path.launch > 0
 
 
 def render_whatifs(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -14,6 +13,7 @@ from skyline.analysis.traced_answers import DOUBTFUL_REPLAY, TracedEstimate
 from skyline.analysis.traced_costs import TracedCost
 from skyline.report.one_off import one_off_words
 from skyline.report.speedup import direction
+from skyline.report.text.bounds import render_bounds
 from skyline.report.text.findings import render_findings
 from skyline.report.text.page import GUTTER, PHASE_STYLES, Column, Page, column_width
 from skyline.report.text.phases import apportion
@@ -22,20 +22,11 @@ from skyline.report.traced import TracedWhatIfReport, TraceReport, trace_name
 from skyline.trace.phase import Phase
 
 _SHOWN = 8
-_CAUSES = {
-    "cpu": "host",
-    "gpu_compute": "GPU, computing",
-    "gpu_communication": "GPU, communicating",
-    "launch": "launches",
-    "data": "data loading",
-    "idle": "nothing recorded",
-}
 _SEMANTICS = {
     "exact": "exact: same results",
     "numerics": "numerics: rounding differs",
     "convergence": "convergence: training takes another course",
 }
-_BAR = 24
 _LEAST = 5e-4
 """Share of a step below which nothing is shown."""
 
@@ -153,21 +144,7 @@ def _render_phases(report: TraceReport, page: Page) -> None:
 
 
 def _render_bounds(report: TraceReport, page: Page) -> None:
-    path = report.critical_path
-    page.title("What bounds it", "shares of the critical path")
-    shares = {field.name: float(getattr(path, field.name)) for field in fields(path)}
-    rows: list[tuple[Text, ...]] = []
-    for name in sorted(shares, key=lambda name: -shares[name]):
-        if shares[name] < _LEAST:
-            continue
-        rows.append(
-            (
-                page.text(_CAUSES[name]),
-                page.text(units.format_share(shares[name])),
-                page.text(page.glyphs.bar(shares[name], _BAR), "red" if shares[name] >= 0.5 else ""),
-            )
-        )
-    page.table((Column("", "left"), Column(""), Column("", "left")), rows)
+    render_bounds(report.critical_path, page)
     if report.twice_as_fast is not None:
         faster = report.twice_as_fast
         sides = (

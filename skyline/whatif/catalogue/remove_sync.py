@@ -10,6 +10,7 @@ from skyline.graph.column import Indices
 from skyline.graph.dependency import CAUSE, Cause
 from skyline.graph.edges import cut_dependencies
 from skyline.graph.graph import Graph
+from skyline.graph.launch_ahead import ending_waits
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
@@ -24,8 +25,6 @@ _MAY_STAY = 0.5
 _EVERY = "10"
 _WORTH_ASKING = 0.002
 _LINES_NAMED = 3
-_FOR_TIMING = "DeviceSynchronize"
-"""With this call the end of an iteration is waited for while it is measured, and in predictions."""
 ALL = "all"
 
 
@@ -97,16 +96,21 @@ def _every(value: str) -> int:
 
 
 def _with_delay(graph: Graph, subject: Subject, delay_ms: float) -> Graph:
-    """What is read in one of several iterations, spread over all: at the end of the script's lane in each."""
+    """What is read in one of several iterations, spread over all: at the end of each on the script's lane.
+
+    A stream that is waited for has nothing to do after it, until the script's thread has launched something again.
+    """
     tasks = graph.tasks
-    own = np.flatnonzero(tasks.lane == tasks.lane_code(subject.lane))
     gaps = graph.gaps.copy()
-    last = [
-        own[tasks.iteration[own] == one][-1]
-        for one in graph.iterations
-        if (tasks.iteration[own] == one).any()
-    ]
-    gaps[np.array(last, np.int64)] += delay_ms * 1e3
+    streams: list[int] = np.unique(tasks.lane[ON_GPU[tasks.kind]]).tolist()
+    for lane in (tasks.lane_code(subject.lane), *streams):
+        own = np.flatnonzero(tasks.lane == lane)
+        last = [
+            own[tasks.iteration[own] == one][-1]
+            for one in graph.iterations
+            if (tasks.iteration[own] == one).any()
+        ]
+        gaps[np.array(last, np.int64)] += delay_ms * 1e3
     return graph.with_times(gaps=gaps)
 
 
@@ -154,10 +158,7 @@ def _avoidable(subject: Subject, graph: Graph) -> Indices:
     found = waits(graph, subject.lane)
     if isinstance(subject, Recording):
         return found
-    tasks = graph.tasks
-    last = {iteration: place for place, iteration in enumerate(tasks.iteration[found].tolist())}
-    ending = [place for place in last.values() if _FOR_TIMING in tasks.names[int(tasks.name[found[place]])]]
-    return np.delete(found, ending)
+    return np.setdiff1d(found, ending_waits(graph, subject.lane))
 
 
 WHATIF = RemoveSync()

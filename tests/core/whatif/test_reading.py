@@ -154,7 +154,8 @@ def iterations(*waits):
 
 def test_the_wait_that_ends_a_timed_iteration_is_not_the_scripts(gpu_profile):
     ending = baseline(replace(gpu_profile, trace=iterations("cudaDeviceSynchronize")))
-    assert len(waits(ending.operators, ending.lane)) == 3
+    # As the script runs by itself: the last two wait for the iteration before.
+    assert len(waits(ending.operators, ending.lane)) == 2
     assert len(own_waits(ending, ending.operators)) == 0
     assert "does not wait" in SYNC.detect(ending).reason
     both = baseline(replace(gpu_profile, trace=iterations("cudaStreamSynchronize", "cudaDeviceSynchronize")))

@@ -1,0 +1,43 @@
+"""The script's thread runs ahead of its GPU; while it is recorded it does not, because each iteration's end waits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyline.graph.column import Indices
+from skyline.graph.dependency import CAUSE, Cause
+from skyline.graph.graph import Graph
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND
+
+_FOR_TIMING = "DeviceSynchronize"
+"""With this call the end of an iteration is waited for while it is recorded, and in predictions."""
+
+
+def ending_waits(graph: Graph, lane: str) -> Indices:
+    """The tasks of the script's thread that wait for the GPU at the end of each iteration; in order."""
+    tasks = graph.tasks
+    waiting = (tasks.kind == KIND[TaskKind.SYNC]) & (tasks.lane == tasks.lane_code(lane))
+    found = np.flatnonzero(waiting)
+    last = {iteration: place for place, iteration in enumerate(tasks.iteration[found].tolist())}
+    ending = [place for place in last.values() if _FOR_TIMING in tasks.names[int(tasks.name[found[place]])]]
+    return found[np.array(sorted(ending), np.int64)]
+
+
+def one_iteration_ahead(graph: Graph, lane: str) -> Graph:
+    """As the script runs by itself: an iteration's end waits for what the iteration before gave the GPU to do.
+
+    A GPU takes about a thousand launches before the next one has to wait, which is one iteration or several. How
+    far the script's thread gets ahead makes no difference to how long an iteration takes as soon as it is one.
+    """
+    waits = ending_waits(graph, lane)
+    edges = graph.structure.dependencies
+    place = np.full(len(graph), -1)
+    place[waits] = np.arange(len(waits))
+    mine = (place[edges.target] >= 0) & (edges.cause == CAUSE[Cause.SYNC])
+    following = place[edges.target] + 1
+    moved = mine & (following < len(waits))
+    target = edges.target.copy()
+    target[moved] = waits[following[moved]]
+    kept = edges.between(edges.source, target).taken(~mine | moved)
+    return Graph(graph.structure.with_parts(dependencies=kept), graph.durations, graph.gaps, graph.priorities)
