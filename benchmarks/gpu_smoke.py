@@ -1,4 +1,4 @@
-"""Ten minutes on one GPU: is what Skyline measures there what the scripts do without it?
+"""Ten minutes on one GPU: what Skyline measures there, against what the scripts do without it.
 
 One training script is run in ten ways that people use a GPU, by itself and under Skyline: the time of its iteration,
 its peak, and whether the recording holds (all time once, every kernel with its launch and line). Then the card is

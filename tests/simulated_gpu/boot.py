@@ -122,7 +122,12 @@ class Device:
             return {"all": {"current": current, "peak": peak, "allocated": peak, "freed": peak - current}}
 
         held = {name: of(allocated, peak) for name in ("allocated_bytes", "active_bytes", "requested_bytes")}
-        return {**held, "reserved_bytes": of(reserved, reserved), "allocation": of(calls, calls), "num_ooms": refused}
+        return {
+            **held,
+            "reserved_bytes": of(reserved, reserved),
+            "allocation": of(calls, calls),
+            "num_ooms": refused,
+        }
 
     def free_and_total(self, device=None):
         device = self.current() if device is None else device

@@ -34,16 +34,6 @@ def _module(name: str, path: Path) -> ModuleType:
     return module
 
 
-@pytest.fixture(scope="session")
-def gpu_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An interpreter in which PyTorch finds a GPU."""
-    builder = _module("simulated_gpu_build", TESTS / "simulated_gpu" / "build.py")
-    try:
-        return builder.interpreter(tmp_path_factory.mktemp("gpu") / "environment")
-    except builder.NotBuildable as missing:
-        pytest.skip(str(missing))
-
-
 @dataclass(frozen=True, slots=True)
 class Ran:
     """What a script said that ran by itself."""

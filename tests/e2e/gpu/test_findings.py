@@ -14,7 +14,8 @@ pytestmark = [pytest.mark.capture, pytest.mark.xdist_group("gpu")]
 
 
 @pytest.mark.parametrize(
-    ("bound_by", "kernel_us", "code"), [("host", 2, "SKY201"), ("device", 500, "SKY302"), ("loader", 100, "SKY101")]
+    ("bound_by", "kernel_us", "code"),
+    [("host", 2, "SKY201"), ("device", 500, "SKY302"), ("loader", 100, "SKY101")],
 )
 def test_the_first_finding_names_what_bounds_the_step(
     bound_by: str, kernel_us: float, code: str, scripts: Path, profiled: Callable[..., Profile]
