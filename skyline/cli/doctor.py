@@ -36,6 +36,20 @@ try:
     facts["cuda_built"] = bool(torch.version.cuda)
     facts["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     facts["cpu"] = torch.backends.cpu.get_cpu_capability()
+    if facts["gpus"]:
+        facts["kernels"] = 0
+        try:
+            from torch.profiler import ProfilerActivity, profile
+            numbers = torch.zeros(8, device="cuda")
+            torch.cuda.synchronize()
+            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recording:
+                numbers.add_(1)
+                torch.cuda.synchronize()
+            cpu = torch.autograd.DeviceType.CPU
+            events = recording.profiler.kineto_results.events()
+            facts["kernels"] = sum(event.device_type() != cpu for event in events)
+        except Exception as error:
+            facts["unrecorded"] = type(error).__name__ + ": " + str(error)
 except ImportError as error:
     facts["error"] = str(error)
 except Exception as error:
@@ -44,6 +58,25 @@ print(json.dumps(facts))
 """
 )
 _PROBE_TIMEOUT_S = 90
+_RECORDERS = ("CUPTI", "roctracer", "rocprofiler")
+"""What records a GPU's work complains under one of these names."""
+
+_UNRECORDED = (
+    (
+        "INSUFFICIENT_PRIVILEGES",
+        "The driver shows its GPUs to administrators only: set NVreg_RestrictProfilingToAdminUsers=0 for the nvidia "
+        "module and load it again; in a container, add the capability SYS_ADMIN.",
+    ),
+    (
+        "MULTIPLE_SUBSCRIBERS",
+        "Another profiler has the GPU (Nsight, DCGM's profiling counters, a debugger): end it.",
+    ),
+)
+_UNRECORDED_ELSE = (
+    "End other profilers (Nsight, DCGM's profiling counters), see that the CUPTI of torch's CUDA can be loaded "
+    "(nvidia-cuda-cupti), and that the driver lets you profile (NVreg_RestrictProfilingToAdminUsers=0). Until then "
+    "only the host's time is known line by line."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +160,19 @@ def _interpreter_checks(script: Path, asked: str | None) -> tuple[Check, ...]:
         remedy = f"{interpreter} -m pip install torch, or name another interpreter with --interpreter."
         return python, Check("torch", "failed", f"not usable: {reason}", remedy)
     torch = Check("torch", "ok", f"{facts['torch']}, {_threads(facts['threads'])}, {facts['cpu']}")
-    return python, torch, _gpu(facts)
+    recording = (gpu_recording(facts),) if facts.get("gpus") else ()
+    return python, torch, _gpu(facts), *recording
+
+
+def gpu_recording(facts: dict[str, object]) -> Check:
+    """Whether PyTorch's profiler sees what a GPU does; without that, no time of a kernel is known."""
+    name = "GPU recording"
+    if facts.get("kernels"):
+        return Check(name, "ok", "PyTorch's profiler records kernels")
+    told = str(facts.get("unrecorded") or facts.get("said") or "")
+    finding = "PyTorch's profiler recorded no kernel of one that ran" + (f": {told}" if told else "")
+    remedy = next((remedy for mark, remedy in _UNRECORDED if mark in told), _UNRECORDED_ELSE)
+    return Check(name, "warning", finding, remedy)
 
 
 def _gpu(facts: dict[str, object]) -> Check:
@@ -158,7 +203,9 @@ def _probe(interpreter: str) -> dict[str, object]:
             timeout=_PROBE_TIMEOUT_S,
             check=False,
         )
-        return cast(dict[str, object], json.loads(done.stdout.strip().splitlines()[-1]))
+        facts = cast(dict[str, object], json.loads(done.stdout.strip().splitlines()[-1]))
+        said = [line for line in done.stderr.splitlines() if any(mark in line for mark in _RECORDERS)]
+        return {**facts, "said": said[0].strip()} if said else facts
     except subprocess.TimeoutExpired:
         return {"error": f"importing torch took longer than {_PROBE_TIMEOUT_S} s"}
     except (OSError, ValueError, IndexError) as error:

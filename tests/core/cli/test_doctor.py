@@ -90,3 +90,66 @@ def test_a_file_of_ones_own_is_counted_or_named_with_its_fault(
     path.write_text('[[gpu]]\nname = "Lab"\nlike = "no such"\n')
     ran = skyline("doctor", "--interpreter", str(bare_python))
     assert f'note  GPUs of yours  {path}: gpu "Lab": like: no GPU called' in ran.out
+
+
+TORCH_WITH_A_GPU = """
+import sys
+from types import ModuleType, SimpleNamespace
+
+__version__ = "2.7.0+cu126"
+version = SimpleNamespace(cuda="12.6")
+get_num_threads = lambda: 2
+cuda = SimpleNamespace(device_count=lambda: 1, get_device_name=lambda index: "Test GPU", synchronize=lambda: None)
+backends = SimpleNamespace(cpu=SimpleNamespace(get_cpu_capability=lambda: "AVX2"))
+autograd = SimpleNamespace(DeviceType=SimpleNamespace(CPU=0))
+zeros = lambda count, device: SimpleNamespace(add_=lambda number: None)
+
+
+class Recording:
+    def __init__(self, activities):
+        pass
+
+    def __enter__(self):
+        events = [SimpleNamespace(device_type=lambda kind=kind: kind) for kind in EVENTS]
+        results = SimpleNamespace(events=lambda: events)
+        self.profiler = SimpleNamespace(kineto_results=results)
+        return self
+
+    def __exit__(self, *error):
+        print(SAID, file=sys.stderr)
+
+
+profiler = ModuleType("torch.profiler")
+profiler.ProfilerActivity = SimpleNamespace(CPU=0, CUDA=1)
+profiler.profile = Recording
+sys.modules["torch.profiler"] = profiler
+"""
+
+
+@pytest.mark.parametrize(
+    ("events", "said", "verdict", "remedy"),
+    [
+        ((0, 1), "", "ok", ""),
+        ((0,), "", "warning", "NVreg_RestrictProfilingToAdminUsers=0"),
+        (
+            (0, 0),
+            "WARNING: CUPTI initialization failed - CUPTI_ERROR_INSUFFICIENT_PRIVILEGES",
+            "warning",
+            "capability SYS_ADMIN",
+        ),
+        ((0,), "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED", "warning", "Another profiler has the GPU"),
+    ],
+)
+def test_one_kernel_is_recorded_where_there_is_a_gpu(
+    skyline: Run, bare_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    events: tuple[int, ...], said: str, verdict: str, remedy: str,
+) -> None:  # fmt: skip
+    package = tmp_path / "packages" / "torch"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(f"EVENTS, SAID = {events!r}, {said!r}\n{TORCH_WITH_A_GPU}")
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    ran = skyline("doctor", "--interpreter", str(bare_python), "--json", "-")
+    [found] = [one for one in json.loads(ran.out)["checks"] if one["name"] == "GPU recording"]
+    assert found["verdict"] == verdict
+    assert remedy in found["remedy"]
+    assert said in found["finding"]
