@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="the child's side of capture needs torch")
+pytest.importorskip("torch", reason="the child's side of capture needs torch")
+
+import torch
 
 import skyline.capture
 from skyline.capture.child.devices import backend, step_clock
