@@ -106,7 +106,7 @@ def beside_recording(
     What is measured after is added to ``into``. On a machine that drifts, the median over all bare iterations
     would say less of what recording costs. Call it right after the recording.
 
-    ``on_device``: each recorded iteration waited for its device, and so does what it is set against, which is not added.
+    ``on_device``: each recorded iteration waited for its device; so does what it is set against, and is not added.
     """
     if on_device:
         return tuple(row.step_ms for row in run_bare(child, recorded + 1, waiting=True)[1:])

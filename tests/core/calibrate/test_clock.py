@@ -22,18 +22,18 @@ _CYCLES_PER_US = 1_500
 
 
 class Gpu:
-    """Launching takes the host 5 µs, and no more than ``places`` launches wait; times in µs."""
+    """Launching takes the host a while, and no more than ``places`` launches wait; times in µs."""
 
-    def __init__(self, places: int = 1000) -> None:
+    def __init__(self, launch_us: float = 5.0, places: int = 1000) -> None:
         self.now = 0.0
         self.until = 0.0
+        self.launch_us = launch_us
         self.places = places
         self.waiting: list[float] = []
         self.most_waiting = 0
-        self.idle_before_first: list[float] = []
 
     def launch(self, took: float) -> None:
-        self.now += 5.0
+        self.now += self.launch_us
         self.waiting = [end for end in self.waiting if end > self.now]
         if len(self.waiting) >= self.places:
             self.now = self.waiting[0]
@@ -86,9 +86,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Gpu], ModuleType]:
     return of
 
 
-@pytest.mark.parametrize("kernel_us", [1.5, 4.0, 40.0, 3_000.0])
-def test_a_kernel_is_timed_and_not_its_launch(clock: Callable[[Gpu], ModuleType], kernel_us: float):
-    gpu = Gpu()
+@pytest.mark.parametrize(
+    ("launch_us", "kernel_us"), [(5.0, 1.5), (1.0, 1.5), (5.0, 4.0), (5.0, 40.0), (5.0, 3_000.0)]
+)
+def test_a_kernel_is_timed_and_not_its_launch(
+    clock: Callable[[Gpu], ModuleType], launch_us: float, kernel_us: float
+):
+    gpu = Gpu(launch_us)
     calls = [lambda: gpu.launch(kernel_us)] * 2
     time_us, spread = clock(gpu).timed(calls, "cuda")
     assert time_us == pytest.approx(kernel_us, rel=0.01)
