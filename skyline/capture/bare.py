@@ -63,9 +63,9 @@ class BareRows:
         return statistics.fmean(row.optimizer_steps for row in self.rows)
 
 
-def run_bare(child: ChildProcess, iterations: int) -> tuple[StepRow, ...]:
-    """Let the child run so many iterations and give its rows."""
-    child.send("run", iterations=iterations)
+def run_bare(child: ChildProcess, iterations: int, *, waiting: bool = False) -> tuple[StepRow, ...]:
+    """Let the child run so many iterations and give its rows; ``waiting`` for its device at the end of each."""
+    child.send("run", iterations=iterations, waiting=waiting)
     return msgspec.convert(child.receive("steps"), Steps).rows
 
 
@@ -99,13 +99,17 @@ def iterations_to_record(request: CaptureRequest, rows: BareRows) -> int:
 
 
 def beside_recording(
-    child: ChildProcess, request: CaptureRequest, into: BareRows, recorded: int
+    child: ChildProcess, request: CaptureRequest, into: BareRows, recorded: int, *, on_device: bool = False
 ) -> tuple[float, ...]:
     """Bare iterations in ms from directly before and after the recorded ones, to set them against.
 
     What is measured after is added to ``into``. On a machine that drifts, the median over all bare iterations
     would say less of what recording costs. Call it right after the recording.
+
+    ``on_device``: each recorded iteration waited for its device; so does what it is set against, and is not added.
     """
+    if on_device:
+        return tuple(row.step_ms for row in run_bare(child, recorded + 1, waiting=True)[1:])
     before = into.steps_ms[-recorded:]
     slow = into.median_ms * recorded > request.settle_s * 1e3
     rows = run_bare(child, 1 if slow else recorded + 1)

@@ -178,7 +178,8 @@ class Session(ScriptRuns):
         """Further iterations, added to ``rows``, and what they show."""
         paired: tuple[float, ...] = ()
         try:
-            paired = beside_recording(child, self._request, rows, self._request.recorded)
+            on_device = ready.facts.environment.device.kind != "cpu"
+            paired = beside_recording(child, self._request, rows, self._request.recorded, on_device=on_device)
             settle(child, self._request, rows)
             return _Later(paired, self._power(child, ready, rows))
         except ScriptEnded as ended:

@@ -103,7 +103,8 @@ def measure(
         for number, (run, what) in enumerate(zip(runs, _NAMES, strict=True)):
             progress(Progress("warm up", what, 0.05 + _WARMED_UP * number / len(runs)))
             sharing = _warmed_up(run, runs, sharing)
-        rounds = _in_rounds(runs, effort.rounds, deadline, progress, cancel)
+        alone = sharing is Sharing.ALONE
+        rounds = _in_rounds(runs, effort.rounds, deadline, progress, cancel, waking=not alone)
         first, change, again = runs
         return Measured(
             rounds,
@@ -112,7 +113,7 @@ def measure(
             first.peak_bytes,
             change.peak_bytes,
             sum(run.lives - 1 for run in (first, change, again)),
-            sharing is Sharing.ALONE,
+            alone,
         )
 
 
@@ -158,6 +159,8 @@ def _in_rounds(
     deadline: float,
     progress: ProgressCallback,
     cancel: threading.Event,
+    *,
+    waking: bool,
 ) -> tuple[Round, ...]:
     base, change, again = runs
     # Whatever the slower one needs for a burst of its loader is right for the others too.
@@ -166,7 +169,7 @@ def _in_rounds(
         run.cycle = cycle
     done: list[Round] = []
     # They stood still while the others started: the first round wakes them and is thrown away.
-    for number in range(count + 1):
+    for number in range(0 if waking else 1, count + 1):
         if cancel.is_set():
             raise Cancelled("The verification was cancelled")
         if done and time.monotonic() > deadline:

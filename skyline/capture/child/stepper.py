@@ -46,6 +46,7 @@ class Stepper:
         self._warm_up = WarmUp(warmup)
         self._mode = self._warming
         self._remaining = 0
+        self._waits = False
         self._rows = []
         self._clock = StepClock()
         self._devices = DevicesInUse()
@@ -93,12 +94,17 @@ class Stepper:
         if self._channel is None:
             self._begin(channel)
             self._look_at_devices()
-        self._clock.arrive()
+        if self._waits:
+            self._devices.wait()
+        if self._recordings is None:
+            self._clock.arrive()
         self.boundaries += 1
         self.observer.new_iteration()
         self._mode(frame)
         self.observer.take_parts()
-        self._clock.leave()
+        if self._recordings is None:
+            # Else its events would be recorded as the script's.
+            self._clock.leave()
 
     def _begin(self, channel):
         self._channel = channel
@@ -167,8 +173,6 @@ class Stepper:
 
     def _recording(self, frame):
         recordings = self._recordings
-        # What belongs to an iteration runs in it: the next one finds the devices idle.
-        self._devices.wait()
         recordings.mark()
         if recordings.remaining:
             self._show_life()
@@ -197,7 +201,6 @@ class Stepper:
         An operator that ends under another recording than it began under would be noted in memory that is freed.
         """
         self._mode = self._recording
-        self._devices.wait()
         self._recordings.start()
 
     def _read(self, recordings):
@@ -261,6 +264,8 @@ class Stepper:
             command = self._channel.next_command()
         self._look_at_devices()
         self._remaining = command["iterations"]
+        # What belongs to a recorded iteration runs in it: the next one finds the devices idle.
+        self._waits = command["do"] == "record" or command.get("waiting", False)
         if command["do"] == "run":
             self._mode = self._running
         else:

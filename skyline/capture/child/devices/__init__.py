@@ -11,8 +11,8 @@ type of device that its tensors tell. It is asked through the module that it reg
 - ``Event(enable_timing=True)`` with ``record(stream)``, ``synchronize()`` and ``elapsed_time(other)`` in ms, and
   ``current_stream(device)``: without them each iteration waits for the device and is timed by the host;
 - ``memory_allocated(device)``, ``memory_reserved(device)``, ``max_memory_allocated(device)``,
-  ``reset_peak_memory_stats(device)``, ``memory_stats(device)``, ``mem_get_info(device)`` (free and total bytes): what it
-  does not have is asked of ``torch.accelerator``, and not told where that does not know it either;
+  ``reset_peak_memory_stats(device)``, ``memory_stats(device)``, ``mem_get_info(device)`` (free and total bytes): what
+  it does not have is asked of ``torch.accelerator``, and not told where that does not know it either;
 - ``empty_cache()``, ``get_device_name(device)``, ``get_device_properties(device)``, ``get_rng_state(device)``;
 - ``is_current_stream_capturing()``, and a class ``CUDAGraph`` as of ``torch.cuda`` where it captures graphs.
 
