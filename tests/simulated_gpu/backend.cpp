@@ -39,7 +39,7 @@ void report(const Block& block, int64_t bytes) {
 
 void take(int device, int64_t bytes) {
   if (simulated::take(device, bytes)) return;
-  double room_mb = simulated::settings().memory_mb - simulated::memory(device).allocated / 1048576.0;
+  double room_mb = simulated::free_bytes(device) / 1048576.0;
   TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", bytes / 1048576.0,
                    " MiB. GPU ", device, " has a total capacity of ", simulated::settings().memory_mb,
                    " MiB of which ", room_mb, " MiB is free.");
@@ -465,8 +465,10 @@ int simulated_launch(const char* name, double us, const char* call) {
 }
 int64_t simulated_memory(int device, int which) {
   auto& held = simulated::memory(device);
-  return which == 0 ? held.allocated : which == 1 ? held.peak : which == 2 ? held.calls : held.out_of_memory;
+  int64_t told[] = {held.allocated, held.peak, held.reserved, held.calls, held.out_of_memory, simulated::free_bytes(device)};
+  return told[which];
 }
+void simulated_empty_cache(int device) { simulated::empty_cache(device); }
 void simulated_reset_peak(int device) { simulated::memory(device).peak = simulated::memory(device).allocated; }
 int simulated_elapsed(void* from, void* to, double* ms) {
   return attempted([&] { *ms = Guard().elapsedTime(from, to, 0); });

@@ -115,8 +115,8 @@ class Device:
         return int(self.library.simulated_setting_memory_mb() * 2**20)
 
     def memory(self, device):
-        allocated, peak, calls, refused = (self.library.simulated_memory(device, which) for which in range(4))
-        reserved = -(-peak // 2**21) * 2**21
+        told = (self.library.simulated_memory(device, which) for which in range(5))
+        allocated, peak, reserved, calls, refused = told
 
         def of(current, peak):
             return {"all": {"current": current, "peak": peak, "allocated": peak, "freed": peak - current}}
@@ -131,8 +131,7 @@ class Device:
 
     def free_and_total(self, device=None):
         device = self.current() if device is None else device
-        reserved = self.memory(device)["reserved_bytes"]["all"]["current"]
-        return max(0, self.total_bytes() - reserved), self.total_bytes()
+        return self.library.simulated_memory(device, 5), self.total_bytes()
 
     def properties(self, device):
         return Named(
@@ -175,7 +174,7 @@ def connect(C, device):
         "resetPeakMemoryStats": library.simulated_reset_peak,
         "resetAccumulatedMemoryStats": lambda of: None,
         "setMemoryFraction": lambda share, of: None,
-        "emptyCache": lambda: None,
+        "emptyCache": lambda: library.simulated_empty_cache(device.current()),
         "clearCublasWorkspaces": lambda: None,
         "ipc_collect": lambda: None,
         "getArchFlags": lambda: "sm_80",

@@ -1,5 +1,8 @@
 #include "device.h"
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -196,11 +199,52 @@ void replay(Graph& graph, int device) {
 
 Memory& memory(int device) { return memories[device]; }
 int64_t rounded(int64_t bytes) { return (bytes + 511) / 512 * 512; }
+
+// The card, where several processes share it: a file that SIMULATED_GPU_CARD names, with what each has reserved.
+struct Holder { pid_t process; int64_t reserved[kMostDevices]; };
+constexpr int kMostHolders = 64;
+static Holder* holders() {
+  static Holder* mapped = [] () -> Holder* {
+    const char* path = std::getenv("SIMULATED_GPU_CARD");
+    int file = path ? open(path, O_RDWR | O_CREAT, 0600) : -1;
+    if (file < 0 || ftruncate(file, kMostHolders * sizeof(Holder)) != 0) return nullptr;
+    void* memory = mmap(nullptr, kMostHolders * sizeof(Holder), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return memory == MAP_FAILED ? nullptr : static_cast<Holder*>(memory);
+  }();
+  return mapped;
+}
+static int64_t of_others(int device) {
+  int64_t sum = 0;
+  if (Holder* all = holders())
+    for (int i = 0; i < kMostHolders; i++)
+      if (all[i].process && all[i].process != getpid() && kill(all[i].process, 0) == 0) sum += all[i].reserved[device];
+  return sum;
+}
+static void tell_others(int device) {
+  Holder* all = holders();
+  for (int i = 0; all && i < kMostHolders; i++) {
+    pid_t nobody = 0;
+    bool is_gone = all[i].process && kill(all[i].process, 0) != 0;
+    if (is_gone) all[i] = Holder{};
+    if (all[i].process != getpid() && !__atomic_compare_exchange_n(&all[i].process, &nobody, getpid(), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) continue;
+    all[i].reserved[device] = memories[device].reserved;
+    return;
+  }
+}
+static int64_t in_blocks(int64_t bytes) { return (bytes + (1 << 21) - 1) >> 21 << 21; }
+static int64_t total_bytes() { return static_cast<int64_t>(settings().memory_mb * (1 << 20)); }
+int64_t free_bytes(int device) { return std::max<int64_t>(0, total_bytes() - of_others(device) - memories[device].reserved); }
+
 bool take(int device, int64_t bytes) {
   refuse_where_forbidden();
   std::lock_guard<std::mutex> lock(guard);
   Memory& held = memories[device];
-  if (held.allocated + bytes > settings().memory_mb * (1 << 20)) { held.out_of_memory++; return false; }
+  int64_t wanted = in_blocks(held.allocated + bytes);
+  if (wanted > held.reserved) {
+    if (wanted > total_bytes() - of_others(device)) { held.out_of_memory++; return false; }
+    held.reserved = wanted;
+    tell_others(device);
+  }
   held.allocated += bytes;
   held.calls++;
   held.peak = std::max(held.peak, held.allocated);
@@ -209,6 +253,11 @@ bool take(int device, int64_t bytes) {
 void give(int device, int64_t bytes) {
   std::lock_guard<std::mutex> lock(guard);
   memories[device].allocated -= bytes;
+}
+void empty_cache(int device) {
+  std::lock_guard<std::mutex> lock(guard);
+  memories[device].reserved = in_blocks(memories[device].allocated);
+  tell_others(device);
 }
 
 void start_recording() {

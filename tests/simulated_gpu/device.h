@@ -73,11 +73,14 @@ void begin_capture(Graph* graph, int device);
 void end_capture();
 void replay(Graph& graph, int device);
 
-struct Memory { int64_t allocated, peak, calls, out_of_memory; };
+// `reserved` is what the caching allocator took from the device, in whole blocks, and keeps until its cache is emptied.
+struct Memory { int64_t allocated, peak, reserved, calls, out_of_memory; };
 Memory& memory(int device);
 int64_t rounded(int64_t bytes);
 bool take(int device, int64_t bytes);  // false: more than there is
 void give(int device, int64_t bytes);
+void empty_cache(int device);
+int64_t free_bytes(int device);
 
 void start_recording();
 std::vector<Row> stop_recording();

@@ -19,8 +19,11 @@ def test_without_cupti_no_gpu_is_said_to_be_idle(scripts: Path, profiled: Callab
     assert any("none of the GPU's work" in note for note in analysis.notes)
 
 
-def test_a_model_over_half_of_the_card_has_its_curve(scripts: Path, profiled: Callable[..., Profile]) -> None:
+def test_a_model_over_half_of_the_card_has_its_curve(
+    scripts: Path, profiled: Callable[..., Profile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two such runs do not fit on the card at the same time: one after the other, they do."""
+    monkeypatch.setenv("SIMULATED_GPU_CARD", str(tmp_path / "card"))
     profile = profiled(scripts / "large.py", options={"batch_points": 1}, kernel_us=100, memory_mb=256)
     assert profile.points, profile.notes
     assert profile.peak_bytes > 140 << 20
