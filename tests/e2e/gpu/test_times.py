@@ -39,7 +39,7 @@ def test_the_script_is_in_the_state_that_it_would_be_in(
     """Random numbers, the scaler, running means and the optimizer; and a child that it forked can use the GPU."""
     alone = run_alone(scripts / "state.py", "300")
     said: list[str] = []
-    profiled(scripts / "state.py", "100000", options={"warmup": 3}, output=said)
+    profiled(scripts / "state.py", "100000", options={"warmup": 3, "device": "cuda"}, output=said)
     told = [line for line in "".join(said).splitlines() if line.startswith(("child", "state"))]
     expected = alone.out.splitlines()
     # Warm-up, bare iterations and recordings; the last line may have been cut off when the run was ended.

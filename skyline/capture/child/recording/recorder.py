@@ -117,7 +117,7 @@ class Recorder:
         # Kept to the end: the nodes of its tree point into it.
         results = self._profiler.profiler.kineto_results
         roots, work = results.experimental_event_tree(), ()
-        if self._device_kind != "cpu":
+        if self._device_kind != CPU:
             roots, work = nested(roots, results.events())
         tree = EventTree(roots, BOUNDARY, self._samples, self._operator_lines, self._full)
         trace = tree.trace(loop, module_names, self._device_kind)
