@@ -64,8 +64,10 @@ _RECORDERS = ("CUPTI", "roctracer", "rocprofiler")
 _UNRECORDED = (
     (
         "INSUFFICIENT_PRIVILEGES",
-        "The driver shows its GPUs to administrators only: set NVreg_RestrictProfilingToAdminUsers=0 for the nvidia "
-        "module and load it again; in a container, add the capability SYS_ADMIN.",
+        (
+            "The driver shows its GPUs to administrators only: set NVreg_RestrictProfilingToAdminUsers=0 for the "
+            "nvidia module and load it again; in a container, add the capability SYS_ADMIN."
+        ),
     ),
     (
         "MULTIPLE_SUBSCRIBERS",

@@ -15,7 +15,6 @@ from skyline.findings.base import Finding, JobRule, Rule
 from skyline.job.job import Job
 from skyline.whatif.subject import Subject, has_unseen_gpu
 
-
 _OF_THE_GPU = ("SKY2", "SKY3")
 """The groups that judge launches, waits and kernels: where none were recorded a GPU is not idle, but unseen."""
 

@@ -12,15 +12,13 @@ import numpy as np
 from skyline.graph.coalescing import coalesce
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
 from skyline.graph.rules.constants import Constants
+from skyline.graph.rules.names import launches_graph, makes_stream_wait, waits_for_all, waits_for_gpu
 from skyline.graph.rules.stream_wait import StreamWork, stream_waits
 from skyline.graph.task import Task, TaskKind, work_class
 from skyline.spread import median
 from skyline.trace.record import ON_DEVICE, Record, RecordKind, Trace
 
-_WAITS_FOR_ALL = ("DeviceSynchronize",)
-_WAITS_FOR_STREAM = ("StreamSynchronize", "EventSynchronize", "CtxSynchronize")
-_MAKES_A_STREAM_WAIT = "StreamWaitEvent"
-_LAUNCHES_A_GRAPH = "GraphLaunch"
+_PAUSE_US = 1.0
 _UNRECORDED_US = 15.0
 """A shorter pause between two nodes of a graph is its own way from one to the next."""
 
@@ -103,12 +101,15 @@ class _Builder:
         if not device:
             return Graph(self._structure(()), self.durations, self.gaps)
         launched = self._launched_by(device)
-        times = Constants(self._latency_us(device, launched), self._turn_around(device))
+        times = Constants(self._latency_us(device, launched, ()), self._turn_around(device))
         waits = self._stream_waits(device, launched, times)
+        waiting = {wait.target for wait in waits}
+        times = replace(times, launch_latency_us=self._latency_us(device, launched, waiting))
         dependencies = [
-            *self._launches(device, launched, times, {wait.target for wait in waits}),
+            *self._launches(device, launched, times, waiting),
             *waits,
             *self._syncs(device),
+            *self._beside(),
         ]
         return Graph(self._structure(dependencies), self.durations, self.gaps)
 
@@ -122,19 +123,23 @@ class _Builder:
             for index, record in enumerate(self.records)
             if record.kind is RecordKind.RUNTIME and record.correlation
         }
-        found = {k: calls[self.records[k].correlation] for k in device if self.records[k].correlation in calls}
+        found = {
+            k: calls[self.records[k].correlation] for k in device if self.records[k].correlation in calls
+        }
         for call in found.values():
             self._retype(call, TaskKind.LAUNCH)
         return found
 
-    def _latency_us(self, device: Sequence[int], launched: Mapping[int, int]) -> float:
-        """Only a stream that had nothing to do starts a kernel as soon as the launch reaches it."""
+    def _latency_us(
+        self, device: Sequence[int], launched: Mapping[int, int], explained: Collection[int]
+    ) -> float:
+        """Only a stream that had nothing to do or to await starts a kernel as soon as the launch reaches it."""
         previous_end: dict[str, float] = {}
         latencies: list[float] = []
         for kernel in device:
             record = self.records[kernel]
             call = launched.get(kernel)
-            if call is not None:
+            if call is not None and kernel not in explained:
                 latency = record.start_us - self.records[call].start_us
                 if previous_end.get(record.lane, 0.0) <= self.records[call].start_us and latency >= 0:
                     latencies.append(latency)
@@ -158,7 +163,7 @@ class _Builder:
             if call is None:
                 continue
             lag = times.launch_latency_us
-            if _LAUNCHES_A_GRAPH in self.records[call].name and kernel not in explained:
+            if launches_graph(self.records[call].name) and kernel not in explained:
                 arrives = self.records[call].start_us + lag
                 free = arrives if before is None else self.records[before].end_us + times.turnaround_us
                 pause = record.start_us - max(arrives, free)
@@ -176,7 +181,7 @@ class _Builder:
         asking = [
             record
             for record in self.records
-            if record.kind is RecordKind.RUNTIME and _MAKES_A_STREAM_WAIT in record.name
+            if record.kind is RecordKind.RUNTIME and makes_stream_wait(record.name)
         ]
         work = sorted(device, key=lambda kernel: (self.records[kernel].lane, kernel))
         calls = [launched.get(kernel, -1) for kernel in work]
@@ -191,9 +196,11 @@ class _Builder:
         asked_us = np.array([record.start_us for record in asking])
         asked_by = np.array([callers[record.lane] for record in asking], np.int32)
         awaited, waiting = stream_waits(streams, asked_us, asked_by, times)
+        sources: list[int] = awaited.tolist()
+        targets: list[int] = waiting.tolist()
         return [
             Dependency(work[source], work[target], Cause.EVENT)
-            for source, target in zip(awaited.tolist(), waiting.tolist(), strict=True)
+            for source, target in zip(sources, targets, strict=True)
         ]
 
     def _backlog(self, kernels: Sequence[int]) -> list[Dependency]:
@@ -210,19 +217,45 @@ class _Builder:
             if kernel > first
         ]
 
+    def _beside(self) -> list[Dependency]:
+        """What other threads do after a pause, they do so long after the script's thread began something.
+
+        Nothing is known to start them. What waits for the GPU begins when that is done, and is no such point.
+        """
+        found: list[Dependency] = []
+        point = -1
+        reached: dict[str, float] = {}
+        for index, record in enumerate(self.records):
+            if record.lane == self.main:
+                if self.tasks[index].kind is not TaskKind.SYNC:
+                    point = index
+            elif record.kind not in ON_DEVICE:
+                paused = record.start_us > reached.get(record.lane, 0.0) + _PAUSE_US
+                reached[record.lane] = record.end_us
+                if paused and point >= 0:
+                    lag = record.start_us - self.records[point].start_us
+                    found.append(Dependency(point, index, Cause.HAND_OFF, lag, from_start=True))
+        return found
+
     def _syncs(self, device: Sequence[int]) -> list[Dependency]:
-        ends = sorted((self.records[kernel].end_us, kernel) for kernel in device)
-        end_times = [end for end, _ in ends]
+        streams: dict[str, list[tuple[float, int]]] = {}
+        for kernel in device:
+            streams.setdefault(self.records[kernel].lane, []).append((self.records[kernel].end_us, kernel))
+        for ends in streams.values():
+            ends.sort()
         copies = {self.records[k].correlation: k for k in device if self.records[k].kind is RecordKind.COPY}
         found: list[Dependency] = []
         for index, record in enumerate(self.records):
             if record.kind is not RecordKind.RUNTIME:
                 continue
-            awaited: list[int] = []
-            if any(mark in record.name for mark in (*_WAITS_FOR_ALL, *_WAITS_FOR_STREAM)):
-                # The stream is not recorded: the call returned because the work that ended last before it was done.
-                done = bisect_right(end_times, record.end_us)
-                awaited = [kernel for _, kernel in ends[max(0, done - 1) : done]]
+            if waits_for_gpu(record.name):
+                awaited = self._awaited(record, streams)
+                for kernel in awaited:
+                    own = record.end_us - max(record.start_us, self.records[kernel].end_us)
+                    self.durations[index] = max(0.0, min(self.durations[index], own))
+                    found.append(Dependency(kernel, index, Cause.SYNC))
+                if awaited:
+                    self._retype(index, TaskKind.SYNC)
             elif (
                 record.correlation in copies
                 and self.records[copies[record.correlation]].start_us < record.end_us
@@ -231,15 +264,21 @@ class _Builder:
                 copy = copies[record.correlation]
                 if self.records[copy].end_us <= record.end_us:
                     found += self._blocking_copy(index, copy)
-                    continue
-            for kernel in awaited:
-                if self.records[kernel].start_us < record.end_us:
-                    own = record.end_us - max(record.start_us, self.records[kernel].end_us)
-                    self.durations[index] = max(0.0, min(record.duration_us, own))
-                    found.append(Dependency(kernel, index, Cause.SYNC))
-            if awaited:
-                self._retype(index, TaskKind.SYNC)
         return found
+
+    def _awaited(self, record: Record, streams: Mapping[str, Sequence[tuple[float, int]]]) -> list[int]:
+        """Of each stream what was done last when the call returned; of all of them what was done last of all.
+
+        A call that waits for one stream does not say for which: it returned because that one was done.
+        """
+        done: list[tuple[float, int]] = []
+        for ends in streams.values():
+            place = bisect_right(ends, (record.end_us, len(self.records)))
+            if place and self.records[ends[place - 1][1]].start_us < record.end_us:
+                done.append(ends[place - 1])
+        if not waits_for_all(record.name):
+            done = [max(done)] if done else []
+        return [kernel for _, kernel in done]
 
     def _blocking_copy(self, call: int, copy: int) -> list[Dependency]:
         """The call keeps only what precedes the copy; what follows on its lane waits for the copy."""

@@ -40,7 +40,7 @@ _MOST_HALVINGS = 30
 _ABOUT = 0.05
 """Kernels differ by as much between the recorded iterations and the bare ones."""
 
-_TENTH_MORE = 1.1
+_TENTH = 0.1
 _HAS_ROOM = 0.2
 """Of what a step changes where the host alone makes it: below this share it waits for its GPU."""
 
@@ -76,6 +76,8 @@ class Baseline:
     billed_us: tuple[float, ...]
     """By task of ``graph``, what the lines and phases are made of: the time of the script's own thread, and of a GPU
     while it works."""
+    gpu_recorded: bool = False
+    """Whether what a GPU did is known: on a CPU there is none, and the profiler may not have been allowed to."""
     tried: TriedIterations | None = None
     """What the recorded operators take in other manners; None where no iterations were tried."""
 
@@ -103,11 +105,6 @@ class Baseline:
     def memory(self) -> Memory:
         """The peak by owner."""
         return Memory.of(self.peak)
-
-    @cached_property
-    def gpu_recorded(self) -> bool:
-        """Whether what a GPU did is known: on a CPU there is none, and the profiler may not have been allowed to."""
-        return _has_gpu_work(self.graph)
 
     @cached_property
     def runs_ahead(self) -> bool:
@@ -171,7 +168,7 @@ def baseline(profile: Profile) -> Baseline:
     parts_ms = {part: share * iteration_ms.value for part, share in part_shares(profile.times).items()}
     recorded = build(profile.trace, merged=False)
     tried = tried_iterations(profile)
-    measured_on_gpu = said is None and _has_gpu_work(recorded)
+    measured_on_gpu = said is None and bool(ON_GPU[recorded.tasks.kind].any())
     running = one_iteration_ahead(recorded, lane) if measured_on_gpu else recorded
     settled = coalesce(_settled(running, tried))
     graph = _calibrated(settled, lane, parts_ms, iteration_ms, ahead=measured_on_gpu)
@@ -199,6 +196,7 @@ def baseline(profile: Profile) -> Baseline:
         timeline,
         replay_error(coalesce(recorded), profile.trace),
         billed,
+        bool(ON_GPU[recorded.tasks.kind].any()),
         tried,
     )
 
@@ -240,9 +238,9 @@ def _fit_host(graph: Graph, lane: str, target_ms: float, ahead: bool) -> Graph:
     now_ms = _simulated_ms(graph, lane, ahead)
     low, high = (1.0, 4.0) if now_ms <= target_ms else (0.25, 1.0)
     if ahead and abs(now_ms - target_ms) <= _ABOUT * target_ms:
-        # Of a host that has no room a tenth more is nearly a tenth of the step.
-        room = ms(_TENTH_MORE) if low == 1.0 else now_ms + now_ms - ms(2.0 - _TENTH_MORE)
-        if room - now_ms < _HAS_ROOM * (_TENTH_MORE - 1.0) * now_ms:
+        # Of a host that has no room a tenth of its time is nearly a tenth of the step.
+        changed_ms = abs(ms(1.0 + _TENTH if low == 1.0 else 1.0 - _TENTH) - now_ms)
+        if changed_ms < _HAS_ROOM * _TENTH * now_ms:
             return graph
     for _ in range(_MOST_HALVINGS):
         middle = (low + high) / 2
@@ -256,10 +254,6 @@ def _fit_host(graph: Graph, lane: str, target_ms: float, ahead: bool) -> Graph:
 def _simulated_ms(graph: Graph, lane: str, ahead: bool) -> float:
     """Ms per iteration in a run that goes on: of the busiest lane where the script's thread runs ahead of the GPU."""
     return steady_step_ms(graph, at_most=_REPETITIONS) if ahead else simulate(graph).iteration_ms(lane)
-
-
-def _has_gpu_work(graph: Graph) -> bool:
-    return bool(ON_GPU[graph.tasks.kind].any())
 
 
 def _summing_to(phases: PhaseTimes, total_ms: float) -> PhaseTimes:

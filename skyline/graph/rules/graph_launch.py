@@ -7,6 +7,7 @@ import numpy as np
 from skyline.graph.column import Indices
 from skyline.graph.rules.calls import GpuWork
 from skyline.graph.rules.constants import Constants
+from skyline.graph.rules.names import launches_graph
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 _NEGLIGIBLE_US = 15.0
@@ -24,7 +25,7 @@ def with_unrecorded(
     """
     if not len(work):
         return work, 0
-    graph = np.array(["GraphLaunch" in text for text in trace.strings])
+    graph = np.array([launches_graph(text) for text in trace.strings])
     by_graph = work.call >= 0
     by_graph[by_graph] = graph[trace.name[work.call[by_graph]]]
     follows = np.append(False, work.lane[1:] == work.lane[:-1])

@@ -66,14 +66,34 @@ def names_of(trace: ProfilerTrace) -> Names:
         rows(lambda name: name.startswith("Optimizer.")),
         rows(lambda name: name.startswith("Optimizer.step")),
         rows(_is_backward),
-        rows(lambda name: any(mark in name for mark in _WAITS) or name in _IMPLIED_WAITS),
-        rows(lambda name: any(mark in name for mark in _WAIT_FOR_ALL) or name in _IMPLIED_WAITS),
-        rows(lambda name: "StreamWaitEvent" in name),
+        rows(waits_for_gpu),
+        rows(waits_for_all),
+        rows(makes_stream_wait),
         rows(lambda name: "EventQuery" in name or "StreamQuery" in name),
         rows(lambda name: "Pageable" in name),
         rows(lambda name: any(mark in name for mark in _ON_DEVICE)),
         rows(lambda name: name.lower().startswith(_COLLECTIVE_KERNELS)),
     )
+
+
+def waits_for_gpu(name: str) -> bool:
+    """Whether a call of CUDA's or ROCm's runtime waits for the GPU by its nature."""
+    return any(mark in name for mark in _WAITS) or name in _IMPLIED_WAITS
+
+
+def waits_for_all(name: str) -> bool:
+    """Whether it waits for every stream."""
+    return any(mark in name for mark in _WAIT_FOR_ALL) or name in _IMPLIED_WAITS
+
+
+def makes_stream_wait(name: str) -> bool:
+    """Whether it makes a stream wait for another, while the caller goes on."""
+    return "StreamWaitEvent" in name
+
+
+def launches_graph(name: str) -> bool:
+    """Whether it starts all work of a CUDA graph."""
+    return "GraphLaunch" in name
 
 
 def _is_backward(name: str) -> bool:

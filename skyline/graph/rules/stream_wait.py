@@ -76,9 +76,7 @@ def _ended_just_before(work: StreamWork, late: Indices) -> tuple[Indices, Indice
     return np.array(sources, np.int64), np.array(targets, np.int64)
 
 
-def _told(
-    work: StreamWork, asked_us: Times, asked_by: Ids, known: Indices
-) -> tuple[Indices, Indices]:
+def _told(work: StreamWork, asked_us: Times, asked_by: Ids, known: Indices) -> tuple[Indices, Indices]:
     """Pairs of awaited and waiting work that the order of calls suggests and the trace does not contradict."""
     launched = work.called_us[known]
     order = np.argsort(launched, kind="stable")

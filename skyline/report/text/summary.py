@@ -51,7 +51,9 @@ def render(
     page.blank()
     render_phases(report, page)
     if _gpu_is_known(report):
-        page.paragraph("while the GPU works a moment is its kernel's line and phase, else the host's", style="dim")
+        page.paragraph(
+            "while the GPU works a moment is its kernel's line and phase, else the host's", style="dim"
+        )
         page.blank()
         render_bounds(report.critical_path, page)
     page.blank()

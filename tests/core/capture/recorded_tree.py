@@ -235,9 +235,15 @@ def _nodes(events: list[dict[str, Any]], folder: Path) -> tuple[list[Node], list
     _fill_frames(linked, folder)
     nodes.sort(key=lambda node: (node.start_time_ns, -node.end_time_ns))
     begins = sorted(round(float(one["ts"]) * 1000) for one in stepping)
-    own = [node for node in nodes if node.start_tid == 1 and node.kind in ("cpu_op", "python_function", *_CALLS)]
+    own = [
+        node for node in nodes if node.start_tid == 1 and node.kind in ("cpu_op", "python_function", *_CALLS)
+    ]
     # The script's thread has nothing to do any more: most profilers wait for the device before they stop.
-    return nodes, [*(begins or [own[0].start_time_ns - 1000]), max(node.end_time_ns for node in own) + 1000], 1
+    return (
+        nodes,
+        [*(begins or [own[0].start_time_ns - 1000]), max(node.end_time_ns for node in own) + 1000],
+        1,
+    )
 
 
 def _name_backward_passes(nodes: list[Node]) -> None:
@@ -248,7 +254,11 @@ def _name_backward_passes(nodes: list[Node]) -> None:
     threads = {node.start_tid for node in nodes if node.name.startswith("torch::autograd::")}
     reached = dict.fromkeys(threads, 0)
     for node in nodes:
-        if node.kind == "cpu_op" and node.start_tid in threads and node.start_time_ns >= reached[node.start_tid]:
+        if (
+            node.kind == "cpu_op"
+            and node.start_tid in threads
+            and node.start_time_ns >= reached[node.start_tid]
+        ):
             reached[node.start_tid] = node.end_time_ns
             node.name = f"{engine}::evaluate_function: {node.name}"
 
@@ -306,10 +316,11 @@ def _fill_frames(calls: dict[Any, tuple[Node, Any]], folder: Path) -> None:
     """What a Python call was and who made it; of a caller the trace knows no more than where its function begins."""
     nowhere = Frame("torch/nowhere.py", 1, "nowhere")
     frames = {number: _frame(node.name, folder) for number, (node, _) in calls.items()}
-    for number, (node, parent) in calls.items():
-        while parent in calls and frames[parent] is None:
-            parent = calls[parent][1]
-        caller = frames.get(parent) or nowhere
+    for number, (node, outer) in calls.items():
+        above = outer
+        while above in calls and frames[above] is None:
+            above = calls[above][1]
+        caller = frames.get(above) or nowhere
         own = frames[number]
         if node.name.startswith("nn.Module: "):
             name = node.name.partition(": ")[2]
@@ -336,7 +347,9 @@ def _frame(name: str, folder: Path) -> Frame | None:
 def _set_parents(nodes: list[Node], main: int) -> None:
     """What Kineto noted hangs from its operator or its launch; the rest of it is given to the profiling thread."""
     _link(nodes)
-    flows = {node.correlation_id: node for node in nodes if node.kind in _CALLS and _STARTS_FLOW.match(node.name)}
+    flows = {
+        node.correlation_id: node for node in nodes if node.kind in _CALLS and _STARTS_FLOW.match(node.name)
+    }
     calls = {node.correlation_id: node for node in nodes if node.kind in _CALLS}
     for node in nodes:
         if type(node.extra_fields) is not _ExtraFields_Kineto:
@@ -354,7 +367,11 @@ def _set_parents(nodes: list[Node], main: int) -> None:
     for node in nodes:
         if type(node.extra_fields) is _ExtraFields_Kineto:
             above = node.parent
-            while above is not None and above.parent is not None and type(above.extra_fields) is _ExtraFields_Kineto:
+            while (
+                above is not None
+                and above.parent is not None
+                and type(above.extra_fields) is _ExtraFields_Kineto
+            ):
                 above = above.parent
             unknown = above is None or type(above.extra_fields) is _ExtraFields_Kineto
             node.start_tid = main if unknown else above.start_tid

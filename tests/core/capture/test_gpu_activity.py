@@ -198,7 +198,9 @@ def test_a_kernel_works_for_the_line_that_launched_it(script: str) -> None:
         Event("wgrad", 310, 80, 12, linked=901),
         Event("aten::linear", 105, 50, 900, on=DeviceType.CPU),
     )
-    assert [(r["name"], r["phase"], line) for r, line in zip(records, lines_of(trace, records), strict=True)] == [
+    assert [
+        (r["name"], r["phase"], line) for r, line in zip(records, lines_of(trace, records), strict=True)
+    ] == [
         ("sgemm", "forward", 5),
         ("wgrad", "backward", 5),
     ]
@@ -235,7 +237,9 @@ def test_what_a_full_recording_knows_is_joined_to_a_light_one_with_kernels(scrip
     assert [record["name"] for record in light[0]["records"] if record["kind"] == "kernel"] == ["sgemm"]
 
 
-@pytest.mark.parametrize("name", ["cudaDeviceSynchronize", "cudaGraphLaunch", "cuLaunchKernelEx", "hipModuleLaunchKernel"])
+@pytest.mark.parametrize(
+    "name", ["cudaDeviceSynchronize", "cudaGraphLaunch", "cuLaunchKernelEx", "hipModuleLaunchKernel"]
+)
 def test_calls_outside_of_operators_are_seen(script: str, name: str) -> None:
     """``torch.cuda.synchronize()``, ``CUDAGraph.replay()``, and Triton kernels launched by hand."""
     call = launch(110, 30, name)
@@ -251,12 +255,16 @@ def test_calls_outside_of_operators_are_seen(script: str, name: str) -> None:
 def test_spans_shown_on_the_device_are_no_calls_and_no_kernels(script: str, told: bool) -> None:
     """Theirs are the profiling thread's number and the device's times: Python nests in them, and ends them."""
     span = Event("step", 125, 400, 12, annotation=True if told else None)
-    inner = python("f", 150, 170, script, _Frame(script, 8), Node("aten::add", 155, 165, _ExtraFields_TorchOp()))
+    inner = python(
+        "f", 150, 170, script, _Frame(script, 8), Node("aten::add", 155, 165, _ExtraFields_TorchOp())
+    )
     span.node.children = (inner,)
     opened = Node("step", 90, 180, _ExtraFields_TorchOp(scope="RecordScope.USER_SCOPE"))
     operator = Node("aten::linear", 100, 140, _ExtraFields_TorchOp(), (launch(120, 11), span.node))
     kernel = Event("sgemm", 130, 60, 11, annotation=None if not told else False)
-    trace, records = read([frame(script, opened, operator)], [span, kernel, call_of(operator.children[0], 50)])
+    trace, records = read(
+        [frame(script, opened, operator)], [span, kernel, call_of(operator.children[0], 50)]
+    )
     assert [record["name"] for record in records] == ["sgemm"]
     assert [r["name"] for r in trace["records"] if r["kind"] == "runtime"] == ["cudaLaunchKernel"]
     added = [record for record in trace["records"] if record["name"] == "aten::add"]
@@ -269,7 +277,9 @@ def test_versions_before_2_4_count_in_microseconds(script: str) -> None:
     for name, value in (("start_us", 130), ("duration_us", 60)):
         setattr(event, name, lambda value=value: value)
     del event.start_ns, event.duration_ns
-    root = frame(script, Node("aten::linear", 100, 140, _ExtraFields_TorchOp(), (launch(120, 11), event.node)))
+    root = frame(
+        script, Node("aten::linear", 100, 140, _ExtraFields_TorchOp(), (launch(120, 11), event.node))
+    )
     trace, [record] = read([root], [event])
     assert (record["start_us"], record["duration_us"]) == (129, 60)
     assert [r["name"] for r in trace["records"] if r["kind"] == "runtime"] == ["cudaLaunchKernel"]
@@ -277,7 +287,10 @@ def test_versions_before_2_4_count_in_microseconds(script: str) -> None:
 
 def test_what_other_threads_call_is_on_their_lanes(script: str) -> None:
     """A watchdog's calls have no operator around them: the tree has them as the profiling thread's."""
-    mine, watching = launch(120, 11), Node("cudaEventQuery", 100, 400, _ExtraFields_Kineto(), correlation_id=40)
+    mine, watching = (
+        launch(120, 11),
+        Node("cudaEventQuery", 100, 400, _ExtraFields_Kineto(), correlation_id=40),
+    )
     operator = Node("aten::linear", 110, 150, _ExtraFields_TorchOp(), (mine,))
     events = [operator_of(1, 50), call_of(mine, 50), call_of(watching, 77)]
     trace, _ = read([frame(script, watching, operator)], events)
@@ -289,14 +302,19 @@ def test_what_other_threads_call_is_on_their_lanes(script: str) -> None:
 def test_calls_on_threads_with_operators_are_theirs(script: str) -> None:
     call = Node("cudaStreamSynchronize", 300, 320, _ExtraFields_Kineto(), correlation_id=40)
     operator = Node("aten::cat", 200, 250, _ExtraFields_TorchOp(), start_tid=3)
-    trace, _ = read([frame(script, call), operator], [operator_of(3, 60), operator_of(1, 50), call_of(call, 60)])
+    trace, _ = read(
+        [frame(script, call), operator], [operator_of(3, 60), operator_of(1, 50), call_of(call, 60)]
+    )
     lanes = {record["name"]: record["lane"] for record in trace["records"] if record["lane"] != "cpu:main"}
     assert lanes == {"aten::cat": "cpu:3", "cudaStreamSynchronize": "cpu:3"}
 
 
 def test_calls_noted_by_a_clock_that_is_off_are_cut(script: str) -> None:
     """A launch that seems to begin before its operator, and a wait that seems to begin within the one before."""
-    early, late = launch(98, 11), Node("cudaDeviceSynchronize", 138, 300, _ExtraFields_Kineto(), correlation_id=12)
+    early, late = (
+        launch(98, 11),
+        Node("cudaDeviceSynchronize", 138, 300, _ExtraFields_Kineto(), correlation_id=12),
+    )
     operator = Node("aten::linear", 100, 140, _ExtraFields_TorchOp(), (late,))
     trace, _ = read([frame(script, early, operator)])
     calls = [record for record in trace["records"] if record["kind"] == "runtime"]
@@ -318,7 +336,7 @@ def test_a_driver_call_within_a_runtime_call_is_the_same_launch(script: str) -> 
 
 
 def test_remarks_of_the_profiler_itself_are_no_calls(script: str) -> None:
-    """A buffer of its own, a driver that compiles: they have no number, and overlap the calls during which they come."""
+    """A buffer of its own, a driver that compiles: they have no number, and overlap other calls."""
     remark = Node("Activity Buffer Request", 90, 160, _ExtraFields_Kineto(), correlation_id=(1 << 64) - 1)
     operator = Node("aten::linear", 100, 140, _ExtraFields_TorchOp(), (launch(120, 11),))
     trace, _ = read([frame(script, remark, operator)])

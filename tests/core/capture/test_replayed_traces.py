@@ -35,7 +35,11 @@ SMALL = (
     "tracelens_h100_bert_small_fwd",
     "tracelens_h100_vit_nsfw_fwd",
 )
-WITH_STACKS = ("tracelens_h100_bert_small_fwd", "tracelens_h100_vit_nsfw_fwd", "deepview_rtx3060ti_resnet50_run1")
+WITH_STACKS = (
+    "tracelens_h100_bert_small_fwd",
+    "tracelens_h100_vit_nsfw_fwd",
+    "deepview_rtx3060ti_resnet50_run1",
+)
 LARGE = (
     "hta_v100_resnet50_ddp1",
     "hta_a100_rank0of16_recsys",
@@ -71,9 +75,7 @@ class Replay:
 
 
 @pytest.fixture
-def replayed(
-    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Replay]:
+def replayed(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Replay]:
     # The frames' files are found where the interpreter looks for modules.
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(recordings, "_READING_S", 1e9)

@@ -14,7 +14,7 @@ from skyline.graph.threads import thread_use
 from skyline.simulate.engine import simulate
 from skyline.trace.phase import Phase
 from skyline.trace.profile import BareTimes
-from skyline.trace.record import Record, RecordKind
+from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 
 
 def test_the_main_lane_is_where_the_host_works(profile, recorded_gpu):
@@ -120,3 +120,77 @@ def test_work_launched_before_the_recording_starts_when_it_started(recorded_gpu)
     graph = build(replace(trace, records=(*trace.records, orphan)))
     index = next(i for i, task in enumerate(graph.tasks) if task.name == "backlog")
     assert simulate(graph).starts[index] == 30
+
+
+def beside(records: list[Record], name: str):
+    """The graph of an iteration of 1 ms, and the dependencies that a task of this name has."""
+    graph = build(Trace((IterationMark(0, 0.0, 1000.0),), (), (), tuple(records)), merged=False)
+    index = next(i for i, task in enumerate(graph.tasks) if task.name == name)
+    return graph, [(graph.tasks[d.source].name, d.cause, d.lag_us) for d in graph.structure.incoming[index]]
+
+
+def call(name: str, at_us: float, lasts_us: float = 3.0, number: int = 0, lane: str = "main") -> Record:
+    return Record(name, RecordKind.RUNTIME, Phase.OTHER, lane, 0, at_us, lasts_us, correlation=number)
+
+
+def kernel(name: str, at_us: float, lasts_us: float, number: int, stream: str = "stream 7") -> Record:
+    return Record(name, RecordKind.KERNEL, Phase.OTHER, stream, 0, at_us, lasts_us, correlation=number)
+
+
+@pytest.mark.parametrize("brand", ["cuda", "hip"])
+def test_a_stream_waits_for_the_one_that_its_caller_named(brand):
+    """A copy on a stream of its own, an event behind it, and a kernel that must not start before."""
+    graph, waits = beside(
+        [
+            Record("aten::add", RecordKind.OPERATOR, Phase.OTHER, "main", 0, 30, 900),
+            call(f"{brand}MemcpyAsync", 0, number=1),
+            Record("Memcpy HtoD", RecordKind.COPY, Phase.OTHER, "stream 8", 0, 6, 500, correlation=1),
+            call(f"{brand}EventRecord", 4),
+            call(f"{brand}StreamWaitEvent", 8),
+            call(f"{brand}LaunchKernel", 12, number=2),
+            kernel("sgemm", 508, 100, 2),
+        ],
+        "sgemm",
+    )
+    assert ("Memcpy HtoD", Cause.EVENT, 0) in waits
+    index = next(i for i, task in enumerate(graph.tasks) if task.name == "sgemm")
+    assert simulate(graph).starts[index] == pytest.approx(506, abs=3)
+
+
+def test_a_call_for_the_whole_device_waits_for_every_stream():
+    work = [
+        call("cudaLaunchKernel", 0, number=1),
+        call("cudaLaunchKernel", 4, number=2),
+        kernel("first", 6, 300, 1),
+        kernel("second", 9, 500, 2, "stream 8"),
+    ]
+    _, waits = beside([*work, call("hipDeviceSynchronize", 10, 505)], "hipDeviceSynchronize")
+    assert {name for name, cause, _ in waits if cause is Cause.SYNC} == {"first", "second"}
+    _, waits = beside([*work, call("hipStreamSynchronize", 10, 505)], "hipStreamSynchronize")
+    assert [name for name, cause, _ in waits if cause is Cause.SYNC] == ["second"]
+
+
+def test_what_a_graph_did_not_show_is_gpu_time():
+    """Of a graph that was launched at once the second node pauses for 200 µs: something ran that was not recorded."""
+    records = [
+        Record("aten::add", RecordKind.OPERATOR, Phase.OTHER, "main", 0, 20, 900),
+        call("cudaGraphLaunch", 0, number=1),
+        kernel("node one", 6, 100, 1),
+        kernel("node two", 306, 100, 1),
+    ]
+    graph, _ = beside(records, "node two")
+    index = next(i for i, task in enumerate(graph.tasks) if task.name == "node two")
+    assert simulate(graph).starts[index] == pytest.approx(306, abs=8)
+
+
+def test_other_threads_keep_their_distance_from_the_scripts():
+    records = [
+        Record("aten::add", RecordKind.OPERATOR, Phase.OTHER, "main", 0, 0, 400),
+        Record("aten::mul", RecordKind.OPERATOR, Phase.OTHER, "main", 0, 400, 500),
+        call("cudaLaunchKernel", 450, number=1, lane="cpu:3"),
+        kernel("beside", 456, 100, 1),
+    ]
+    graph, waits = beside(records, "cudaLaunchKernel")
+    assert waits == [("aten::mul", Cause.HAND_OFF, 50)]
+    index = next(i for i, task in enumerate(graph.tasks) if task.name == "beside")
+    assert simulate(graph).starts[index] == pytest.approx(456)

@@ -31,16 +31,19 @@ def recorded(data_us: float, host_us: float, gpu_us: float, wait: str = "cudaDev
     records: list[Record] = []
     marks: list[IterationMark] = []
     now = 0.0
+
+    def host(
+        name: str, kind: RecordKind, phase: Phase, duration_us: float, line: int, number: int = 0
+    ) -> None:
+        nonlocal now
+        index = len(marks)
+        records.append(
+            Record(name, kind, phase, MAIN, index, now, duration_us, line=line, correlation=number)
+        )
+        now += duration_us
+
     for index in range(3):
         begin = now
-
-        def host(name: str, kind: RecordKind, phase: Phase, duration_us: float, line: int, number: int = 0) -> None:
-            nonlocal now
-            records.append(
-                Record(name, kind, phase, MAIN, index, now, duration_us, line=line, correlation=number)
-            )
-            now += duration_us
-
         host("next", RecordKind.DATA, Phase.DATA, data_us, 0)
         host("cudaLaunchKernel", RecordKind.RUNTIME, Phase.FORWARD, 5.0, 1, index + 1)
         start = now - 5.0 + LATENCY_US
