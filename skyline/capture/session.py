@@ -18,6 +18,7 @@ from skyline.capture.bare import (
     iterations_to_record,
     run_bare,
     settle,
+    slower_since,
 )
 from skyline.capture.batch_in_force import UNKNOWN, may_follow
 from skyline.capture.batch_sizes import sizes_to_measure, tensor_bytes
@@ -143,10 +144,13 @@ class Session(ScriptRuns):
         recording = record(child, iterations_to_record(request, rows), full=min(2, request.recorded))
         late = Attempts()
         later = _Later(ended_after=recording.ended_after)
+        before = len(rows.rows)
         if later.ended_after is None:
             self._say("measure", "timing more iterations", 0.45)
             failed = _Later(failed=True)
             later = late.to("time more iterations", lambda: self._more(child, ready, rows), failed)
+        on_device = ready.facts.environment.device.kind != "cpu"
+        slower = slower_since(rows, before) if on_device else ()
         load = late.to("read how busy the machine is", meter.read, None)
         run = Run(
             request=request,
@@ -159,7 +163,12 @@ class Session(ScriptRuns):
             rows=rows,
             recording=recording,
             knobs=knobs,
-            notes=(*self._notes, *notes_on(recording, ready.facts.environment.device.kind), *late.notes),
+            notes=(
+                *self._notes,
+                *notes_on(recording, ready.facts.environment.device.kind),
+                *slower,
+                *late.notes,
+            ),
             ended_after=later.ended_after,
             failed=later.failed,
             paired_ms=later.paired_ms,

@@ -231,6 +231,7 @@ def test_a_model_on_the_host_is_not_on_a_gpu_that_was_used_for_something_else(
 
 def test_the_memory_of_all_devices_is_told_together(cards: Cards):
     memory = device_memory(devices(cards, 0, 1))
+    assert memory is not None
     assert (memory["total_bytes"], memory["free_bytes"], memory["reserved_bytes"]) == (200, 150, 48)
     assert device_memory(DevicesInUse()) is None
 

@@ -41,8 +41,9 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_the_default_of_nccl_is_raised_and_a_longer_one_stays(installed: list[Any]):
-    assert c10d._get_default_timeout("nccl") == HALF_AN_HOUR
-    assert c10d._get_default_timeout("gloo") == datetime.timedelta(minutes=45)
+    limit: Callable[[Any], datetime.timedelta] = c10d._get_default_timeout
+    assert limit("nccl") == HALF_AN_HOUR
+    assert limit("gloo") == datetime.timedelta(minutes=45)
 
 
 @pytest.mark.parametrize("module", [torch.distributed, c10d])
