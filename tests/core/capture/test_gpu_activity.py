@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import torch
 from torch.autograd import DeviceType
 
 from skyline.capture.child.recording.event_tree import EventTree
 from skyline.capture.child.recording.gpu_events import gpu_records
 from skyline.capture.child.recording.joining import join
 from skyline.capture.child.recording.nesting import nested
+from skyline.capture.child.recording.operator_lines import OperatorLines
+from skyline.capture.child.recording.recorder import Recorder
 
 
 # The profiler's node kinds are told apart by the names of their fields' types.
@@ -342,6 +345,24 @@ def test_remarks_of_the_profiler_itself_are_no_calls(script: str) -> None:
     trace, _ = read([frame(script, remark, operator)])
     assert [r["name"] for r in trace["records"] if r["kind"] == "runtime"] == ["cudaLaunchKernel"]
     assert_covered(trace)
+
+
+def test_a_call_within_another_does_not_set_the_time_back(script: str) -> None:
+    outer = Node("cudaLaunchKernelExC", 110, 150, _ExtraFields_Kineto(), correlation_id=1)
+    inner = Node("cudaEventQuery", 115, 120, _ExtraFields_Kineto(), correlation_id=2)
+    root = frame(script, Node("aten::linear", 100, 200, _ExtraFields_TorchOp(), (outer, inner)))
+    trace = EventTree([root], "boundary").trace(None, {}, "cuda")
+    own = [record["duration_us"] for record in trace["records"] if record["name"] == "aten::linear"]
+    assert own == [10, 50]
+
+
+def test_where_memory_alone_is_asked_for_no_device_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Python's frames a span shown on the device would be a root, and take what nests in it out of the tree."""
+    asked: list[list[object]] = []
+    monkeypatch.setattr(torch.profiler, "profile", lambda activities, **options: asked.append(activities))
+    Recorder("cuda", 1)._new_profiler()
+    Recorder("cuda", 1, operator_lines=OperatorLines(), samples=False)._new_profiler()
+    assert [len(activities) for activities in asked] == [1, 2]
 
 
 def assert_covered(trace: dict) -> None:

@@ -91,17 +91,30 @@ def replayed(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return read
 
 
+class Device(str):
+    """A device by its kind."""
+
+    @property
+    def kind(self) -> str:
+        return str(self)
+
+
 def trace_of(recorded: Any, version: str) -> Trace:
     """The recording read twice, as a full one and as the light one that its knowledge is brought onto."""
-    both = recordings.Recordings("cuda", None, 1, 3)
+    both = recordings.Recordings(Device("cuda"), None, 1, 3)
     for _ in range(2):
-        results = SimpleNamespace(kineto_results=recorded.results(version))
-        both._recorder._samples = None
-        both._recorder._profiler = SimpleNamespace(profiler=results, stop=lambda: None)
-        both.stop()
-        both.read(None)
+        read_into(both, recorded, version)
     assert both._light is not None
     return msgspec.convert(both.result()["trace"], Trace)
+
+
+def read_into(both: recordings.Recordings, recorded: Any, version: str) -> None:
+    """Read what is recorded in the place of what the profiler would give."""
+    results = SimpleNamespace(kineto_results=recorded.results(version))
+    both._recorder._samples = None
+    both._recorder._profiler = SimpleNamespace(profiler=results, stop=lambda: None)  # type: ignore[assignment]
+    both.stop()
+    both.read(None)
 
 
 def assert_reading_is_whole(replay: Replay) -> None:
@@ -157,6 +170,28 @@ def test_versions_of_the_profiler_agree(replayed: Callable[..., Replay], name: s
     assert names[0] == names[1] == names[2]
     busy = [sum(record.duration_us for record in rows) for rows in work]
     assert busy[0] == pytest.approx(busy[2], abs=len(work[0]))
+
+
+def test_a_light_recording_that_cannot_be_joined_is_done_without(
+    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no fault of the script's, and the full one has its times, too."""
+
+    def failing(light: Any, full: Any) -> float:
+        raise KeyError("whole")
+
+    path = shared_data / "traces" / "hta_gp100_mlp_train.json.gz"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(recordings, "join", failing)
+    monkeypatch.setattr(recordings, "module_names", dict)
+    recorded = recorded_tree.Recorded.of(path, tmp_path, BOUNDARY)
+    both = recordings.Recordings(Device("cuda"), None, 1, 3)
+    for _ in range(2):
+        read_into(both, recorded, "2.13")
+    assert both.result()["trace"]["shapes"] == []
+    assert gpu_work(msgspec.convert(both.result()["trace"], Trace), frozenset(recorded.calls))
 
 
 @pytest.mark.long

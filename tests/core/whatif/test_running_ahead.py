@@ -14,7 +14,7 @@ from skyline.findings.registry import find
 from skyline.graph.build import build
 from skyline.graph.launch_ahead import ending_waits, one_iteration_ahead
 from skyline.simulate.steady import steady_step_ms
-from skyline.trace.facts import Device, MemoryFact
+from skyline.trace.facts import Device, LoaderFact, MemoryFact
 from skyline.trace.phase import Phase
 from skyline.trace.profile import BareTimes, Profile
 from skyline.trace.record import CodeLine, IterationMark, Record, RecordKind, Trace
@@ -143,3 +143,18 @@ def test_a_note_says_so() -> None:
     blind = replace(recording, trace=unseen(trace))
     assert "none of the GPU's work" in notes_on(blind, "cuda")[0]
     assert notes_on(blind, "cpu") == ()
+
+
+@pytest.mark.parametrize(
+    ("data_us", "host_us", "gpu_us", "first"),
+    [(10_000, 3_000, 2_000, "SKY101"), (100, 9_000, 3_000, "SKY201"), (100, 3_000, 12_000, None)],
+)
+def test_the_first_finding_is_about_what_bounds_the_script(
+    measured: Callable[..., Profile], data_us: float, host_us: float, gpu_us: float, first: str | None
+) -> None:
+    made = measured(recorded(data_us, host_us, gpu_us), max(data_us + host_us + 5, gpu_us) / 1e3)
+    times = replace(made.times, data_ms=(data_us / 1e3,) * len(made.times.steps_ms))
+    loader = LoaderFact(16, 0, 10_000, 1.0)
+    found = find(baseline(replace(made, times=times, loaders=(loader,))))
+    codes = [finding.code for finding in found if finding.code in ("SKY101", "SKY201", "SKY202")]
+    assert codes[:1] == ([] if first is None else [first])

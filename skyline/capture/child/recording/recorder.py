@@ -77,8 +77,10 @@ class Recorder:
         self._marks += 1
 
     def _new_profiler(self):
+        # Without stacks allocations are asked for, and a span shown on the device may hide them in the tree.
+        watched = self._device_kind if self._with_stacks else CPU
         return torch.profiler.profile(
-            activities=profiler_activities(self._device_kind),
+            activities=profiler_activities(watched),
             with_stack=self._with_stacks,
             record_shapes=self._with_stacks and self._full,
             profile_memory=self._full,

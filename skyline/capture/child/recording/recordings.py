@@ -47,6 +47,7 @@ class Recordings:
         self.sightings = None
         self._full = None
         self._light = None
+        self._unknown_share = 0.0
         self._stopped = 0.0
         self._failure = None
         self._failures = 0
@@ -103,6 +104,8 @@ class Recordings:
             if self._lines is not None and not self._names:
                 self._names = module_names()
             trace = recorder.read(loop, self._names, self._evaluated)
+            if self._full is not None:
+                self._unknown_share = join(trace, self._full["trace"])
         except Exception as error:
             return self._goes_on_after(error)
         if self._full is not None:
@@ -168,7 +171,7 @@ class Recordings:
             return None
         result, trace = dict(self._full), self._full["trace"]
         if self._light is not None:
-            result["unknown_share"] = join(self._light, trace)
+            result["unknown_share"] = self._unknown_share
             result["trace"] = trace = self._light
         for record in trace["records"]:
             record.pop("whole", None)
