@@ -239,6 +239,11 @@ def measured(
                 continue
             runs.append((words, run))
         every = [base, again, *(run for _, run in runs)]
+        if base.room is not None:
+            peaks = [run.peak_bytes or 0 for run in every[1:]]
+            sharing = base.room.sharing_of_held(peaks)
+            for run in every:
+                run.share(sharing)
         cycle = max(run.cycle for run in every)
         for run in every:
             run.cycle = cycle

@@ -162,11 +162,12 @@ def main():
     parser.add_argument("--train-size", type=int, default=2048)
     parser.add_argument("--checkpoint", default="image_classifier.pt")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
 
     random.seed(args.seed)
     torch.manual_seed(args.seed)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(args.device)
 
     train_set = Gratings(args.train_size, train_transform, seed=args.seed)
     test_set = Gratings(512, normalize, seed=args.seed + 1)

@@ -1,5 +1,6 @@
 """Train a click-through model: embedding bags for what people looked at, an MLP on top."""
 
+import argparse
 import random
 from dataclasses import dataclass
 
@@ -122,7 +123,9 @@ def to_device(batch, device):
 def main():
     config = Config()
     torch.manual_seed(config.seed)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(parser.parse_args().device)
 
     dataset = Clicks(config, seed=config.seed)
     loader = DataLoader(dataset, batch_size=config.batch_size, shuffle=True, collate_fn=collate)

@@ -1,5 +1,6 @@
 """Train a character-level transformer on sentences from a small made-up grammar."""
 
+import argparse
 import math
 import random
 
@@ -18,7 +19,10 @@ n_embd = 96
 n_head = 4
 n_layer = 3
 dropout = 0.1
-device = "cuda" if torch.cuda.is_available() else "cpu"
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+device = parser.parse_args().device
 
 random.seed(1337)
 torch.manual_seed(1337)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,3 +58,18 @@ def shared_data() -> Path:
         origin = "SKYLINE_SHARED_DATA names it" if named else "set SKYLINE_SHARED_DATA to where it is"
         pytest.skip(f"no measured data at {folder}: {origin}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def gpu_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter in which PyTorch finds a GPU: the simulated one of ``simulated_gpu``, compiled the first time."""
+    path = REPOSITORY / "tests" / "simulated_gpu" / "build.py"
+    spec = importlib.util.spec_from_file_location("simulated_gpu_build", path)
+    assert spec is not None
+    assert spec.loader is not None
+    builder = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(builder)
+    try:
+        return builder.interpreter(tmp_path_factory.mktemp("gpu") / "environment")
+    except builder.NotBuildable as missing:
+        pytest.skip(str(missing))

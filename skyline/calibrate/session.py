@@ -133,7 +133,7 @@ def machine_here(interpreter: str, device: str) -> Machine:
 def _machine(bench: Bench, device: str) -> Machine:
     facts = bench.facts
     if device == "cpu":
-        return replace(processor(facts.threads, facts.torch), timing=TIMING)
+        return replace(processor(facts.threads, facts.torch), timing=TIMING[device])
     major, minor = facts.gpu["capability"]
     return Machine(
         str(facts.gpu["name"]),
@@ -143,7 +143,7 @@ def _machine(bench: Bench, device: str) -> Machine:
         torch=facts.torch,
         multiprocessors=int(facts.gpu["multiprocessors"]),
         capability=(int(major), int(minor)),
-        timing=TIMING,
+        timing=TIMING[device],
     )
 
 

@@ -18,6 +18,7 @@ _TURN_S = 1.0
 _LEAST_STEPS = 3
 _PATIENCE_MS = 300.0
 _RECORDED_MS = 3_000.0
+_SLOWER = 0.05
 
 
 @dataclass(slots=True)
@@ -63,9 +64,9 @@ class BareRows:
         return statistics.fmean(row.optimizer_steps for row in self.rows)
 
 
-def run_bare(child: ChildProcess, iterations: int) -> tuple[StepRow, ...]:
-    """Let the child run so many iterations and give its rows."""
-    child.send("run", iterations=iterations)
+def run_bare(child: ChildProcess, iterations: int, *, waiting: bool = False) -> tuple[StepRow, ...]:
+    """Let the child run so many iterations and give its rows; ``waiting`` for its device at the end of each."""
+    child.send("run", iterations=iterations, waiting=waiting)
     return msgspec.convert(child.receive("steps"), Steps).rows
 
 
@@ -99,19 +100,39 @@ def iterations_to_record(request: CaptureRequest, rows: BareRows) -> int:
 
 
 def beside_recording(
-    child: ChildProcess, request: CaptureRequest, into: BareRows, recorded: int
+    child: ChildProcess, request: CaptureRequest, into: BareRows, recorded: int, *, on_device: bool = False
 ) -> tuple[float, ...]:
     """Bare iterations in ms from directly before and after the recorded ones, to set them against.
 
     What is measured after is added to ``into``. On a machine that drifts, the median over all bare iterations
     would say less of what recording costs. Call it right after the recording.
+
+    ``on_device``: each recorded iteration waited for its device; so does what it is set against, and is not added.
     """
     before = into.steps_ms[-recorded:]
     slow = into.median_ms * recorded > request.settle_s * 1e3
+    if on_device:
+        waited = run_bare(child, recorded + 1, waiting=True)
+        before = [row.step_ms for row in waited[1:]]
     rows = run_bare(child, 1 if slow else recorded + 1)
     rows = rows if slow else rows[1:]
     into.rows += rows
-    return (*before, *(row.step_ms for row in rows))
+    return tuple(before) if on_device else (*before, *(row.step_ms for row in rows))
+
+
+def slower_since(rows: BareRows, recorded_at: int) -> tuple[str, ...]:
+    """A note where the iterations from ``recorded_at`` on, behind the recording, take longer than those before it.
+
+    What records a device's kernels may stay attached to it.
+    """
+    earlier, later = rows.steps_ms[:recorded_at], rows.steps_ms[recorded_at:]
+    if min(len(earlier), len(later)) < _LEAST_STEPS:
+        return ()
+    longer = statistics.median(later) / statistics.median(earlier) - 1
+    if longer < _SLOWER:
+        return ()
+    why = "the recorder of the device's kernels may have stayed attached. Those before it are to be believed."
+    return (f"Iterations take {longer:.0%} longer since they were recorded: {why}",)
 
 
 def settle(child: ChildProcess, request: CaptureRequest, into: BareRows) -> None:

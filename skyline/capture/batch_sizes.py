@@ -21,8 +21,7 @@ def sizes_to_measure(
     chosen: list[int] = []
     for factor in _FACTORS:
         size = max(1, round(batch_size * factor))
-        per_sample_bytes = max(0, peak_bytes - fixed_bytes) / batch_size
-        fits = fixed_bytes + per_sample_bytes * size < free_bytes
+        fits = tensor_bytes(size, batch_size, fixed_bytes, peak_bytes) < free_bytes
         quick = size <= batch_size or step_ms * size / batch_size <= longest_step_ms
         enough_data = dataset_size is None or size <= dataset_size
         if size != batch_size and size not in chosen and fits and quick and enough_data:
@@ -30,3 +29,8 @@ def sizes_to_measure(
         if len(chosen) == count:
             break
     return tuple(chosen)
+
+
+def tensor_bytes(size: int, batch_size: int, fixed_bytes: int, peak_bytes: int) -> int:
+    """What tensors can be expected to take at another size: what outlives an iteration stays as it is."""
+    return fixed_bytes + max(0, peak_bytes - fixed_bytes) * size // batch_size

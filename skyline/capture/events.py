@@ -92,6 +92,8 @@ class RunFacts:
     fed_second_dimensions: tuple[int, ...] = ()
     settings_files: tuple[str, ...] = ()
     """Real paths of files of settings that the script opened, the last one opened last."""
+    device_identities: tuple[str, ...] = ()
+    """What the driver tells the GPUs of the run from others by (``GPU-…``); empty where PyTorch does not say."""
 
     @property
     def batch_sizes_seen(self) -> tuple[int, ...]:

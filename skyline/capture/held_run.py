@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 
 from skyline.capture.bare import run_bare
 from skyline.capture.child_process import ChildProcess, ScriptEnded
+from skyline.capture.device_room import DeviceRoom, Sharing
+from skyline.capture.ended_early import too_few
 from skyline.capture.events import Ready
 from skyline.capture.load_meter import busy_s
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.recording import record
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress
-from skyline.capture.session import Session, too_few
+from skyline.capture.rounds import release
+from skyline.capture.script_runs import ScriptRuns
 from skyline.errors import CaptureImpossible
 
 TURN_S = 0.7
@@ -30,6 +33,8 @@ _TAKEN_BY_RECORDING = 4
 _SHORT_RUN = 24
 """A script with no more iterations than this is warmed up for one of them only."""
 _MOST_LIVES = 40
+_ALONE_TURNS = 4
+"""How many times as long a turn is for which the script is started anew."""
 _TURNS_PER_LIFE = 4
 """As many turns as a script that ends is made to last for, where it has the iterations."""
 
@@ -43,7 +48,7 @@ class Turn:
     others_cores: float
 
 
-class HeldRun(Session):
+class HeldRun(ScriptRuns):
     """One run of a script beside others, started, warmed up and stopped; ``turn`` lets it compute for a moment.
 
     A script that comes to its end is started again for its next turn. Everything raises what ``capture`` raises.
@@ -73,6 +78,9 @@ class HeldRun(Session):
         self._warmup = request.warmup
         self.peak_bytes: int | None = None
         """Peak of live tensor memory in an iteration; None where it ended too soon to be recorded."""
+        self.room: DeviceRoom | None = None
+        """What it leaves of its device; None on a CPU, and where it ended too soon to be recorded."""
+        self._sharing = Sharing.TOGETHER
         self.cycle = 1
         """Over how many iterations a typical one is formed: see ``typical_ms``."""
 
@@ -100,15 +108,43 @@ class HeldRun(Session):
 
     def warm_up(self) -> None:
         """Run until step times have settled, record the memory of two iterations, and stand still."""
+        if self._child is None:
+            self.launch()
         try:
             self._begin(recorded=True)
         except ScriptEnded as ended:
             # Spend its iterations sparingly: the warm-up of a long run, and the recording, took all there are.
             self._learn(ended)
             self._begin_again()
+        self._rest()
+
+    def share(self, sharing: Sharing) -> None:
+        """Get by with the device in this way from now on; what it holds now beyond that, it gives up."""
+        if sharing is not self._sharing:
+            self._sharing = sharing
+            self._turn_s *= _ALONE_TURNS if sharing is Sharing.ALONE else 1
+            self._rest()
 
     def turn(self) -> Turn:
         """Go on for a moment, or for two iterations at least, and stand still again."""
+        if self._child is None:
+            self._begin_again()
+        done = self._next_turn()
+        self._rest()
+        return done
+
+    def _rest(self) -> None:
+        child = self._child
+        if child is None or self._ready is None:
+            return
+        if self._sharing is Sharing.ALONE:
+            self.close()
+        elif self._sharing is Sharing.RELEASING:
+            child.go_on()
+            release(child)
+            child.stop()
+
+    def _next_turn(self) -> Turn:
         while True:
             iterations = self._per_turn()
             if self._left() <= iterations:
@@ -194,7 +230,11 @@ class HeldRun(Session):
         self._typical_ms = self._typical_ms or step_ms
         self.cycle = max(1, *(loader.num_workers for loader in ready.facts.loaders), 1)
         if recorded:
-            self.peak_bytes = record(child, _RECORDED, with_stacks=False).peak_bytes
+            recording = record(child, _RECORDED, with_stacks=False)
+            self.peak_bytes = recording.peak_bytes
+            if recording.device_memory is not None:
+                fixed_bytes = recording.memory.total_bytes
+                self.room = DeviceRoom.of(recording.device_memory, fixed_bytes, recording.peak_bytes)
             self._used += _TAKEN_BY_RECORDING
         child.stop()
 

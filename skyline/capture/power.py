@@ -45,9 +45,14 @@ def measured(counter: Counter, iteration_ms: float, longest_s: float, run: Calla
     return PowerFact(counter.source, counter.of, joules / done, joules / window_s, done, window_s)
 
 
-def counter_of(kind: str, name: str) -> Counter | None:
-    """The counter of the device that the script computes on (``cuda`` or ``cpu``); None where there is none to read."""
-    return gpu_counter(name) if kind == "cuda" else processor_counter()
+def counter_of(kind: str, name: str, identities: tuple[str, ...] = ()) -> Counter | None:
+    """The counter of what the script computes on; None where there is none to read.
+
+    ``identities`` tell GPUs from each other (``GPU-…``), all of those that the script computes on.
+    """
+    if kind == "cpu":
+        return processor_counter()
+    return gpu_counter(name, identities) if kind == "cuda" else None
 
 
 def processor_counter(root: Path = _POWERCAP) -> Counter | None:
@@ -77,36 +82,61 @@ def processor_counter(root: Path = _POWERCAP) -> Counter | None:
     return Counter("RAPL", "the processor" if count == 1 else f"{count} processors", read, joules_between)
 
 
-def gpu_counter(name: str) -> Counter | None:
-    """Of the board of an NVIDIA GPU called ``name``, from Volta on."""
+def gpu_counter(name: str, identities: tuple[str, ...] = ()) -> Counter | None:
+    """Of the boards of NVIDIA GPUs called ``name``, from Volta on; None for a part of a board, which others share."""
+    if _is_part(name) or any(map(_is_part, identities)):
+        return None
     try:
         nvml: Any = import_module("pynvml")
     except ImportError:
         return None
     try:
         nvml.nvmlInit()
-        handle = _handle(nvml, name)
-        nvml.nvmlDeviceGetTotalEnergyConsumption(handle)
+        if identities:
+            handles = [nvml.nvmlDeviceGetHandleByUUID(identity) for identity in identities]
+        else:
+            handles = [_handle(nvml, name)]
+        for handle in handles:
+            if handle is None or nvml.nvmlDeviceGetTotalEnergyConsumption(handle) is None:
+                return None
     except nvml.NVMLError:
         return None
 
     def read() -> tuple[float, ...]:
-        return (nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3,)
+        return tuple(nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3 for handle in handles)
 
-    return Counter("NVML", f"the board of the {name}", read, lambda before, after: after[0] - before[0])
+    def joules_between(before: tuple[float, ...], after: tuple[float, ...]) -> float:
+        return sum(after) - sum(before)
+
+    of = f"the board of the {name}" if len(handles) == 1 else f"{len(handles)} boards of the {name}"
+    return Counter("NVML", of, read, joules_between)
+
+
+def _is_part(name: str) -> bool:
+    """Whether this names an instance of a GPU that is divided (MIG): a board's energy is that of all its parts."""
+    return "MIG" in name.replace("-", " ").split()
 
 
 def _handle(nvml: Any, name: str) -> Any:
-    """The GPU that a script sees first: the first of ``CUDA_VISIBLE_DEVICES``, counted among those of the name."""
+    """The GPU that a script sees first, where PyTorch does not say which one it is; None where that is not sure.
+
+    Among boards of one name it is the first of ``CUDA_VISIBLE_DEVICES``. CUDA counts the fastest first unless it is
+    told to count as the driver does, so that on mixed boards a number alone tells nothing.
+    """
     count = nvml.nvmlDeviceGetCount()
     handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
-    named = [handle for handle in handles if _decoded(nvml.nvmlDeviceGetName(handle)) == name] or handles
+    named = [handle for handle in handles if _decoded(nvml.nvmlDeviceGetName(handle)) == name]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
-    if visible.isdigit() and int(visible) < len(named):
-        return named[int(visible)]
-    if visible.startswith(("GPU-", "MIG-")):
+    if visible.startswith("GPU-"):
         return nvml.nvmlDeviceGetHandleByUUID(visible)
-    return named[0]
+    if _is_part(visible):
+        return None
+    as_the_driver = len(named) == count or os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if as_the_driver and named:
+        index = int(visible) if visible.isdigit() else 0
+        found = handles[index] if index < count else None
+        return found if found in named else None
+    return named[0] if len(named) == 1 else None
 
 
 def _decoded(name: str | bytes) -> str:

@@ -32,6 +32,8 @@ class Contender:
     """How many the script has left, where that is known."""
     rows: BareRows = field(default_factory=BareRows)
     alive: bool = True
+    releases: bool = False
+    """Whether it gives back what its allocator keeps without need, each time that it stands still."""
 
     def turn(self, rounds: int) -> float | None:
         """Run one of so many turns of a few iterations; their median in ms, None once the script has ended."""
@@ -44,6 +46,8 @@ class Contender:
         dropped = 1 if iterations > 1 or self.typical_ms < _TURN_MS * 4 else 0
         try:
             rows = run_bare(self.child, iterations + dropped)[dropped:]
+            if self.releases:
+                self.release()
         except Cancelled:
             raise
         except (ScriptEnded, SkylineError):
@@ -51,6 +55,27 @@ class Contender:
             return None
         self.rows.rows += rows
         return statistics.median(row.step_ms for row in rows)
+
+    def release(self) -> None:
+        """Give back the device's memory that no tensor of the run uses; it stands still."""
+        release(self.child)
+
+
+def release(child: ChildProcess) -> int:
+    """Have a run that stands still give back the device's memory that no tensor uses; how much is free then."""
+    child.send("release")
+    return int(child.receive("released")["free_bytes"])
+
+
+def measure_by_itself(contender: Contender, base_ms: float) -> list[BatchPoint]:
+    """The point of a run for which the device has no room beside the base: its turns over what the base took before.
+
+    A GPU's clocks drift less than what else a machine does, and there is no other way.
+    """
+    contender.turn(_TURNS)
+    contender.rows.rows.clear()
+    medians = [median for _ in range(_LEAST_ROUNDS) if (median := contender.turn(_TURNS)) is not None]
+    return [_point(contender, [median / base_ms for median in medians])] if len(medians) >= 2 else []
 
 
 def measure_in_rounds(base: Contender, others: list[Contender], budget_s: float) -> list[BatchPoint]:
@@ -78,13 +103,15 @@ def measure_in_rounds(base: Contender, others: list[Contender], budget_s: float)
                 ratios[contender.batch_size].append(median / reference)
         before = behind
     return [
-        BatchPoint(
-            batch_size=contender.batch_size,
-            times=contender.rows.times(),
-            ratios=tuple(ratios[contender.batch_size]),
-            peak_bytes=contender.peak_bytes,
-            observed_leading=contender.leading,
-        )
-        for contender in others
-        if len(ratios[contender.batch_size]) >= 2
+        _point(contender, found) for contender in others if len(found := ratios[contender.batch_size]) >= 2
     ]
+
+
+def _point(contender: Contender, ratios: list[float]) -> BatchPoint:
+    return BatchPoint(
+        batch_size=contender.batch_size,
+        times=contender.rows.times(),
+        ratios=tuple(ratios),
+        peak_bytes=contender.peak_bytes,
+        observed_leading=contender.leading,
+    )

@@ -5,13 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
-import msgspec
 import psutil
 
-from skyline.attempt import Attempts, failure
+from skyline.attempt import Attempts
 from skyline.capture.assemble import Run, assemble
 from skyline.capture.bare import (
     BareRows,
@@ -20,33 +18,31 @@ from skyline.capture.bare import (
     iterations_to_record,
     run_bare,
     settle,
+    slower_since,
 )
 from skyline.capture.batch_in_force import UNKNOWN, may_follow
-from skyline.capture.batch_sizes import sizes_to_measure
-from skyline.capture.batch_way import BatchWay, SizedRun, followed_by, ignored, loader_way, sized_run
+from skyline.capture.batch_sizes import sizes_to_measure, tensor_bytes
+from skyline.capture.batch_way import BatchWay, followed_by, ignored, loader_way, sized_run
 from skyline.capture.child_process import ChildProcess, ScriptEnded
-from skyline.capture.events import Ended, Ready
-from skyline.capture.guard import Limits
-from skyline.capture.interpreter import resolve_interpreter
+from skyline.capture.device_room import DeviceRoom, Sharing
+from skyline.capture.ended_early import LEAST_ITERATIONS, too_few
+from skyline.capture.events import Ready
 from skyline.capture.known import from_first_iterations, from_source
 from skyline.capture.load_meter import LoadMeter
 from skyline.capture.power import counter_of, measured
 from skyline.capture.process import Starter, start_fresh
-from skyline.capture.ranks import variables_of_first_rank
 from skyline.capture.recording import notes_on, record
-from skyline.capture.request import CaptureRequest, Known, OutputCallback, Progress, ProgressCallback
-from skyline.capture.rounds import Contender, measure_in_rounds
+from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
+from skyline.capture.rounds import Contender, measure_by_itself, measure_in_rounds
+from skyline.capture.script_runs import ScriptRuns
 from skyline.capture.trials import trials_wanted, with_trials
-from skyline.errors import BudgetExceeded, CaptureImpossible, ScriptFailed, SkylineError
-from skyline.source.batch_size import find
+from skyline.errors import BudgetExceeded, ScriptFailed
 from skyline.source.knob import Knob, KnobSearch
-from skyline.source.text import SourceText
 from skyline.trace.power import PowerFact
 from skyline.trace.profile import BatchPoint, Profile
 
 _LONGEST_POINT_STEP_MS = 6_000.0
 _CURVE_BUDGET_S = 12.0
-_LEAST_ITERATIONS = 4
 _SPARING_ITERATIONS = 4
 """One to warm up, one to drop after it, two to record; with four in all one is left to record."""
 _SHARE_OF_FREE_MEMORY = 0.5
@@ -74,7 +70,7 @@ def capture(
         return session.run(on_partial)
     except ScriptEnded as ended:
         iterations = ended.ended.boundaries
-        if iterations < _LEAST_ITERATIONS:
+        if iterations < LEAST_ITERATIONS:
             raise too_few(ended.ended) from None
         # It ended before it was recorded: run it again and spend its iterations sparingly.
         steps = iterations - _SPARING_ITERATIONS if iterations > _SPARING_ITERATIONS else 1
@@ -86,35 +82,8 @@ def capture(
         raise too_few(ended.ended) from None
 
 
-class Session:
+class Session(ScriptRuns):
     """The state of one profiling; lives for the length of ``capture``."""
-
-    def __init__(
-        self,
-        request: CaptureRequest,
-        progress: ProgressCallback,
-        output: OutputCallback | None,
-        cancel: threading.Event,
-        starter: Starter,
-        notes: list[str] | None = None,
-    ) -> None:
-        script = request.script.absolute()
-        overrides = {str(Path(path).resolve()): text for path, text in request.source_overrides}
-        real = str(script.resolve())
-        # The text is read once: a file that is edited meanwhile does not mix into this profile.
-        self._text = (
-            SourceText.of(str(script), overrides[real]) if real in overrides else SourceText.read(script)
-        )
-        self._sources = {**overrides, real: self._text.text}
-        self._request = request
-        self._script = script
-        self._progress = progress
-        self._output = output
-        self._cancel = cancel
-        self._starter = starter
-        self._notes = notes or []
-        self._interpreter = resolve_interpreter(script, request.interpreter)
-        self._directory = (request.working_directory or Path.cwd()).resolve()
 
     def run(self, on_partial: Callable[[Profile], None] | None) -> Profile:
         """The profile, measured; ``on_partial`` gets it before the curve over batch sizes.
@@ -158,87 +127,6 @@ class Session:
         child, points, run, others = found
         return self._with_trials(stack, child, run, late, others), points
 
-    def _find_knobs(self) -> KnobSearch:
-        overridden = {Path(path) for path in self._sources}
-
-        def read(path: Path) -> SourceText | None:
-            # Most places where an import might lead have no file.
-            if not path.is_file() and path not in overridden:
-                return None
-            override = self._sources.get(str(path.resolve()))
-            if override is not None:
-                return SourceText.of(str(path), override)
-            try:
-                return SourceText.read(path)
-            except SkylineError:
-                return None
-
-        try:
-            return find(self._text, self._request.arguments, read)
-        except SkylineError:
-            # The script does not even parse: running it will say so in Python's own words.
-            return KnobSearch((), ("the source could not be parsed",))
-        except Exception as error:
-            # The run needs no literal, only the curve does.
-            return KnobSearch((), (f"the source could not be searched: {failure(error)}",))
-
-    def _launch(self, *, quiet: bool = False) -> ChildProcess:
-        return ChildProcess(
-            self._interpreter,
-            self._directory,
-            device=self._request.device,
-            timeout_s=self._request.timeout_s,
-            limits=Limits(
-                self._request.memory_limit_bytes,
-                self._request.scratch_limit_bytes,
-                self._request.process_limit,
-            ),
-            side_effects=self._request.side_effects,
-            arguments=self._request.arguments,
-            output=None if quiet else self._output,
-            cancel=self._cancel,
-            starter=self._starter,
-            variables={
-                **dict(self._request.variables),
-                **(variables_of_first_rank(self._request.ranks) if self._request.ranks > 1 else {}),
-            },
-        )
-
-    def _start(self, child: ChildProcess, sized: SizedRun | None = None, **mode: object) -> None:
-        """Run the script in the child, unchanged or at another batch size, until the end of its warm-up."""
-        run = sized or SizedRun({}, self._request.arguments, self._request.loader_batch)
-        child.send(
-            "start",
-            script=str(self._script),
-            arguments=list(run.arguments),
-            sources={**self._sources, **run.sources},
-            loader_batch=asdict(run.loader) if run.loader else None,
-            warmup=self._request.warmup,
-            module=self._request.module,
-            evaluation=self._request.evaluation,
-            ranks=self._request.ranks,
-            scratch=str(child.scratch),
-            side_effects=self._request.side_effects,
-            network=self._request.network,
-            **mode,
-        )
-
-    def _await_ready(self, child: ChildProcess, *, quiet: bool = False) -> tuple[Ready, float]:
-        """Wait for the end of warm-up; what the run is then, and its last warm-up step in ms."""
-        step_ms = 0.0
-        while True:
-            event = child.receive("hello", "boundary", "ready")
-            if event["event"] == "ready":
-                child.keep_downloads()
-                return msgspec.convert(event, Ready), step_ms
-            if event["event"] == "hello" and self._request.device == "cuda" and not event["cuda"]:
-                raise CaptureImpossible("PyTorch sees no CUDA device here", hint="Use --device auto or cpu.")
-            if event["event"] == "boundary":
-                step_ms = event["step_ms"] or step_ms
-                if not quiet:
-                    of = f" of {self._request.warmup}" if self._request.warmup else ""
-                    self._say("warm up", f"iteration {event['count']}{of}", 0.2)
-
     def _measure_base(self, child: ChildProcess, knobs: KnobSearch) -> Run:
         request = self._request
         known = from_source(self._text, knobs)
@@ -256,10 +144,13 @@ class Session:
         recording = record(child, iterations_to_record(request, rows), full=min(2, request.recorded))
         late = Attempts()
         later = _Later(ended_after=recording.ended_after)
+        before = len(rows.rows)
         if later.ended_after is None:
             self._say("measure", "timing more iterations", 0.45)
             failed = _Later(failed=True)
             later = late.to("time more iterations", lambda: self._more(child, ready, rows), failed)
+        on_device = ready.facts.environment.device.kind != "cpu"
+        slower = slower_since(rows, before) if on_device else ()
         load = late.to("read how busy the machine is", meter.read, None)
         run = Run(
             request=request,
@@ -272,7 +163,12 @@ class Session:
             rows=rows,
             recording=recording,
             knobs=knobs,
-            notes=(*self._notes, *notes_on(recording, ready.facts.environment.device.kind), *late.notes),
+            notes=(
+                *self._notes,
+                *notes_on(recording, ready.facts.environment.device.kind),
+                *slower,
+                *late.notes,
+            ),
             ended_after=later.ended_after,
             failed=later.failed,
             paired_ms=later.paired_ms,
@@ -291,7 +187,8 @@ class Session:
         """Further iterations, added to ``rows``, and what they show."""
         paired: tuple[float, ...] = ()
         try:
-            paired = beside_recording(child, self._request, rows, self._request.recorded)
+            on_device = ready.facts.environment.device.kind != "cpu"
+            paired = beside_recording(child, self._request, rows, self._request.recorded, on_device=on_device)
             settle(child, self._request, rows)
             return _Later(paired, self._power(child, ready, rows))
         except ScriptEnded as ended:
@@ -321,7 +218,7 @@ class Session:
 
     def _power(self, child: ChildProcess, ready: Ready, rows: BareRows) -> PowerFact | None:
         device = ready.facts.environment.device
-        counter = counter_of(device.kind, device.name)
+        counter = counter_of(device.kind, device.name, ready.facts.device_identities)
         if counter is None:
             return None
         self._say("measure", "measuring energy", 0.5)
@@ -342,20 +239,20 @@ class Session:
             notes: list[str] = []
             size = way.value if isinstance(way, Knob) else run.batch_size
             assert size is not None
-            others = self._contenders(stack, way, size, run, notes)
+            points: list[BatchPoint] = []
+            reference = self._reference(base, run, size)
+            others = self._contenders(stack, way, reference, run, notes, points)
             if others is None:
                 (refused if isinstance(way, Knob) else failed).append(ignored(way))
                 continue
-            if not others and not isinstance(way, Knob):
+            if not others and not points and not isinstance(way, Knob):
                 # It could not run so: what is set elsewhere as well may go along in another way.
                 failed += notes
                 continue
-            left = run.iterations_left(size)
-            peak_bytes = run.recording.peak_bytes
-            reference = Contender(size, base, run.rows.median_ms, peak_bytes, run.leading, left)
-            self._say("curve", "measuring in turns", 0.75)
-            points = measure_in_rounds(reference, others, _CURVE_BUDGET_S)
-            own = BatchPoint(size, run.rows.times(), (1.0, 1.0), peak_bytes, run.leading)
+            if others or not points:
+                self._say("curve", "measuring in turns", 0.75)
+                points += measure_in_rounds(reference, others, _CURVE_BUDGET_S)
+            own = BatchPoint(size, run.rows.times(), (1.0, 1.0), reference.peak_bytes, run.leading)
             if isinstance(way, Knob):
                 found = replace(run.in_force, size=size, knobs=(way,))
                 run = replace(run, in_force=found, knobs=run.knobs.preferring((way,)))
@@ -367,24 +264,50 @@ class Session:
             run = replace(run, in_force=UNKNOWN)
         return (), replace(_without_literal(run, refused), notes=(*run.notes, *refused, *failed)), []
 
+    def _reference(self, base: ChildProcess, run: Run, size: int) -> Contender:
+        left = run.iterations_left(size)
+        return Contender(size, base, run.rows.median_ms, run.recording.peak_bytes, run.leading, left)
+
     def _contenders(
-        self, stack: ExitStack, way: BatchWay, own: int, run: Run, notes: list[str]
+        self,
+        stack: ExitStack,
+        way: BatchWay,
+        base: Contender,
+        run: Run,
+        notes: list[str],
+        points: list[BatchPoint],
     ) -> list[Contender] | None:
-        """Runs at other batch sizes, warmed up and held; None if the run's batch does not follow."""
-        memory = run.recording.memory
+        """Runs at other batch sizes, warmed up and held; None if the run's batch does not follow.
+
+        Where they do not all fit on the device they are there one at a time: none is left then, and what was measured
+        is in ``points``.
+        """
+        recording, count = run.recording, self._request.batch_points
+        fixed_bytes, peak_bytes = recording.memory.total_bytes, recording.peak_bytes
+        on_device = recording.device_memory
+        room = None if on_device is None else DeviceRoom.of(on_device, fixed_bytes, peak_bytes)
+        host_bytes = int(psutil.virtual_memory().available * _SHARE_OF_FREE_MEMORY / max(1, count))
         sizes = sizes_to_measure(
-            own,
-            self._request.batch_points,
+            base.batch_size,
+            count,
             step_ms=run.rows.median_ms,
             longest_step_ms=_LONGEST_POINT_STEP_MS,
-            fixed_bytes=memory.total_bytes,
-            peak_bytes=run.recording.peak_bytes,
-            free_bytes=int(
-                psutil.virtual_memory().available * _SHARE_OF_FREE_MEMORY / max(1, self._request.batch_points)
-            ),
+            fixed_bytes=fixed_bytes,
+            peak_bytes=peak_bytes,
+            free_bytes=host_bytes if room is None else room.tensor_bytes,
             dataset_size=run.dataset_size,
         )
         self._say("curve", f"starting at batch sizes {', '.join(map(str, sizes))}", 0.6)
+        peaks = {size: tensor_bytes(size, base.batch_size, fixed_bytes, peak_bytes) for size in sizes}
+        if room is not None and sizes and room.sharing(list(peaks.values())) is not Sharing.TOGETHER:
+            # The ones for which the run has to go come last.
+            order = sorted(sizes, key=lambda size: room.sharing([peaks[size]]) is Sharing.ALONE)
+            for number, size in enumerate(order):
+                alone = room.sharing([peaks[size]]) is Sharing.ALONE
+                if not self._one_beside(way, base, size, run, notes, points, alone=alone, among=len(order)):
+                    # A literal that the first does not follow none of them would.
+                    return None if number == 0 else []
+            return []
         # They import torch side by side but warm up one by one: computing together, with more threads than
         # cores, they would spend their time waiting for each other.
         children = [(size, stack.enter_context(self._launch(quiet=True))) for size in sizes]
@@ -392,33 +315,72 @@ class Session:
             child.send("prepare")
         contenders: list[Contender] = []
         for size, child in children:
-            try:
-                sized = sized_run(way, size, self._request.arguments, self._sources)
-                if sized is None:
-                    return _closed(children)
-                self._start(child, sized)
-                ready, step_ms = self._await_ready(child, quiet=True)
-                facts = ready.facts
-                if not followed_by(way, own, size, run.facts, run.in_force.loader, facts):
-                    return _closed(children)
-                recording = record(child, 2, with_stacks=False)
-            except ScriptEnded as ended:
-                child.close()
-                notes.append(
-                    f"Batch size {size} was left out: the script ended after {ended.ended.boundaries} iterations."
-                )
-                continue
-            except (ScriptFailed, BudgetExceeded) as failure:
-                child.close()
-                notes.append(f"Batch size {size} was left out: {failure.message}.")
-                continue
-            left = run.iterations_left(size)
-            seen = facts.batch_sizes_seen
-            contenders.append(Contender(size, child, step_ms, recording.peak_bytes, seen, left))
+            contender = self._contender(child, way, base.batch_size, size, run, notes)
+            if contender is None:
+                return _closed(children)
+            if contender.alive:
+                contenders.append(contender)
         return contenders
 
-    def _say(self, stage: str, message: str, fraction: float, known: Known | None = None) -> None:
-        self._progress(Progress(stage, message, fraction, known))
+    def _one_beside(
+        self,
+        way: BatchWay,
+        base: Contender,
+        size: int,
+        run: Run,
+        notes: list[str],
+        points: list[BatchPoint],
+        *,
+        alone: bool,
+        among: int,
+    ) -> bool:
+        """Measure at one batch size, in turns with the run or after it; whether the batch followed."""
+        if alone:
+            base.child.close()
+        else:
+            base.releases = True
+            base.release()
+        with self._launch(quiet=True) as child:
+            child.send("prepare")
+            one = self._contender(child, way, base.batch_size, size, run, notes)
+            if one is None:
+                return False
+            if one.alive and alone:
+                points += measure_by_itself(one, run.rows.median_ms)
+            elif one.alive:
+                one.releases = True
+                one.release()
+                self._say("curve", f"measuring batch size {size} in turns", 0.75)
+                points += measure_in_rounds(base, [one], _CURVE_BUDGET_S / among)
+        return True
+
+    def _contender(
+        self, child: ChildProcess, way: BatchWay, own: int, size: int, run: Run, notes: list[str]
+    ) -> Contender | None:
+        """A run at one batch size, warmed up and held; not alive where it could not run so, None if it ignores it."""
+        contender = Contender(size, child, 0.0, 0, (), run.iterations_left(size))
+        try:
+            sized = sized_run(way, size, self._request.arguments, self._sources)
+            if sized is None:
+                return None
+            self._start(child, sized)
+            ready, contender.typical_ms = self._await_ready(child, quiet=True)
+            facts = ready.facts
+            if not followed_by(way, own, size, run.facts, run.in_force.loader, facts):
+                return None
+            contender.peak_bytes = record(child, 2, with_stacks=False).peak_bytes
+            contender.leading = facts.batch_sizes_seen
+        except ScriptEnded as ended:
+            child.close()
+            contender.alive = False
+            notes.append(
+                f"Batch size {size} was left out: the script ended after {ended.ended.boundaries} iterations."
+            )
+        except (ScriptFailed, BudgetExceeded) as failure:
+            child.close()
+            contender.alive = False
+            notes.append(f"Batch size {size} was left out: {failure.message}.")
+        return contender
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,30 +411,3 @@ def _ways(run: Run) -> Sequence[BatchWay]:
 def _without_literal(run: Run, refused: Sequence[str]) -> Run:
     """A literal that the run does not follow must not be rewritten as if it were the batch size."""
     return replace(run, knobs=replace(run.knobs, refusal=" ".join(refused))) if refused else run
-
-
-def too_few(ended: Ended, *, least: int = _LEAST_ITERATIONS) -> CaptureImpossible:
-    """Why a script that ran to its end gave no profile: what was looked for, and what was seen."""
-    count = ended.boundaries
-    if count:
-        return CaptureImpossible(
-            f"The script ran to its end with only {count} training iteration{'s' if count > 1 else ''}; "
-            f"at least {least} are needed",
-            hint="Give it more iterations or more data for the profiling run.",
-        )
-    if ended.processes and not ended.optimizers:
-        return CaptureImpossible(
-            "The script ran to its end without a training step; it started other programs, and the training "
-            "seems to happen there",
-            hint=f"Profile the program that trains. It started: {'; '.join(ended.processes[:3])}",
-        )
-    made, passes, fetches = ended.optimizers, ended.backward_calls, ended.fetches
-    seen = (
-        f"{made} optimizer{'' if made == 1 else 's'} made, none stepped, "
-        f"{passes} backward pass{'' if passes == 1 else 'es'}, {fetches} batches from data loaders"
-    )
-    return CaptureImpossible(
-        "The script ran to its end without a training step",
-        hint="Looked for a torch optimizer's step(), or backward() where there is no optimizer. "
-        f"Saw: {seen}. Is this the script that trains, and do its arguments start training?",
-    )

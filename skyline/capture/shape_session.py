@@ -11,15 +11,26 @@ import msgspec
 from skyline.capture.assemble import Run, assemble
 from skyline.capture.bare import BareRows
 from skyline.capture.child_process import ChildProcess, ScriptEnded
+from skyline.capture.ended_early import too_few
 from skyline.capture.events import LoopFrame, StepRow
 from skyline.capture.gpu_target import GpuTarget
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.recording import Recording
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
-from skyline.capture.session import Session, too_few
+from skyline.capture.session import Session
+from skyline.errors import ScriptFailed
 from skyline.trace.profile import Profile
 from skyline.trace.repeated_read import RepeatedRead
 from skyline.trace.timed_read import TimedRead
+
+_NO_HARDWARE = (
+    "No CUDA GPUs are available",
+    "no CUDA-capable device is detected",
+    "Found no NVIDIA driver",
+    "No HIP GPUs are available",
+)
+_HARDWARE = (Path("/dev/nvidiactl"), Path("/dev/dxg"), Path("/dev/kfd"))
+"""What the drivers of NVIDIA, of Windows for its Linux, and of AMD put there."""
 
 
 def trace_shapes(
@@ -77,7 +88,22 @@ class _ShapeSession(Session):
     """One tracing, from the start of the script to the profile."""
 
     def trace(self, gpu: GpuTarget | None) -> Profile:
-        """The profile of one traced iteration."""
+        """The profile of one traced iteration.
+
+        The GPUs of this machine are hidden from the script, which is to see another one: what is not traced would find
+        its way there. Only a script that something made fail for want of them is traced in their presence.
+        """
+        request = self._request
+        self._request = replace(request, device="cpu")
+        try:
+            return self._traced(gpu)
+        except ScriptFailed as failed:
+            if request.device == "cpu" or not _wants_hardware(failed):
+                raise
+        self._request = replace(request, device="auto")
+        return self._traced(gpu)
+
+    def _traced(self, gpu: GpuTarget | None) -> Profile:
         knobs = self._find_knobs()
         self._say("launch", f"starting {self._script.name}", 0.1)
         with self._launch() as child:
@@ -120,6 +146,11 @@ class _ShapeSession(Session):
         child.send("record", iterations=1, path=str(path), stacks=True)
         traced = msgspec.convert(child.receive("recorded"), _Traced)
         return traced, msgspec.json.decode(path.read_bytes(), type=Recording)
+
+
+def _wants_hardware(failed: ScriptFailed) -> bool:
+    said = f"{failed.message}\n{failed.traceback}"
+    return any(words in said for words in _NO_HARDWARE) and any(path.exists() for path in _HARDWARE)
 
 
 def _notes(traced: _Traced, gpu: GpuTarget | None) -> tuple[str, ...]:

@@ -41,6 +41,10 @@ class BareTimes:
     be told apart without a profiler: inside the data loader, inside ``backward()``, inside optimizer steps.
     What remains of each step is forward work and everything else. ``memory_bytes`` is what was in use at the end of
     each: on a GPU by tensors, on a CPU by the whole process; empty where that is not known.
+
+    On a device of its own a step lasts from when that had done one iteration to when it had done the next, as the
+    script launches ahead of it. The parts are what the host spends in them, in the time of the step or ahead of it: in
+    a single step they may be more than all of it, and what remains is no forward work where the host only waits.
     """
 
     steps_ms: tuple[float, ...]

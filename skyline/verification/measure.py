@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TypeVar
 
+from skyline.capture.device_room import Sharing
 from skyline.capture.events import Ready
 from skyline.capture.held_run import TURN_S, HeldRun, Turn
 from skyline.capture.process import Starter, start_fresh
@@ -55,6 +56,8 @@ class Measured:
     changed_peak_bytes: int | None
     restarts: int = 0
     """How often a run that came to its end had to be started again."""
+    alone: bool = False
+    """Whether the device had no room for two runs, so that each turn was a run of its own."""
 
     @property
     def base_ms(self) -> float:
@@ -64,6 +67,8 @@ class Measured:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the person should know of the runs."""
+        if self.alone:
+            return ("The device has no room for two runs of the script: each turn was a run of its own.",)
         if not self.restarts:
             return ()
         times = "once" if self.restarts == 1 else f"{self.restarts} times"
@@ -94,13 +99,12 @@ def measure(
         for run in runs:
             run.launch()
         # They import PyTorch side by side but warm up one by one: together they would wait for each other's cores.
+        sharing = Sharing.TOGETHER
         for number, (run, what) in enumerate(zip(runs, _NAMES, strict=True)):
             progress(Progress("warm up", what, 0.05 + _WARMED_UP * number / len(runs)))
-            if run is runs[1]:
-                _of_the_change(run.warm_up)
-            else:
-                run.warm_up()
-        rounds = _in_rounds(runs, effort.rounds, deadline, progress, cancel)
+            sharing = _warmed_up(run, runs, sharing)
+        alone = sharing is Sharing.ALONE
+        rounds = _in_rounds(runs, effort.rounds, deadline, progress, cancel, waking=not alone)
         first, change, again = runs
         return Measured(
             rounds,
@@ -109,10 +113,44 @@ def measure(
             first.peak_bytes,
             change.peak_bytes,
             sum(run.lives - 1 for run in (first, change, again)),
+            alone,
         )
 
 
+_NO_ROOM = "out of memory"
+"""What PyTorch's error of every device says."""
 _NAMES = ("the script", "the script with the change", "the script again, for the null")
+
+
+def _warmed_up(run: HeldRun, runs: Sequence[HeldRun], sharing: Sharing) -> Sharing:
+    """How all get by with the device once this one has warmed up on it.
+
+    What the first takes tells how; one that does not fit there all the same gets the device to itself.
+    """
+
+    def warm_up() -> None:
+        if run is runs[1]:
+            _of_the_change(run.warm_up)
+        else:
+            run.warm_up()
+
+    try:
+        warm_up()
+    except ScriptFailed as failed:
+        if run is runs[0] or sharing is Sharing.ALONE or _NO_ROOM not in failed.message.lower():
+            raise
+        sharing = Sharing.ALONE
+        run.close()
+        for other in runs:
+            other.share(sharing)
+        run.launch()
+        warm_up()
+    if run is runs[0] and run.room is not None:
+        peak = run.room.peak_bytes
+        sharing = run.room.sharing_of_held([peak] * (len(runs) - 1))
+        for other in runs:
+            other.share(sharing)
+    return sharing
 
 
 def _in_rounds(
@@ -121,6 +159,8 @@ def _in_rounds(
     deadline: float,
     progress: ProgressCallback,
     cancel: threading.Event,
+    *,
+    waking: bool,
 ) -> tuple[Round, ...]:
     base, change, again = runs
     # Whatever the slower one needs for a burst of its loader is right for the others too.
@@ -129,7 +169,7 @@ def _in_rounds(
         run.cycle = cycle
     done: list[Round] = []
     # They stood still while the others started: the first round wakes them and is thrown away.
-    for number in range(count + 1):
+    for number in range(0 if waking else 1, count + 1):
         if cancel.is_set():
             raise Cancelled("The verification was cancelled")
         if done and time.monotonic() > deadline:

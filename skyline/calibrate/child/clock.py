@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from functools import cache
 
 import torch
 
@@ -15,6 +16,14 @@ STIRRED = torch.zeros(1 << 20)
 _SMALL = torch.zeros(4)
 _BUDGET_S = 0.03
 """How long one case is timed for, where three blocks do not need longer."""
+_MOST_QUEUED = 500
+"""Launches that any GPU lets wait, of calls that make one or two each: a thousand or so have a place."""
+_HELD_LONGER = 1.5
+_MOST_HOLDS = 4
+_ONE_SLEEP = 1_000_000
+"""In cycles of the GPU's clock: half a millisecond or so."""
+_IDLE_S, _WARM_S = 0.1, 0.3
+"""A GPU that had nothing to do for so long lowers its clocks, and takes so long to raise them again."""
 
 
 def timed(calls, device):
@@ -43,16 +52,49 @@ def _on_host(calls):
 
 
 def _on_gpu(calls):
-    """In blocks of calls, since a GPU's clock is too coarse for one."""
-    for call in calls:
-        call()
-    once = max(_block(calls, 1), 1e-7)
-    times = max(1, min(4096, round(_BLOCK_S / once)))
+    """In blocks of calls, since a GPU's clock is too coarse for one.
+
+    The GPU is kept busy until all launches of a block wait in its queue: what a small kernel takes would else be what
+    the host takes to launch it.
+    """
+    _warmed(calls)
+    _, launched_s = _block(calls, 1, 0.0)
+    once_s, _ = _block(calls, _LEAST_BLOCKS, 0.0)
+    times = max(1, min(_MOST_QUEUED, round(_BLOCK_S / max(once_s, 1e-7))))
+    held_s = _holding(calls, times, launched_s * times)
     blocks = []
     end = time.perf_counter() + _BUDGET_S
     while len(blocks) < _LEAST_BLOCKS or (time.perf_counter() < end and len(blocks) < _MOST_BLOCKS):
-        blocks.append(_block(calls, times))
+        blocks.append(_block(calls, times, held_s)[0])
+    global _used_at
+    _used_at = time.perf_counter()
     return _middle(blocks)
+
+
+def _warmed(calls):
+    """With the clocks that the GPU has at work."""
+    for call in calls:
+        call()
+    torch.cuda.synchronize()
+    if time.perf_counter() - _used_at > _IDLE_S:
+        end = time.perf_counter() + _WARM_S
+        while time.perf_counter() < end:
+            torch.cuda._sleep(_ONE_SLEEP)
+            for call in calls:
+                call()
+            torch.cuda.synchronize()
+
+
+def _holding(calls, times, launching_s):
+    """For how long the GPU has to be held so that a block is launched before it begins; 0 where that is in vain."""
+    held_s = launching_s * _HELD_LONGER
+    for _ in range(_MOST_HOLDS):
+        _, launched_s = _block(calls, times, held_s)
+        if launched_s <= held_s:
+            return held_s
+        held_s = launched_s * _HELD_LONGER
+    # The calls wait for the GPU themselves.
+    return 0.0
 
 
 def _middle(times):
@@ -67,13 +109,33 @@ def _once(call):
     return time.perf_counter() - begin
 
 
-def _block(calls, times):
+def _block(calls, times, held_s):
+    """Seconds that one of so many calls takes the GPU, and that all of them took the host to launch."""
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     count = len(calls)
     torch.cuda.synchronize()
+    began = time.perf_counter()
+    if held_s:
+        torch.cuda._sleep(round(held_s * _cycles_per_s()))
     begin.record()
     for index in range(times):
         calls[index % count]()
     end.record()
+    launched_s = time.perf_counter() - began
     end.synchronize()
-    return begin.elapsed_time(end) / 1e3 / times
+    return begin.elapsed_time(end) / 1e3 / times, launched_s
+
+
+@cache
+def _cycles_per_s():
+    """Of the clock by which the GPU is kept busy, at work."""
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda._sleep(_ONE_SLEEP)
+    begin.record()
+    torch.cuda._sleep(_ONE_SLEEP)
+    end.record()
+    end.synchronize()
+    return _ONE_SLEEP / max(1e-9, begin.elapsed_time(end) / 1e3)
+
+
+_used_at = float("-inf")

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import random
+import sys
 import types
 
 import torch
 
 from . import user_code
+from .devices import backend
 from .styles import rank
 
 # Kept from before the script could put something else in its place.
@@ -107,6 +110,7 @@ class EvaluationReplay:
                 or replay._depth
                 or module.training
                 or torch.is_grad_enabled()
+                or backend.is_capturing()
                 or id(module) not in replay._roots
             ):
                 return forward(module, *args, **kwargs)
@@ -136,11 +140,31 @@ class EvaluationReplay:
                 self._lines[name] = user_code.innermost_line()
             self._counts[name] = self._counts.get(name, 0) + 1
             return _copy(calls[1][0])
+        before = _lasting(module)
         result = self._inside(original, module, args, kwargs)
         calls[0] += 1
-        if calls[0] >= _REAL_CALLS and _copyable(result) and _fits(result):
+        if not _alike(before, _lasting(module)):
+            # What it leaves behind would be missing afterwards: random numbers that were drawn, counts, averages.
+            calls[0] = -1 << 30
+        elif calls[0] >= _REAL_CALLS and _copyable(result) and _fits(result):
             calls[1] = (_copy(result),)
         return result
+
+
+def _lasting(module):
+    """What a forward pass may change for good."""
+    numpy = sys.modules.get("numpy")
+    versions = [buffer._version for buffer in module.buffers() if not buffer.is_inference()]
+    return versions, random.getstate(), numpy and numpy.random.get_state()[1:3], backend.random_states()
+
+
+def _alike(before, after):
+    (versions, drawn, numpys, states), (versions_now, drawn_now, numpys_now, states_now) = before, after
+    if versions != versions_now or drawn != drawn_now or len(states) != len(states_now):
+        return False
+    if numpys is not None and not (numpys[1] == numpys_now[1] and (numpys[0] == numpys_now[0]).all()):
+        return False
+    return all(torch.equal(one, other) for one, other in zip(states, states_now, strict=True))
 
 
 def _has_hooks(module):
@@ -215,8 +239,9 @@ def _fits(result):
 
 
 def _free_bytes(tensors):
-    if any(tensor.is_cuda for tensor in tensors):
-        return torch.cuda.mem_get_info()[0]
+    free = backend.free_bytes(tensor.device for tensor in tensors)
+    if free is not None:
+        return free
     try:
         with _open("/proc/meminfo") as lines:
             for line in lines:

@@ -19,10 +19,10 @@ _OPTIONS = ("fused", "foreach", "capturable", "differentiable")
 _FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "bf16", "sve")
 
 
-def environment(device_kind):
+def environment(devices):
     """The machine and the software; ``cpu_features`` from the kernel's list where there is one."""
     return {
-        "device": {"name": _device_name(device_kind), "kind": device_kind},
+        "device": {"name": devices.name() or _processor_name(), "kind": devices.kind},
         "python": platform.python_version(),
         "torch": torch.__version__,
         "platform": platform.platform(terse=True),
@@ -30,21 +30,12 @@ def environment(device_kind):
         if hasattr(os, "sched_getaffinity")
         else os.cpu_count() or 1,
         "intraop_threads": torch.get_num_threads(),
-        "memory_capacity_bytes": _capacity(device_kind),
+        "memory_capacity_bytes": _capacity(devices),
         "cpu_features": _cpu_features(),
     }
 
 
-def script_device(optimizers):
-    """``cuda`` or ``cpu``: where the optimizers' parameters live (no optimizer: where CUDA was used)."""
-    for _, optimizer in optimizers:
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                return parameter.device.type
-    return "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else "cpu"
-
-
-def facts_of_run(observer, optimizers):
+def facts_of_run(observer, optimizers, devices):
     """Optimizers, loaders and leading dimensions as they stand now."""
     return {
         "optimizers": [_optimizer(seen, optimizer) for seen, optimizer in optimizers],
@@ -55,8 +46,9 @@ def facts_of_run(observer, optimizers):
         "fed_second_dimensions": observer.fed_dimensions[1],
         "settings_files": settings_read.files(),
         "modules": imported.imported_files(),
-        "environment": environment(script_device(optimizers)),
-        "large_block_us_per_mb": large_blocks.cost_us_per_mb(script_device(optimizers)),
+        "environment": environment(devices),
+        "device_identities": devices.identities(),
+        "large_block_us_per_mb": large_blocks.cost_us_per_mb(devices.kind),
     }
 
 
@@ -106,18 +98,17 @@ def _batch_size(loader, leading):
     return int(size) if isinstance(size, numbers.Integral) else None
 
 
-def _device_name(kind):
-    if kind == "cuda":
-        return torch.cuda.get_device_name()
+def _processor_name():
     for line in _cpuinfo():
         if line.lower().startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
 
 
-def _capacity(kind):
-    if kind == "cuda":
-        return torch.cuda.mem_get_info()[1]
+def _capacity(devices):
+    told = devices.free_and_total_bytes()
+    if told is not None:
+        return told[1]
     if not hasattr(os, "sysconf"):
         return 0
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

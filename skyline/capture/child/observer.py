@@ -16,6 +16,7 @@ from torch.utils.data import dataloader as loading
 
 from . import compiling, user_code
 from .births import Births
+from .devices.captures import Captures
 from .hand_written import HandWrittenUpdates
 from .part_clock import PartClock
 from .styles import Styles
@@ -60,7 +61,8 @@ class Observer:
 
     The boundary is the step of the optimizer that steps least often (a GAN has two, a critic may step five
     times as often), ties going to the one that steps last. A step that a gradient scaler skips, because of
-    gradients that overflowed, counts as one. Only a script that never makes an optimizer (it updates its
+    gradients that overflowed, counts as one; a step that is captured in a graph counts each time that the graph is
+    replayed, and not when it is captured. Only a script that never makes an optimizer (it updates its
     parameters by hand) is cut at its backward passes: after the last one before the gradients are cleared.
     ``on_part`` is told which part of an iteration is under way each time that it becomes another one.
     """
@@ -78,6 +80,7 @@ class Observer:
         self.compiled = []
         self.evaluated = {}
         self._clock = PartClock(on_part)
+        self._captures = Captures(self._replayed)
         self._on_boundary = on_boundary
         self._anchor = None
         self._step_count = 0
@@ -92,6 +95,7 @@ class Observer:
     def install(self):
         """Put the hooks in place; the script runs afterwards."""
         self.births.install()
+        self._captures.install()
         self._wrap_construction(Optimizer, self._optimizer_created)
         self._wrap_construction(loading.DataLoader, self._loader_created)
         register_optimizer_step_pre_hook(self._before_step)
@@ -200,13 +204,17 @@ class Observer:
                 # Tensor.backward calls torch.autograd.backward: one pass, counted at the outer of the two, where
                 # a boundary is also outside of any function mode that the call goes through.
                 return backward(*args, **kwargs)
-            if not self.optimizers:
+            captured = self._captures.under_way()
+            if not self.optimizers and not captured:
                 self.hand_written.before_pass(_tensors_of(args[0] if args else kwargs.get("tensors")))
             self._in_backward = True
             try:
                 result = timed(*args, **kwargs)
             finally:
                 self._in_backward = False
+            if captured:
+                self._captures.note(None)
+                return result
             self.parts.backward_calls += 1
             self.backward_calls += 1
             if self.optimizers:
@@ -269,7 +277,26 @@ class Observer:
 
     def _after_step(self, optimizer, args, kwargs):
         self._clock.leave()
-        self._stepped(optimizer, sys._getframe(1))
+        if self._captures.under_way():
+            seen = self._seen(optimizer)
+            if seen.step_line is None:
+                seen.step_line = user_code.innermost_line()
+            self._captures.note(seen)
+            return
+        self._stepped(self._seen(optimizer), sys._getframe(1))
+
+    def _replayed(self, held, frame):
+        """A graph ran that holds these steps, and a backward pass where there is None."""
+        self.styles.add("captured graph")
+        passes = held.count(None)
+        self.parts.backward_calls += passes
+        self.backward_calls += passes
+        for seen in held:
+            if seen is not None:
+                self._stepped(seen, frame)
+        if passes and not self.optimizers:
+            self._updates += 1
+            self._on_boundary(frame)
 
     def _wrap_scaler_step(self, step):
         @functools.wraps(step)
@@ -278,18 +305,21 @@ class Observer:
             result = step(scaler, optimizer, *args, **kwargs)
             if scaler.is_enabled():
                 self.styles.add("GradScaler")
-                if self._step_count == before:
-                    self._stepped(optimizer, sys._getframe(1), skipped=1)
+                if self._step_count == before and not self._captures.under_way():
+                    self._stepped(self._seen(optimizer), sys._getframe(1), skipped=1)
             return result
 
         return scaled
 
-    def _stepped(self, optimizer, frame, skipped=0):
-        self._step_count += 1
-        self.parts.optimizer_steps += 1
+    def _seen(self, optimizer):
         seen = self.optimizers.get(id(optimizer))
         if seen is None or seen.optimizer() is not optimizer:
             seen = self.optimizers[id(optimizer)] = OptimizerSeen(optimizer, None)
+        return seen
+
+    def _stepped(self, seen, frame, skipped=0):
+        self._step_count += 1
+        self.parts.optimizer_steps += 1
         seen.steps += 1
         seen.skipped += skipped
         seen.last_step = self._step_count

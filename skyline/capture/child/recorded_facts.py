@@ -9,7 +9,7 @@ from .settings import settings
 from .styles import compiled_frames
 
 
-def recorded_facts(observer, device_kind, sightings, named, updated):
+def recorded_facts(observer, devices, sightings, named, updated):
     """As a dictionary in the shape of ``skyline.capture.recording.Recording``.
 
     ``named`` are pairs of a path and a module; one that is under several roots, or twice, counts once.
@@ -21,7 +21,7 @@ def recorded_facts(observer, device_kind, sightings, named, updated):
     sightings.complete = not compiled_frames()
     modules, count = module_facts(once.values(), sightings, observer.births, updated)
     return {
-        "settings": settings(device_kind, observer.styles.autocast),
+        "settings": settings(devices, observer.styles.autocast),
         "modules": modules,
         "module_count": count,
         "parallel": parallel([module for _, module in once.values()], observer.births),

@@ -34,10 +34,13 @@ def main(address, key):
     except ImportError as error:
         channel.send("no_torch", message=str(error), python=sys.version.split()[0], executable=sys.executable)
         _leave(0)
+    from .devices.backend import is_available
     from .ranks import followers, spawned
     from .ranks.claim import Claim, leave_address
 
-    channel.send("hello", torch=torch.__version__, cuda=torch.cuda.is_available())
+    # Asked only where the answer matters.
+    cuda = request.get("device") != "cuda" or is_available("cuda")
+    channel.send("hello", torch=torch.__version__, cuda=cuda)
     leave_address(request["scratch"], address, key)
     stepper = observe(request, Claim(request["scratch"], channel))
     spawned.install(request)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 
-def settings(device_kind, autocast):
+def settings(devices, autocast):
     """What decides how fast and how exactly PyTorch computes, as of ``skyline.trace.Settings``.
 
     ``autocast`` is what was seen around the forward pass. A switch that this version of PyTorch does not have,
-    or does not tell, is None. CUDA is only asked where the script computes on it.
+    or does not tell, is None. A device is only asked where the script computes on it.
     """
     return {
         "matmul_precision": _asked(torch.get_float32_matmul_precision),
@@ -17,13 +17,9 @@ def settings(device_kind, autocast):
         "cudnn_benchmark": _asked(lambda: bool(torch.backends.cudnn.benchmark)),
         "deterministic": _asked(torch.are_deterministic_algorithms_enabled),
         "autocast": autocast,
-        "compute_capability": _asked(_capability) if device_kind == "cuda" else None,
+        "compute_capability": _asked(devices.capability),
         "interop_threads": _asked(torch.get_num_interop_threads),
     }
-
-
-def _capability():
-    return list(torch.cuda.get_device_capability())
 
 
 def _asked(question):

@@ -7,9 +7,9 @@ import sys
 import threading
 import time
 
-import torch
-
 from . import facts, imported, styles, trials, user_code
+from .devices.in_use import DevicesInUse, devices_in_use
+from .devices.step_clock import StepClock
 from .evaluation import EvaluationReplay
 from .manner import Manner
 from .observer import Observer
@@ -46,8 +46,10 @@ class Stepper:
         self._warm_up = WarmUp(warmup)
         self._mode = self._warming
         self._remaining = 0
+        self._waits = False
         self._rows = []
-        self._since = 0.0
+        self._clock = StepClock()
+        self._devices = DevicesInUse()
         self._alive_at = 0.0
         self._frames = []
         self._loop = None
@@ -91,12 +93,18 @@ class Stepper:
             return
         if self._channel is None:
             self._begin(channel)
-        ended = self._now()
+            self._look_at_devices()
+        if self._waits:
+            self._devices.wait()
+        if self._recordings is None:
+            self._clock.arrive()
         self.boundaries += 1
         self.observer.new_iteration()
-        self._mode(frame, ended)
+        self._mode(frame)
         self.observer.take_parts()
-        self._since = self._now()
+        if self._recordings is None:
+            # Else its events would be recorded as the script's.
+            self._clock.leave()
 
     def _begin(self, channel):
         self._channel = channel
@@ -106,26 +114,29 @@ class Stepper:
             if util is not None:
                 util.Finalize(None, lambda: channel.send("finished", **self.ended()), exitpriority=0)
 
-    def _now(self):
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
-            torch.cuda.synchronize()
-        return _clock()
+    def _look_at_devices(self):
+        """Another may have come into use while the script stood still or before; all are idle from here on."""
+        parameters, _ = memory.of_optimizers(self._optimizers())
+        self._devices = devices_in_use(parameters)
+        self._clock.begin(self._devices)
 
     # Modes: each is called once per boundary.
 
-    def _warming(self, frame, ended):
+    def _warming(self, frame):
         self._follow_loop(frame)
         self.observer.styles.see_stack(frame)
         done = self.observer.iterations()
-        step_ms = (ended - self._since) * 1e3 if self._since else None
+        step_ms = self._clock.latest_ms()
         self._channel.send("boundary", count=done, step_ms=step_ms)
-        enough = self._warm_up.over(done, step_ms)
+        enough = self._warm_up.over(done, step_ms, self._devices.reserved_bytes(), self._clock.behind)
         least = (self._asked_warmup or _LEAST_FOR_IDLE_OPTIMIZERS) * _MOST_WARMUP_FOR_IDLE_OPTIMIZERS
         if not enough or not (self.observer.all_stepped() or done >= least):
             return
         self.observer.fix_anchor()
         if self.evaluation is not None:
             self.evaluation.stop()
+        self._devices.wait()
+        ended = _clock()
         self._channel.send(
             "ready",
             warmup=done,
@@ -136,41 +147,43 @@ class Stepper:
         )
         self._wait(frame)
 
-    def _running(self, frame, ended):
+    def _running(self, frame):
         parts = self.observer.parts
         self._rows.append(
             {
-                "step_ms": (ended - self._since) * 1e3,
                 "data_ms": parts.data * 1e3,
                 "backward_ms": parts.backward * 1e3,
                 "optimizer_ms": parts.optimizer * 1e3,
                 "fetches": parts.fetches,
                 "backward_calls": parts.backward_calls,
                 "optimizer_steps": parts.optimizer_steps,
-                "memory_bytes": _in_use_bytes(),
+                "memory_bytes": self._in_use_bytes(),
             }
         )
         self._remaining -= 1
         if self._remaining:
-            self._show_life(ended)
+            self._show_life()
             return
         rows, self._rows = self._rows, []
+        # The device's clock tells them apart without having been waited for at each: only now it is.
+        for row, step_ms in zip(rows, self._clock.steps_ms(), strict=True):
+            row["step_ms"] = step_ms
         self._channel.send("steps", rows=rows)
         self._wait(frame)
 
-    def _recording(self, frame, ended):
+    def _recording(self, frame):
         recordings = self._recordings
         recordings.mark()
         if recordings.remaining:
-            self._show_life(ended)
+            self._show_life()
             return
         # Before another thread begins: the profiler would see it come and go.
         recordings.stop()
         with self._showing_life():
             has_more = self._read(recordings)
             if recordings.wants_memory:
-                live = memory.live_tensors(self._device(), self._optimizers())
-                recordings.note_memory(live, device_memory.device_memory(self._device()))
+                live = memory.live_tensors(self._devices.kind, self._optimizers())
+                recordings.note_memory(live, device_memory.device_memory(self._devices))
             if recordings.wants_facts:
                 recordings.note_facts(self._recorded_facts(recordings.sightings, named_modules()))
             if not has_more:
@@ -182,7 +195,7 @@ class Stepper:
         self._channel.send("recorded", path=self._record_path)
         self._wait(frame)
 
-    def _between_recordings(self, frame, ended):
+    def _between_recordings(self, frame):
         """One iteration passes bare: it is colder than the others, and what is open here ends in it.
 
         An operator that ends under another recording than it began under would be noted in memory that is freed.
@@ -231,8 +244,9 @@ class Stepper:
             done.set()
             thread.join()
 
-    def _show_life(self, now):
+    def _show_life(self):
         """The parent's time limit is for a step, not for all the steps that it asked for."""
+        now = _clock()
         if now - self._alive_at >= _HEARTBEAT_S:
             self._alive_at = now
             self._channel.send("boundary", count=self.boundaries, step_ms=None)
@@ -240,13 +254,18 @@ class Stepper:
     def _wait(self, frame):
         """Stand still until the parent says what to do next."""
         command = self._channel.next_command()
-        while command["do"] in ("try", "set"):
+        while command["do"] in ("try", "set", "release"):
             if command["do"] == "set":
                 self._manner.change(command["threads"], command["number_format"])
+            elif command["do"] == "release":
+                self._release()
             else:
                 self._try(command)
             command = self._channel.next_command()
+        self._look_at_devices()
         self._remaining = command["iterations"]
+        # What belongs to a recorded iteration runs in it: the next one finds the devices idle.
+        self._waits = command["do"] == "record" or command.get("waiting", False)
         if command["do"] == "run":
             self._mode = self._running
         else:
@@ -254,6 +273,13 @@ class Stepper:
             self._record_path = command["path"]
             self._recordings = self._recordings_for(command)
             self._recordings.start()
+
+    def _release(self):
+        """While this run stands still, others may have what its allocator keeps without need."""
+        self._devices.wait()
+        self._devices.empty_cache()
+        free = self._devices.free_and_total_bytes()
+        self._channel.send("released", free_bytes=free[0] if free else 0)
 
     def _try(self, command):
         rows = trials.tried(
@@ -263,9 +289,9 @@ class Stepper:
 
     def _recordings_for(self, command):
         if command.get("light"):
-            return LightRecording(self._device(), command["iterations"])
+            return LightRecording(self._devices.kind, command["iterations"])
         return Recordings(
-            self._device(),
+            self._devices,
             self._line_marker,
             command["full"],
             command["iterations"],
@@ -284,23 +310,20 @@ class Stepper:
         # Holding the frames keeps their identities from being reused; warm-up is short.
         self._frames = frames
 
-    def _device(self):
-        return facts.script_device(self._optimizers())
-
     def _optimizers(self):
         alive = ((seen, seen.optimizer()) for seen in self.observer.optimizers.values() if seen.steps)
         return [(seen, optimizer) for seen, optimizer in alive if optimizer is not None]
 
     def _recorded_facts(self, seen, named):
         updated, _ = memory.of_optimizers(self._optimizers())
-        return recorded_facts(self.observer, self._device(), seen, named, updated)
+        return recorded_facts(self.observer, self._devices, seen, named, updated)
 
     def _facts(self):
         self._frames = []
         rank, world_size = styles.rank()
         replayed = self.evaluation.replayed() if self.evaluation is not None else []
         return dict(
-            facts.facts_of_run(self.observer, self._optimizers()),
+            facts.facts_of_run(self.observer, self._optimizers(), self._devices),
             styles=self.observer.styles.names(),
             passes_per_update=self.observer.hand_written.passes_per_update,
             rank=rank,
@@ -308,9 +331,6 @@ class Stepper:
             evaluations=replayed,
         )
 
-
-def _in_use_bytes():
-    """The memory in use by tensors at this moment; on the host by all else as well."""
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        return torch.cuda.memory_allocated()
-    return heap.in_use_bytes()
+    def _in_use_bytes(self):
+        """The memory in use by tensors at this moment; on the host by all else as well."""
+        return self._devices.allocated_bytes() if self._devices.indices else heap.in_use_bytes()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import statistics
 
-import torch
-
 from .styles import compiled_frames
 
 LEAST = 2
@@ -22,7 +20,7 @@ class WarmUp:
 
     The steps have settled when the last three agree within a tenth, or, on a machine that is busy with other
     things, when the last three are not faster than the three before them. Steps in which torch.compile worked
-    or in which the GPU allocator took more memory start the count anew and are not charged to the time that
+    or in which the device's allocator took more memory start the count anew and are not charged to the time that
     warm-up may take.
     """
 
@@ -33,21 +31,26 @@ class WarmUp:
         self._compiled = 0
         self._compiling_steps = 0
         self._reserved = 0
+        self._changed_at = 0
         self.reason = ""
 
-    def over(self, count, step_ms):
-        """Whether ``count`` iterations, the last of which took ``step_ms`` (None: not known), are enough."""
+    def over(self, count, step_ms, reserved_bytes=0, behind=0):
+        """Whether ``count`` iterations are enough. One took ``step_ms`` (None: not known): the last, or so many before.
+
+        ``reserved_bytes`` is what the device's allocator has taken by now.
+        """
         if self._asked is not None:
             self.reason = "as asked"
             return count >= self._asked
-        compiled, reserved = compiled_frames(), _reserved_bytes()
-        changing = compiled != self._compiled or reserved != self._reserved
-        self._compiled, self._reserved = compiled, reserved
+        compiled = compiled_frames()
+        changing = compiled != self._compiled or reserved_bytes != self._reserved
+        self._compiled, self._reserved = compiled, reserved_bytes
         if changing and self._compiling_steps < _MOST_COMPILING:
             self._compiling_steps += 1
+            self._changed_at = count
             self._steps_ms.clear()
             return False
-        if step_ms is not None:
+        if step_ms is not None and count - behind > self._changed_at:
             self._steps_ms.append(step_ms)
             self._spent_ms += step_ms
         if count < LEAST:
@@ -71,9 +74,3 @@ def _settled(steps_ms):
         return True
     before = steps_ms[-2 * _WINDOW : -_WINDOW]
     return len(before) == _WINDOW and statistics.median(last) >= statistics.median(before) * _TREND
-
-
-def _reserved_bytes():
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        return torch.cuda.memory_reserved()
-    return 0

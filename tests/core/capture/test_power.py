@@ -106,6 +106,62 @@ def test_the_gpu_of_the_script_is_read_in_joules(monkeypatch: pytest.MonkeyPatch
     assert gpu_counter("Example B") is None, "older than Volta"
 
 
+class MixedDriver(Driver):
+    """Two boards of one name beside another, which the driver tells apart."""
+
+    names = ("Example B", "Example A", "Example A")
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> int:
+        return {"GPU-b": 0, "GPU-a1": 1, "GPU-a2": 2}[uuid]
+
+
+@pytest.fixture
+def mixed(monkeypatch: pytest.MonkeyPatch) -> MixedDriver:
+    driver = MixedDriver("pynvml")
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        monkeypatch.delenv(name, raising=False)
+    return driver
+
+
+def read(name: str, *identities: str) -> tuple[float, ...] | None:
+    counter = counter_of("cuda", name, identities)
+    return None if counter is None else counter.read()
+
+
+def test_boards_that_pytorch_names_are_read_and_no_others(
+    mixed: MixedDriver, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert read("Example A", "GPU-a2") == (15.0,)
+    both = counter_of("cuda", "Example A", ("GPU-a1", "GPU-a2"))
+    assert both is not None
+    assert both.of == "2 boards of the Example A"
+    assert both.joules_between((10.0, 15.0), (11.0, 18.0)) == 4.0
+
+
+def test_on_mixed_boards_a_number_alone_tells_nothing(mixed: MixedDriver, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert read("Example A") is None
+    assert read("Example B") == (5.0,), "there is one alone of that name"
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    assert read("Example A") == (10.0,)
+    assert read("Example B") is None, "the second is none of these"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a2")
+    assert read("Example A") == (15.0,)
+
+
+def test_a_part_of_a_board_has_no_counter_of_its_own(mixed: MixedDriver, monkeypatch: pytest.MonkeyPatch):
+    assert read("Example A MIG 1g.10gb", "GPU-a1") is None
+    assert read("Example A", "MIG-a1") is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1")
+    assert read("Example A") is None
+
+
+def test_other_accelerators_have_no_counter(mixed: MixedDriver):
+    assert counter_of("mps", "Example A") is None
+
+
 def test_without_the_library_there_is_no_figure(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert counter_of("cuda", "Example B") is None

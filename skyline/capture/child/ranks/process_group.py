@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import inspect
 
 import torch
 
@@ -11,17 +12,43 @@ _LEAST = datetime.timedelta(minutes=30)
 
 
 def install():
-    """Give every process group at least the time limit that a group of gloo has by default."""
+    """Give every process group at least the time limit that a group of gloo has by default: NCCL's is ten minutes."""
     distributed = torch.distributed
     if not distributed.is_available():
         return
-    original = distributed.init_process_group
+    from torch.distributed import distributed_c10d
 
-    @functools.wraps(original)
-    def init_process_group(*args, **kwargs):
-        timeout = kwargs.get("timeout")
+    default = getattr(distributed_c10d, "_get_default_timeout", None)
+    if default is not None:
+        distributed_c10d._get_default_timeout = _at_least(default)
+    for name in ("init_process_group", "new_group"):
+        patient = _patient(getattr(distributed_c10d, name))
+        # Each module has its own name for it.
+        setattr(distributed_c10d, name, patient)
+        setattr(distributed, name, patient)
+
+
+def _at_least(default):
+    @functools.wraps(default)
+    def limit(*args, **kwargs):
+        return max(_LEAST, default(*args, **kwargs))
+
+    return limit
+
+
+def _patient(make):
+    signature = inspect.signature(make)
+
+    @functools.wraps(make)
+    def made(*args, **kwargs):
+        try:
+            given = signature.bind(*args, **kwargs)
+        except TypeError:
+            # Its own error says it best.
+            return make(*args, **kwargs)
+        timeout = given.arguments.get("timeout")
         if timeout is not None and timeout < _LEAST:
-            kwargs["timeout"] = _LEAST
-        return original(*args, **kwargs)
+            given.arguments["timeout"] = _LEAST
+        return make(*given.args, **given.kwargs)
 
-    distributed.init_process_group = init_process_group
+    return made

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import re
 
-import torch
 
+def device_memory(devices):
+    """Facts in the shape of ``skyline.trace.facts.DeviceMemoryFact``; None where there is no such device.
 
-def device_memory(device_kind):
-    """Facts in the shape of ``skyline.trace.facts.DeviceMemoryFact``; None where there is no such device."""
-    if device_kind != "cuda":
+    Of several devices that the script computes on, all of it together.
+    """
+    told = devices.free_and_total_bytes()
+    if told is None:
         return None
-    free, total = torch.cuda.mem_get_info()
-    return split(torch.cuda.memory_stats(), free, total, _own_bytes())
+    free, total = told
+    return split(devices.stats(), free, total, _own_bytes(devices))
 
 
 def split(stats, free, total, own_bytes=None):
@@ -35,12 +37,13 @@ def split(stats, free, total, own_bytes=None):
     }
 
 
-def _own_bytes():
+def _own_bytes(devices):
     """This process's share as the driver tells PyTorch, which needs the driver's bindings for that; None else."""
     try:
-        return share_of(os.getpid(), torch.cuda.list_gpu_processes())
+        shares = [share_of(os.getpid(), printed) for printed in devices.processes()]
     except Exception:
         return None  # no right to ask, a device that the driver does not know by this name
+    return None if None in shares else sum(shares)
 
 
 def share_of(process, printed):

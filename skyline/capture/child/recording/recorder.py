@@ -6,6 +6,7 @@ import gc
 
 import torch
 
+from ..devices.backend import CPU, profiler_activities
 from . import heap
 from .event_tree import EventTree
 from .gpu_events import gpu_records
@@ -76,12 +77,10 @@ class Recorder:
         self._marks += 1
 
     def _new_profiler(self):
-        activities = [torch.profiler.ProfilerActivity.CPU]
         # Without stacks allocations are asked for, and a span shown on the device may hide them in the tree.
-        if self._device_kind == "cuda" and self._with_stacks:
-            activities.append(torch.profiler.ProfilerActivity.CUDA)
+        watched = self._device_kind if self._with_stacks else CPU
         return torch.profiler.profile(
-            activities=activities,
+            activities=profiler_activities(watched),
             with_stack=self._with_stacks,
             record_shapes=self._with_stacks and self._full,
             profile_memory=self._full,
@@ -120,7 +119,7 @@ class Recorder:
         # Kept to the end: the nodes of its tree point into it.
         results = self._profiler.profiler.kineto_results
         roots, work = results.experimental_event_tree(), ()
-        if self._device_kind != "cpu":
+        if self._device_kind != CPU:
             roots, work = nested(roots, results.events())
         tree = EventTree(roots, BOUNDARY, self._samples, self._operator_lines, self._full)
         trace = tree.trace(loop, module_names, self._device_kind)

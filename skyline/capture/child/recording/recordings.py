@@ -34,8 +34,10 @@ class Recordings:
     ``evaluated`` tells of modules by their address that ran in evaluation mode, whether in inference mode.
     """
 
-    def __init__(self, device_kind, marker, full, iterations, with_stacks=True, evaluated=None):
-        self._device_kind = device_kind
+    def __init__(self, devices, marker, full, iterations, with_stacks=True, evaluated=None):
+        self._devices = devices
+        self._device_kind = devices.kind
+        self._allocator_peak = None
         self._marker = marker if with_stacks else None
         self._whole = full
         self._iterations = iterations
@@ -68,11 +70,17 @@ class Recordings:
 
     def start(self):
         """Begin with the next iteration."""
+        self._devices.reset_peaks()
         self._recorder.start()
 
     def mark(self):
         """An iteration ends here."""
+        peak_bytes = self._devices.peak_bytes()
         self._recorder.mark()
+        if self._full is None and peak_bytes is not None:
+            self._allocator_peak = max(peak_bytes, self._allocator_peak or 0)
+        if self._recorder.remaining:
+            self._devices.reset_peaks()
 
     def stop(self):
         """The recording under way has its iterations."""
@@ -146,6 +154,11 @@ class Recordings:
     def note_memory(self, live, on_device):
         """What is alive as the full recording ends, by owner, and what the device's memory holds."""
         peak_bytes = memory.peak(live, self._full["trace"]["allocations"])
+        if self._allocator_peak is not None:
+            # It also has what operators take for themselves, and what libraries keep beside them.
+            peak_bytes = self._allocator_peak
+            if on_device is not None:
+                on_device["allocated_peak_bytes"] = peak_bytes
         self._full.update(memory=live, peak_bytes=peak_bytes, device_memory=on_device)
 
     def result(self):

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 
-from .. import facts, user_code
 from .. import stepper as measured
+from .. import user_code
+from ..devices.backend import backend_of
+from ..devices.in_use import DevicesInUse
+from ..recording import memory
 from ..recording.kept import kept_bytes
 from .autocast import Autocast
 from .evaluation import Evaluation
@@ -17,6 +20,7 @@ from .owners import owned
 from .place import Places
 from .scope import Scope
 from .tracer import Tracer
+from .virtual import GPU
 from .witness import Witness
 
 _WARMUP = 2
@@ -66,8 +70,8 @@ class ShapeStepper(measured.Stepper):
     def _in_gpu_backward(self):
         return self._in_backward() and self._tracer.ledger.live_bytes[True] > 0
 
-    def _now(self):
-        return 0.0
+    def _look_at_devices(self):
+        """There is nothing to wait for, and nothing to time."""
 
     def _wait(self, frame):
         command = self._channel.next_command()
@@ -79,15 +83,14 @@ class ShapeStepper(measured.Stepper):
         self._loaders.forget()
         tracer.record(self._retries)
 
-    def _device(self):
-        optimizers = self._optimizers()
-        if optimizers:
-            return super()._device()
+    def _on_gpu(self):
+        parameters, _ = memory.of_optimizers(self._optimizers())
+        if parameters:
+            return parameters[0].device.type == GPU.type
         parameters = self._tracer.modules.parameters()
-        on_gpu = parameters[0].is_cuda if parameters else bool(self._tracer.ledger.live_bytes[True])
-        return "cuda" if on_gpu else "cpu"
+        return parameters[0].is_cuda if parameters else bool(self._tracer.ledger.live_bytes[True])
 
-    def _tracing(self, frame, ended):
+    def _tracing(self, frame):
         tracer = self._tracer
         tracer.recording = False
         if tracer.spoiled:
@@ -98,9 +101,9 @@ class ShapeStepper(measured.Stepper):
             tracer.record(self._retries)
             return
         optimizers = self._optimizers()
-        on_gpu = self._device() == "cuda"
+        on_gpu = self._on_gpu()
         parts = self.observer.parts
-        memory = owned(tracer.ledger, optimizers, tracer.modules, on_gpu)
+        held = owned(tracer.ledger, optimizers, tracer.modules, on_gpu)
         loop = self._persistent(frame)
         trace = tracer.rows.trace(tracer.places, on_gpu, loop)
         seen = tracer.witness.finish(tracer.rows.trained(), trace["lines"])
@@ -111,7 +114,7 @@ class ShapeStepper(measured.Stepper):
             **self._recorded_facts(seen, tracer.modules.named()),
             "trace": trace,
             "recorded_ms": [trace["iterations"][0]["end_us"] / 1e3],
-            "memory": memory,
+            "memory": held,
             "peak_bytes": tracer.ledger.peak_bytes[on_gpu],
         }
         with open(os.open(self._record_path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
@@ -146,9 +149,19 @@ class ShapeStepper(measured.Stepper):
         return [dict(places.line(line), what=what) for line, what in found[:_MOST_BRANCHES]]
 
     def _facts(self):
+        self._devices = _VirtualDevice() if self._on_gpu() else DevicesInUse()
         found = super()._facts()
-        found["environment"] = facts.environment(self._device())
         delivered = [seen for seen in self.observer.loaders.values() if seen.fetches]
         for seen, row in zip(delivered, found["loaders"], strict=True):
             row.update(self._loaders.asked(seen.loader()))
         return found
+
+
+class _VirtualDevice(DevicesInUse):
+    """The one GPU that the facade answers for; no driver knows it."""
+
+    def __init__(self):
+        super().__init__(GPU.type, backend_of(GPU.type), (0,))
+
+    def identities(self):
+        return []

@@ -1,0 +1,210 @@
+"""One kind of accelerator, as PyTorch's module for it answers; nothing is initialised by asking."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import torch
+
+CPU = "cpu"
+_KNOWN = ("cuda", "xpu", "mps")
+_UNNAMED = "privateuseone"
+_ACCELERATOR_NAMES = {"mem_get_info": "get_memory_info"}
+"""What ``torch.accelerator`` calls otherwise."""
+_WITHOUT_INITIALISING = "PYTORCH_NVML_BASED_CUDA_CHECK"
+
+
+class Backend:
+    """The devices of one kind, by their index. What the version of PyTorch does not tell is None or 0."""
+
+    def __init__(self, kind, module):
+        self.kind = kind
+        self._module = module
+
+    def is_used(self):
+        """Whether this process has begun to use it."""
+        return bool(self._asked("is_initialized"))
+
+    def count(self):
+        """How many there are; asked only of what is used, since the answer may initialise it."""
+        return self._asked("device_count") or 0
+
+    def current(self):
+        """The index of the one that is used where none is named."""
+        return self._asked("current_device") or 0
+
+    def wait(self, index):
+        """Until everything that was launched on it is done."""
+        self._module.synchronize(index)
+
+    def event(self, index):
+        """A timing event, recorded now on the stream that the script launches into."""
+        event = self._module.Event(enable_timing=True)
+        event.record(self._module.current_stream(index))
+        return event
+
+    def times(self, index):
+        """Whether events tell times."""
+        try:
+            first, second = self.event(index), self.event(index)
+            second.synchronize()
+            return first.elapsed_time(second) >= 0
+        except (AttributeError, NotImplementedError, RuntimeError, TypeError):
+            return False
+
+    def is_capturing(self):
+        """Whether what is launched now goes into a graph and is not executed."""
+        return bool(self._asked("is_current_stream_capturing"))
+
+    def allocated_bytes(self, index):
+        """What tensors use."""
+        nested = self._nested_stats(index)
+        if nested is not None:
+            return nested["allocated_bytes"]["all"]["current"]
+        return self._asked("memory_allocated", index) or 0
+
+    def _nested_stats(self, index):
+        """What CUDA's allocator keeps, as it keeps it: making a flat list of it takes the host five times as long."""
+        ask = getattr(torch._C, "_cuda_memoryStats", None) if self._module is torch.cuda else None
+        return ask(index) if ask is not None else None
+
+    def reserved_bytes(self, index):
+        """What the allocator took from the device."""
+        return self._asked("memory_reserved", index) or 0
+
+    def peak_bytes(self, index):
+        """The most that tensors used since ``reset_peak``; None where it is not kept."""
+        return self._asked("max_memory_allocated", index)
+
+    def reset_peak(self, index):
+        """The peak is counted from what is used now."""
+        self._asked("reset_peak_memory_stats", index)
+
+    def free_and_total_bytes(self, index):
+        """Of the device's memory, by whomever it is used; None where it is not told."""
+        told = self._asked("mem_get_info", index)
+        return None if told is None else (int(told[0]), int(told[1]))
+
+    def stats(self, index):
+        """What the caching allocator says of itself."""
+        return self._asked("memory_stats", index) or {}
+
+    def empty_cache(self):
+        """Give back what the allocator keeps of memory that no tensor uses."""
+        self._asked("empty_cache")
+
+    def name(self, index):
+        """What the maker calls it; empty where it is not told."""
+        return self._asked("get_device_name", index) or ""
+
+    def identity(self, index):
+        """What the driver tells it from others by, as ``GPU-…``; empty where PyTorch does not say."""
+        uuid = getattr(self._asked("get_device_properties", index), "uuid", None)
+        if uuid is None:
+            return ""
+        text = str(uuid)
+        return text if text.startswith(("GPU-", "MIG-")) else f"GPU-{text}"
+
+    def capability(self, index):
+        """Its compute capability, where it has one."""
+        told = self._asked("get_device_capability", index)
+        return list(told) if isinstance(told, (tuple, list)) else None
+
+    def processes(self, index):
+        """What the driver says of the processes that use it, in words."""
+        return self._asked("list_gpu_processes", index) or ""
+
+    def random_state(self, index):
+        """The state of its random numbers."""
+        return self._asked("get_rng_state", index)
+
+    def graph_class(self):
+        """The class of captured graphs, or None."""
+        return getattr(self._module, "CUDAGraph", None)
+
+    def _asked(self, name, *arguments):
+        ask = getattr(self._module, name, None)
+        if ask is None:
+            ask = getattr(getattr(torch, "accelerator", None), _ACCELERATOR_NAMES.get(name, name), None)
+        if ask is None:
+            return None
+        try:
+            return ask(*arguments)
+        except (AssertionError, AttributeError, NotImplementedError, RuntimeError, TypeError):
+            # Built without it, with an allocator that keeps no account, or by a version that does not tell.
+            return None
+
+
+def kinds():
+    """Kinds of accelerators that this PyTorch can know, whether there are any or not."""
+    own = torch._C._get_privateuse1_backend_name()
+    return _KNOWN if own == _UNNAMED else (*_KNOWN, own)
+
+
+def backend_of(kind):
+    """The backend of a kind of device; None for the CPU and for what is not told about."""
+    if kind not in kinds():
+        return None
+    module = getattr(torch, kind, None)
+    if module is None:
+        return None
+    if kind != "mps":
+        return Backend(kind, module)
+    from .apple import AppleBackend
+
+    return AppleBackend(kind, module)
+
+
+def used_backends():
+    """Those that this process has begun to use."""
+    found = (backend_of(kind) for kind in kinds())
+    return [backend for backend in found if backend is not None and backend.is_used()]
+
+
+def is_capturing():
+    """Whether what the script launches now goes into a graph: nothing may be waited for, and nothing happens yet."""
+    return any(backend.is_capturing() for backend in used_backends())
+
+
+def is_available(kind):
+    """Whether there is such a device, asked in a way after which forked processes can still use it."""
+    module = getattr(torch, kind, None)
+    if module is None:
+        return False
+    before = os.environ.get(_WITHOUT_INITIALISING)
+    os.environ[_WITHOUT_INITIALISING] = "1"
+    try:
+        return bool(module.is_available())
+    finally:
+        if before is None:
+            del os.environ[_WITHOUT_INITIALISING]
+        else:
+            os.environ[_WITHOUT_INITIALISING] = before
+
+
+def profiler_activities(kind):
+    """What PyTorch's profiler is to record for a script on this kind of device."""
+    known = torch.profiler.ProfilerActivity
+    names = {"cuda": "CUDA", "xpu": "XPU", CPU: "", "mps": ""}
+    own = getattr(known, names.get(kind, "PrivateUse1") or "CPU", None)
+    return [known.CPU] if own is None or own == known.CPU else [known.CPU, own]
+
+
+def free_bytes(devices):
+    """The least that is free on one of these devices; None where all of them are the host's, or do not tell."""
+    told = []
+    for device in set(devices):
+        backend = backend_of(device.type)
+        index = 0 if backend is None else backend.current() if device.index is None else device.index
+        told.append(None if backend is None else backend.free_and_total_bytes(index))
+    return min((free for free, _ in filter(None, told)), default=None)
+
+
+def random_states():
+    """Of the host and of every device in use, to be compared; no random number is drawn."""
+    states = [torch.get_rng_state()]
+    for backend in used_backends():
+        with contextlib.suppress(Exception):
+            states.append(backend.random_state(backend.current()))
+    return states

@@ -1,0 +1,116 @@
+"""The devices that the script computes on, of one kind, all of them together."""
+
+from __future__ import annotations
+
+from .backend import CPU, backend_of, kinds, used_backends
+
+
+class DevicesInUse:
+    """Several where a model is spread over them; none where it computes on the CPU, which is never waited for."""
+
+    def __init__(self, kind=CPU, backend=None, indices=()):
+        self.kind = kind
+        self._backend = backend
+        self.indices = tuple(indices)
+        self._times = None
+
+    def wait(self):
+        """Until all of them have done what was launched."""
+        for index in self.indices:
+            self._backend.wait(index)
+
+    @property
+    def times(self):
+        """Whether all of them tell times by events."""
+        if self._times is None:
+            self._times = bool(self.indices) and all(self._backend.times(index) for index in self.indices)
+        return self._times
+
+    def events(self):
+        """A timing event on each, recorded now."""
+        return [self._backend.event(index) for index in self.indices]
+
+    def allocated_bytes(self):
+        """What tensors use on all of them."""
+        return sum(self._backend.allocated_bytes(index) for index in self.indices)
+
+    def reserved_bytes(self):
+        """What the allocator took of all of them."""
+        return sum(self._backend.reserved_bytes(index) for index in self.indices)
+
+    def reset_peaks(self):
+        """Peaks are counted from what is used now."""
+        for index in self.indices:
+            self._backend.reset_peak(index)
+
+    def peak_bytes(self):
+        """The most that tensors used, of each device at its own moment; None where it is not kept."""
+        peaks = [self._backend.peak_bytes(index) for index in self.indices]
+        return sum(peaks) if peaks and None not in peaks else None
+
+    def free_and_total_bytes(self):
+        """Of the memory of all; None where one does not tell."""
+        told = [self._backend.free_and_total_bytes(index) for index in self.indices]
+        if not told or None in told:
+            return None
+        return sum(free for free, _ in told), sum(total for _, total in told)
+
+    def stats(self):
+        """What the caching allocators say of themselves, added up."""
+        totals = {}
+        for index in self.indices:
+            for name, value in self._backend.stats(index).items():
+                totals[name] = totals.get(name, 0) + value
+        return totals
+
+    def processes(self):
+        """What the driver says of the processes on each."""
+        return [self._backend.processes(index) for index in self.indices]
+
+    def empty_cache(self):
+        """Give back what the allocator keeps without need."""
+        if self._backend is not None:
+            self._backend.empty_cache()
+
+    def name(self):
+        """Of the first of them; empty on the CPU."""
+        return self._backend.name(self.indices[0]) if self.indices else ""
+
+    def identities(self):
+        """What the driver tells them from others by; empty where PyTorch does not say."""
+        found = [self._backend.identity(index) for index in self.indices]
+        return found if all(found) else []
+
+    def capability(self):
+        """The compute capability of the first of them, where it has one."""
+        return self._backend.capability(self.indices[0]) if self.indices else None
+
+
+def devices_in_use(parameters):
+    """The devices of the parameters that are updated, and the others of their kind on which this process has memory.
+
+    Replicas, stages of a pipeline and activations live on devices that no parameter of an optimizer is on. Without
+    parameters on any accelerator the script computes on the CPU; without parameters at all, on what it has used.
+    """
+    seen = {}
+    for parameter in parameters:
+        seen.setdefault(parameter.device, None)
+    known = kinds()
+    kind = next((device.type for device in seen if device.type in known), None)
+    if kind is None:
+        if seen:
+            return DevicesInUse()
+        found = [(backend, _holding(backend)) for backend in used_backends()]
+        backend, indices = next(((each, held) for each, held in found if held), (None, ()))
+        return DevicesInUse() if backend is None else DevicesInUse(backend.kind, backend, sorted(indices))
+    backend = backend_of(kind)
+    if backend is None:
+        return DevicesInUse(kind)
+    own = [device.index for device in seen if device.type == kind]
+    first = [backend.current() if index is None else index for index in own]
+    return DevicesInUse(kind, backend, dict.fromkeys([*first, *sorted(_holding(backend))]))
+
+
+def _holding(backend):
+    """Where memory was taken: asking the others for anything more would make them begin to be used."""
+    return [index for index in range(backend.count()) if backend.reserved_bytes(index)]

@@ -1,0 +1,201 @@
+"""Runs that share a device, and those for which it has no room."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from skyline.capture import held_run as held_run_module
+from skyline.capture import rounds as rounds_module
+from skyline.capture.batch_sizes import sizes_to_measure, tensor_bytes
+from skyline.capture.device_room import DeviceRoom, Sharing
+from skyline.capture.events import StepRow
+from skyline.capture.held_run import HeldRun
+from skyline.capture.request import CaptureRequest
+from skyline.capture.rounds import Contender, measure_by_itself, measure_in_rounds
+from skyline.errors import ScriptFailed
+from skyline.trace.facts import DeviceMemoryFact
+from skyline.verification import measure as measuring
+
+GB = 10**9
+
+
+def room(free: int, reserved: int = 0, fixed: int = 0, peak: int = 0, context: int = 1) -> DeviceRoom:
+    return DeviceRoom(free * GB, context * GB, reserved * GB, fixed * GB, peak * GB, 0.0)
+
+
+def test_runs_stay_together_while_all_of_them_fit():
+    assert room(free=70, reserved=9).sharing([20 * GB, 20 * GB, 20 * GB]) is Sharing.TOGETHER
+    assert room(free=62, reserved=9, fixed=3).sharing([20 * GB, 20 * GB, 20 * GB]) is Sharing.RELEASING
+
+
+def test_a_model_over_half_the_card_has_a_curve_all_the_same():
+    # Of 80 GB it reserves 45, 10 of which outlive an iteration.
+    half = room(free=34, reserved=45, fixed=10, peak=44)
+    assert half.sharing([40 * GB]) is Sharing.RELEASING
+    assert half.sharing([75 * GB]) is Sharing.ALONE
+    sizes = sizes_to_measure(
+        8,
+        3,
+        step_ms=1.0,
+        longest_step_ms=100.0,
+        fixed_bytes=10 * GB,
+        peak_bytes=44 * GB,
+        free_bytes=half.tensor_bytes,
+        dataset_size=None,
+    )
+    assert sizes == (16, 2, 4)
+    assert half.sharing([tensor_bytes(16, 8, 10 * GB, 44 * GB)]) is Sharing.ALONE
+
+
+def test_what_others_hold_is_left_to_them():
+    shared = room(free=4, reserved=45, fixed=10, peak=44)
+    assert shared.tensor_bytes == 49 * GB
+    assert shared.sharing([50 * GB]) is Sharing.ALONE
+    memory = DeviceMemoryFact(80 * GB, 4 * GB, 44 * GB, 45 * GB, 31 * GB, 0)
+    told = DeviceRoom.of(memory, 10 * GB, 44 * GB)
+    assert told.free_bytes == 4 * GB
+    assert told.context_bytes <= 1 << 30, "31 GB are no context, but another program's"
+    assert told.fragments == pytest.approx(0.05)
+
+
+def test_held_runs_keep_their_tensors_while_another_computes():
+    assert room(free=34, reserved=45, fixed=10, peak=44).sharing_of_held([44 * GB] * 2) is Sharing.RELEASING
+    assert room(free=34, reserved=45, fixed=20, peak=44).sharing_of_held([44 * GB] * 2) is Sharing.ALONE
+    assert room(free=120, reserved=45, fixed=20, peak=44).sharing_of_held([44 * GB] * 2) is Sharing.TOGETHER
+
+
+class Child:
+    """Notes what is asked of it, and computes one iteration a millisecond."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def send(self, do: str, **fields: Any) -> None:
+        self.asked.append(do)
+
+    def receive(self, *wanted: str) -> dict[str, Any]:
+        return {"free_bytes": 5}
+
+    def go_on(self) -> None:
+        self.asked.append("go on")
+
+    def stop(self) -> None:
+        self.asked.append("stop")
+
+    def close(self) -> None:
+        self.asked.append("close")
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+
+def rows(child: Child, iterations: int) -> tuple[StepRow, ...]:
+    child.asked.append("run")
+    return tuple(StepRow(2.0, 0.0, 0.0, 0.0, 1, 1) for _ in range(iterations))
+
+
+def test_who_stands_still_gives_back_what_it_does_not_need(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(rounds_module, "run_bare", rows)
+    base, other = (Contender(size, cast(Any, Child()), 2.0, 1, (size,)) for size in (8, 16))
+    base.releases = other.releases = True
+    (point,) = measure_in_rounds(base, [other], 60.0)
+    assert point.ratios == (1.0,) * 8
+    for one in (base, other):
+        asked = cast(Child, one.child).asked
+        assert asked == ["run", "release"] * (len(asked) // 2)
+
+
+def test_a_run_that_has_the_device_to_itself_is_set_against_what_was_measured_before(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(rounds_module, "run_bare", rows)
+    one = Contender(16, cast(Any, Child()), 2.0, 7, (16,))
+    (point,) = measure_by_itself(one, 4.0)
+    assert (point.batch_size, point.ratios, point.peak_bytes) == (16, (0.5, 0.5, 0.5), 7)
+
+
+class Held(HeldRun):
+    """A run of a child that is made up; a ``full`` one finds no memory while another has begun and is there."""
+
+    others: list[Held]
+    full = False
+    took: DeviceRoom | None = None
+
+    def launch(self) -> None:
+        self._child = cast(Any, Child())
+
+    def _begin(self, *, recorded: bool) -> None:
+        child = self._child
+        assert child is not None
+        self._lives += 1
+        there = [one for one in self.others if one is not self and one._child and one._ready]
+        if self.full and there:
+            raise ScriptFailed("CUDA out of memory. Tried to allocate 20.00 GiB", traceback="", hint="")
+        self._ready = cast(Any, object())
+        self.room = self.took
+        self._used = 0
+        child.stop()
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[Held]:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    monkeypatch.setattr(held_run_module, "run_bare", rows)
+    made = [Held(CaptureRequest(script)) for _ in range(3)]
+    for run in made:
+        run.others = made
+    return made
+
+
+def warmed_up(runs: list[Held]) -> Sharing:
+    sharing = Sharing.TOGETHER
+    for run in runs:
+        run.launch()
+    for run in runs:
+        sharing = measuring._warmed_up(run, runs, sharing)
+    return sharing
+
+
+def test_a_verification_shares_a_device_that_is_large_enough(runs: list[Held]):
+    runs[0].took = room(free=80, reserved=20, fixed=5, peak=18)
+    assert warmed_up(runs) is Sharing.TOGETHER
+    runs[1].turn()
+    assert cast(Any, runs[1]._child).asked[-3:] == ["go on", "run", "stop"]
+
+
+def test_a_verification_of_a_model_over_half_the_card_releases_what_rests(runs: list[Held]):
+    runs[0].took = room(free=34, reserved=45, fixed=10, peak=44)
+    assert warmed_up(runs) is Sharing.RELEASING
+    assert cast(Any, runs[0]._child).asked[-3:] == ["go on", "release", "stop"]
+    runs[1].turn()
+    assert cast(Any, runs[1]._child).asked[-6:] == ["go on", "run", "stop", "go on", "release", "stop"]
+
+
+def test_where_no_two_fit_each_turn_is_a_run_of_its_own(runs: list[Held]):
+    runs[0].took = room(free=4, reserved=75, fixed=60, peak=74)
+    assert warmed_up(runs) is Sharing.ALONE
+    assert [run._child for run in runs] == [None] * 3
+    for run in runs:
+        assert run.turn().typical_ms == 2.0
+        assert run._child is None
+        assert run.lives == 2
+
+
+def test_who_finds_no_memory_although_it_should_gets_the_device_to_itself(runs: list[Held]):
+    for run in runs[1:]:
+        run.full = True
+    assert warmed_up(runs) is Sharing.ALONE
+    assert [run._child for run in runs] == [None] * 3
+    assert [run.turn().typical_ms for run in runs] == [2.0] * 3
+
+
+def test_other_failures_are_those_of_the_change(runs: list[Held], monkeypatch: pytest.MonkeyPatch):
+    def fails(self: Held, *, recorded: bool) -> None:
+        raise ScriptFailed("shapes do not match", traceback="", hint="")
+
+    monkeypatch.setattr(Held, "_begin", fails)
+    with pytest.raises(ScriptFailed, match="With the change"):
+        measuring._warmed_up(runs[1], runs, Sharing.TOGETHER)

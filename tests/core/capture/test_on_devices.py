@@ -1,0 +1,199 @@
+"""Whole runs, of scripts to which devices matter."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="captures need torch")
+
+from skyline.capture import shape_session
+from skyline.capture.gpu_target import GpuTarget
+from skyline.capture.request import CaptureRequest
+from skyline.capture.shape_session import trace_shapes
+from skyline.errors import ScriptFailed
+from skyline.trace.profile import Profile
+
+STATE = """
+import hashlib, random, sys
+import torch
+from torch import nn
+
+device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+random.seed(1)
+torch.manual_seed(1)
+model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Dropout(0.2), nn.Linear(16, 1)).to(device)
+
+
+class Sampled(nn.Module):
+    # Draws numbers in evaluation, too, and counts how often it was asked.
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("asked", torch.zeros(()))
+
+    def forward(self, x):
+        self.asked += 1
+        return x + torch.rand_like(x).mean() + random.random()
+
+
+sampled = Sampled().to(device)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+scaler = torch.amp.GradScaler(device, init_scale=2.0**10, growth_interval=3)
+
+
+def state():
+    digest = hashlib.sha256()
+    tensors = [*model.state_dict().values(), *sampled.state_dict().values(), torch.get_rng_state()]
+    tensors += [value for kept in optimizer.state.values() for value in kept.values()]
+    for tensor in tensors:
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    digest.update(repr((random.getstate(), scaler.state_dict(), schedule.state_dict())).encode())
+    return digest.hexdigest()
+
+
+for step in range(int(sys.argv[2]) if len(sys.argv) > 2 else 100_000):
+    if step in (1, 2):
+        sampled.eval(), model.eval()
+        with torch.no_grad():
+            for _ in range(6):
+                model(sampled(torch.zeros(4, 8, device=device)))
+        sampled.train(), model.train()
+    loss = model(torch.randn(8, 8).to(device)).pow(2).mean()
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    schedule.step()
+    if step in (4, 30):
+        print("state", step, state(), flush=True)
+"""
+"""Says what its state is after some iterations, on the device that is its first argument."""
+
+
+def states(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("state")]
+
+
+def test_the_state_of_a_script_is_what_it_is_without_being_profiled(
+    script: Callable[..., Path], run: Callable[..., Profile]
+):
+    path = script(STATE)
+    alone = subprocess.run(
+        [sys.executable, str(path), "cpu", "31"], capture_output=True, text=True, check=True, cwd=path.parent
+    )
+    heard: list[str] = []
+    run(path, "cpu", output=heard, warmup=3)
+    assert len(states(alone.stdout)) == 2
+    assert states("".join(heard)) == states(alone.stdout)
+
+
+BOOT = """
+import os, pathlib, time
+if os.environ.get("MARKER"):
+    import torch
+
+    def asked():
+        pathlib.Path(os.environ["MARKER"]).touch()
+        return False
+
+    class Graph:
+        def capture_begin(self):
+            pass
+
+        def capture_end(self):
+            pass
+
+        def replay(self):
+            time.sleep(0.002)
+
+    torch.cuda.is_available = asked
+    torch.cuda.CUDAGraph = Graph
+"""
+CAPTURED = """
+import os, pathlib
+import torch
+
+# Asked before this, forked processes could not use the GPU.
+assert not pathlib.Path(os.environ["MARKER"]).exists()
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+graph = torch.cuda.CUDAGraph()
+
+
+def step():
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+
+
+step()
+graph.capture_begin()
+step()
+graph.capture_end()
+for _ in range(600):
+    graph.replay()
+"""
+
+
+def test_a_step_that_was_captured_once_is_an_iteration_each_time_that_it_is_replayed(
+    script: Callable[..., Path], run: Callable[..., Profile], tmp_path: Path
+):
+    boot = tmp_path / "boot"
+    boot.mkdir()
+    (boot / "sitecustomize.py").write_text(textwrap.dedent(BOOT))
+    marker = tmp_path / "asked"
+    folders = os.pathsep.join(filter(None, [str(boot), os.environ.get("PYTHONPATH", "")]))
+    variables = (("PYTHONPATH", folders), ("MARKER", str(marker)))
+    profile = run(script(CAPTURED), variables=variables)
+    assert len(profile.times.steps_ms) >= 8
+    assert min(profile.times.steps_ms) >= 2.0, "replays, not captures"
+    assert profile.iteration is not None
+    assert (profile.iteration.optimizer_steps, profile.iteration.backward_passes) == (1, 1)
+    assert not marker.exists(), "nor was it asked later"
+
+
+VISIBLE = """
+import os
+import torch
+
+if os.environ.get("CUDA_VISIBLE_DEVICES") == "" and {needs}:
+    raise RuntimeError("No CUDA GPUs are available")
+print("visible:", os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
+model = torch.nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(100):
+    model(torch.ones(2, 4, device="cuda")).sum().backward()
+    optimizer.step()
+"""
+TARGET = GpuTarget("Example", 8 << 30, (9, 0), 10)
+
+
+def traced(path: Path) -> str:
+    request = CaptureRequest(path, working_directory=path.parent, timeout_s=60.0)
+    return trace_shapes(request, TARGET, progress=lambda _: None).output_tail
+
+
+def test_the_gpus_that_are_here_are_hidden_from_a_script_that_is_to_see_another(
+    script: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    assert "visible: \n" in traced(script(VISIBLE.format(needs=False))) + "\n"
+
+
+def test_a_script_that_cannot_do_without_them_sees_them(
+    script: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    path = script(VISIBLE.format(needs=True))
+    monkeypatch.setattr(shape_session, "_HARDWARE", (path,))
+    assert "visible: 3" in traced(path)
+    monkeypatch.setattr(shape_session, "_HARDWARE", (path / "none",))
+    with pytest.raises(ScriptFailed, match="No CUDA GPUs"):
+        traced(path)

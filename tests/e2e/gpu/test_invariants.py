@@ -1,0 +1,68 @@
+"""What holds of every recording of a GPU, for the examples and for scripts in the styles that people write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skyline.trace.profile import Profile
+
+pytestmark = [pytest.mark.capture, pytest.mark.xdist_group("gpu")]
+
+Misses = Callable[[Profile], list[str]]
+STYLES = ("plain", "prefetcher", "amp", "captured", "own_kernels")
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_all_time_is_there_once_and_every_kernel_has_its_launch_and_line(
+    style: str, scripts: Path, profiled: Callable[..., Profile], misses: Misses
+) -> None:
+    profile = profiled(scripts / f"{style}.py", kernel_us=200)
+    assert profile.environment.device.kind == "cuda"
+    assert misses(profile) == []
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param("image_classifier", marks=pytest.mark.long),
+        pytest.param("small_gpt", marks=pytest.mark.long),
+        "recommender",
+    ],
+)
+def test_the_examples_on_a_gpu(
+    example: str, examples: Path, profiled: Callable[..., Profile], misses: Misses
+) -> None:
+    profile = profiled(examples / f"{example}.py", "--device", "cuda")
+    assert profile.environment.device.kind == "cuda"
+    assert misses(profile) == []
+
+
+@pytest.mark.parametrize("device", ["cpu"])
+def test_the_option_keeps_an_example_off_the_gpu(
+    device: str, examples: Path, profiled: Callable[..., Profile]
+) -> None:
+    profile = profiled(examples / "recommender.py", "--device", device, options={"recorded": 1})
+    assert profile.environment.device.kind == "cpu"
+
+
+def test_the_streams_of_a_prefetcher_are_told_apart(scripts: Path, profiled: Callable[..., Profile]) -> None:
+    """The copies of the next batch run beside the step, and not free of it: one stream waits for the other."""
+    trace = profiled(scripts / "prefetcher.py", kernel_us=200).trace
+    by_lane: dict[str, set[str]] = {}
+    for record in trace.records:
+        if record.lane.startswith("gpu"):
+            by_lane.setdefault(record.lane, set()).add(record.kind.value)
+    assert len(by_lane) == 2
+    assert "copy" in set().union(*by_lane.values())
+
+
+def test_two_ranks_with_collectives_on_a_stream_of_their_own(
+    scripts: Path, profiled: Callable[..., Profile], misses: Misses
+) -> None:
+    profile = profiled(scripts / "two_ranks.py", options={"ranks": 2}, kernel_us=100, devices=2)
+    assert misses(profile) == []
+    collectives = [record for record in profile.trace.records if record.phase.value == "communication"]
+    assert any(record.name.startswith("ncclDevKernel") for record in collectives)
