@@ -11,6 +11,7 @@ from torch import nn
 
 from skyline.capture.child import module_facts
 from skyline.capture.child.births import Births
+from skyline.capture.child.devices.in_use import DevicesInUse
 from skyline.capture.child.module_options import options
 from skyline.capture.child.parallel import parallel
 from skyline.capture.child.recording.kept import kept_bytes
@@ -109,7 +110,7 @@ def test_settings_that_contradict_each_other_are_unknown(monkeypatch: pytest.Mon
         raise RuntimeError("mix of the legacy and new APIs")
 
     monkeypatch.setattr(torch, "get_float32_matmul_precision", refuses)
-    told = settings("cpu", "")
+    told = settings(DevicesInUse(), "")
     assert told["matmul_precision"] is None
     assert told["autocast"] == ""
     assert told["compute_capability"] is None

@@ -7,17 +7,21 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch", reason="captures need torch")
 
-from skyline.capture import shape_session
+from skyline.capture import session, shape_session
 from skyline.capture.gpu_target import GpuTarget
-from skyline.capture.request import CaptureRequest
+from skyline.capture.recording import Recording
+from skyline.capture.request import CaptureRequest, Progress
 from skyline.capture.shape_session import trace_shapes
 from skyline.errors import ScriptFailed
+from skyline.trace.facts import DeviceMemoryFact
 from skyline.trace.profile import Profile
 
 STATE = """
@@ -157,6 +161,47 @@ def test_a_step_that_was_captured_once_is_an_iteration_each_time_that_it_is_repl
     assert profile.iteration is not None
     assert (profile.iteration.optimizer_steps, profile.iteration.backward_passes) == (1, 1)
     assert not marker.exists(), "nor was it asked later"
+
+
+BATCHES = """
+import torch
+
+batch_size = 256
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(100_000):
+    error = model(torch.randn(batch_size, 64))
+    loss = (error * error).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_batch_sizes_take_turns_on_a_device_that_does_not_hold_them_all(
+    script: Callable[..., Path], run: Callable[..., Profile], monkeypatch: pytest.MonkeyPatch
+):
+    record = session.record
+
+    def on_a_full_device(*args: Any, **options: Any) -> Recording:
+        """As if on a device that would hold twice the batch by itself, and a quarter beside the run at rest."""
+        recording = record(*args, **options)
+        fixed, peak = recording.memory.total_bytes, recording.peak_bytes
+        twice = fixed + 2 * (peak - fixed)
+        free = round(twice / 0.95) - peak + fixed // 2
+        return replace(recording, device_memory=DeviceMemoryFact(10 * peak, free, peak, peak, 0, 0))
+
+    monkeypatch.setattr(session, "record", on_a_full_device)
+    monkeypatch.setattr(session, "_CURVE_BUDGET_S", 0.1)
+    stages: list[Progress] = []
+    profile = run(script(BATCHES), batch_points=2, stages=stages, trials=False)
+    said = [stage.message for stage in stages]
+    assert "measuring batch size 64 in turns" in said
+    assert "measuring batch size 512 in turns" not in said
+    points = {point.batch_size: point for point in profile.points}
+    assert sorted(points) == [64, 256, 512]
+    assert len(points[64].ratios) == len(points[512].ratios) == 3
+    assert points[64].peak_bytes < points[256].peak_bytes < points[512].peak_bytes
 
 
 VISIBLE = """
