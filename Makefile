@@ -32,6 +32,7 @@ fix: $(VENV)/.skyline-dev ## repair what lint and formatting can repair by thems
 validate: $(VENV)/.skyline-dev ## measure speed and accuracy on this machine (long; keep the machine quiet)
 	$(VENV)/bin/python -m pytest -m long
 	$(VENV)/bin/python benchmarks/gpu_smoke.py
+	$(VENV)/bin/python benchmarks/simulated_gpu_corpus.py
 	$(VENV)/bin/python benchmarks/iteration_time.py
 	$(VENV)/bin/python benchmarks/drag_latency.py
 	$(VENV)/bin/python benchmarks/prediction_accuracy.py

@@ -498,8 +498,3 @@ def desk(script: Path) -> Callable[..., Desk]:
         return Desk(app, made[0])
 
     return make
-
-
-@pytest.fixture
-def without_curve() -> Callable[[ProfileReport], ProfileReport]:
-    return lambda profile: replace(profile, curve=profile.curve[:1])

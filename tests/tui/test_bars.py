@@ -203,8 +203,8 @@ async def test_a_refused_rewrite_says_why_and_keeps_the_question(desk) -> None:
         assert made.app.query_one(Controls).wanted == 42
 
 
-async def test_a_curve_with_one_point_says_why_there_is_nothing_to_drag(desk, without_curve) -> None:
-    made = desk(alter=without_curve)
+async def test_a_curve_with_one_point_says_why_there_is_nothing_to_drag(desk) -> None:
+    made = desk(alter=lambda profile: replace(profile, curve=profile.curve[:1]))
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "nothing to drag along: 1 point on the curve" in made.text
