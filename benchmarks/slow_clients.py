@@ -25,6 +25,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
+from machine import Machine
+from result_file import RESULTS, table, write
 
 from skyline.trace import store
 
@@ -151,11 +153,18 @@ def measure(port: int, token: str, seconds: float) -> tuple[list[float], int]:
     return took, failed
 
 
+def _row(beside: str, took: list[float], failed: int) -> tuple[str, ...]:
+    median_ms, longest_ms = statistics.median(took) * 1e3, max(took) * 1e3
+    return beside, str(len(took)), f"{median_ms:.0f}", f"{longest_ms:.0f}", str(failed)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--clients", type=int, default=400)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
+    machine = Machine.here()
     with tempfile.TemporaryDirectory() as folder:
         process, url = serve(Path(folder))
         try:
@@ -173,16 +182,15 @@ def main() -> int:
         finally:
             process.terminate()
             said = process.communicate(timeout=30)[1]
-    print(
-        f"alone       median {statistics.median(resting) * 1e3:.0f} ms, longest {max(resting) * 1e3:.0f} ms"
+    rows = [_row("no slow client", resting, 0), _row(f"{options.clients} slow clients", took, failed)]
+    body = (
+        f"{table(('beside', 'answers', 'median, ms', 'longest, ms', 'failed'), rows)}\n\n"
+        f"{options.seconds:g} s; {crowd.opened} slow connections were opened. At the end the server held {descriptors} "
+        f"descriptors and {threads} threads; it used {cpu_s:.1f} s of processor time."
     )
+    figures = {"alone_s": resting, "beside_slow_clients_s": took, "failed": failed, "opened": crowd.opened}
     print(
-        f"{options.clients} clients  median {statistics.median(took) * 1e3:.0f} ms, longest {max(took) * 1e3:.0f} ms, "
-        f"{len(took)} answers in {options.seconds:g} s, {failed} failed"
-    )
-    print(
-        f"{crowd.opened} slow connections opened; the server holds {descriptors} descriptors and {threads} threads, "
-        f"{cpu_s:.1f} s of processor time"
+        write("slow_clients", "Answers beside slow clients", machine, body, figures, results=options.results)
     )
     traceback = "Traceback" in said
     if traceback:
