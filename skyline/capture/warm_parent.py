@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import socket
 import struct
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import IO, Any
+
+import psutil
 
 from skyline.capture.process import ENTRY, Start
 from skyline.capture.process_family import RUN_TAG
@@ -18,6 +22,8 @@ from skyline.capture.process_family import RUN_TAG
 _LENGTH = struct.Struct("!I")
 _FORK_TIMEOUT_S = 20.0
 _LEAVE_TIMEOUT_S = 3.0
+_LOOK_S = 0.2
+_TOLD_WITHIN_S = 1.0
 _UNKNOWN_STATUS = -int(signal.SIGKILL)
 """What a run is said to have ended with when the process that would know is gone too: it takes its runs along."""
 
@@ -46,14 +52,28 @@ class ForkedProcess:
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the exit status; raises ``subprocess.TimeoutExpired``."""
-        if not self._ended.wait(timeout):
-            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._ended.wait(max(0.0, min(_LOOK_S, deadline - time.monotonic()))):
+            # Who forked it tells how it ended, unless that one was stopped.
+            if _is_over(self.pid) and not self._ended.wait(_TOLD_WITHIN_S):
+                self.end(_UNKNOWN_STATUS)
+            elif time.monotonic() >= deadline:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
         return self._status
 
     def end(self, status: int) -> None:
         """Take note of the exit status."""
         self._status = status
         self._ended.set()
+
+
+def _is_over(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.Error:
+        return False
 
 
 class WarmParent:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -16,6 +18,7 @@ from skyline.capture.nursery import Nursery
 from skyline.capture.process import Start, Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.capture.session import capture
+from skyline.capture.warm_parent import ForkedProcess
 from skyline.errors import CaptureImpossible, SkylineError
 from skyline.trace.profile import Profile
 
@@ -85,6 +88,18 @@ def test_the_next_run_does_not_wait_for_a_resident_process_that_did_not_answer(
     assert (first, nursery.pids, fresh) == ((), (), [start])
     nursery.close()
     nothing_is_left()
+
+
+def test_a_run_is_over_though_nobody_tells_how_it_ended() -> None:
+    """As where the process that forked it was stopped."""
+    child = subprocess.Popen(["sleep", "600"], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    forked = ForkedProcess(child.pid, child.stdout)
+    with pytest.raises(subprocess.TimeoutExpired):
+        forked.wait(0.1)
+    child.kill()
+    assert forked.wait() == forked.poll() == -signal.SIGKILL
+    child.communicate()
 
 
 def nothing_is_left() -> None:
