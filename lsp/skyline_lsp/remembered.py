@@ -60,7 +60,8 @@ class Remembered:
     def latest(self, script: str) -> Consent | None:
         """The consent that was given last for a script, lapsed or not."""
         given = [consent for consent in self._known().values() if consent.script == script]
-        return max(given, key=lambda consent: consent.given_s, default=None)
+        # Of two in the same second, the one that stands last.
+        return max(reversed(given), key=lambda consent: consent.given_s, default=None)
 
     def holds(self, script: str, checkout: Checkout) -> bool:
         """Whether saving a script may measure it here and now."""

@@ -70,6 +70,15 @@ def test_the_latest_of_several_is_known(tmp_path: Path) -> None:
     assert latest.given_s == clock()
 
 
+def test_of_two_in_the_same_second_the_later_is_the_latest(tmp_path: Path) -> None:
+    remembered = Remembered(tmp_path / "scripts.txt", Clock())
+    for checkout in (MAIN, FEATURE):
+        remembered.add(SCRIPT, checkout)
+    latest = remembered.latest(SCRIPT)
+    assert latest is not None
+    assert latest.checkout == FEATURE
+
+
 def test_what_another_server_is_told_counts_here(tmp_path: Path) -> None:
     file = tmp_path / "scripts.txt"
     here, there = Remembered(file, Clock()), Remembered(file, Clock())

@@ -88,11 +88,11 @@ keeper.stand(())
 if not os.fork():
     os.setsid()
     if not os.fork():
-        print("daemon", os.getpid(), flush=True)
+        os.write(1, b"daemon %d\\n" % os.getpid())
         os.execve("/bin/sleep", ["sleep", "600"], {{}})
     os._exit(0)
 os.wait()
-print("left", os.getppid(), flush=True)
+os.write(1, b"left %d\\n" % os.getppid())
 {then}
 """
 
