@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import threading
+import time
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener, wait
+from multiprocessing.connection import Connection, Listener, wait
 from pathlib import Path
 from typing import Any, cast
 
 Event = dict[str, Any]
 _JOIN_S = 1.0
+_RETRY_S = 0.05
 _SOCKET = "calls"
 
 
@@ -25,7 +28,6 @@ class Switchboard:
     """
 
     def __init__(self, key: bytes, folder: Path) -> None:
-        self._key = key
         self._listener = Listener(str(folder / _SOCKET), "AF_UNIX", authkey=key)
         self._lines: list[Connection] = []
         self._called = threading.Event()
@@ -71,14 +73,19 @@ class Switchboard:
         if self._closing:
             return
         self._closing = True
-        # Nothing but a call ends the wait for one.
-        with contextlib.suppress(OSError, EOFError, AuthenticationError):
-            Client(self.address, authkey=self._key).close()
+        # Before the call below, which needs a descriptor of which there may be no other.
+        self._hang_up()
+        # Nothing but a call ends the wait for one. It awaits no answer: where no descriptor is left there is none.
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as caller:
+            caller.settimeout(_JOIN_S)
+            caller.connect(self.address)
         self._thread.join(_JOIN_S)
         self._listener.close()
-        for line in self._lines:
-            line.close()
-        self._lines.clear()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        while self._lines:
+            self._lines.pop().close()
 
     def _accept(self) -> None:
         while not self._closing:
@@ -87,6 +94,8 @@ class Switchboard:
             except (OSError, EOFError, AuthenticationError):
                 if self._closing:
                     return
+                # Without a descriptor for it the same call fails again at once.
+                time.sleep(_RETRY_S)
                 continue
             if self._closing:
                 line.close()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import secrets
-from multiprocessing.connection import Client, Connection
+import threading
+from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 
 import pytest
@@ -68,3 +71,18 @@ def test_a_caller_with_another_key_is_turned_away(tmp_path: Path) -> None:
         assert board.wait_for_call(5)
     finally:
         board.close()
+
+
+def test_it_closes_where_no_descriptor_is_left_to_take_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def accept(_: Listener) -> Connection:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(Listener, "accept", accept)
+    board = Switchboard(secrets.token_bytes(16), tmp_path)
+    closing = threading.Thread(target=board.close, daemon=True)
+    closing.start()
+    closing.join(30)
+    assert not closing.is_alive()
+    assert list(tmp_path.iterdir()) == []
