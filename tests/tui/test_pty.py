@@ -143,6 +143,11 @@ class Terminal:
                 return os.waitstatus_to_exitcode(status)
         raise AssertionError("the program did not end")
 
+    def hang_up(self) -> None:
+        """Close the terminal under the program."""
+        os.close(self._end)
+        self._end = os.open(os.devnull, os.O_RDONLY)
+
     def close(self) -> None:
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             os.kill(self.pid, signal.SIGKILL)
@@ -153,6 +158,14 @@ class Terminal:
 def _plain(text: str) -> str:
     """Without control sequences: the words in the order in which they were written."""
     return re.sub(r"\x1b(\[[0-9;?<>=]*[ -/]*[@-~]|[\]P^_].*?(\x07|\x1b\\)|.)", "", text)
+
+
+@pytest.fixture
+def hung_up_ignored() -> Iterator[None]:
+    """Programs started meanwhile ignore the end of their terminal, as under ``nohup``."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture
@@ -180,6 +193,14 @@ def test_a_saved_profile_by_keys_and_mouse(terminal: Terminal) -> None:
     time.sleep(0.5)
     terminal.send("q")
     assert terminal.exit_code() == 0
+
+
+def test_it_ends_with_its_terminal_though_its_parent_ignores_the_hang_up(
+    hung_up_ignored: None, terminal: Terminal
+) -> None:
+    terminal.until("recording", "per iteration", "What-ifs")
+    terminal.hang_up()
+    assert terminal.exit_code() == -signal.SIGHUP
 
 
 PRESS, MOVE = 0, 32

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,6 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         hint = "Use `skyline profile` for output that can be piped."
         print(f"skyline tui: this needs a terminal. {hint}", file=sys.stderr)
         return ExitCode.USAGE
+
+    # A program that was started by one that ignores this signal ignores it too, and would outlive its terminal.
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
     from skyline_tui.frames import set_frame_rate
 
