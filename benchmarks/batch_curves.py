@@ -29,7 +29,7 @@ from kept_rows import Deadline
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 from script_rows import add_options, is_one_of_the_corpus, rows_of_all, write_own
-from whatifs import KEEPS_MEMORY, Row, Subject, measured, said
+from whatifs import KEEPS_MEMORY, Row, WhatIfScript, measured, said
 
 from skyline.analysis.analyse import analyse
 from skyline.capture.session import capture
@@ -76,7 +76,7 @@ def held_out(sizes: Sequence[int], most: int | None) -> list[int]:
     return chosen + ([beyond] if most is None or beyond <= most else [])
 
 
-def validate(subject: Subject, options: argparse.Namespace) -> list[HeldOut]:
+def validate(subject: WhatIfScript, options: argparse.Namespace) -> list[HeldOut]:
     """The rows of one script, run in a folder, by default a new one."""
     with tempfile.TemporaryDirectory() as folder:
         working = options.folder or Path(folder)
@@ -105,7 +105,7 @@ def _size(row: Row) -> int:
     return int(row.said.names[0].partition("=")[2])
 
 
-def own(subject: Subject, options: argparse.Namespace) -> list[HeldOut]:
+def own(subject: WhatIfScript, options: argparse.Namespace) -> list[HeldOut]:
     """The rows of a script that runs as it is."""
     try:
         rows = validate(subject, options)

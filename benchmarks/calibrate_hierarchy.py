@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from gpu_latency import DATA, TRAIN, Measured, measured
+from gpu_latency import DATA, TRAIN, KernelLatency, measured
 from random_search import Place, search
 
 from skyline.predict.gpu_spec import GpuSpec
@@ -29,7 +29,7 @@ from skyline_predictors.constants import Spread
 from skyline_predictors.convolved import ConvolutionConstants
 from skyline_predictors.gpu_generation import generation
 from skyline_predictors.hierarchy import MEASURED_CLASSES, Hierarchy
-from skyline_predictors.hierarchy_constants import HierarchyConstants, Record, hierarchy_constants
+from skyline_predictors.hierarchy_constants import CalibrationRecord, HierarchyConstants, hierarchy_constants
 from skyline_predictors.memory_levels import CacheConstants, Floats
 from skyline_predictors.number_format import MEASURED
 from skyline_predictors.operator_class import OperatorClass
@@ -52,7 +52,7 @@ _PATCHES = TileConstants(
 )
 """Near where longer searches ended: of several ways to compute a convolution the best counts, and a search that begins
 elsewhere may stay with others."""
-_RECORD = Record({}, "", "", _SEED, 0, {})
+_RECORD = CalibrationRecord({}, "", "", _SEED, 0, {})
 
 START = HierarchyConstants(
     cache=CacheConstants(0.8, 4.0),
@@ -123,12 +123,12 @@ class Kernels:
     time_us: Floats
 
 
-def sample(rows: Sequence[Measured], chooser: random.Random) -> Groups:
+def sample(rows: Sequence[KernelLatency], chooser: random.Random) -> Groups:
     """At most so many rows of every operator on every GPU."""
-    by_operator: dict[tuple[str, str], list[Measured]] = defaultdict(list)
+    by_operator: dict[tuple[str, str], list[KernelLatency]] = defaultdict(list)
     for row in rows:
         by_operator[row.op, row.gpu.name].append(row)
-    chosen: dict[tuple[OperatorClass, GpuSpec], list[Measured]] = defaultdict(list)
+    chosen: dict[tuple[OperatorClass, GpuSpec], list[KernelLatency]] = defaultdict(list)
     for group in by_operator.values():
         few = _ROWS.get(group[0].kind, 150)
         for row in chooser.sample(group, min(few, len(group))):
@@ -292,7 +292,7 @@ def main() -> int:
         counts[gpu.name] += len(group.time_us)
     digest = hashlib.sha256((options.data / f"{TRAIN}.csv.gz").read_bytes()).hexdigest()
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    record = Record(dict(sorted(counts.items())), digest, today, _SEED, options.steps, errors)
+    record = CalibrationRecord(dict(sorted(counts.items())), digest, today, _SEED, options.steps, errors)
     figures = msgspec.structs.replace(
         figures,
         known=spreads(groups, lambda _: figures),

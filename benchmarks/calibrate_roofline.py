@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-from gpu_latency import DATA, TRAIN, Measured, measured
+from gpu_latency import DATA, TRAIN, KernelLatency, measured
 from random_search import Place, search
 
 from skyline.predict.gpu_spec import GpuSpec
@@ -64,11 +64,11 @@ START = Constants(
 )  # fmt: skip
 
 
-def generation(row: Measured) -> str:
+def generation(row: KernelLatency) -> str:
     return gpu_generation.generation(row.gpu)
 
 
-def log_ratios(figures: Constants, rows: Sequence[Measured]) -> list[float]:
+def log_ratios(figures: Constants, rows: Sequence[KernelLatency]) -> list[float]:
     """Logarithms of measured over predicted, with what the measurements contain beside the kernel."""
     roofline = Roofline(figures)
     groups: dict[GpuSpec, list[int]] = defaultdict(list)
@@ -83,7 +83,7 @@ def log_ratios(figures: Constants, rows: Sequence[Measured]) -> list[float]:
     return found
 
 
-def loss(figures: Constants, rows: Sequence[Measured]) -> float:
+def loss(figures: Constants, rows: Sequence[KernelLatency]) -> float:
     return statistics.fmean(map(abs, log_ratios(figures, rows)))
 
 
@@ -91,15 +91,15 @@ def best(candidates: Sequence[float], score: Callable[[float], float]) -> float:
     return min(candidates, key=score)
 
 
-def sample(rows: Sequence[Measured], chooser: random.Random) -> list[Measured]:
+def sample(rows: Sequence[KernelLatency], chooser: random.Random) -> list[KernelLatency]:
     """At most so many rows of every operator on every GPU."""
-    groups: dict[tuple[str, str], list[Measured]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[KernelLatency]] = defaultdict(list)
     for row in rows:
         groups[row.op, row.gpu.name].append(row)
     return [row for group in groups.values() for row in chooser.sample(group, min(_ROWS, len(group)))]
 
 
-def fit_bandwidth(figures: Constants, rows: list[Measured]) -> Constants:
+def fit_bandwidth(figures: Constants, rows: list[KernelLatency]) -> Constants:
     """Shares of bandwidth and overhead of elementwise work; then the traffic of softmax and normalisation."""
     plain = [row for row in rows if row.kind is OperatorClass.ELEMENTWISE]
     generations = sorted({generation(row) for row in plain})
@@ -136,7 +136,7 @@ def fit_bandwidth(figures: Constants, rows: list[Measured]) -> Constants:
     return fit_long_softmax(found, [row for row in rows if row.kind is OperatorClass.SOFTMAX])
 
 
-def fit_long_softmax(figures: Constants, rows: list[Measured]) -> Constants:
+def fit_long_softmax(figures: Constants, rows: list[KernelLatency]) -> Constants:
     """What softmax moves where a row does not fit into the registers of a block."""
     long = [row for row in rows if row.shape.inputs[0][-1] > LONG_ROW]
 
@@ -149,7 +149,7 @@ def fit_long_softmax(figures: Constants, rows: list[Measured]) -> Constants:
 
 
 def fit_products(
-    figures: Constants, rows: list[Measured], shares: str, steps: int, chooser: random.Random
+    figures: Constants, rows: list[KernelLatency], shares: str, steps: int, chooser: random.Random
 ) -> Constants:
     """One share of peak for each generation, and the constants that all share, by random steps that help."""
     kind = _SHARES[shares]
@@ -196,7 +196,7 @@ def without(figures: Constants, generation_: str) -> Constants:
 Spreads = dict[OperatorClass, Spread]
 
 
-def spreads(figures: Constants, rows: list[Measured]) -> tuple[Spreads, Spreads]:
+def spreads(figures: Constants, rows: list[KernelLatency]) -> tuple[Spreads, Spreads]:
     """By class, with each GPU's own shares and without them."""
     known: dict[OperatorClass, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     left_out: dict[OperatorClass, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))

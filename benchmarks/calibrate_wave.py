@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from calibrate_hierarchy import without
-from gpu_latency import DATA, TRAIN, Measured, measured
+from gpu_latency import DATA, TRAIN, KernelLatency, measured
 
 from skyline_predictors import measured_kernels as shipped
 from skyline_predictors.constants import Spread
@@ -40,12 +40,12 @@ _TAIL = 0.05
 _LEFT_OUT = "P4"
 """Its linear layers were measured with a library that no longer computes them."""
 
-Kernels = dict[str, dict[OperatorClass, list[Measured]]]
+Kernels = dict[str, dict[OperatorClass, list[KernelLatency]]]
 
 
-def split(rows: list[Measured]) -> tuple[Kernels, Kernels]:
+def split(rows: list[KernelLatency]) -> tuple[Kernels, Kernels]:
     """By GPU and class those that ship, and others to try them on; a shape is one or the other on all GPUs."""
-    groups: dict[tuple[str, OperatorClass], list[Measured]] = defaultdict(list)
+    groups: dict[tuple[str, OperatorClass], list[KernelLatency]] = defaultdict(list)
     for row in rows:
         groups[row.gpu.name, row.kind].append(row)
     ship: Kernels = defaultdict(dict)
@@ -59,7 +59,7 @@ def split(rows: list[Measured]) -> tuple[Kernels, Kernels]:
     return ship, hold
 
 
-def compared(rows: list[Measured]) -> MeasuredKernels:
+def compared(rows: list[KernelLatency]) -> MeasuredKernels:
     """What ships of some kernels of one class and GPU."""
     model = Hierarchy()
     work = read_work(rows[0].kind, [row.shape for row in rows], MEASURED)
@@ -74,7 +74,7 @@ def compared(rows: list[Measured]) -> MeasuredKernels:
 
 
 def logs(
-    measured_: dict[str, Source], source: str, rows: list[Measured], model: Hierarchy | None = None
+    measured_: dict[str, Source], source: str, rows: list[KernelLatency], model: Hierarchy | None = None
 ) -> np.ndarray:
     """Logarithms of measured over carried times."""
     said = Wave(measured_, source, model).measured_us([row.shape for row in rows], rows[0].gpu)

@@ -27,7 +27,7 @@ from pathlib import Path
 from machine import Machine, warn_when_busy
 from result_file import RESULTS, table, write
 from script_rows import add_options, is_one_of_the_corpus, rows_of_all, write_own
-from whatifs import KEEPS_MEMORY, Subject
+from whatifs import KEEPS_MEMORY, WhatIfScript
 
 from skyline.calibrate.session import sit
 from skyline.calibrate.store import read
@@ -36,7 +36,7 @@ from skyline.capture.session import capture
 from skyline.errors import SkylineError
 from skyline.predict.gpus import gpu_named
 from skyline.predict.timed import timed
-from skyline.predict.tracer import Tracer
+from skyline.predict.tracer import ScriptTracer
 from skyline_predictors.calibrated.predictor import Calibrated
 from skyline_predictors.processor import Processor
 
@@ -67,7 +67,7 @@ class Told:
         return abs(self.measured_ms[0] / self.measured_ms[1] - 1) <= STEADY
 
 
-def told(subject: Subject, options: argparse.Namespace) -> Told:
+def told(subject: WhatIfScript, options: argparse.Namespace) -> Told:
     """Run the script twice, trace it once, and tell its time."""
     with tempfile.TemporaryDirectory() as folder:
         working = options.folder or Path(folder)
@@ -75,7 +75,7 @@ def told(subject: Subject, options: argparse.Namespace) -> Told:
         runs = [capture(request, progress=lambda _: None) for _ in range(2)]
         device = gpu_named("cpu")
         asked = replace(request, gpu=device.name, device="auto")
-        traced = Tracer(asked, device, lambda _: None, None, None, start_fresh).trace()
+        traced = ScriptTracer(asked, device, lambda _: None, None, None, start_fresh).trace()
         calibrated = Calibrated((read(options.calibration),))
         before, after = timed(traced, device, Processor()), timed(traced, device, calibrated)
         assert before.prediction is not None
@@ -90,7 +90,7 @@ def told(subject: Subject, options: argparse.Namespace) -> Told:
         )
 
 
-def own(subject: Subject, options: argparse.Namespace) -> list[Told]:
+def own(subject: WhatIfScript, options: argparse.Namespace) -> list[Told]:
     """The row of a script that runs as it is."""
     try:
         row = told(subject, options)

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_latency import DATA, SEEN, UNSEEN, Measured, measured
+from gpu_latency import DATA, SEEN, UNSEEN, KernelLatency, measured
 from machine import Machine
 from result_file import RESULTS, table, write
 
@@ -57,7 +57,7 @@ def clocks(gpu: GpuSpec) -> Rates:
     return Rates(gpu.bandwidth_gb_s, gpu.clock_mhz * gpu.multiprocessors / 1e4, gpu.multiprocessors)
 
 
-def pairs(here: Sequence[Measured], there: Sequence[Measured]) -> list[Pair]:
+def pairs(here: Sequence[KernelLatency], there: Sequence[KernelLatency]) -> list[Pair]:
     model = Hierarchy()
     first, second = here[0].gpu, there[0].gpu
     shapes = [row.shape for row in here]
@@ -87,9 +87,11 @@ def pairs(here: Sequence[Measured], there: Sequence[Measured]) -> list[Pair]:
     return found
 
 
-def common(rows: Sequence[Measured], source: str, destination: str) -> tuple[list[Measured], list[Measured]]:
+def common(
+    rows: Sequence[KernelLatency], source: str, destination: str
+) -> tuple[list[KernelLatency], list[KernelLatency]]:
     """The kernels that were measured on both, in one order."""
-    by_gpu: dict[str, dict[object, Measured]] = defaultdict(dict)
+    by_gpu: dict[str, dict[object, KernelLatency]] = defaultdict(dict)
     for row in rows:
         by_gpu[row.gpu.name][row.op, row.shape.inputs] = row
     both = [key for key in by_gpu[source] if key in by_gpu[destination]]

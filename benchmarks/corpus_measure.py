@@ -20,7 +20,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from corpus_environment import last_line
-from interleaved import HAND_TIMER, HandTimed, Round, Subject, in_turns
+from interleaved import HAND_TIMER, HandTimed, Round, TimedScript, in_turns
 from iteration_time import SkylineTimed
 from ratio import Ratio, is_steady
 
@@ -37,7 +37,7 @@ def measure(task: dict[str, object]) -> dict[str, object]:
     """The outcome of one script: ``works`` and its figures, or why not."""
     script, folder = Path(str(task["script"])), Path(str(task["folder"]))
     arguments = tuple(str(argument) for argument in task["arguments"])  # type: ignore[attr-defined]
-    subject = Subject(script, arguments, str(task["interpreter"]), folder)
+    subject = TimedScript(script, arguments, str(task["interpreter"]), folder)
     outcome = profiled(subject)
     if not outcome["works"]:
         outcome |= control(subject)
@@ -47,7 +47,7 @@ def measure(task: dict[str, object]) -> dict[str, object]:
     return outcome
 
 
-def profiled(subject: Subject) -> dict[str, object]:
+def profiled(subject: TimedScript) -> dict[str, object]:
     """One profile without the curve over batch sizes, with the time to its headline."""
     from skyline.analysis.analyse import analyse
     from skyline.capture.request import CaptureRequest
@@ -94,7 +94,7 @@ def profiled(subject: Subject) -> dict[str, object]:
     }
 
 
-def control(subject: Subject) -> dict[str, object]:
+def control(subject: TimedScript) -> dict[str, object]:
     """Whether the script trains without Skyline: the first steps by hand, or its own last words."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         stamps, errors = Path(place, "stamps"), Path(place, "errors")
@@ -131,7 +131,7 @@ def control(subject: Subject) -> dict[str, object]:
         return {"runs_by_hand": False, "own_error": last_line(errors.read_text("utf-8", errors="replace"))}
 
 
-def by_hand(subject: Subject, skyline_ms: float) -> dict[str, object]:
+def by_hand(subject: TimedScript, skyline_ms: float) -> dict[str, object]:
     """The iteration by the stopwatch, in turns with Skyline's bare timing and with a second stopwatch.
 
     Ratio and null are medians over the repeats, each the median of its rounds.

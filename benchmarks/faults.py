@@ -29,7 +29,7 @@ from result_file import RESULTS, table, write
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class InjectedFault:
     """One fault: what a person was told, and what was lost (empty: nothing)."""
 
     kind: str
@@ -51,7 +51,7 @@ def plan(all_kinds: Sequence[Kind], faults: int) -> list[tuple[Kind, int]]:
     return [(kind, number) for _, kind, number in sorted(planned, key=lambda one: one[0])]
 
 
-def inject(project: Project, kind: Kind, number: int, seed: int) -> Tried:
+def inject(project: Project, kind: Kind, number: int, seed: int) -> InjectedFault:
     """Restore the project, do the harm, and look at what is left."""
     project.restore()
     before = project.checksum()
@@ -63,13 +63,13 @@ def inject(project: Project, kind: Kind, number: int, seed: int) -> Tried:
     except Lost as error:
         lost = str(error)
         kill(descendants())
-    return Tried(kind.name, number, told, lost, time.monotonic() - began)
+    return InjectedFault(kind.name, number, told, lost, time.monotonic() - began)
 
 
-def inject_all(planned: Sequence[tuple[str, int]], seed: int, minutes: float) -> list[Tried]:
+def inject_all(planned: Sequence[tuple[str, int]], seed: int, minutes: float) -> list[InjectedFault]:
     """Inject these faults one after another into a project of their own, and tell of each on stderr."""
     by_name = {kind.name: kind for kind in kinds()}
-    tried: list[Tried] = []
+    tried: list[InjectedFault] = []
     end = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory(prefix="skyline-faults-") as folder:
         project = Project(Path(folder))
@@ -94,7 +94,7 @@ def may_mount() -> bool:
         return mount.returncode == 0
 
 
-def page(tried: Sequence[Tried], left_out: Sequence[str], seed: int) -> str:
+def page(tried: Sequence[InjectedFault], left_out: Sequence[str], seed: int) -> str:
     """The table by kind, what was lost below it."""
     names = list(dict.fromkeys(one.kind for one in tried))
     rows: list[list[str]] = []

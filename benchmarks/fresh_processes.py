@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from interleaved import HandTimed, Subject
+from interleaved import HandTimed, TimedScript
 from iteration_time import SkylineTimed, subjects
 from machine import Machine
 from result_file import RESULTS, table, write
@@ -50,7 +50,7 @@ class Usage:
         )
 
 
-def by_hand(subject: Subject) -> Usage:
+def by_hand(subject: TimedScript) -> Usage:
     """One process under the stopwatch."""
     with HandTimed(subject) as timed:
         timed.turn_ms()
@@ -60,7 +60,7 @@ def by_hand(subject: Subject) -> Usage:
         return Usage.of(timed.pid).per_iteration(before, timed.steps - done)
 
 
-def by_skyline(subject: Subject) -> Usage:
+def by_skyline(subject: TimedScript) -> Usage:
     """One process under Skyline, with nothing recorded."""
     with ExitStack() as stack:
         timed = SkylineTimed(subject, stack)
@@ -71,7 +71,7 @@ def by_skyline(subject: Subject) -> Usage:
         return Usage.of(timed.pid).per_iteration(before, timed.steps - done)
 
 
-def row(subject: Subject, how: str, drawn: Sequence[Usage]) -> list[str]:
+def row(subject: TimedScript, how: str, drawn: Sequence[Usage]) -> list[str]:
     """One line of the table: every process's page faults, and the medians of the rest."""
     faults = ", ".join(f"{one.faults:.0f}" for one in sorted(drawn, key=lambda one: one.faults))
     spread = [one.user_ms + one.system_ms for one in drawn]

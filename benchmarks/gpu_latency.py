@@ -28,7 +28,7 @@ F32 = "float32"
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class KernelLatency:
     """One kernel: its operator in the words of the data, its shape, where and how long it ran."""
 
     op: str
@@ -38,13 +38,13 @@ class Measured:
     time_us: float
 
 
-def measured(folder: Path, name: str) -> Iterator[Measured]:
+def measured(folder: Path, name: str) -> Iterator[KernelLatency]:
     """The kernels of one file of the folder."""
     with gzip.open(folder / f"{name}.csv.gz", "rt", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             kind = _CLASSES.get(row["op"], OperatorClass.ELEMENTWISE)
             gpu = gpu_of(row["gpu"])
-            yield Measured(row["op"], kind, gpu, _shape(row), float(row["latency_ms"]) * 1e3)
+            yield KernelLatency(row["op"], kind, gpu, _shape(row), float(row["latency_ms"]) * 1e3)
 
 
 def product(op: str, batch: int, rows: int, inner: int, columns: int) -> OperatorShape:

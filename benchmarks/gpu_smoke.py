@@ -48,7 +48,7 @@ _SIMULATED = "Simulated"
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class SmokeRun:
     """One kind of script, by itself and under Skyline. ``misses`` empty: everything held."""
 
     kind: str
@@ -75,7 +75,7 @@ class Smoke:
         asked = self._ran([self._interpreter, "-c", _PROBE], 120)
         return asked.stdout.strip() if asked.returncode == 0 else ""
 
-    def tried(self, kind: str) -> Tried:
+    def tried(self, kind: str) -> SmokeRun:
         """One kind, by itself and under Skyline."""
         alone = self._ran(
             [self._interpreter, str(_SCRIPT), kind, "--steps", str(self._steps), *self._words],
@@ -104,7 +104,7 @@ class Smoke:
         skyline_peak = told["memory"]["peak_bytes"]["value"] if told else None
         misses += _beyond("time", alone_ms, skyline_ms, _TIME_TOLERANCE)
         misses += _beyond("peak", alone_peak, skyline_peak, _PEAK_TOLERANCE)
-        return Tried(kind, alone_ms, skyline_ms, alone_peak, skyline_peak, check, tuple(misses))
+        return SmokeRun(kind, alone_ms, skyline_ms, alone_peak, skyline_peak, check, tuple(misses))
 
     def predicted_ms(self, gpu: str) -> float | None:
         """The plain script's iteration as it is told for this card without running it."""
@@ -201,7 +201,7 @@ def main() -> int:
 
 def _sitting(smoke: Smoke, gpu: str, options: argparse.Namespace) -> tuple[str, dict[str, object], bool]:
     began = time.monotonic()
-    tried: list[Tried] = []
+    tried: list[SmokeRun] = []
     for kind in options.kinds:
         tried.append(smoke.tried(kind))
         print(f"{kind}: {'; '.join(tried[-1].misses) or 'holds'}", file=sys.stderr)
@@ -225,7 +225,7 @@ def _sitting(smoke: Smoke, gpu: str, options: argparse.Namespace) -> tuple[str, 
 
 
 def _page(
-    gpu: str, tried: list[Tried], before: float | None, after: float | None, troubles: list[str]
+    gpu: str, tried: list[SmokeRun], before: float | None, after: float | None, troubles: list[str]
 ) -> str:
     parts = [f"{gpu}."]
     if gpu.startswith(_SIMULATED):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kept_rows import KeptRows, batches
-from whatifs import Row, Subject, measured, questions, said
+from whatifs import Row, WhatIfScript, measured, questions, said
 
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.estimate import estimate
@@ -23,7 +23,7 @@ from skyline.errors import SkylineError
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.registry import predictor_for
 from skyline.predict.timed import timed
-from skyline.predict.tracer import Tracer
+from skyline.predict.tracer import ScriptTracer
 from skyline.trace.profile import Profile
 from skyline.verification.change import Change, change
 from skyline.whatif.question import Choice, Question
@@ -59,7 +59,7 @@ class Model:
     def __init__(self, script: Path, out: Path, *, small: bool, interpreter: str | None) -> None:
         self.name = script.stem
         text = shlex.join([str(script), *(["--small"] if small else [])])
-        self._subject = Subject.parse(text, interpreter)
+        self._subject = WhatIfScript.parse(text, interpreter)
         self._out = out
         self._kept = KeptRows(out, f"{self.name}{'-small' if small else ''}", Row)
         self._analysis: Analysis | None = None
@@ -96,7 +96,7 @@ class Model:
     def unrun(self, device: GpuSpec) -> Unrun:
         """The iteration told from shapes alone, for the device that it was measured on."""
         request = replace(self._subject.request(self._subject.script.parent), gpu=device.name, batch_points=0)
-        traced = Tracer(request, device, lambda _: None, None, None, start_fresh).trace()
+        traced = ScriptTracer(request, device, lambda _: None, None, None, start_fresh).trace()
         predictor = predictor_for(device)
         prediction = timed(traced, device, predictor).prediction
         assert prediction is not None

@@ -28,7 +28,7 @@ _START_TIMEOUT_S = 240.0
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class TimedScript:
     """A script with its arguments and the interpreter that runs it, in the script's folder.
 
     ``stamps`` is how many optimizer steps make one iteration: two in most GANs.
@@ -57,7 +57,7 @@ class Runner(Protocol):
 class HandTimed:
     """A script under the hand timer; between turns its whole process group is stopped."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: TimedScript) -> None:
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self._stamps = Path(self._folder.name) / "stamps"
         self._stamps.touch()
@@ -126,7 +126,7 @@ class HandTimed:
         self._process.wait()
         self._folder.cleanup()
 
-    def _warm_up(self, subject: Subject) -> None:
+    def _warm_up(self, subject: TimedScript) -> None:
         deadline = time.monotonic() + _START_TIMEOUT_S
         while len(self._read()) < WARMUP:
             if self._process.poll() is not None or time.monotonic() > deadline:

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from interleaved import TURN_S, HandTimed, Round, Subject, in_turns
+from interleaved import TURN_S, HandTimed, Round, TimedScript, in_turns
 from machine import Machine, warn_when_busy
 from ratio import NULL_TOLERANCE, Ratio, is_steady
 from result_file import RESULTS, table, write
@@ -36,7 +36,7 @@ _WARMUP = 3
 class SkylineTimed:
     """A script in Skyline's child process, timed as a profile times it."""
 
-    def __init__(self, subject: Subject, stack: ExitStack) -> None:
+    def __init__(self, subject: TimedScript, stack: ExitStack) -> None:
         folder = (subject.folder or subject.script.parent).resolve()
         self._child = stack.enter_context(ChildProcess(subject.interpreter, folder, timeout_s=240.0))
         text = SourceText.read(subject.script)
@@ -69,7 +69,7 @@ class SkylineTimed:
         return self._typical_ms
 
 
-def measure(subject: Subject, repeats: int, rounds: int) -> list[Round]:
+def measure(subject: TimedScript, repeats: int, rounds: int) -> list[Round]:
     """All rounds of all repeats, each repeat with processes of its own."""
     done: list[Round] = []
     for _ in range(repeats):
@@ -79,7 +79,7 @@ def measure(subject: Subject, repeats: int, rounds: int) -> list[Round]:
     return [one for one in done if "skyline" in one.contenders_ms]
 
 
-def row(subject: Subject, rounds: list[Round]) -> tuple[list[str], dict[str, object]]:
+def row(subject: TimedScript, rounds: list[Round]) -> tuple[list[str], dict[str, object]]:
     """One line of the table and its figures."""
     figures: dict[str, object] = {"script": subject.name, "rounds": [asdict(one) for one in rounds]}
     if not rounds:
@@ -96,12 +96,12 @@ def row(subject: Subject, rounds: list[Round]) -> tuple[list[str], dict[str, obj
     return cells, figures
 
 
-def subjects(scripts: list[str], interpreter: str) -> list[Subject]:
+def subjects(scripts: list[str], interpreter: str) -> list[TimedScript]:
     """From command lines; the examples, each in a folder of its own, where none is given."""
     if not scripts:
-        return [Subject(path) for path in sorted(EXAMPLES.glob("*.py"))]
+        return [TimedScript(path) for path in sorted(EXAMPLES.glob("*.py"))]
     parsed = (shlex.split(script) for script in scripts)
-    return [Subject(Path(script).resolve(), tuple(rest), interpreter) for script, *rest in parsed]
+    return [TimedScript(Path(script).resolve(), tuple(rest), interpreter) for script, *rest in parsed]
 
 
 def main() -> int:
@@ -127,7 +127,7 @@ def main() -> int:
     figures: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as folder:
         for subject in subjects(options.scripts, options.interpreter):
-            place = subject if options.scripts else Subject(subject.script, folder=Path(folder))
+            place = subject if options.scripts else TimedScript(subject.script, folder=Path(folder))
             cells, numbers = row(place, measure(place, options.repeats, options.rounds))
             rows.append(cells)
             figures.append(numbers)

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from interleaved import HandTimed, Round, Subject, in_turns
+from interleaved import HandTimed, Round, TimedScript, in_turns
 from machine import Machine, warn_when_busy
 from ratio import NULL_TOLERANCE, Ratio, is_steady
 from result_file import RESULTS, table, write
@@ -114,7 +114,7 @@ def measure(script: Path, predictions: list[Prediction], rounds: int) -> list[Ro
             copy = folder / str(number) / script.name
             copy.parent.mkdir()
             SourceText.of(str(copy), text).write_bytes()
-            return stack.enter_context(HandTimed(Subject(copy)))
+            return stack.enter_context(HandTimed(TimedScript(copy)))
 
         original = SourceText.read(script).text
         base, again = timed(original, -1), timed(original, -2)

@@ -16,7 +16,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_latency import DATA, SEEN, UNSEEN, Measured, measured
+from gpu_latency import DATA, SEEN, UNSEEN, KernelLatency, measured
 from machine import Machine
 from result_file import RESULTS, table, write
 from whole_models import Model, models
@@ -37,7 +37,7 @@ class Outcome:
     covered: bool
 
 
-def outcome(row: Measured, roofline: Roofline) -> Outcome:
+def outcome(row: KernelLatency, roofline: Roofline) -> Outcome:
     beside = constants().overhead_us[row.kind]
     kernel = roofline.kernel_us(row.kind, row.shape, "float32", row.gpu)
     spread = roofline.spread(row.kind, row.gpu, measured=True)

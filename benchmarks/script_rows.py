@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 from kept_rows import Deadline
-from whatifs import Subject, long_examples, public
+from whatifs import WhatIfScript, long_examples, public
 
 _R = TypeVar("_R")
 
@@ -33,13 +33,15 @@ def is_one_of_the_corpus(options: argparse.Namespace) -> bool:
     return options.folder is not None and options.rows is not None and len(options.scripts) == 1
 
 
-def write_own(own: Callable[[Subject], list[_R]], options: argparse.Namespace) -> None:
+def write_own(own: Callable[[WhatIfScript], list[_R]], options: argparse.Namespace) -> None:
     """Measure that one script, and leave its rows to the process that started this one."""
-    options.rows.write_bytes(msgspec.json.encode(own(Subject.parse(options.scripts[0], options.interpreter))))
+    options.rows.write_bytes(
+        msgspec.json.encode(own(WhatIfScript.parse(options.scripts[0], options.interpreter)))
+    )
 
 
 def rows_of_all(
-    own: Callable[[Subject], list[_R]],
+    own: Callable[[WhatIfScript], list[_R]],
     options: argparse.Namespace,
     *,
     program: str,
@@ -61,7 +63,7 @@ def rows_of_all(
 
 
 def _jobs(
-    own: Callable[[Subject], list[_R]],
+    own: Callable[[WhatIfScript], list[_R]],
     options: argparse.Namespace,
     copies: Path,
     program: str,
@@ -69,6 +71,6 @@ def _jobs(
 ) -> Iterator[tuple[str, Callable[[], list[_R]]]]:
     for one in options.scripts or long_examples(copies):
         name = one if options.scripts else Path(one).name
-        yield name, partial(own, Subject.parse(one, options.interpreter))
+        yield name, partial(own, WhatIfScript.parse(one, options.interpreter))
     for name in options.corpus:
         yield name, partial(public, name, options, program=program, kind=kind)

@@ -26,8 +26,8 @@ from simulator_graphs import like_a_training_step
 from skyline.compiled import Way, run_loops
 from skyline.graph import (
     Cause,
-    GpuWork,
     Graph,
+    InsertedGpuWork,
     Task,
     TaskKind,
     WorkClass,
@@ -73,7 +73,7 @@ def changes() -> Changes:
 def insert_thousand(graph: Graph) -> Graph:
     places = select(graph, kind=TaskKind.CPU)[:: max(1, len(graph) // 3000)][:1000]
     kernel = Task("new", TaskKind.KERNEL, WorkClass.OTHER, "stream 7", Phase.FORWARD, 0)
-    return insert_gpu_work(graph, [GpuWork(kernel, 10.0, after) for after in places.tolist()])
+    return insert_gpu_work(graph, [InsertedGpuWork(kernel, 10.0, after) for after in places.tolist()])
 
 
 def split_and_merge(graph: Graph) -> Graph:

@@ -67,7 +67,7 @@ BARS = {"median error": 0.06, "90th percentile": 0.15, "interval holds": 0.80, "
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class WhatIfScript:
     """A script with its arguments, and the interpreter that runs it."""
 
     script: Path
@@ -75,7 +75,7 @@ class Subject:
     interpreter: str | None
 
     @classmethod
-    def parse(cls, text: str, interpreter: str | None) -> Subject:
+    def parse(cls, text: str, interpreter: str | None) -> WhatIfScript:
         """From ``PATH [ARGUMENTS]``."""
         path, *arguments = shlex.split(text)
         return cls(Path(path).resolve(), tuple(arguments), interpreter)
@@ -217,7 +217,7 @@ def said(analysis: Analysis, choices: tuple[Choice, ...]) -> Said:
 
 
 def measured(
-    subject: Subject, folder: Path, changes: Sequence[tuple[Said, Change]], rounds: int
+    subject: WhatIfScript, folder: Path, changes: Sequence[tuple[Said, Change]], rounds: int
 ) -> list[Row]:
     """All changes in turns with the script, which runs twice."""
     with ExitStack() as stack:
@@ -269,7 +269,7 @@ def measured(
         ]
 
 
-def validate(subject: Subject, options: argparse.Namespace, working: Path | None) -> list[Row]:
+def validate(subject: WhatIfScript, options: argparse.Namespace, working: Path | None) -> list[Row]:
     """The rows of one script, run in a folder, by default a new one."""
     kept = KeptRows(options.keep, subject.name, Row)
     wanted = set[str](options.only)
@@ -395,7 +395,7 @@ def _figures(errors: Sequence[float]) -> list[str]:
     ]
 
 
-def own(subject: Subject, options: argparse.Namespace) -> list[Row]:
+def own(subject: WhatIfScript, options: argparse.Namespace) -> list[Row]:
     """The rows of a script that runs as it is."""
     try:
         rows = validate(subject, options, options.folder)
@@ -478,7 +478,7 @@ def main() -> int:
     warn_when_busy(machine)
     rows: list[Row] = []
     text = ""
-    jobs = [partial(own, Subject.parse(one, options.interpreter), options) for one in named]
+    jobs = [partial(own, WhatIfScript.parse(one, options.interpreter), options) for one in named]
     jobs += [partial(public, name, options) for name in options.corpus]
     for job in jobs:
         rows += job()

@@ -17,7 +17,7 @@ _BYTE_UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class UnitScale:
     """A unit and a precision shared by several numbers; ``factor`` turns the base unit into this one."""
 
     unit: str
@@ -66,30 +66,30 @@ class Scale:
         return signed + (half and f" ±{half}")
 
 
-def time_scale(values_ms: Iterable[float]) -> Scale:
+def time_scale(values_ms: Iterable[float]) -> UnitScale:
     """The unit and decimals that suit the largest of some times, given in ms."""
     largest = max((abs(value) for value in values_ms), default=0.0)
     if largest >= 10_000:
-        return Scale("s", 1e-3, _decimals(largest * 1e-3))
+        return UnitScale("s", 1e-3, _decimals(largest * 1e-3))
     if 0 < largest < 0.1:
-        return Scale("µs", 1e3, _decimals(largest * 1e3))
-    return Scale("ms", 1.0, _decimals(largest))
+        return UnitScale("µs", 1e3, _decimals(largest * 1e3))
+    return UnitScale("ms", 1.0, _decimals(largest))
 
 
-def byte_scale(values: Iterable[float]) -> Scale:
+def byte_scale(values: Iterable[float]) -> UnitScale:
     """The decimal unit (GB is 10^9) and decimals that suit the largest of some byte counts."""
     largest = max((abs(value) for value in values), default=0.0)
     for unit, size in _BYTE_UNITS:
         # 999.96 MB would print as 1000 MB: move up where rounding would.
         if largest >= size * 0.9995:
-            return Scale(unit, 1 / size, 0 if largest >= 100 * size else 1)
-    return Scale("B", 1.0, 0)
+            return UnitScale(unit, 1 / size, 0 if largest >= 100 * size else 1)
+    return UnitScale("B", 1.0, 0)
 
 
-def rate_scale(values: Iterable[float]) -> Scale:
+def rate_scale(values: Iterable[float]) -> UnitScale:
     """Decimals that suit the largest of some rates, given in samples per second."""
     largest = max((abs(value) for value in values), default=0.0)
-    return Scale("samples/s", 1.0, 0 if largest >= 100 else _decimals(largest))
+    return UnitScale("samples/s", 1.0, 0 if largest >= 100 else _decimals(largest))
 
 
 def format_ms(value_ms: float) -> str:
@@ -191,9 +191,9 @@ def _lopsided(interval: Interval) -> bool:
     return wide and max(below, above) > 1.5 * min(below, above)
 
 
-def _delta_scale(value_ms: float, spread_ms: float = 0.0) -> Scale:
+def _delta_scale(value_ms: float, spread_ms: float = 0.0) -> UnitScale:
     """A change is read against the iteration: one decimal of a ms will do unless it is below one."""
     scale = time_scale((value_ms, spread_ms))
     if scale.unit == "ms" and scale.decimals > 1 and max(abs(value_ms), spread_ms) >= 1:
-        return Scale(scale.unit, scale.factor, 1)
+        return UnitScale(scale.unit, scale.factor, 1)
     return scale

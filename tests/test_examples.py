@@ -49,7 +49,7 @@ def test_the_batch_size_is_where_the_readme_says(example: Path) -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_it_trains_under_plain_python(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks"))
-    from interleaved import HandTimed, Subject
+    from interleaved import HandTimed, TimedScript
 
     # As it stands but for its batch size, so that a step is short.
     source = SourceText.read(example)
@@ -59,4 +59,4 @@ def test_it_trains_under_plain_python(example: Path, tmp_path: Path, monkeypatch
     copy = tmp_path / example.name
     copy.write_text(changed[str(example)], encoding="utf-8")
     # It takes some steps under the stopwatch, which knows nothing of Skyline, or this raises.
-    HandTimed(Subject(copy)).close()
+    HandTimed(TimedScript(copy)).close()

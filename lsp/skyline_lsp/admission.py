@@ -127,7 +127,7 @@ def _framed(body: bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class AccessToken:
     """The text that a client has to show, and the file that it can read it from."""
 
     text: str
@@ -135,7 +135,7 @@ class Token:
 
 
 @contextlib.contextmanager
-def token_in(file: Path | None) -> Generator[Token, None, None]:
+def token_in(file: Path | None) -> Generator[AccessToken, None, None]:
     """The token in a file that only this person may read: the one that is there, else a new one while this lasts.
 
     None: a file in a new folder. Raises TokenUnusable where others can read the file, or it holds no token.
@@ -153,7 +153,7 @@ def token_in(file: Path | None) -> Generator[Token, None, None]:
             raise TokenUnusable(f"the token file {file} cannot be written: {error.strerror}") from None
         if made:
             stack.callback(file.unlink, missing_ok=True)
-        yield Token(text, file)
+        yield AccessToken(text, file)
 
 
 def _made(file: Path) -> str:

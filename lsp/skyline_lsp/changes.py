@@ -16,7 +16,7 @@ _IMPORTS = ("import ", "from ")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ApplicableChange:
     """A what-if that applies. ``places`` are files and lines, as they were profiled.
 
     Without ``edits`` it cannot be written, and ``refused`` says why.
@@ -30,7 +30,7 @@ class Change:
 
 def changes(
     analysis: Analysis, whatifs: WhatIfReport, findings: Iterable[FindingReport] = ()
-) -> tuple[Change, ...]:
+) -> tuple[ApplicableChange, ...]:
     """Every what-if that applies and has a rewrite, in the order of the answers; then the cures with other values."""
     known = {str(Choice(one.name, one.value)) for one in whatifs.estimates}
     cures = [one.whatif for one in findings if one.whatif and "=" in one.whatif and one.whatif not in known]
@@ -38,20 +38,20 @@ def changes(
     return tuple(_changes(analysis, (*whatifs.estimates, *further)))
 
 
-def _changes(analysis: Analysis, estimates: Iterable[EstimateReport]) -> Iterator[Change]:
+def _changes(analysis: Analysis, estimates: Iterable[EstimateReport]) -> Iterator[ApplicableChange]:
     loop = analysis.profile.loop_line
     for answer in estimates:
         if not answer.applicable or answer.rewrite == "none":
             continue
         tried = analysis.rewrites.tried(answer.name, answer.value)
         if tried.edits:
-            yield Change(answer, tried.edits, frozenset(_touched(tried.edits)))
+            yield ApplicableChange(answer, tried.edits, frozenset(_touched(tried.edits)))
         elif tried.refused is not None:
             error = tried.refused
             known = (error.file, error.line) if error.file and error.line else None
             place = known or ((loop.file, loop.line) if loop else None)
             if place is not None:
-                yield Change(answer, (), frozenset({place}), _reason(error))
+                yield ApplicableChange(answer, (), frozenset({place}), _reason(error))
 
 
 def _touched(edits: tuple[TextEdit, ...]) -> Iterator[tuple[str, int]]:

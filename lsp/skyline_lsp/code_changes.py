@@ -8,7 +8,7 @@ from skyline.report.protocol import CodeChange, CodeChanges, Verifiable
 from skyline.source.knob import KnobKind
 from skyline.source.text import SourceText
 from skyline.source.written_change import counterpart
-from skyline_lsp.journal import Entry, name_of
+from skyline_lsp.journal import JournalEntry, name_of
 
 if TYPE_CHECKING:
     from skyline_lsp.server import SkylineServer
@@ -24,7 +24,7 @@ def code_changes(server: SkylineServer, state: ScriptState) -> CodeChanges:
 
     added: dict[str, str] = {}
     removed: dict[str, str] = {}
-    here: list[tuple[Entry, bool]] = []
+    here: list[tuple[JournalEntry, bool]] = []
     for entry in server.journal.of(state.path, read):
         now, measured = entry.is_in(read), entry.is_in(as_profiled)
         if now:
@@ -57,7 +57,7 @@ def code_changes(server: SkylineServer, state: ScriptState) -> CodeChanges:
     )
 
 
-def _verifiable(here: list[tuple[Entry, bool]], prepared: Prepared | None) -> Verifiable | None:
+def _verifiable(here: list[tuple[JournalEntry, bool]], prepared: Prepared | None) -> Verifiable | None:
     """What a verification would measure: the changes in the code, over the profile from before the first of them."""
     asked = [(entry, measured) for entry, measured in here if entry.batch_size is not None or entry.whatifs]
     if not asked or prepared is None:

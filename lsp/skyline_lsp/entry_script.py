@@ -26,7 +26,7 @@ _MOST_ACTIONS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ScriptEntry:
     """How a file is profiled. ``itself``: it is run; else by one of ``scripts``, paths with the most likely first.
 
     Neither: it only defines names, and no script was found that trains with it.
@@ -36,34 +36,34 @@ class Entry:
     scripts: tuple[str, ...] = ()
 
 
-async def entry_of(server: SkylineServer, path: str) -> Entry:
+async def entry_of(server: SkylineServer, path: str) -> ScriptEntry:
     """How a file is profiled, by its text, its profiles, the settings, and last by a search of its folder.
 
     Raises UsageError where the entry point that is set is not there.
     """
     known = server.scripts.at(path)
     if known is not None and (known.prepared is not None or known.job is not None):
-        return Entry(itself=True)
+        return ScriptEntry(itself=True)
     text = server.texts.current(path)
     if text is None:
-        return Entry(itself=True)
+        return ScriptEntry(itself=True)
     runs = is_program(text.text)
     if runs and trains(text):
-        return Entry(itself=True)
+        return ScriptEntry(itself=True)
     covering = server.scripts.covering(path)
     if covering is not None:
-        return Entry(itself=False, scripts=(covering.path,))
+        return ScriptEntry(itself=False, scripts=(covering.path,))
     named = server.settings_at(path).profile.entry_point
     if named is not None:
         entry = from_folder(named, Path(server.folder_of(path)))
         if not os.path.isfile(entry):
             raise UsageError(f"There is no {entry}", hint="Correct the setting skyline.profile.entryPoint.")
-        return Entry(itself=False, scripts=(os.path.realpath(entry),))
+        return ScriptEntry(itself=False, scripts=(os.path.realpath(entry),))
     unsaved = {one.path: one.text for one in server.texts.unsaved()}
     search = partial(trainers, path, os.path.realpath(server.folder_of(path)), unsaved)
     found = await asyncio.get_running_loop().run_in_executor(None, search)
     # A program whose training was not recognised is run all the same: the run tells what it does.
-    return Entry(itself=not found and (runs or trains(text)), scripts=found)
+    return ScriptEntry(itself=not found and (runs or trains(text)), scripts=found)
 
 
 async def script_for(server: SkylineServer, uri: str) -> ScriptState | None:

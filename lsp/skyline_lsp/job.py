@@ -31,7 +31,7 @@ class Outcome(Generic[Result]):
     error: SkylineError | None = None
 
 
-class Job(Generic[Result]):
+class CaptureJob(Generic[Result]):
     """Runs a capture, then ``prepare``, off the event loop; all callbacks come from the worker thread."""
 
     def __init__(

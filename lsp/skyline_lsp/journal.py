@@ -32,7 +32,7 @@ Read = Callable[[str], SourceText | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One change that was written into the code.
 
     ``profile`` is the id of the profile that it was predicted from. ``whatifs`` are those it put into the code,
@@ -82,9 +82,9 @@ class Journal:
     """The entries of all scripts by path, oldest first; each script's are read from disk when they are first needed."""
 
     folder: Path = field(default_factory=lambda: ledger_path().with_name(_FOLDER))
-    _entries: dict[str, tuple[Entry, ...]] = field(default_factory=dict[str, tuple[Entry, ...]])
+    _entries: dict[str, tuple[JournalEntry, ...]] = field(default_factory=dict[str, tuple[JournalEntry, ...]])
 
-    def of(self, script: str, read: Read) -> tuple[Entry, ...]:
+    def of(self, script: str, read: Read) -> tuple[JournalEntry, ...]:
         """The entries of a script, some of which may be undone at the moment.
 
         Of those kept by an earlier session only what is in the code counts.
@@ -93,11 +93,11 @@ class Journal:
             self._entries[script] = tuple(entry for entry in self._load(script) if entry.is_in(read))
         return self._entries[script]
 
-    def in_code(self, script: str, read: Read) -> tuple[Entry, ...]:
+    def in_code(self, script: str, read: Read) -> tuple[JournalEntry, ...]:
         """The entries that stand in the code."""
         return tuple(entry for entry in self.of(script, read) if entry.is_in(read))
 
-    def push(self, script: str, entry: Entry, read_before: Read) -> None:
+    def push(self, script: str, entry: JournalEntry, read_before: Read) -> None:
         """Remember a change that the client has carried out; ``read_before`` gives the texts that it found.
 
         What was undone before it cannot be redone any more, and is dropped.
@@ -105,7 +105,7 @@ class Journal:
         known = self.in_code(script, read_before)
         self.replace(script, (*known, entry))
 
-    def replace(self, script: str, entries: Iterable[Entry]) -> None:
+    def replace(self, script: str, entries: Iterable[JournalEntry]) -> None:
         """These are the entries of a script from now on."""
         self._entries[script] = tuple(entries)[-_MOST_ENTRIES:]
         self._save(script)
@@ -115,9 +115,11 @@ class Journal:
             self.folder / f"{hashlib.sha256(script.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}.json"
         )
 
-    def _load(self, script: str) -> tuple[Entry, ...]:
+    def _load(self, script: str) -> tuple[JournalEntry, ...]:
         try:
-            return msgspec.json.decode(read_bounded(self._file(script), _MOST_BYTES), type=tuple[Entry, ...])
+            return msgspec.json.decode(
+                read_bounded(self._file(script), _MOST_BYTES), type=tuple[JournalEntry, ...]
+            )
         except FileNotFoundError:
             return ()
         except (OSError, msgspec.DecodeError, UnicodeError, RecursionError) as error:

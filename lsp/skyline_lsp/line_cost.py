@@ -15,7 +15,7 @@ _NOTHING = LineDetail()
 
 
 @dataclass(frozen=True, slots=True)
-class LineCost:
+class PlacedLineCost:
     """A row of a profile and the line, counted from 1, that it belongs to in the current text."""
 
     line: int
@@ -25,7 +25,7 @@ class LineCost:
     stale: bool
 
 
-def line_costs(scripts: Scripts, path: str, text: SourceText) -> Iterator[LineCost]:
+def line_costs(scripts: Scripts, path: str, text: SourceText) -> Iterator[PlacedLineCost]:
     """The costs in a file, of the script that was profiled last among those that use it."""
     state = scripts.covering(path)
     if state is None or state.prepared is None:
@@ -35,4 +35,4 @@ def line_costs(scripts: Scripts, path: str, text: SourceText) -> Iterator[LineCo
         line = lines(number)
         if line is not None:
             detail = state.prepared.details.get((path, number), _NOTHING)
-            yield LineCost(line, row, state.prepared.report, detail, state.stale)
+            yield PlacedLineCost(line, row, state.prepared.report, detail, state.stale)

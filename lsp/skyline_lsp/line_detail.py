@@ -37,7 +37,7 @@ class LineDetail:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _DetailTally:
     by_kind: Counter[RecordKind] = field(default_factory=Counter)
     shapes: Counter[int] = field(default_factory=Counter)
     kernels: int = 0
@@ -61,13 +61,13 @@ def line_details(analysis: Analysis) -> dict[Place, LineDetail]:
     Work whose operations per byte lie above the device's peak over its bandwidth is bound by arithmetic.
     """
     trace = analysis.profile.trace
-    tallies: dict[Place, _Tally] = {}
-    places: dict[int, _Tally] = {}
+    tallies: dict[Place, _DetailTally] = {}
+    places: dict[int, _DetailTally] = {}
 
-    def tally_of(line: int) -> _Tally:
+    def tally_of(line: int) -> _DetailTally:
         tally = places.get(line)
         if tally is None:
-            tally = places[line] = tallies.setdefault(place_of(trace, line), _Tally())
+            tally = places[line] = tallies.setdefault(place_of(trace, line), _DetailTally())
         return tally
 
     for record in trace.records:
@@ -102,7 +102,7 @@ def _called(trace: Trace, index: int) -> str:
     return f"{shape.operator.removeprefix('aten::')}({sizes})"
 
 
-def _bound(tally: _Tally, ridge: float | None) -> str:
+def _bound(tally: _DetailTally, ridge: float | None) -> str:
     kinds = tally.by_kind
     on_gpu = kinds[RecordKind.KERNEL] + kinds[RecordKind.COPY]
     outside = sum(kinds[kind] for kind in _OUTSIDE)

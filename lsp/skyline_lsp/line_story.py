@@ -5,13 +5,13 @@ from __future__ import annotations
 from skyline import units
 from skyline.report import basis
 from skyline.report.schema import LineReport
-from skyline_lsp.line_cost import LineCost
+from skyline_lsp.line_cost import PlacedLineCost
 
 _ALL = 0.995
 """Share from which everything is on the critical path, as on a machine without a GPU: not worth a row."""
 
 
-def story(cost: LineCost) -> str:
+def story(cost: PlacedLineCost) -> str:
     """The Markdown that a hover or a hint's tooltip shows, a dozen rows at most; what does not apply is left out."""
     row, report, detail = cost.row, cost.report, cost.detail
     phases = (

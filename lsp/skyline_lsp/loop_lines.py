@@ -19,7 +19,7 @@ _REST_S = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownLoops:
     text: SourceText
     line: int | None
 
@@ -29,7 +29,7 @@ class LoopLines:
 
     def __init__(self, server: SkylineServer) -> None:
         self._server = server
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownLoops] = {}
         self._waiting: dict[str, tuple[str, asyncio.TimerHandle]] = {}
 
     def at(self, text: SourceText) -> int | None:
@@ -54,7 +54,7 @@ class LoopLines:
 
     def _look(self, text: SourceText) -> int | None:
         line = training_loop(text)
-        self._known[text.path] = _Known(text, line)
+        self._known[text.path] = _KnownLoops(text, line)
         return line
 
     def _rested(self, path: str) -> None:

@@ -11,16 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from skyline.capture.nursery import Nursery
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Known, Progress
+from skyline.capture.warm_pool import WarmPool
 from skyline.errors import SkylineError
 from skyline.predict.carried_curve import with_carried_curve
 from skyline.report.schema import ProfileReport
 from skyline.settings.pyproject import from_folder
 from skyline.trace.keeping import keep, shown
 from skyline.trace.profile import Profile
-from skyline_lsp.job import Job, Outcome
+from skyline_lsp.job import CaptureJob, Outcome
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.progress import ProgressBar
 from skyline_lsp.state import Prepared, ScriptState, prepare
@@ -53,7 +53,7 @@ class Profiler:
 
     server: SkylineServer
     loop: asyncio.AbstractEventLoop
-    nursery: Nursery = field(default_factory=Nursery)
+    warm_pool: WarmPool = field(default_factory=WarmPool)
     _runs: dict[str, _Run] = field(default_factory=dict)
     _closed: bool = False
 
@@ -131,12 +131,12 @@ class Profiler:
         for job in jobs:
             if not job.join(timeout_s):
                 logger.error("profiling %s did not stop in time", job.request.script)
-        self.nursery.close()
+        self.warm_pool.close()
 
     @property
     def starter(self) -> Starter:
         """How runs start: from the process that has torch imported, unless the client wants none."""
-        return self.nursery.start if self.server.warm_start else start_fresh
+        return self.warm_pool.start if self.server.warm_start else start_fresh
 
     def request_for(self, state: ScriptState, *, by_hand: bool = True) -> CaptureRequest:
         """How a script is run now: by the settings, and by what was asked of it last.
@@ -178,7 +178,7 @@ class Profiler:
                 self._call(partial(self.server.warn, str(error)))
             return prepare(profile)
 
-        state.job = Job(
+        state.job = CaptureJob(
             request,
             save_and_prepare,
             starter=self.starter,

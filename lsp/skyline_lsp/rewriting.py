@@ -17,7 +17,7 @@ from skyline.source.project import check_inside
 from skyline.source.text import SourceText
 from skyline.source.written_change import WrittenChange
 from skyline.whatif.question import Choice, Question
-from skyline_lsp.journal import Entry, name_of
+from skyline_lsp.journal import JournalEntry, name_of
 
 if TYPE_CHECKING:
     from skyline_lsp.server import SkylineServer
@@ -74,7 +74,7 @@ class PlannedChange:
     after: dict[str, SourceText]
     edits: tuple[TextEdit, ...]
     refused: tuple[Refusal, ...] = ()
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[JournalEntry, ...] = ()
 
     @property
     def left_out(self) -> str:
@@ -128,11 +128,11 @@ def planned_removal(server: SkylineServer, state: ScriptState, name: str) -> Pla
     written = draft.apply(planned.edits)
     known = next((one for one in state.prepared.whatifs.estimates if one.name == name), None)
     spec = f"{name}={known.present}" if known is not None and known.present else name
-    entry = Entry(f"without {name}", profile, written, removes=(spec,))
+    entry = JournalEntry(f"without {name}", profile, written, removes=(spec,))
     return PlannedChange(draft.shown, draft.now, planned.edits, refused, (entry,))
 
 
-def planned_return(server: SkylineServer, entry: Entry) -> PlannedChange | None:
+def planned_return(server: SkylineServer, entry: JournalEntry) -> PlannedChange | None:
     """What takes an entry of the journal out of the code; None where the code was edited in its place."""
     draft = _Draft(server)
     edits = entry.taken_out(server.texts.shown)
@@ -182,7 +182,7 @@ def _written(
     written = draft.apply(planned.edits)
     refused = _refusals(planned)
     left_out = {each.name for each in refused}
-    entry = Entry(
+    entry = JournalEntry(
         words(asked),
         profile,
         written,

@@ -20,7 +20,7 @@ _LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownSettings:
     resolved: Resolved
     until_s: float
 
@@ -37,7 +37,7 @@ class SettingsBook:
         self._command_line = command_line
         self._at_start: SettingsSource | None = None
         self._by_folder: dict[str, SettingsSource] = {}
-        self._known: dict[str | None, _Known] = {}
+        self._known: dict[str | None, _KnownSettings] = {}
         self._told: set[str] = set()
 
     def at_start(self, options: object) -> None:
@@ -60,7 +60,7 @@ class SettingsBook:
         known = self._known.get(folder)
         now = time.monotonic()
         if known is None or now > known.until_s:
-            known = self._known[folder] = _Known(resolve(self._sources(folder)), now + _LOOK_EVERY_S)
+            known = self._known[folder] = _KnownSettings(resolve(self._sources(folder)), now + _LOOK_EVERY_S)
         return known.resolved
 
     def forget(self) -> None:

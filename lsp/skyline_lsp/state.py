@@ -23,9 +23,9 @@ from skyline.trace.profile import Profile
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.estimate import Estimate
 from skyline.whatif.question import Choice, Question
-from skyline_lsp.changes import Change, changes
+from skyline_lsp.changes import ApplicableChange, changes
 from skyline_lsp.function_cost import FunctionCost, function_costs
-from skyline_lsp.job import Job
+from skyline_lsp.job import CaptureJob
 from skyline_lsp.line_detail import LineDetail, line_details
 from skyline_lsp.options import ProfileOptions
 from skyline_lsp.texts import Texts
@@ -52,7 +52,7 @@ class Prepared:
     """What the lines of each function and class take together, by file."""
     sources: dict[str, SourceText]
     """The files as they were profiled."""
-    changes: tuple[Change, ...]
+    changes: tuple[ApplicableChange, ...]
     """What could be changed in the code, and where."""
 
 
@@ -107,7 +107,7 @@ class ScriptState:
     path: str
     prepared: Prepared | None = None
     error: SkylineError | None = None
-    job: Job | None = None
+    job: CaptureJob | None = None
     asked: bool = False
     options: ProfileOptions = field(default_factory=ProfileOptions)
     stale: bool = False

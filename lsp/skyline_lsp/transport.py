@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from pygls.io_ import StdoutWriter
 
-from skyline_lsp.admission import Doorway, NotAdmitted, Token, token_in
+from skyline_lsp.admission import AccessToken, Doorway, NotAdmitted, token_in
 from skyline_lsp.framing import Frames
 from skyline_lsp.server import SkylineServer
 
@@ -68,7 +68,7 @@ def serve_tcp(server: SkylineServer, port: int, token_file: Path | None = None) 
     _run(server, converse())
 
 
-async def _admitted(port: int, token: Token) -> _Client:
+async def _admitted(port: int, token: AccessToken) -> _Client:
     found: asyncio.Future[_Client] = asyncio.get_running_loop().create_future()
     waiting: set[asyncio.StreamWriter] = set()
 

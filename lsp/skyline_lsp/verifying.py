@@ -6,8 +6,8 @@ import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from skyline.capture.redactor import hides_something
 from skyline.capture.request import CaptureRequest
-from skyline.capture.secrecy import hides_something
 from skyline.errors import SkylineError, UsageError
 from skyline.report.schema import VerifyReport, WhatIfReport
 from skyline.report.verification import verify_report

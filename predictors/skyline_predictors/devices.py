@@ -12,7 +12,7 @@ from skyline.predict.gpu_spec import GpuSpec
 _MIB = 1 << 20
 
 
-class _Row(msgspec.Struct, forbid_unknown_fields=True):
+class _DeviceRow(msgspec.Struct, forbid_unknown_fields=True):
     """One row of the table as it is written: memory and cache in MiB, everything else as in ``GpuSpec``."""
 
     name: str
@@ -43,7 +43,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True):
 def gpus() -> tuple[GpuSpec, ...]:
     """All of them, oldest architecture first, NVIDIA before AMD."""
     text = files("skyline_predictors").joinpath("devices.json").read_bytes()
-    rows = msgspec.json.decode(text, type=list[_Row])
+    rows = msgspec.json.decode(text, type=list[_DeviceRow])
     return tuple(
         GpuSpec(
             memory_bytes=row.memory_mib * _MIB,

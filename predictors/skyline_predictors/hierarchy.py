@@ -25,7 +25,7 @@ from skyline_predictors.shape_reading import deciding_format, weight_gradients
 from skyline_predictors.streamed import SHORT_ROW, by_row_us, streamed_us
 from skyline_predictors.sustained import reached_tflops, sustained_tflops
 from skyline_predictors.tiled_product import Products, product_us
-from skyline_predictors.work import Rows, Work, grouped
+from skyline_predictors.work import ReducedRows, Work, grouped
 
 LEAST_US = 2.0
 """No kernel is done sooner than this, however little it does."""
@@ -181,7 +181,7 @@ class Hierarchy:
         figures = self.figures
         cache, overlap = figures.cache, figures.stream_overlap
         rows = work.sizes
-        assert isinstance(rows, Rows)
+        assert isinstance(rows, ReducedRows)
         if work.kind is OperatorClass.NORMALIZATION:
             # Backward, the rows of the input and those of the gradient are both read again.
             row_bytes = rows.row_bytes * np.where(work.backward, 2.0, 1.0)

@@ -18,7 +18,7 @@ from skyline_predictors.tiled_product import TileConstants
 FILE = "hierarchy.json"
 
 
-class Record(msgspec.Struct, frozen=True):
+class CalibrationRecord(msgspec.Struct, frozen=True):
     """What the figures were found from, and how.
 
     By GPU the kernels that were looked at, the hash of the data file, the day, the seed, the steps of the search and
@@ -59,7 +59,7 @@ class HierarchyConstants(msgspec.Struct, frozen=True):
     beside_us: dict[OperatorClass, float]
     known: dict[OperatorClass, Spread]
     left_out: dict[OperatorClass, Spread]
-    record: Record
+    record: CalibrationRecord
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skyline.calibrate.machine import Machine, processor
+from skyline.calibrate.machine import CalibratedDevice, processor
 from skyline.calibrate.store import stored
 from skyline.predict.gpu_spec import PROCESSOR_VENDOR, GpuSpec
 
@@ -23,7 +23,7 @@ def processors() -> tuple[GpuSpec, ...]:
     return (_spec(own, "cpu"), *(_spec(machine, machine.slug) for machine in others))
 
 
-def _spec(machine: Machine, name: str) -> GpuSpec:
+def _spec(machine: CalibratedDevice, name: str) -> GpuSpec:
     return GpuSpec(
         name=name,
         full_name=f"{machine.name}, {machine.threads} threads",

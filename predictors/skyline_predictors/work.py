@@ -25,7 +25,7 @@ from skyline_predictors.tiled_product import Products
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ReducedRows:
     """What is reduced row by row: how many rows there are, the bytes of one, and the last dimension as it is given."""
 
     count: Floats
@@ -47,7 +47,7 @@ class Work:
     flops: Floats
     moved_bytes: Floats
     backward: NDArray[np.bool_]
-    sizes: Products | Convolutions | Rows
+    sizes: Products | Convolutions | ReducedRows
 
     @property
     def extents(self) -> Floats:
@@ -88,10 +88,10 @@ def grouped(shapes: Sequence[OperatorShape], formats: Sequence[str]) -> list[tup
 
 def _sizes(
     kind: OperatorClass, shapes: Sequence[OperatorShape], number_format: str
-) -> Products | Convolutions | Rows:
+) -> Products | Convolutions | ReducedRows:
     if kind is OperatorClass.MATRIX:
         return products(shapes, number_format)
     if kind is OperatorClass.CONVOLUTION:
         return read_convolutions(shapes, number_format)
     count, row_bytes = row_sizes(shapes, number_format)
-    return Rows(count, row_bytes, np.array([row_length(shape) for shape in shapes], dtype=float))
+    return ReducedRows(count, row_bytes, np.array([row_length(shape) for shape in shapes], dtype=float))

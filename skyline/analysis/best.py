@@ -27,7 +27,7 @@ _SLOWER = 0.995
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Constraints:
     """What a combination must keep to.
 
     ``memory_bytes`` None: what the device has. ``semantics`` is the gravest class allowed. ``rewritable`` leaves
@@ -53,25 +53,25 @@ class Best:
     """Parts that could not even be made by themselves, as they are typed, with the reasons."""
 
 
-def best(analysis: Analysis, wish: Wish | None = None) -> Best:
+def best(analysis: Analysis, constraints: Constraints | None = None) -> Best:
     """Climbs from the script as it stands: part by part, each time the one that brings most.
 
     A part that saves memory is also tried together with each part that it could make room for, such as checkpointing
     with a larger batch. Every combination is simulated as a whole. What it finds is the best of those that it tries,
     which need not be the best of all.
     """
-    search = _Search(analysis, wish or Wish())
+    search = _Climb(analysis, constraints or Constraints())
     return search.run()
 
 
-class _Search:
+class _Climb:
     """One climb, with the answers given so far."""
 
-    def __init__(self, analysis: Analysis, wish: Wish) -> None:
+    def __init__(self, analysis: Analysis, constraints: Constraints) -> None:
         self._analysis = analysis
-        self._wish = wish
+        self._constraints = constraints
         usable = usable_bytes(analysis.profile)
-        self._limit = wish.memory_bytes or (float(usable) if usable is not None else inf)
+        self._limit = constraints.memory_bytes or (float(usable) if usable is not None else inf)
         self._said_limit = None if isinf(self._limit) else self._limit
         self._answers: dict[frozenset[Choice], Estimate] = {}
 
@@ -117,7 +117,7 @@ class _Search:
         order = list(Semantics)
         found: list[Choice] = []
         for name, whatif in whatifs().items():
-            if order.index(whatif.semantics) > order.index(self._wish.semantics):
+            if order.index(whatif.semantics) > order.index(self._constraints.semantics):
                 continue
             answer = detected_in(self._analysis.baseline, whatif)
             if not answer.applicable:
@@ -144,7 +144,7 @@ class _Search:
 
     def _keeps(self, chosen: frozenset[Choice]) -> bool:
         found = self._ask(chosen)
-        by_hand = bool(chosen) and self._wish.rewritable and found.rewrite != "available"
+        by_hand = bool(chosen) and self._constraints.rewritable and found.rewrite != "available"
         return found.applicable and found.peak_bytes.value <= self._limit and not by_hand
 
     def _fits(self, chosen: frozenset[Choice]) -> bool:

@@ -34,7 +34,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class GpuRunCost:
     """One batch size on one GPU. ``time_s`` to ``carbon_g`` are those of a span of ``iterations``.
 
     ``busy_share`` is the share of the time in which a kernel runs; ``cost_usd`` is None where no price is known.
@@ -69,7 +69,9 @@ def samples_of(profile: Profile) -> int | None:
     return profile.batch.samples_per_iteration or profile.batch_size
 
 
-def run_on(profile: Profile, gpu: GpuSpec, span: Span, price: Price | None, grid_g_per_kwh: float) -> Run:
+def run_on(
+    profile: Profile, gpu: GpuSpec, span: Span, price: Price | None, grid_g_per_kwh: float
+) -> GpuRunCost:
     """The figures of a predicted profile."""
     if profile.prediction is None:
         raise ValueError("the profile is not a prediction")
@@ -80,7 +82,7 @@ def run_on(profile: Profile, gpu: GpuSpec, span: Span, price: Price | None, grid
     iterations = span.iterations_of(profile)
     time_s = iteration_ms.scaled(iterations / 1e3)
     energy = energy_kwh(power, time_s)
-    return Run(
+    return GpuRunCost(
         profile.batch_size,
         iteration_ms,
         iteration_ms.inverse(samples * 1e3) if samples else None,

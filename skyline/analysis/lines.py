@@ -50,7 +50,7 @@ class LineCost:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _LineTally:
     times: dict[Phase, Counter[int]] = field(default_factory=dict[Phase, "Counter[int]"])
     """µs by phase and recorded iteration."""
     modules: Counter[int] = field(default_factory=Counter[int])
@@ -90,18 +90,18 @@ class _Book:
     """The tallies by place, found by the index of a line; a recording may ask for them a million times."""
 
     lines: tuple[CodeLine, ...]
-    by_place: dict[Place, _Tally] = field(default_factory=dict[Place, _Tally])
-    by_index: dict[int, _Tally] = field(default_factory=dict[int, _Tally])
+    by_place: dict[Place, _LineTally] = field(default_factory=dict[Place, _LineTally])
+    by_index: dict[int, _LineTally] = field(default_factory=dict[int, _LineTally])
     asked: Counter[int] = field(default_factory=Counter[int])
 
-    def of(self, index: int) -> _Tally:
+    def of(self, index: int) -> _LineTally:
         """The tally of a line of the trace; any other index is nobody's."""
         self.asked[index] += 1
         tally = self.by_index.get(index)
         if tally is None:
             known = 0 <= index < len(self.lines)
             place = (self.lines[index].file, self.lines[index].line) if known else ("", 0)
-            tally = self.by_index[index] = self.by_place.setdefault(place, _Tally())
+            tally = self.by_index[index] = self.by_place.setdefault(place, _LineTally())
         return tally
 
     def name_functions(self) -> None:
@@ -156,7 +156,7 @@ def line_costs(baseline: Baseline) -> tuple[LineCost, ...]:
         # A phase with time but without any task is nobody's.
         if phase not in factors:
             nobody[phase] += baseline.phases[phase]
-    rest = _row(("", 0), tallies.get(("", 0), _Tally()), nobody, baseline, texts, parts.get(("", 0), ()))
+    rest = _row(("", 0), tallies.get(("", 0), _LineTally()), nobody, baseline, texts, parts.get(("", 0), ()))
     return (*sorted(rows, key=lambda row: (-row.self_ms, row.file, row.line)), rest)
 
 
@@ -164,7 +164,7 @@ def _is_arrival(task: Task, line: int, previous: int) -> bool:
     return line != previous and task.phase is not Phase.BACKWARD
 
 
-def _factors(baseline: Baseline, tallies: dict[Place, _Tally]) -> dict[Phase, float]:
+def _factors(baseline: Baseline, tallies: dict[Place, _LineTally]) -> dict[Phase, float]:
     """Milliseconds of the iteration per µs tallied, phase by phase."""
     totals: Counter[Phase] = Counter()
     for tally in tallies.values():
@@ -174,7 +174,7 @@ def _factors(baseline: Baseline, tallies: dict[Place, _Tally]) -> dict[Phase, fl
 
 def _row(
     place: Place,
-    tally: _Tally,
+    tally: _LineTally,
     ms: dict[Phase, float],
     baseline: Baseline,
     texts: dict[str, list[str]],

@@ -23,7 +23,7 @@ Availability = tuple[Literal["available", "refused", "none"], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedRewrite:
     """One change tried on the sources as they were profiled.
 
     ``edits`` None: it cannot be written. Then ``refused`` says why, or is None where no rewrite for it exists.
@@ -59,7 +59,7 @@ class Rewrites:
     def __init__(self, profile: Profile) -> None:
         self._sources = {source.path: source.text for source in profile.sources}
         self._context = RewriteContext(profile, self._read)
-        self._tried: dict[str, Tried] = {}
+        self._tried: dict[str, TriedRewrite] = {}
         self._present: dict[str, Presence] = {}
 
     def availability(self, parts: Iterable[tuple[str, str]]) -> Availability:
@@ -71,7 +71,7 @@ class Rewrites:
                     return answer, f"{name}: {reason}" if reason and len(answers) > 1 else reason
         return ("available", None) if answers else ("none", None)
 
-    def tried(self, name: str, value: str) -> Tried:
+    def tried(self, name: str, value: str) -> TriedRewrite:
         """What became of a change with this very value."""
         known = self._tried.get(name)
         return known if known is not None and known.value == value else self._try(name, value)
@@ -100,19 +100,19 @@ class Rewrites:
             return Presence(None)
         return Presence(value, "none" if edits is None else "available")
 
-    def _of(self, name: str, value: str) -> Tried:
+    def _of(self, name: str, value: str) -> TriedRewrite:
         if name not in self._tried:
             self._tried[name] = self._try(name, value)
         return self._tried[name]
 
-    def _try(self, name: str, value: str) -> Tried:
+    def _try(self, name: str, value: str) -> TriedRewrite:
         try:
-            return Tried(value, attempt(self._context, name, value))
+            return TriedRewrite(value, attempt(self._context, name, value))
         except SkylineError as refused:
-            return Tried(value, None, refused)
+            return TriedRewrite(value, None, refused)
         except Exception as error:
             logger.info("%s could not be written", name, exc_info=True)
-            return Tried(value, None, RewriteRefused(failure(error)))
+            return TriedRewrite(value, None, RewriteRefused(failure(error)))
 
     def _read(self, path: str) -> SourceText:
         text = self._sources.get(path)

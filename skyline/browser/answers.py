@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 
 from skyline.attempt import failure
 from skyline.browser.page import answer, live_page, static
-from skyline.browser.subject import Shown, Subject
+from skyline.browser.subject import Shown, ShownProfile
 from skyline.errors import SkylineError
 from skyline.report.build import encode
 from skyline.report.protocol import QuestionOptions
@@ -51,7 +51,7 @@ class Answers:
     page from elsewhere can come here by a name of its own.
     """
 
-    def __init__(self, subject: Subject, script: str, token: str, hosts: tuple[str, ...]) -> None:
+    def __init__(self, subject: ShownProfile, script: str, token: str, hosts: tuple[str, ...]) -> None:
         self._subject = subject
         self._script = script
         self._token = token

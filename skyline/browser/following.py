@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from skyline.browser.subject import Subject
+from skyline.browser.subject import ShownProfile
 from skyline.errors import Cancelled, SkylineError
 from skyline.source import checkout
 from skyline.source.same_code import same_code
@@ -31,10 +31,10 @@ Tells what it has as soon as the script itself is measured, before its other bat
 """
 
 
-class Follower:
+class FileFollower:
     """Looks twice a second, on a thread of its own."""
 
-    def __init__(self, script: Path, subject: Subject, measure: Measure | None) -> None:
+    def __init__(self, script: Path, subject: ShownProfile, measure: Measure | None) -> None:
         self._script = script
         self._subject = subject
         self._measure = measure

@@ -10,7 +10,7 @@ from uvicorn import Config, Server
 
 from skyline.browser.answers import Answers
 from skyline.browser.half_open import HalfOpen
-from skyline.browser.subject import Subject
+from skyline.browser.subject import ShownProfile
 
 LOOPBACK = "127.0.0.1"
 _BACKLOG = 512
@@ -30,7 +30,7 @@ class Service:
     """
 
     def __init__(
-        self, subject: Subject, script: str, port: int = 0, half_open: HalfOpen | None = None
+        self, subject: ShownProfile, script: str, port: int = 0, half_open: HalfOpen | None = None
     ) -> None:
         self._socket = socket.socket()
         try:

@@ -35,7 +35,7 @@ class News:
     status: str
 
 
-class Subject:
+class ShownProfile:
     """Holds what is shown; any thread may put something newer in its place, and any may wait for that."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from skyline.calibrate.case import Case
-from skyline.calibrate.store import Measured
+from skyline.calibrate.store import CaseTime
 from skyline.errors import CaptureImpossible
 
 _CHILD = Path(__file__).parent / "child" / "__main__.py"
@@ -22,7 +22,7 @@ _CASE_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ProcessFacts:
     """What the process says of itself: PyTorch, threads, and of a GPU what it is."""
 
     torch: str
@@ -45,7 +45,7 @@ class Bench:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def measure(self, case: Case) -> Measured:
+    def measure(self, case: Case) -> CaseTime:
         """The time of the case, or why there is none."""
         if self._process is None:
             self._start()
@@ -54,10 +54,10 @@ class Bench:
         answer = self._ask(json.dumps(asked), _CASE_TIMEOUT_S)
         if answer is None:
             self.close()
-            return Measured(case, None, 0.0, "the process that measured it ended or did not answer")
+            return CaseTime(case, None, 0.0, "the process that measured it ended or did not answer")
         if "error" in answer:
-            return Measured(case, None, 0.0, str(answer["error"]))
-        return Measured(case, float(answer["time_us"]), float(answer["spread"]))
+            return CaseTime(case, None, 0.0, str(answer["error"]))
+        return CaseTime(case, float(answer["time_us"]), float(answer["spread"]))
 
     def close(self) -> None:
         """End the process."""
@@ -70,7 +70,7 @@ class Bench:
                         stream.close()
             self._process = None
 
-    def _start(self) -> Facts:
+    def _start(self) -> ProcessFacts:
         try:
             self._process = subprocess.Popen(
                 self._command,
@@ -93,7 +93,7 @@ class Bench:
                 f"PyTorch cannot be used in {self._interpreter}: {why}",
                 hint="Name another interpreter with --interpreter.",
             )
-        return Facts(str(facts["torch"]), int(facts["threads"]), facts)
+        return ProcessFacts(str(facts["torch"]), int(facts["threads"]), facts)
 
     def _ask(self, line: str | None, timeout_s: float) -> dict[str, Any] | None:
         process = self._process

@@ -23,7 +23,7 @@ _LEAST_MHZ = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class CalibratedDevice:
     """A processor or GPU. ``name`` is what the maker calls it, ``slug`` what a person types for it.
 
     ``gflops`` is what its vector units could do at the stated clock, 0 where that is not known; ``cache_bytes`` the
@@ -50,14 +50,14 @@ class Machine:
         return "-".join([*words, f"{self.threads}t"] if self.device == "cpu" else words) or "unnamed"
 
 
-def processor(threads: int = 0, torch: str = "") -> Machine:
+def processor(threads: int = 0, torch: str = "") -> CalibratedDevice:
     """The processor of this machine, with as many threads as PyTorch uses: those of its cores where none is given."""
     described = _described()
     flags = described.get("flags", described.get("features", "")).split()
     per_clock = next((value for flag, value in _PREFERRED_FLAGS if flag in flags), 8) * _UNITS
     count = threads or psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
     clock_mhz = _clock(described)
-    return Machine(
+    return CalibratedDevice(
         described.get("model name") or platform.processor() or platform.machine(),
         "cpu",
         count,

@@ -13,9 +13,9 @@ from pathlib import Path
 from skyline.calibrate.bench import Bench
 from skyline.calibrate.case import Case
 from skyline.calibrate.designs import designs
-from skyline.calibrate.machine import TIMING, Machine, processor
+from skyline.calibrate.machine import TIMING, CalibratedDevice, processor
 from skyline.calibrate.plan import Design, plan
-from skyline.calibrate.store import Measured, alone, append, path_of, read
+from skyline.calibrate.store import CaseTime, alone, append, path_of, read
 from skyline.errors import UsageError
 
 _KEPT_EVERY_S = 1.0
@@ -32,7 +32,7 @@ class Sitting:
     ``set_aside`` is an earlier file of the same name that is not of this machine and PyTorch, under its new name.
     """
 
-    machine: Machine
+    machine: CalibratedDevice
     path: Path
     measured: int
     failed: int
@@ -46,7 +46,7 @@ def sit(
     device: str,
     minutes: float,
     *,
-    progress: Callable[[float, int, Machine], None],
+    progress: Callable[[float, int, CalibratedDevice], None],
     cancel: threading.Event | None = None,
 ) -> Sitting:
     """Measure for so many minutes. Each second what was measured is written, so that little is lost by a kill.
@@ -70,7 +70,7 @@ def sit(
         append(path, machine, ())
         known = {one.case.key for one in read(path)[1]}
         before, measured, failed, repeated = len(known), 0, 0, 0
-        waiting: list[Measured] = []
+        waiting: list[CaseTime] = []
         references: list[float] = []
         kept = looked = begin
         try:
@@ -101,7 +101,7 @@ def sit(
     return Sitting(machine, path, measured, failed, before, drift, set_aside)
 
 
-def _set_aside(path: Path, machine: Machine) -> Path | None:
+def _set_aside(path: Path, machine: CalibratedDevice) -> Path | None:
     """Move a file away that is damaged, of another machine of the name, or measured with another PyTorch or way."""
     if not path.exists():
         return None
@@ -116,11 +116,11 @@ def _set_aside(path: Path, machine: Machine) -> Path | None:
     return aside
 
 
-def _comparable(machine: Machine) -> tuple[object, ...]:
+def _comparable(machine: CalibratedDevice) -> tuple[object, ...]:
     return machine.torch, machine.cache_bytes, machine.timing
 
 
-def machine_here(interpreter: str, device: str) -> Machine:
+def machine_here(interpreter: str, device: str) -> CalibratedDevice:
     """What would be measured.
 
     Raises:
@@ -130,12 +130,12 @@ def machine_here(interpreter: str, device: str) -> Machine:
         return _machine(bench, device)
 
 
-def _machine(bench: Bench, device: str) -> Machine:
+def _machine(bench: Bench, device: str) -> CalibratedDevice:
     facts = bench.facts
     if device == "cpu":
         return replace(processor(facts.threads, facts.torch), timing=TIMING[device])
     major, minor = facts.gpu["capability"]
-    return Machine(
+    return CalibratedDevice(
         str(facts.gpu["name"]),
         device,
         facts.threads,
@@ -158,6 +158,6 @@ def _formats(bench: Bench, device: str) -> tuple[str, ...]:
     return ("fp32", "bf16", "tf32", "fp16") if bench.facts.gpu.get("bf16") else ("fp32", "fp16")
 
 
-def _threads(machine: Machine) -> tuple[int, ...]:
+def _threads(machine: CalibratedDevice) -> tuple[int, ...]:
     """Numbers of threads: PyTorch's own, then one alone."""
     return (0, 1) if machine.device == "cpu" and machine.threads > 1 else (0,)

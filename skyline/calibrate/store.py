@@ -15,7 +15,7 @@ import msgspec
 
 from skyline.bounded_read import read_bounded
 from skyline.calibrate.case import SIZE_COLUMNS, Case, case_of
-from skyline.calibrate.machine import Machine
+from skyline.calibrate.machine import CalibratedDevice
 from skyline.errors import UsageError
 from skyline.ledger.location import ledger_path
 
@@ -33,7 +33,7 @@ COLUMNS: tuple[str, ...] = ("op", "gpu", "dtype", "threads", *SIZE_COLUMNS, "lat
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class CaseTime:
     """A case and its time. ``time_us`` is None where it could not be run; ``note`` says why."""
 
     case: Case
@@ -47,12 +47,12 @@ def folder() -> Path:
     return ledger_path().parent / "calibration"
 
 
-def path_of(machine: Machine) -> Path:
+def path_of(machine: CalibratedDevice) -> Path:
     """The file of this machine, there or not."""
     return folder() / f"{machine.slug}.csv"
 
 
-def append(path: Path, machine: Machine, measured: Iterable[Measured]) -> None:
+def append(path: Path, machine: CalibratedDevice, measured: Iterable[CaseTime]) -> None:
     """Add rows; each is on disk when this returns.
 
     Raises:
@@ -99,7 +99,7 @@ def alone(path: Path) -> Generator[None]:
         yield
 
 
-def read(path: Path) -> tuple[Machine, tuple[Measured, ...]]:
+def read(path: Path) -> tuple[CalibratedDevice, tuple[CaseTime, ...]]:
     """Machine and rows of a file; rows that are not whole are skipped.
 
     Raises:
@@ -114,7 +114,7 @@ def read(path: Path) -> tuple[Machine, tuple[Measured, ...]]:
         first = file.readline()
         if not first.startswith(_FACTS):
             raise ValueError
-        machine = msgspec.json.decode(first[len(_FACTS) :], type=Machine)
+        machine = msgspec.json.decode(first[len(_FACTS) :], type=CalibratedDevice)
         return machine, tuple(_rows(csv.DictReader(file)))
     except (ValueError, RecursionError, csv.Error, msgspec.MsgspecError):
         raise UsageError(
@@ -122,9 +122,9 @@ def read(path: Path) -> tuple[Machine, tuple[Measured, ...]]:
         ) from None
 
 
-def stored() -> tuple[tuple[Machine, tuple[Measured, ...]], ...]:
+def stored() -> tuple[tuple[CalibratedDevice, tuple[CaseTime, ...]], ...]:
     """All that was measured or added here; files that cannot be used are passed over."""
-    found: list[tuple[Machine, tuple[Measured, ...]]] = []
+    found: list[tuple[CalibratedDevice, tuple[CaseTime, ...]]] = []
     for path in sorted(folder().glob("*.csv")):
         try:
             found.append(read(path))
@@ -138,7 +138,7 @@ def stamps() -> tuple[tuple[str, int], ...]:
     return tuple((path.name, path.stat().st_mtime_ns) for path in sorted(folder().glob("*.csv")))
 
 
-def _rows(reader: csv.DictReader[str]) -> Iterator[Measured]:
+def _rows(reader: csv.DictReader[str]) -> Iterator[CaseTime]:
     for row in reader:
         case = case_of({key: value for key, value in row.items() if isinstance(value, str)})
         if case is None or None in row.values():
@@ -149,7 +149,7 @@ def _rows(reader: csv.DictReader[str]) -> Iterator[Measured]:
         except ValueError:
             continue
         if time_us is None or time_us > 0:
-            yield Measured(case, time_us, spread, row["note"])
+            yield CaseTime(case, time_us, spread, row["note"])
 
 
 def _unwritable(path: Path, error: OSError) -> UsageError:
@@ -159,7 +159,7 @@ def _unwritable(path: Path, error: OSError) -> UsageError:
     )
 
 
-def _row(machine: Machine, measured: Measured) -> dict[str, str | int]:
+def _row(machine: CalibratedDevice, measured: CaseTime) -> dict[str, str | int]:
     latency = "" if measured.time_us is None else f"{measured.time_us / 1e3:.6g}"
     return {
         **measured.case.columns(),

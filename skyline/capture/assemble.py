@@ -13,9 +13,9 @@ from skyline.capture.batch_in_force import UNKNOWN, BatchInForce, batch_in_force
 from skyline.capture.events import LoaderSeen, OptimizerSeen, Ready, RunFacts
 from skyline.capture.iteration import iteration_fact
 from skyline.capture.known import micro_batches
-from skyline.capture.recording import Recording
+from skyline.capture.recording import ChildRecording
+from skyline.capture.redactor import Redactor
 from skyline.capture.request import CaptureRequest
-from skyline.capture.secrecy import Secrecy
 from skyline.capture.secret_free import secret_free
 from skyline.errors import SkylineError
 from skyline.source.knob import KnobSearch
@@ -32,7 +32,7 @@ from skyline.trace.side_effect import Protection, SideEffect
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ScriptRun:
     """The script's own run, measured and recorded. ``in_force`` is what it showed of its batch size."""
 
     request: CaptureRequest
@@ -43,7 +43,7 @@ class Run:
     interpreter: str
     ready: Ready
     rows: BareRows
-    recording: Recording
+    recording: ChildRecording
     knobs: KnobSearch
     notes: tuple[str, ...]
     in_force: BatchInForce = UNKNOWN
@@ -60,7 +60,7 @@ class Run:
     side_effects: tuple[SideEffect, ...] = ()
     protection: Protection | None = None
     output_tail: str = ""
-    secrecy: Secrecy = field(default_factory=Secrecy)
+    redactor: Redactor = field(default_factory=Redactor)
 
     def iterations_left(self, batch_size: int) -> int | None:
         """Iterations of a fresh run after warm-up at a batch size, an epoch being a fixed number of samples."""
@@ -94,7 +94,7 @@ class Run:
         """Samples in the training set, where a loader knows."""
         return self.main_loader.dataset_size if self.main_loader else None
 
-    def with_batch(self) -> Run:
+    def with_batch(self) -> ScriptRun:
         """With the batch size that the run shows: candidates that hold exactly this size come first."""
         found = batch_in_force(self.knobs.candidates, self.facts, self.rows, self._settings())
         hidden = [knob for knob in self.knobs.candidates if knob not in found.knobs]
@@ -117,12 +117,12 @@ class Run:
         return tuple(found)
 
 
-def assemble(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
+def assemble(run: ScriptRun, points: tuple[BatchPoint, ...]) -> Profile:
     """The profile of a run, with the points of its curve (none: not measured)."""
-    return secret_free(_assembled(run, points), run.secrecy)
+    return secret_free(_assembled(run, points), run.redactor)
 
 
-def _assembled(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
+def _assembled(run: ScriptRun, points: tuple[BatchPoint, ...]) -> Profile:
     recording = run.recording
     return Profile(
         schema=CAPTURE_SCHEMA,
@@ -169,12 +169,12 @@ def _assembled(run: Run, points: tuple[BatchPoint, ...]) -> Profile:
     )
 
 
-def _batch(run: Run) -> BatchFact:
+def _batch(run: ScriptRun) -> BatchFact:
     size, count = run.batch_size, micro_batches(run.facts, run.rows)
     return BatchFact(run.facts.leading[:8], size * count if size else None, count)
 
 
-def _optimizer(seen: OptimizerSeen, run: Run) -> OptimizerFact:
+def _optimizer(seen: OptimizerSeen, run: ScriptRun) -> OptimizerFact:
     return OptimizerFact(
         name=seen.name,
         steps_per_iteration=seen.steps_lately or max(1, round(seen.steps / max(1, run.ready.warmup))),
@@ -187,7 +187,7 @@ def _optimizer(seen: OptimizerSeen, run: Run) -> OptimizerFact:
     )
 
 
-def _loader(seen: LoaderSeen, run: Run) -> LoaderFact:
+def _loader(seen: LoaderSeen, run: ScriptRun) -> LoaderFact:
     return LoaderFact(
         batch_size=seen.batch_size,
         num_workers=seen.num_workers,
@@ -206,7 +206,7 @@ def _evaluations(facts: RunFacts) -> tuple[SideEffect, ...]:
     )
 
 
-def _loop_line(run: Run) -> CodeLine | None:
+def _loop_line(run: ScriptRun) -> CodeLine | None:
     """The header of the loop around the statement that stayed on the stack from iteration to iteration."""
     statement = run.ready.loop
     if statement is None:
@@ -223,7 +223,7 @@ def _loop_line(run: Run) -> CodeLine | None:
     return CodeLine(line.file, header.line, line.function) if header else line
 
 
-def _source_files(run: Run) -> tuple[SourceFile, ...]:
+def _source_files(run: ScriptRun) -> tuple[SourceFile, ...]:
     paths = dict.fromkeys(
         [
             str(Path(run.script).resolve()),

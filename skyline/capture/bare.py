@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from skyline.capture.child_process import ChildProcess
-from skyline.capture.events import StepRow, Steps
+from skyline.capture.events import BareSteps, StepRow
 from skyline.capture.request import CaptureRequest
 from skyline.trace.profile import BareTimes
 
@@ -67,7 +67,7 @@ class BareRows:
 def run_bare(child: ChildProcess, iterations: int, *, waiting: bool = False) -> tuple[StepRow, ...]:
     """Let the child run so many iterations and give its rows; ``waiting`` for its device at the end of each."""
     child.send("run", iterations=iterations, waiting=waiting)
-    return msgspec.convert(child.receive("steps"), Steps).rows
+    return msgspec.convert(child.receive("steps"), BareSteps).rows
 
 
 def first_steps(

@@ -15,17 +15,17 @@ from typing import Literal
 import msgspec
 
 from skyline.capture.downloads import Downloads
+from skyline.capture.event_bus import Event, EventBus
 from skyline.capture.events import Ended, Failed, StackRow
-from skyline.capture.guard import Guard, Limits
-from skyline.capture.lifeline import Lifeline
+from skyline.capture.guard import Guard, RunLimits
 from skyline.capture.output import ScriptOutput
+from skyline.capture.parent_death_reaper import ParentDeathReaper
 from skyline.capture.process import ENTRY, KEPT, Start, Starter, start_fresh
 from skyline.capture.process_family import RUN_TAG, ProcessFamily
+from skyline.capture.redactor import Redactor
 from skyline.capture.request import OutputCallback
 from skyline.capture.scratch import make_scratch
-from skyline.capture.secrecy import Secrecy
 from skyline.capture.side_effects import last_words, read_protection, read_side_effects
-from skyline.capture.switchboard import Event, Switchboard
 from skyline.capture.terminal import empty_terminal
 from skyline.capture.usage_text import complaint, usage_text
 from skyline.errors import ArgumentsRefused, BudgetExceeded, Cancelled, CaptureImpossible, ScriptFailed
@@ -36,7 +36,7 @@ _WHERE_TIMEOUT_S = 3.0
 _GONE_GRACE_S = 2.0
 _END_TIMEOUT_S = 10.0
 _USAGE_STATUS = 2
-_DEFAULT_LIMITS = Limits()
+_DEFAULT_LIMITS = RunLimits()
 _ROOM_HINT = (
     "What the script writes is kept in the temporary folder while it is profiled: "
     "set TMPDIR to one with more room."
@@ -61,7 +61,7 @@ class ChildProcess:
         *,
         device: str = "auto",
         timeout_s: float,
-        limits: Limits = _DEFAULT_LIMITS,
+        limits: RunLimits = _DEFAULT_LIMITS,
         side_effects: Literal["redirect", "allow"] = "redirect",
         arguments: tuple[str, ...] = (),
         output: OutputCallback | None = None,
@@ -72,14 +72,14 @@ class ChildProcess:
         self._timeout_s = timeout_s
         self._cancel = cancel or threading.Event()
         self._scratch = make_scratch()
-        self._lifeline = Lifeline(self.scratch, kept=KEPT)
+        self._death_reaper = ParentDeathReaper(self.scratch, kept=KEPT)
         self._downloads = Downloads(self.scratch, working_directory)
-        self._secrecy = Secrecy.of({**os.environ, **(variables or {})}, arguments)
+        self._redactor = Redactor.of({**os.environ, **(variables or {})}, arguments)
         key = secrets.token_bytes(32)
         try:
-            self._switchboard = Switchboard(key, self.scratch)
+            self._event_bus = EventBus(key, self.scratch)
         except OSError as error:
-            self._lifeline.close()
+            self._death_reaper.close()
             self._scratch.cleanup()
             raise CaptureImpossible(
                 f"No socket can be made in the temporary folder: {error.strerror or error}",
@@ -100,7 +100,7 @@ class ChildProcess:
                     interpreter,
                     working_directory,
                     environment,
-                    self._switchboard.address,
+                    self._event_bus.address,
                     key,
                     self._cancel,
                     self._terminal.descriptor if self._terminal is not None else None,
@@ -117,7 +117,7 @@ class ChildProcess:
             raise
         assert self._process.stdout is not None
         self._family = ProcessFamily(self._process.pid, tag, kept=KEPT)
-        self._lifeline.watch(self._process.pid)
+        self._death_reaper.watch(self._process.pid)
         self.output = ScriptOutput(self._process.stdout, output)
         self._guard = Guard(self._family, self.scratch, limits)
         try:
@@ -143,14 +143,14 @@ class ChildProcess:
         return Path(self._scratch.name)
 
     @property
-    def secrecy(self) -> Secrecy:
+    def redactor(self) -> Redactor:
         """What must not be kept of this run."""
-        return self._secrecy
+        return self._redactor
 
     def side_effects(self) -> tuple[SideEffect, ...]:
         """What the script has done to the world so far, and what became of it."""
         self.keep_downloads()
-        return read_side_effects(self.scratch, self._secrecy, self._downloads.kept)
+        return read_side_effects(self.scratch, self._redactor, self._downloads.kept)
 
     def protection(self) -> Protection | None:
         """What keeps the run from the person's files."""
@@ -163,7 +163,7 @@ class ChildProcess:
     def send(self, do: str, **fields: object) -> None:
         """Give the child a command."""
         try:
-            self._switchboard.send({"do": do, **fields})
+            self._event_bus.send({"do": do, **fields})
         except OSError:
             raise self._gone() from None
 
@@ -222,16 +222,16 @@ class ChildProcess:
         self._let_go()
 
     def _let_go(self) -> None:
-        self._switchboard.close()
+        self._event_bus.close()
         if self._terminal is not None:
             self._terminal.close()
             self._terminal = None
-        self._lifeline.close()
+        self._death_reaper.close()
         self._scratch.cleanup()
 
     def _await_call(self) -> None:
         deadline = time.monotonic() + self._timeout_s
-        while not self._switchboard.wait_for_call(_POLL_S):
+        while not self._event_bus.wait_for_call(_POLL_S):
             self._check_alive()
             if time.monotonic() > deadline:
                 raise CaptureImpossible(
@@ -241,7 +241,7 @@ class ChildProcess:
     def _next_event(self, deadline: float) -> Event | None:
         while True:
             try:
-                event = self._switchboard.next_event(_POLL_S)
+                event = self._event_bus.next_event(_POLL_S)
                 if event is not None:
                     return event
             except (EOFError, OSError):
@@ -254,7 +254,7 @@ class ChildProcess:
         if self._cancel.is_set():
             raise Cancelled("Profiling was cancelled")
         self._check_limits()
-        if self._process.poll() is not None and not self._switchboard.waiting():
+        if self._process.poll() is not None and not self._event_bus.waiting():
             raise self._gone()
 
     def _check_limits(self) -> None:
@@ -276,17 +276,17 @@ class ChildProcess:
         else:
             message = f"The script left with status {status} before it could be measured"
         message = last_words(self.scratch) or message
-        tail = self._secrecy.scrub(self.output.tail())
+        tail = self._redactor.scrub(self.output.tail())
         return ScriptFailed(message, traceback=tail, hint="" if tail else "It printed nothing.")
 
     def _failed(self, failed: Failed) -> ScriptFailed | CaptureImpossible:
         if failed.hint:
             return CaptureImpossible(
-                self._secrecy.scrub(failed.message), hint=failed.hint, file=failed.file, line=failed.line
+                self._redactor.scrub(failed.message), hint=failed.hint, file=failed.file, line=failed.line
             )
         # A script that leaves by itself has said why on its own.
-        traceback = self._secrecy.scrub(failed.traceback or self.output.tail())
-        message = self._secrecy.scrub(failed.message)
+        traceback = self._redactor.scrub(failed.traceback or self.output.tail())
+        message = self._redactor.scrub(failed.message)
         if failed.status and not failed.boundaries:
             refused = _arguments_refused(failed, message, traceback, shown=self.output.passed_on)
             if refused is not None:

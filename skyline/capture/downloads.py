@@ -18,7 +18,7 @@ _SYSTEM = ("/bin/", "/boot/", "/etc/", "/lib/", "/lib64/", "/sbin/", "/usr/")
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _DownloadRow:
     path: str
     fetched: bool
 
@@ -59,7 +59,7 @@ class Downloads:
         found: dict[str, bool] = {}
         for line in lines:
             try:
-                row = msgspec.json.decode(line, type=_Row)
+                row = msgspec.json.decode(line, type=_DownloadRow)
             except msgspec.MsgspecError:
                 continue  # a process was ended in the middle of it
             found[row.path] = row.fetched

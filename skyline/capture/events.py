@@ -125,7 +125,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class BareSteps:
     """Bare iterations, in order."""
 
     rows: tuple[StepRow, ...]

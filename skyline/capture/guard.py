@@ -25,7 +25,7 @@ _MOST_FILES_COUNTED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """What a run may take; None: a share of what is free when it starts.
 
     ``memory_bytes`` is resident memory of all its processes, ``scratch_bytes`` what it writes.
@@ -50,7 +50,7 @@ class Guard:
     Pages that forked workers share with their parent are counted for each: the sum errs on the safe side.
     """
 
-    def __init__(self, family: ProcessFamily, scratch: Path, limits: Limits) -> None:
+    def __init__(self, family: ProcessFamily, scratch: Path, limits: RunLimits) -> None:
         self._family = family
         self._scratch = scratch
         self._memory_bytes = limits.memory_bytes or int(

@@ -31,7 +31,7 @@ NUMBER_FORMAT = "bfloat16"
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class ProductTime:
     """What the child tells of the one with this number."""
 
     number: int
@@ -85,14 +85,14 @@ def product_trials(
     )
 
 
-def _tried(child: ChildProcess, rows: list[dict[str, object]], other_threads: int) -> list[Tried]:
+def _tried(child: ChildProcess, rows: list[dict[str, object]], other_threads: int) -> list[ProductTime]:
     child.send(
         "try", operators=rows, number_format=NUMBER_FORMAT, other_threads=other_threads, seconds=_SECONDS
     )
-    return msgspec.convert(child.receive("tried")["rows"], list[Tried])
+    return msgspec.convert(child.receive("tried")["rows"], list[ProductTime])
 
 
-def _calm(asked: list[_Asked], tried: list[Tried]) -> dict[int, Tried]:
+def _calm(asked: list[_Asked], tried: list[ProductTime]) -> dict[int, ProductTime]:
     """By number, those that took no longer in float32 than within the script, or not by much."""
     return {
         one.number: one for one in tried if one.forward.wide_us <= _DISTURBED * asked[one.number].recorded_us

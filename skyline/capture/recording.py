@@ -7,14 +7,21 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from skyline.capture.child_process import ChildProcess, ScriptEnded
-from skyline.trace.facts import CallFact, DeviceMemoryFact, MemoryFact, ModuleFact, ParallelFact, Settings
+from skyline.trace.facts import (
+    CallFact,
+    DeviceMemoryFact,
+    MemoryFact,
+    ModuleFact,
+    ParallelFact,
+    TorchSettings,
+)
 from skyline.trace.record import ON_DEVICE, Trace
 
 _MUCH_UNKNOWN = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class ChildRecording:
     """A child's recording: the trace, its wall times in ms, and the memory at its end."""
 
     trace: Trace
@@ -26,7 +33,7 @@ class Recording:
     """The share of the operators' time of which shapes and arithmetic are not known: its iteration did other work."""
     ended_after: int | None = None
     """How many iterations the script has in all, where it came to its end while it was recorded."""
-    settings: Settings | None = None
+    settings: TorchSettings | None = None
     modules: tuple[ModuleFact, ...] = ()
     module_count: int = 0
     """How many modules the model has; ``modules`` are the larger ones of very many."""
@@ -34,7 +41,9 @@ class Recording:
     calls: tuple[CallFact, ...] = ()
 
 
-def record(child: ChildProcess, iterations: int, *, full: int = 2, with_stacks: bool = True) -> Recording:
+def record(
+    child: ChildProcess, iterations: int, *, full: int = 2, with_stacks: bool = True
+) -> ChildRecording:
     """Record so many iterations after ``full`` ones with shapes and memory; without stacks only memory is of use.
 
     The first full one frees blocks that the recorder never saw allocated: memory is right from the second.
@@ -51,7 +60,7 @@ def record(child: ChildProcess, iterations: int, *, full: int = 2, with_stacks: 
         ended_after = ended.ended.boundaries
     data = path.read_bytes()
     path.unlink()
-    return replace(msgspec.json.decode(data, type=Recording), ended_after=ended_after)
+    return replace(msgspec.json.decode(data, type=ChildRecording), ended_after=ended_after)
 
 
 def record_lightly(child: ChildProcess, iterations: int) -> Trace:
@@ -64,7 +73,7 @@ def record_lightly(child: ChildProcess, iterations: int) -> Trace:
     return msgspec.json.decode(data, type=Trace)
 
 
-def notes_on(recording: Recording, device_kind: str) -> tuple[str, ...]:
+def notes_on(recording: ChildRecording, device_kind: str) -> tuple[str, ...]:
     """What the person should know of a recording."""
     notes: list[str] = []
     if device_kind != "cpu" and not any(record.kind in ON_DEVICE for record in recording.trace.records):

@@ -12,7 +12,7 @@ from skyline.attempt import failure
 from skyline.capture.batch_way import SizedRun
 from skyline.capture.child_process import ChildProcess
 from skyline.capture.events import Ready
-from skyline.capture.guard import Limits
+from skyline.capture.guard import RunLimits
 from skyline.capture.interpreter import resolve_interpreter
 from skyline.capture.process import Starter
 from skyline.capture.ranks import variables_of_first_rank
@@ -83,7 +83,7 @@ class ScriptRuns:
             self._directory,
             device=self._request.device,
             timeout_s=self._request.timeout_s,
-            limits=Limits(
+            limits=RunLimits(
                 self._request.memory_limit_bytes,
                 self._request.scratch_limit_bytes,
                 self._request.process_limit,

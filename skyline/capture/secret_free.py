@@ -6,16 +6,16 @@ from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
-from skyline.capture.secrecy import Secrecy
+from skyline.capture.redactor import Redactor
 from skyline.trace.profile import Profile
 from skyline.trace.record import Trace
 
 _Value = TypeVar("_Value")
 
 
-def secret_free(profile: Profile, secrecy: Secrecy) -> Profile:
+def secret_free(profile: Profile, redactor: Redactor) -> Profile:
     """The profile without secrets. What stands in the source is kept as it is: it is the person's to keep."""
-    scrub = cache(secrecy.scrub)
+    scrub = cache(redactor.scrub)
 
     def options(given: dict[str, _Value]) -> dict[str, _Value | str]:
         return {name: scrub(value) if isinstance(value, str) else value for name, value in given.items()}
@@ -24,7 +24,7 @@ def secret_free(profile: Profile, secrecy: Secrecy) -> Profile:
     clean = {name: scrub(name) for name in {record.name for record in trace.records}}
     return replace(
         profile,
-        arguments=secrecy.scrub_arguments(profile.arguments),
+        arguments=redactor.scrub_arguments(profile.arguments),
         output_tail=scrub(profile.output_tail),
         notes=tuple(map(scrub, profile.notes)),
         warmup_reason=scrub(profile.warmup_reason),

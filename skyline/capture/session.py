@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import psutil
 
 from skyline.attempt import Attempts
-from skyline.capture.assemble import Run, assemble
+from skyline.capture.assemble import ScriptRun, assemble
 from skyline.capture.bare import (
     BareRows,
     beside_recording,
@@ -65,7 +65,7 @@ def capture(
     sizes, which takes as long again; ``starter`` makes the processes. Raises UsageError (no such file),
     ScriptFailed, CaptureImpossible, BudgetExceeded and Cancelled; whatever happens, no process is left behind.
     """
-    session = Session(request, progress, output, cancel or threading.Event(), starter)
+    session = CaptureSession(request, progress, output, cancel or threading.Event(), starter)
     try:
         return session.run(on_partial)
     except ScriptEnded as ended:
@@ -77,12 +77,14 @@ def capture(
         short = replace(request, warmup=1, recorded=1, steps=steps, batch_points=0)
     note = f"The script ended after {iterations} iterations: few could be measured."
     try:
-        return Session(short, progress, output, cancel or threading.Event(), starter, [note]).run(on_partial)
+        return CaptureSession(short, progress, output, cancel or threading.Event(), starter, [note]).run(
+            on_partial
+        )
     except ScriptEnded as ended:
         raise too_few(ended.ended) from None
 
 
-class Session(ScriptRuns):
+class CaptureSession(ScriptRuns):
     """The state of one profiling; lives for the length of ``capture``."""
 
     def run(self, on_partial: Callable[[Profile], None] | None) -> Profile:
@@ -113,11 +115,11 @@ class Session(ScriptRuns):
             return finished if with_curve else replace(finished, id=profile.id)
 
     def _with_curve(
-        self, stack: ExitStack, base: ChildProcess, run: Run, late: Attempts
-    ) -> tuple[Run, tuple[BatchPoint, ...]]:
+        self, stack: ExitStack, base: ChildProcess, run: ScriptRun, late: Attempts
+    ) -> tuple[ScriptRun, tuple[BatchPoint, ...]]:
         """The curve over batch sizes, and what is tried in the runs that it takes."""
 
-        def curve() -> tuple[ChildProcess, tuple[BatchPoint, ...], Run, list[Contender]]:
+        def curve() -> tuple[ChildProcess, tuple[BatchPoint, ...], ScriptRun, list[Contender]]:
             child = base if run.ended_after is None else self._anew(stack)
             return child, *self._curve(stack, child, run)
 
@@ -127,7 +129,7 @@ class Session(ScriptRuns):
         child, points, run, others = found
         return self._with_trials(stack, child, run, late, others), points
 
-    def _measure_base(self, child: ChildProcess, knobs: KnobSearch) -> Run:
+    def _measure_base(self, child: ChildProcess, knobs: KnobSearch) -> ScriptRun:
         request = self._request
         known = from_source(self._text, knobs)
         self._say("launch", f"starting {self._script.name}", 0.1, known)
@@ -152,7 +154,7 @@ class Session(ScriptRuns):
         on_device = ready.facts.environment.device.kind != "cpu"
         slower = slower_since(rows, before) if on_device else ()
         load = late.to("read how busy the machine is", meter.read, None)
-        run = Run(
+        run = ScriptRun(
             request=request,
             script=str(self._script),
             text=self._text,
@@ -177,7 +179,7 @@ class Session(ScriptRuns):
             side_effects=child.side_effects(),
             protection=child.protection(),
             output_tail=child.output.tail_now(),
-            secrecy=child.secrecy,
+            redactor=child.redactor,
         )
         search = Attempts()
         found = search.to("find the batch size of the run", run.with_batch, run)
@@ -206,10 +208,10 @@ class Session(ScriptRuns):
         self,
         stack: ExitStack,
         child: ChildProcess,
-        run: Run,
+        run: ScriptRun,
         late: Attempts,
         others: Sequence[Contender] = (),
-    ) -> Run:
+    ) -> ScriptRun:
         """Last of all: what is tried takes memory, which the allocator may keep and share out in other ways then."""
         if not trials_wanted(run):
             return run
@@ -227,8 +229,8 @@ class Session(ScriptRuns):
         )
 
     def _curve(
-        self, stack: ExitStack, base: ChildProcess, run: Run
-    ) -> tuple[tuple[BatchPoint, ...], Run, list[Contender]]:
+        self, stack: ExitStack, base: ChildProcess, run: ScriptRun
+    ) -> tuple[tuple[BatchPoint, ...], ScriptRun, list[Contender]]:
         """Measure the curve in the first way that the run follows, whose other runs stay as they are.
 
         The run comes back with what that showed: which literal sets its batch size, or that none does.
@@ -264,7 +266,7 @@ class Session(ScriptRuns):
             run = replace(run, in_force=UNKNOWN)
         return (), replace(_without_literal(run, refused), notes=(*run.notes, *refused, *failed)), []
 
-    def _reference(self, base: ChildProcess, run: Run, size: int) -> Contender:
+    def _reference(self, base: ChildProcess, run: ScriptRun, size: int) -> Contender:
         left = run.iterations_left(size)
         return Contender(size, base, run.rows.median_ms, run.recording.peak_bytes, run.leading, left)
 
@@ -273,7 +275,7 @@ class Session(ScriptRuns):
         stack: ExitStack,
         way: BatchWay,
         base: Contender,
-        run: Run,
+        run: ScriptRun,
         notes: list[str],
         points: list[BatchPoint],
     ) -> list[Contender] | None:
@@ -327,7 +329,7 @@ class Session(ScriptRuns):
         way: BatchWay,
         base: Contender,
         size: int,
-        run: Run,
+        run: ScriptRun,
         notes: list[str],
         points: list[BatchPoint],
         *,
@@ -355,7 +357,7 @@ class Session(ScriptRuns):
         return True
 
     def _contender(
-        self, child: ChildProcess, way: BatchWay, own: int, size: int, run: Run, notes: list[str]
+        self, child: ChildProcess, way: BatchWay, own: int, size: int, run: ScriptRun, notes: list[str]
     ) -> Contender | None:
         """A run at one batch size, warmed up and held; not alive where it could not run so, None if it ignores it."""
         contender = Contender(size, child, 0.0, 0, (), run.iterations_left(size))
@@ -398,7 +400,7 @@ def _closed(children: Sequence[tuple[int, ChildProcess]]) -> None:
         child.close()
 
 
-def _ways(run: Run) -> Sequence[BatchWay]:
+def _ways(run: ScriptRun) -> Sequence[BatchWay]:
     """How other batch sizes may be brought about: by a literal, by the loader itself, by a file of settings."""
     found = run.in_force
     if found.size is None:
@@ -408,6 +410,6 @@ def _ways(run: Run) -> Sequence[BatchWay]:
     return [*found.knobs[:_MOST_LITERALS], *([loader] if loader else []), *found.places[:1]]
 
 
-def _without_literal(run: Run, refused: Sequence[str]) -> Run:
+def _without_literal(run: ScriptRun, refused: Sequence[str]) -> ScriptRun:
     """A literal that the run does not follow must not be rewritten as if it were the batch size."""
     return replace(run, knobs=replace(run.knobs, refusal=" ".join(refused))) if refused else run

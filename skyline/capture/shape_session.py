@@ -8,16 +8,16 @@ from pathlib import Path
 
 import msgspec
 
-from skyline.capture.assemble import Run, assemble
+from skyline.capture.assemble import ScriptRun, assemble
 from skyline.capture.bare import BareRows
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.ended_early import too_few
 from skyline.capture.events import LoopFrame, StepRow
 from skyline.capture.gpu_target import GpuTarget
 from skyline.capture.process import Starter, start_fresh
-from skyline.capture.recording import Recording
+from skyline.capture.recording import ChildRecording
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
-from skyline.capture.session import Session
+from skyline.capture.session import CaptureSession
 from skyline.errors import ScriptFailed
 from skyline.trace.profile import Profile
 from skyline.trace.repeated_read import RepeatedRead
@@ -84,7 +84,7 @@ class _Traced:
     timed_reads: tuple[TimedRead, ...] = ()
 
 
-class _ShapeSession(Session):
+class _ShapeSession(CaptureSession):
     """One tracing, from the start of the script to the profile."""
 
     def trace(self, gpu: GpuTarget | None) -> Profile:
@@ -116,7 +116,7 @@ class _ShapeSession(Session):
             row = StepRow(
                 step_ms, 0.0, 0.0, 0.0, traced.fetches, traced.backward_calls, traced.optimizer_steps
             )
-            run = Run(
+            run = ScriptRun(
                 request=self._request,
                 script=str(self._script),
                 text=self._text,
@@ -131,7 +131,7 @@ class _ShapeSession(Session):
                 side_effects=child.side_effects(),
                 protection=child.protection(),
                 output_tail=child.output.tail_now(),
-                secrecy=child.secrecy,
+                redactor=child.redactor,
             )
         return replace(
             assemble(run.with_batch(), ()),
@@ -141,11 +141,11 @@ class _ShapeSession(Session):
             timed_reads=traced.timed_reads,
         )
 
-    def _record(self, child: ChildProcess) -> tuple[_Traced, Recording]:
+    def _record(self, child: ChildProcess) -> tuple[_Traced, ChildRecording]:
         path = child.scratch / "recording.json"
         child.send("record", iterations=1, path=str(path), stacks=True)
         traced = msgspec.convert(child.receive("recorded"), _Traced)
-        return traced, msgspec.json.decode(path.read_bytes(), type=Recording)
+        return traced, msgspec.json.decode(path.read_bytes(), type=ChildRecording)
 
 
 def _wants_hardware(failed: ScriptFailed) -> bool:

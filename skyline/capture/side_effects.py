@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from skyline.capture.secrecy import Secrecy
+from skyline.capture.redactor import Redactor
 from skyline.trace.record import CodeLine
 from skyline.trace.side_effect import Protection, SideEffect
 
@@ -19,7 +19,7 @@ _MOST_KEPT = 500
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _EffectRow:
     pid: int
     kind: str
     target: str
@@ -28,7 +28,9 @@ class _Row:
     line: CodeLine | None = None
 
 
-def read_side_effects(scratch: Path, secrecy: Secrecy, kept: Collection[str] = ()) -> tuple[SideEffect, ...]:
+def read_side_effects(
+    scratch: Path, redactor: Redactor, kept: Collection[str] = ()
+) -> tuple[SideEffect, ...]:
     """The effects so far, each once, in the order in which they first happened.
 
     ``kept`` are the downloads that have come to where the script wanted them.
@@ -41,11 +43,11 @@ def read_side_effects(scratch: Path, secrecy: Secrecy, kept: Collection[str] = (
     first: dict[tuple[str, str, str], CodeLine | None] = {}
     for line in lines:
         try:
-            row = msgspec.json.decode(line, type=_Row)
+            row = msgspec.json.decode(line, type=_EffectRow)
         except msgspec.MsgspecError:
             continue  # a process was ended in the middle of it
         outcome = "allowed" if row.kind == "download" and row.target in kept else row.outcome
-        key = (row.kind, secrecy.scrub(row.target), outcome)
+        key = (row.kind, redactor.scrub(row.target), outcome)
         by_process = counts.setdefault(key, {})
         by_process[row.pid] = max(row.count, by_process.get(row.pid, 0))
         first.setdefault(key, row.line)

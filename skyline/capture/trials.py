@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from skyline.attempt import Attempts
-from skyline.capture.assemble import Run
+from skyline.capture.assemble import ScriptRun
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.iteration_trials import iteration_trials, trials_elsewhere
 from skyline.capture.product_trials import product_trials
@@ -20,7 +20,7 @@ _COMPILED = "torch.compile"
 """Compiled code is made for one number of threads and one format: for others it would be compiled anew."""
 
 
-def trials_wanted(run: Run) -> bool:
+def trials_wanted(run: ScriptRun) -> bool:
     """Whether anything is to be tried: on CPUs, in scripts that go on for long enough."""
     ended_soon = run.ended_after is not None and run.ended_after < run.ready.warmup + _LEAST_FOR_TRIALS
     wanted = run.request.batch_points > 0 if run.request.trials is None else run.request.trials
@@ -28,13 +28,13 @@ def trials_wanted(run: Run) -> bool:
 
 
 def with_trials(
-    run: Run,
+    run: ScriptRun,
     child: ChildProcess,
     others: Sequence[Contender],
     late: Attempts,
     *,
     anew: Callable[[], ChildProcess],
-) -> Run:
+) -> ScriptRun:
     """The run with what was tried in its ``child``, or in one made ``anew`` where its script comes to its end.
 
     ``others`` are runs at other batch sizes, in the smallest and the largest of which the same is tried.
@@ -67,14 +67,14 @@ def with_trials(
     return replace(run, product_trials=products)
 
 
-def _may_go_on(run: Run) -> bool:
+def _may_go_on(run: ScriptRun) -> bool:
     """Whether iterations in another manner do no harm: neither lasting effects nor compiling anew."""
     alone = run.facts.world_size == 1 and run.request.side_effects == "redirect"
     return alone and _COMPILED not in run.facts.styles
 
 
 def _elsewhere(
-    run: Run, others: Sequence[Contender], tried: tuple[IterationTrial, ...]
+    run: ScriptRun, others: Sequence[Contender], tried: tuple[IterationTrial, ...]
 ) -> Iterator[IterationTrial]:
     """In the smallest and in the largest batch that is quick enough."""
     # One that never had its turn, since the script ended in the base's, shows nothing to be held against.
@@ -92,7 +92,9 @@ def _elsewhere(
                 break
 
 
-def _products(run: Run, child: ChildProcess, anew: Callable[[], ChildProcess]) -> tuple[ProductTrial, ...]:
+def _products(
+    run: ScriptRun, child: ChildProcess, anew: Callable[[], ChildProcess]
+) -> tuple[ProductTrial, ...]:
     trace, modules, environment = run.recording.trace, run.recording.modules, run.facts.environment
     try:
         return product_trials(child, trace, modules, environment)

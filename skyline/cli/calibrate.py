@@ -15,7 +15,7 @@ from skyline.cli.streams import say, tell, write_data
 from skyline.errors import CaptureImpossible, ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from skyline.calibrate.machine import Machine
+    from skyline.calibrate.machine import CalibratedDevice
     from skyline.calibrate.session import Sitting
 
 CALIBRATE_SCHEMA = "skyline.calibrate/1"
@@ -80,7 +80,7 @@ def _measure(interpreter: str, device: str, options: argparse.Namespace) -> int:
         stack.enter_context(terminable())
         display = stack.enter_context(Display(quiet=options.quiet))
 
-        def progress(fraction: float, known: int, machine: Machine) -> None:
+        def progress(fraction: float, known: int, machine: CalibratedDevice) -> None:
             display.progress(Progress("calibrate", f"{machine.name}: {known} operators measured", fraction))
 
         try:

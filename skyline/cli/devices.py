@@ -13,8 +13,8 @@ from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import Launch, launch_of
 from skyline.cli.misplaced import misplaced, remarks
 from skyline.cli.profiling import Display, add_options, module_script, request_of, terminable
+from skyline.cli.reclaimed_options import taken_back
 from skyline.cli.streams import data_console, say, write_data
-from skyline.cli.taken_back import taken_back
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -142,21 +142,21 @@ def _traced(
     if launch.ranks is not None:
         options.ranks = launch.ranks
     request = request_of(script, launch.arguments, options, module=launch.module)
-    from skyline.capture.nursery import Nursery
+    from skyline.capture.warm_pool import WarmPool
     from skyline.predict.outlook import outlooks
 
     with ExitStack() as stack:
         stack.enter_context(terminable())
         display = stack.enter_context(Display(quiet=options.quiet))
         # The script is traced at several batch sizes: torch is imported once for all of them.
-        nursery = Nursery()
-        stack.callback(nursery.close)
+        warm_pool = WarmPool()
+        stack.callback(warm_pool.close)
         return outlooks(
             replace(request, device="auto"),
             chosen,
             progress=display.progress,
             output=display.output,
-            starter=nursery.start,
+            starter=warm_pool.start,
         )
 
 

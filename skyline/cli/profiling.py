@@ -142,18 +142,18 @@ def run_capture(
         display = stack.enter_context(Display(quiet=options.quiet))
         try:
             if request.gpu:
-                from skyline.capture.nursery import Nursery
+                from skyline.capture.warm_pool import WarmPool
                 from skyline.predict.gpu_profile import gpu_profile
 
                 # The script is traced at several batch sizes: torch is imported once for all of them.
-                nursery = Nursery()
-                stack.callback(nursery.close)
+                warm_pool = WarmPool()
+                stack.callback(warm_pool.close)
                 return gpu_profile(
                     request,
                     progress=display.progress,
                     output=display.output,
                     on_partial=partial.append,
-                    starter=nursery.start,
+                    starter=warm_pool.start,
                 )
             return capture(
                 request, progress=display.progress, output=display.output, on_partial=partial.append

@@ -56,11 +56,11 @@ def run(arguments: Sequence[str]) -> int:
     script = Path(launch.script) if launch.script else module_script(launch.module, options)
     check_script(script)
     fill_in(options, script, gpu=True)
-    from skyline.browser.following import Follower
+    from skyline.browser.following import FileFollower
     from skyline.browser.service import LOOPBACK, Service
-    from skyline.browser.subject import Subject
+    from skyline.browser.subject import ShownProfile
 
-    subject = Subject()
+    subject = ShownProfile()
     with ExitStack() as stack:
         stack.enter_context(terminable())
         display = stack.enter_context(Display(quiet=True))
@@ -73,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
             ) from error
         service.start()
         stack.callback(service.close)
-        follower = Follower(script.resolve(), subject, measure)
+        follower = FileFollower(script.resolve(), subject, measure)
         follower.start()
         stack.callback(follower.close)
         tell(service.url)
@@ -93,15 +93,15 @@ def _measuring(
     stack: ExitStack, display: Display, script: Path, launch: Launch, options: argparse.Namespace
 ) -> Measure:
     """How the script is measured: from a process that has torch imported, and saved for the other front ends."""
-    from skyline.capture.nursery import Nursery
     from skyline.capture.session import capture
+    from skyline.capture.warm_pool import WarmPool
     from skyline.predict.gpu_profile import gpu_profile
     from skyline.trace.keeping import keep
     from skyline.trace.profile import Profile
 
     request = request_of(script, launch.arguments, options, module=launch.module)
-    nursery = Nursery()
-    stack.callback(nursery.close)
+    warm_pool = WarmPool()
+    stack.callback(warm_pool.close)
 
     def measure(cancel: threading.Event, early: Callable[[Profile], None]) -> Profile:
         work = gpu_profile if request.gpu else capture
@@ -111,7 +111,7 @@ def _measuring(
             output=display.output,
             cancel=cancel,
             on_partial=early,
-            starter=nursery.start,
+            starter=warm_pool.start,
         )
         return keep(profile)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class LoadedProfile:
     """A profile and the file it came from, if it was saved."""
 
     profile: Profile
@@ -27,7 +27,7 @@ class Subject:
     measured_now: bool = False
 
 
-def saved_profile(name: str | None) -> Subject:
+def saved_profile(name: str | None) -> LoadedProfile:
     """The profile saved in a file, the latest of a script, or, without a name, the latest of this folder."""
     from skyline.trace import store
 
@@ -35,16 +35,16 @@ def saved_profile(name: str | None) -> Subject:
         return _latest_here()
     path = Path(name)
     if not is_script(path):
-        return Subject(store.load(path), path)
+        return LoadedProfile(store.load(path), path)
     found = store.latest(path)
     if found is None:
         raise UsageError(
             f"There is no saved profile of {name}", hint=f"Make one with: skyline profile {name}"
         )
-    return Subject(store.load(found, path), found)
+    return LoadedProfile(store.load(found, path), found)
 
 
-def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse.Namespace) -> Subject:
+def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse.Namespace) -> LoadedProfile:
     """The profile to answer from: the file itself, or the script's latest where it still holds, else a new one.
 
     ``arguments`` None means: whatever the script was last profiled with.
@@ -76,7 +76,7 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
         # The question is answered all the same; the next one will have to run the script again.
         say(f"skyline: {error.message}")
         saved = None
-    return Subject(profile, saved.profile if saved else None, measured_now=True)
+    return LoadedProfile(profile, saved.profile if saved else None, measured_now=True)
 
 
 def is_script(path: Path) -> bool:
@@ -114,7 +114,7 @@ def changed_sources(profile: Profile) -> tuple[str, ...]:
 
 def _reusable(
     path: Path, script: Path, arguments: tuple[str, ...] | None, gpu: str | None, *, quiet: bool
-) -> Subject | None:
+) -> LoadedProfile | None:
     from skyline.predict.gpus import gpu_named
     from skyline.report.basis import when
     from skyline.trace import store
@@ -138,12 +138,12 @@ def _reusable(
     say(
         f"skyline: from the profile of {when(profile.created)} ({words}); --fresh profiles again", quiet=quiet
     )
-    return Subject(profile, path)
+    return LoadedProfile(profile, path)
 
 
 def check_runnable(profile: Profile) -> None:
     """Raise UsageError where the script cannot be run again as it was: a secret among its arguments is not kept."""
-    from skyline.capture.secrecy import hides_something
+    from skyline.capture.redactor import hides_something
 
     if hides_something(profile.arguments):
         raise UsageError(
@@ -153,9 +153,9 @@ def check_runnable(profile: Profile) -> None:
 
 
 def _as_kept(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    from skyline.capture.secrecy import Secrecy
+    from skyline.capture.redactor import Redactor
 
-    return Secrecy.of(arguments=arguments).scrub_arguments(arguments)
+    return Redactor.of(arguments=arguments).scrub_arguments(arguments)
 
 
 def _arguments_of(path: Path, script: Path) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ def _module_of(path: Path, script: Path) -> str:
     return profile.module if same else ""
 
 
-def _latest_here() -> Subject:
+def _latest_here() -> LoadedProfile:
     from skyline.trace import store
 
     found = store.profiles_in(Path.cwd() / store.FOLDER)
@@ -191,4 +191,4 @@ def _latest_here() -> Subject:
             "There is no saved profile in this folder", hint="Make one with: skyline profile SCRIPT"
         )
     newest = max(found, key=lambda path: path.stat().st_mtime)
-    return Subject(store.load(newest), newest)
+    return LoadedProfile(store.load(newest), newest)

@@ -14,7 +14,7 @@ from skyline.cli.numbers import minutes, positive
 from skyline.cli.profiling import Display, add_options, check_script, request_of, terminable
 from skyline.cli.question import parse_question
 from skyline.cli.streams import data_console, say, write_data
-from skyline.cli.subject import Subject, check_runnable, is_script, saved_profile, subject_of
+from skyline.cli.subject import LoadedProfile, check_runnable, is_script, saved_profile, subject_of
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
     subject = _subject(options, arguments)
     profile = subject.profile
     from skyline.analysis.analyse import analyse
-    from skyline.capture.nursery import Nursery
+    from skyline.capture.warm_pool import WarmPool
     from skyline.report.verification import verify_report
     from skyline.verification.verify import verify
 
@@ -98,8 +98,8 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
         stack.enter_context(terminable())
         display = stack.enter_context(Display(quiet=options.quiet))
         # Several runs of one script: PyTorch is imported once for all of them.
-        nursery = Nursery()
-        stack.callback(nursery.close)
+        warm_pool = WarmPool()
+        stack.callback(warm_pool.close)
         found = verify(
             analysis,
             question,
@@ -107,7 +107,7 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
             effort=effort,
             keep=not options.no_ledger,
             progress=display.progress,
-            starter=nursery.start,
+            starter=warm_pool.start,
         )
     _show(verify_report(analysis, found), options, ledger=found.ledger_path)
     return int(ExitCode.OK)
@@ -132,7 +132,7 @@ def _compare(options: argparse.Namespace, arguments: tuple[str, ...], effort: Ef
     first, other = Path(options.script), Path(options.against)
     check_script(first)
     check_script(other)
-    from skyline.capture.nursery import Nursery
+    from skyline.capture.warm_pool import WarmPool
     from skyline.report.verification import compare_report
     from skyline.verification.compare import compare
 
@@ -140,20 +140,20 @@ def _compare(options: argparse.Namespace, arguments: tuple[str, ...], effort: Ef
         stack.enter_context(terminable())
         display = stack.enter_context(Display(quiet=options.quiet))
         # Several runs of one script: PyTorch is imported once for all of them.
-        nursery = Nursery()
-        stack.callback(nursery.close)
+        warm_pool = WarmPool()
+        stack.callback(warm_pool.close)
         found = compare(
             request_of(first, arguments, options),
             request_of(other, arguments, options),
             effort=effort,
             progress=display.progress,
-            starter=nursery.start,
+            starter=warm_pool.start,
         )
     _show(compare_report(str(first.absolute()), str(other.absolute()), found), options)
     return int(ExitCode.OK)
 
 
-def _subject(options: argparse.Namespace, arguments: tuple[str, ...] | None) -> Subject:
+def _subject(options: argparse.Namespace, arguments: tuple[str, ...] | None) -> LoadedProfile:
     if is_script(Path(options.script)):
         return subject_of(options.script, arguments, options)
     if arguments is not None:

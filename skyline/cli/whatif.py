@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from skyline.cli import traced
 from skyline.cli.command_line import parser, split_at_dashes
+from skyline.cli.constraints import add_constraint_options, constraints_from
 from skyline.cli.profiling import add_options
 from skyline.cli.question import parse_question
 from skyline.cli.streams import data_console, say, write_data
 from skyline.cli.subject import subject_of
 from skyline.cli.traced import is_trace
-from skyline.cli.wish import add_wish_options, wish_of
 from skyline.errors import ExitCode, UsageError
 
 _EXAMPLES = """\
@@ -34,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
         _EXAMPLES,
     )
     add_options(command)
-    add_wish_options(command)
+    add_constraint_options(command)
     command.add_argument("--fresh", action="store_true", help="profile the script again in any case")
     command.add_argument("--json", metavar="FILE", help="write the answer as JSON ('-': to stdout, alone)")
     command.add_argument("source", metavar="SOURCE")
@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.gpu is not None:
         _known(options.gpu)
     question = parse_question(options.names) if options.names else None
-    wish = wish_of(options)
+    constraints = constraints_from(options)
 
     subject = subject_of(options.source, script_arguments, options)
     from skyline.analysis.analyse import analyse
@@ -66,8 +66,8 @@ def run(arguments: Sequence[str]) -> int:
     for problem in problems():
         say(f"skyline: {problem}", quiet=options.quiet)
     answer = whatif_report(analysis, question)
-    if wish is not None:
-        answer = replace(answer, best=best_report(analysis, wish))
+    if constraints is not None:
+        answer = replace(answer, best=best_report(analysis, constraints))
     try:
         answer = with_ledger(answer, analysis, Ledger().entries())
     except LedgerUnusable as error:

@@ -8,7 +8,7 @@ from skyline.findings.base import Evidence, Finding
 from skyline.findings.counts import plural
 from skyline.findings.gain import saved_ms, step_ms
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.cost.reloading import cores_of, told_load_us
+from skyline.whatif.cost.loader_model import cores_of, inferred_load_us
 from skyline.whatif.loader_setting import training_loader
 from skyline.whatif.subject import Subject
 
@@ -31,7 +31,7 @@ class CrowdedCores:
         workers = loader.num_workers if loader is not None else 0
         cores, threads = cores_of(subject), subject.profile.environment.intraop_threads
         # Idle workers take nothing from anybody: those count that the script waits for.
-        busy = workers if workers and told_load_us(subject) is not None else 0
+        busy = workers if workers and inferred_load_us(subject) is not None else 0
         split_too_far, too_many = threads > cores, workers > _WORKERS_PER_CORE * cores
         if not (split_too_far or too_many or (busy and threads + busy > cores and not subject.on_gpu)):
             return None

@@ -9,7 +9,7 @@ from skyline.findings.bounds import bounds
 from skyline.findings.counts import plural
 from skyline.findings.gain import best_cure, step_ms
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.cost.reloading import COSTS, cores_of
+from skyline.whatif.cost.loader_model import COSTS, cores_of
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
 from skyline.whatif.loader_setting import PREFETCH, training_loader
 from skyline.whatif.recording import Recording

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skyline.graph.dependency import Cause, Dependencies, Dependency
     from skyline.graph.edges import add_dependencies, cut_dependencies
     from skyline.graph.graph import Graph
-    from skyline.graph.insertion import GpuWork, Insertion, insert, insert_gpu_work
+    from skyline.graph.insertion import InsertedGpuWork, Insertion, insert, insert_gpu_work
     from skyline.graph.launching import launched_by, launches_of
     from skyline.graph.loading import load
     from skyline.graph.merging import merge
@@ -45,8 +45,8 @@ __all__ = [
     "CyclicGraph",
     "Dependencies",
     "Dependency",
-    "GpuWork",
     "Graph",
+    "InsertedGpuWork",
     "Insertion",
     "Phase",
     "Structure",
@@ -79,7 +79,7 @@ _HOMES = {
     "dependency": ("Cause", "Dependencies", "Dependency"),
     "edges": ("add_dependencies", "cut_dependencies"),
     "graph": ("Graph",),
-    "insertion": ("GpuWork", "Insertion", "insert", "insert_gpu_work"),
+    "insertion": ("InsertedGpuWork", "Insertion", "insert", "insert_gpu_work"),
     "launching": ("launched_by", "launches_of"),
     "loading": ("load",),
     "merging": ("merge",),

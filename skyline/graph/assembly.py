@@ -9,32 +9,32 @@ from skyline.graph.column import Codes, Flags, Ids, Indices, Times
 from skyline.graph.dependency import Dependencies
 from skyline.graph.graph import Graph
 from skyline.graph.kineto_graph import KinetoGraph, MeasuredSteps
-from skyline.graph.rules.constants import Constants
-from skyline.graph.rules.draft import Draft
+from skyline.graph.rules.constants import LaunchConstants
+from skyline.graph.rules.draft import GraphDraft
 from skyline.graph.rules.hand_off import Bursts
 from skyline.graph.rules.marks import Marks
 from skyline.graph.rules.pieces import Pieces, Role
-from skyline.graph.rules.synchronisation import Waiting
+from skyline.graph.rules.synchronisation import SynchronisationWaits
 from skyline.graph.rules.threads import HostThreads
 from skyline.graph.structure import Structure
 from skyline.graph.task import TaskKind, work_class
 from skyline.graph.tasks import KIND, WORK, Tasks
 from skyline.trace.kineto.category import Category
-from skyline.trace.kineto.profiler_trace import ProfilerTrace, Steps
+from skyline.trace.kineto.profiler_trace import MarkedSteps, ProfilerTrace
 
 
 def assembled(
-    draft: Draft,
+    draft: GraphDraft,
     hosts: HostThreads,
-    steps: Steps,
+    steps: MarkedSteps,
     bursts: Bursts,
     marks: Marks,
     gap_us: Times,
     own_us: Times,
-    waiting: tuple[Waiting, ...],
+    waiting: tuple[SynchronisationWaits, ...],
     begun: Indices,
     dependencies: Dependencies,
-    constants: Constants,
+    constants: LaunchConstants,
     found: dict[str, int],
 ) -> KinetoGraph:
     """The graph. ``own_us`` is what calls that a copy held did before it; their other time is waiting."""
@@ -118,7 +118,7 @@ def _order(pieces: Pieces, start: Times, late: Ids, begun: Indices) -> Indices:
     return np.lexsort((np.arange(len(start)), rank, start))
 
 
-def _kinds(draft: Draft) -> Codes:
+def _kinds(draft: GraphDraft) -> Codes:
     trace, pieces, work = draft.trace, draft.pieces, draft.work
     of_role = np.array([KIND[TaskKind.CPU]] * 2 + [KIND[TaskKind.LAUNCH], KIND[TaskKind.SYNC]], np.uint8)
     kind = of_role[pieces.role]
@@ -131,7 +131,7 @@ def _kinds(draft: Draft) -> Codes:
     )
 
 
-def _lanes(trace: ProfilerTrace, draft: Draft, hosts: HostThreads) -> tuple[list[str], Ids]:
+def _lanes(trace: ProfilerTrace, draft: GraphDraft, hosts: HostThreads) -> tuple[list[str], Ids]:
     """Names of all lanes and the lane of each task; threads come first, streams after them."""
     devices = len(np.unique(trace.device[draft.work.event]))
     names = ["main" if row == hosts.main else f"thread {row}" for row in range(max(1, len(trace.threads)))]

@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from skyline.graph.column import Codes, Ids
-from skyline.graph.rules.draft import Draft
+from skyline.graph.rules.draft import GraphDraft
 from skyline.graph.rules.hand_off import Bursts
 from skyline.graph.rules.layers import forward_rows, layers_of
 from skyline.graph.rules.lines import lines_of
 from skyline.graph.rules.phases import iterations_of, phases_of
 from skyline.graph.rules.threads import HostThreads
 from skyline.graph.tasks import PHASE
-from skyline.trace.kineto.profiler_trace import Steps
+from skyline.trace.kineto.profiler_trace import MarkedSteps
 from skyline.trace.phase import Phase
 from skyline.trace.record import CodeLine
 
@@ -34,7 +34,7 @@ class Attribution:
     lines: tuple[CodeLine, ...]
 
 
-def attributed(draft: Draft, hosts: HostThreads, steps: Steps, bursts: Bursts) -> Attribution:
+def attributed(draft: GraphDraft, hosts: HostThreads, steps: MarkedSteps, bursts: Bursts) -> Attribution:
     """GPU work belongs to what launched it, but collectives are communication whoever launched them."""
     trace, pieces = draft.trace, draft.pieces
     iteration = iterations_of(pieces, steps)
@@ -55,7 +55,7 @@ def attributed(draft: Draft, hosts: HostThreads, steps: Steps, bursts: Bursts) -
     )
 
 
-def _with_launched(draft: Draft, column: npt.NDArray[Any], missing: int) -> npt.NDArray[Any]:
+def _with_launched(draft: GraphDraft, column: npt.NDArray[Any], missing: int) -> npt.NDArray[Any]:
     """The column continued for GPU work, with what its launch has."""
     launched = np.full(len(draft.work), missing).astype(column.dtype)
     known = np.flatnonzero(draft.launch >= 0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from skyline.graph.coalescing import coalesce
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
-from skyline.graph.rules.constants import Constants
+from skyline.graph.rules.constants import LaunchConstants
 from skyline.graph.rules.names import launches_graph, makes_stream_wait, waits_for_all, waits_for_gpu
 from skyline.graph.rules.stream_wait import StreamWork, stream_waits
 from skyline.graph.task import Task, TaskKind, work_class
@@ -43,7 +43,7 @@ def build(trace: Trace, *, merged: bool = True) -> Graph:
     their own cost. GPU work waits for the start of its launch plus one latency for the whole trace, and a
     stream turns around in one time for the whole trace: the rest of its timing is left to the simulation.
     """
-    builder = _Builder(trace, main_lane(trace))
+    builder = _GraphBuilder(trace, main_lane(trace))
     for row, record in sorted(
         enumerate(trace.records), key=lambda pair: (pair[1].start_us, -pair[1].duration_us)
     ):
@@ -53,7 +53,7 @@ def build(trace: Trace, *, merged: bool = True) -> Graph:
 
 
 @dataclass(slots=True)
-class _Builder:
+class _GraphBuilder:
     """Collects tasks while the records go by in order of their start."""
 
     trace: Trace
@@ -101,7 +101,7 @@ class _Builder:
         if not device:
             return Graph(self._structure(()), self.durations, self.gaps)
         launched = self._launched_by(device)
-        times = Constants(self._latency_us(device, launched, ()), self._turn_around(device))
+        times = LaunchConstants(self._latency_us(device, launched, ()), self._turn_around(device))
         waits = self._stream_waits(device, launched, times)
         waiting = {wait.target for wait in waits}
         times = replace(times, launch_latency_us=self._latency_us(device, launched, waiting))
@@ -147,7 +147,11 @@ class _Builder:
         return median(latencies) if latencies else 0.0
 
     def _launches(
-        self, device: Sequence[int], launched: Mapping[int, int], times: Constants, explained: Collection[int]
+        self,
+        device: Sequence[int],
+        launched: Mapping[int, int],
+        times: LaunchConstants,
+        explained: Collection[int],
     ) -> list[Dependency]:
         """Kernels wait for the launch to arrive; those of a graph also for nodes that the profiler left out.
 
@@ -175,7 +179,7 @@ class _Builder:
         return found + self._backlog([kernel for kernel in device if kernel not in launched])
 
     def _stream_waits(
-        self, device: Sequence[int], launched: Mapping[int, int], times: Constants
+        self, device: Sequence[int], launched: Mapping[int, int], times: LaunchConstants
     ) -> list[Dependency]:
         """What streams wait for on other streams: the profiler does not say which events they were told to await."""
         asking = [

@@ -53,7 +53,7 @@ def insert(
 
 
 @dataclass(frozen=True, slots=True)
-class GpuWork:
+class InsertedGpuWork:
     """A kernel or copy to be added: launched by a call that runs right behind the CPU task ``after``."""
 
     task: Task
@@ -63,7 +63,7 @@ class GpuWork:
 
 def insert_gpu_work(
     graph: Graph,
-    work: Sequence[GpuWork],
+    work: Sequence[InsertedGpuWork],
     *,
     launch_us: float | None = None,
     latency_us: float | None = None,
@@ -148,7 +148,7 @@ def _launched_at(graph: Graph) -> Ids:
     return found
 
 
-def _last_launched(graph: Graph, work: Sequence[GpuWork]) -> list[int]:
+def _last_launched(graph: Graph, work: Sequence[InsertedGpuWork]) -> list[int]:
     """For each piece the last task on its stream that was launched no later, or -1."""
     launched_at = _launched_at(graph)
     streams: dict[str, tuple[Ids, Ids]] = {}

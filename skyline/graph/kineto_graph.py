@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from skyline.graph.column import Ids, Times
 from skyline.graph.graph import Graph
-from skyline.graph.rules.constants import Constants
+from skyline.graph.rules.constants import LaunchConstants
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +37,7 @@ class KinetoGraph:
 
     graph: Graph
     steps: MeasuredSteps
-    constants: Constants
+    constants: LaunchConstants
     event: Ids
     """For each task the row of the trace that names it."""
     start_us: Times

@@ -9,10 +9,10 @@ import numpy as np
 
 from skyline.job.alignment import Alignment
 from skyline.job.rank_graph import RankGraph
-from skyline.job.waiting import Waiting
+from skyline.job.waiting import CollectiveWaits
 
 
-def typical(alignment: Alignment, split: Waiting, but: int) -> int | None:
+def typical(alignment: Alignment, split: CollectiveWaits, but: int) -> int | None:
     """Place of the middle one of the other ranks, by the time it spends waiting; None where there is no other."""
     waited = np.nansum(np.where(split.entry, 0.0, split.waiting_us), axis=1)
     others = sorted(

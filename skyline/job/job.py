@@ -16,7 +16,7 @@ from skyline.job.reading import RankTrace, Unread
 from skyline.job.shares import Shares, shares
 from skyline.job.straggler import Lateness, lateness, straggler
 from skyline.job.times import JobTimes, measured, simulated
-from skyline.job.waiting import Waiting, waiting
+from skyline.job.waiting import CollectiveWaits, waiting
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class Job:
 
     members: Members
     alignment: Alignment
-    split: Waiting
+    split: CollectiveWaits
     graphs: tuple[RankGraph, ...]
     shares: tuple[Shares, ...]
     late: tuple[Lateness, ...]
@@ -92,7 +92,7 @@ def job_of(read: Iterable[RankTrace | Unread]) -> Job:
     )
 
 
-def _simulated(alignment: Alignment, split: Waiting, graphs: Sequence[RankGraph]) -> JobTimes | None:
+def _simulated(alignment: Alignment, split: CollectiveWaits, graphs: Sequence[RankGraph]) -> JobTimes | None:
     """A broadcast is over for its root before others arrive: so orders of channels may contradict one another."""
     try:
         return simulated(alignment, split, graphs)
@@ -100,13 +100,15 @@ def _simulated(alignment: Alignment, split: Waiting, graphs: Sequence[RankGraph]
         return None
 
 
-def _changed(alignment: Alignment, split: Waiting, found: Members) -> JobTimes | None:
+def _changed(alignment: Alignment, split: CollectiveWaits, found: Members) -> JobTimes | None:
     if all(one.changed is None for one in found.traces):
         return None
     return _simulated(alignment, split, [one.changed or one.graph for one in found.traces])
 
 
-def _evened(alignment: Alignment, split: Waiting, graphs: tuple[RankGraph, ...], worst: int) -> Evened | None:
+def _evened(
+    alignment: Alignment, split: CollectiveWaits, graphs: tuple[RankGraph, ...], worst: int
+) -> Evened | None:
     model = typical(alignment, split, worst)
     if model is None:
         return None

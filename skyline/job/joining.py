@@ -16,7 +16,7 @@ from skyline.graph.tasks import KIND, PHASE, Tasks
 from skyline.job.alignment import Alignment
 from skyline.job.rank_graph import RankGraph
 from skyline.job.spans import side_by_side
-from skyline.job.waiting import Waiting
+from skyline.job.waiting import CollectiveWaits
 from skyline.trace.phase import Phase
 
 
@@ -39,7 +39,7 @@ class JobGraph:
     """When its time 0 was, on the common clock."""
 
 
-def joined(alignment: Alignment, split: Waiting, graphs: Sequence[RankGraph]) -> JobGraph:
+def joined(alignment: Alignment, split: CollectiveWaits, graphs: Sequence[RankGraph]) -> JobGraph:
     """Put the ranks' graphs together, each beginning when it did, exchanges taking what they took without waiting."""
     begins = [graph.begin_us + float(shift) for graph, shift in zip(graphs, alignment.shift_us, strict=True)]
     begin = min(begins)
@@ -87,7 +87,9 @@ def joined(alignment: Alignment, split: Waiting, graphs: Sequence[RankGraph]) ->
     return JobGraph(graph, np.array(firsts, np.int64), tuple(exchanges), tuple(step_ends), begin)
 
 
-def _transfers(alignment: Alignment, split: Waiting, place: int, one: RankGraph) -> tuple[Times, Indices]:
+def _transfers(
+    alignment: Alignment, split: CollectiveWaits, place: int, one: RankGraph
+) -> tuple[Times, Indices]:
     """How long each task takes without waiting for other ranks, and which of the rank's exchanges meet others."""
     took = one.graph.durations.copy()
     rows = alignment.instances.row[place]

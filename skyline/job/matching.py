@@ -21,7 +21,7 @@ _MUCH_BETTER = 10.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class ChannelCollectives:
     """One rank's collectives of one channel, in their order."""
 
     row: Ids
@@ -50,7 +50,7 @@ class Match:
     """How many steps later the second rank counts them, by the median."""
 
 
-def run_of(work: RankWork, rows: Ids, kinds: dict[tuple[str, int], int]) -> Run:
+def run_of(work: RankWork, rows: Ids, kinds: dict[tuple[str, int], int]) -> ChannelCollectives:
     """Some of a rank's collectives; ``kinds`` is a table that all ranks share, and grows."""
     exchanges = work.exchanges
     names = [exchanges.kinds[int(kind)] for kind in exchanges.kind[rows]]
@@ -60,7 +60,7 @@ def run_of(work: RankWork, rows: Ids, kinds: dict[tuple[str, int], int]) -> Run:
     if work.marked:
         place = np.searchsorted(work.step_begin_us, exchanges.start_us[rows], side="right") - 1
         step = work.step_number[np.maximum(place, 0)].astype(np.int64)
-    return Run(
+    return ChannelCollectives(
         rows,
         np.fromiter((kinds.setdefault(pair, len(kinds)) for pair in pairs), np.int64, len(rows)),
         exchanges.end_us[rows],
@@ -68,7 +68,7 @@ def run_of(work: RankWork, rows: Ids, kinds: dict[tuple[str, int], int]) -> Run:
     )
 
 
-def match(one: Run, other: Run) -> Match | None:
+def match(one: ChannelCollectives, other: ChannelCollectives) -> Match | None:
     """Put two ranks' collectives of one channel together; None where no shift makes their kinds agree.
 
     Recording may have begun at another collective on each rank, and clocks cannot tell by how many: so every
@@ -97,7 +97,7 @@ def match(one: Run, other: Run) -> Match | None:
     return best
 
 
-def _shifted(one: Run, other: Run, shift: int, needed: int) -> Match | None:
+def _shifted(one: ChannelCollectives, other: ChannelCollectives, shift: int, needed: int) -> Match | None:
     first = max(0, -shift)
     count = min(len(one), len(other) - shift) - first
     if count < needed or one.kind[first] != other.kind[first + shift]:

@@ -10,7 +10,7 @@ from skyline.graph.column import Flags, Times
 from skyline.job.alignment import Alignment
 from skyline.job.rank_work import RankWork
 from skyline.job.spans import merged
-from skyline.job.waiting import Waiting
+from skyline.job.waiting import CollectiveWaits
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class Shares:
     """Part of ``transfer_us``: collectives that no other rank recorded, so that waiting cannot be told apart."""
 
 
-def shares(alignment: Alignment, split: Waiting) -> tuple[Shares, ...]:
+def shares(alignment: Alignment, split: CollectiveWaits) -> tuple[Shares, ...]:
     """By rank."""
     return tuple(
         _shares(one, *_split_of(alignment, split, place)) for place, one in enumerate(alignment.ranks)
     )
 
 
-def _split_of(alignment: Alignment, split: Waiting, place: int) -> tuple[Times, Flags]:
+def _split_of(alignment: Alignment, split: CollectiveWaits, place: int) -> tuple[Times, Flags]:
     """For each of a rank's exchanges when its waiting ended, and whether that is known."""
     exchanges = alignment.ranks[place].exchanges
     arrived = exchanges.start_us.copy()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.job.alignment import Alignment
-from skyline.job.waiting import Waiting
+from skyline.job.waiting import CollectiveWaits
 
 _STANDS_OUT = 0.5
 """Share of all lateness from which one rank is called the straggler."""
@@ -27,7 +27,7 @@ class Lateness:
     """How long after the middle one of the others it arrived, in sum over those in which it was last."""
 
 
-def lateness(alignment: Alignment, split: Waiting) -> tuple[Lateness, ...]:
+def lateness(alignment: Alignment, split: CollectiveWaits) -> tuple[Lateness, ...]:
     """By rank."""
     counted = ~split.entry
     return tuple(

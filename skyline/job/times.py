@@ -11,7 +11,7 @@ from skyline.graph.column import Indices, Times
 from skyline.job.alignment import Alignment
 from skyline.job.joining import joined
 from skyline.job.rank_graph import RankGraph
-from skyline.job.waiting import Waiting
+from skyline.job.waiting import CollectiveWaits
 from skyline.simulate.engine import simulate
 
 
@@ -60,7 +60,7 @@ def measured(alignment: Alignment) -> JobTimes:
     )
 
 
-def simulated(alignment: Alignment, split: Waiting, graphs: Sequence[RankGraph]) -> JobTimes:
+def simulated(alignment: Alignment, split: CollectiveWaits, graphs: Sequence[RankGraph]) -> JobTimes:
     """As it comes out when all ranks are run together.
 
     Raises:

@@ -15,7 +15,7 @@ _TOGETHER_US = 5.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Waiting:
+class CollectiveWaits:
     """Of collectives that several ranks recorded, by the columns of ``Alignment.instances``."""
 
     transfer_us: Times
@@ -31,7 +31,7 @@ class Waiting:
     """Whether it is the first one of all its ranks: the waiting there shows when recording began."""
 
 
-def waiting(alignment: Alignment) -> Waiting:
+def waiting(alignment: Alignment) -> CollectiveWaits:
     """Part the time of each collective. No clock takes part: durations are compared, not times.
 
     A collective ends for all at once, so whoever spent least time in it came last, and its time was no waiting.
@@ -41,7 +41,7 @@ def waiting(alignment: Alignment) -> Waiting:
     count = row.shape[1]
     if not count:
         none = np.empty(0)
-        return Waiting(none, np.empty(row.shape), none.astype(np.int32), none, none.astype(np.bool_))
+        return CollectiveWaits(none, np.empty(row.shape), none.astype(np.int32), none, none.astype(np.bool_))
     transfer = np.nanmin(took, axis=0)
     waited = took - transfer
     last = np.nanargmin(took, axis=0).astype(np.int32)
@@ -50,7 +50,7 @@ def waiting(alignment: Alignment) -> Waiting:
     behind = np.nanmedian(others, axis=0)
     unsure = np.where(row >= 0, np.nan_to_num(alignment.residual_us)[:, None], 0.0).max(axis=0)
     together = behind <= np.maximum(_TOGETHER_US, 2 * unsure)
-    return Waiting(
+    return CollectiveWaits(
         transfer,
         waited,
         np.where(together, -1, last).astype(np.int32),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Status(str, Enum):
+class VerificationStatus(str, Enum):
     """How far a verification came.
 
     ``open``: predicted, not measured yet. ``measured``: it counts. ``discarded``: it was measured, and the
@@ -21,7 +21,7 @@ class Status(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Conditions:
     """What has to agree for two measurements to be about the same thing; ``torch`` is the version."""
 
     device: str
@@ -31,7 +31,7 @@ class Machine:
     torch: str
     python: str
 
-    def same_as(self, other: Machine) -> bool:
+    def same_as(self, other: Conditions) -> bool:
         """Whether a prediction errs in the same way on both: the same processor or GPU, threads and PyTorch."""
         return self._key == other._key
 
@@ -83,7 +83,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """A verification. ``whatif`` names what was asked without its values; ``question`` has them.
 
     ``held`` is whether the measured iteration time lay in the predicted interval, ``error`` by what share of it the
@@ -93,7 +93,7 @@ class Entry:
     id: str
     created: str
     changed: str
-    status: Status
+    status: VerificationStatus
     script: str
     sources_digest: str
     """Of every source of the profile: the same digest is the same program."""
@@ -101,7 +101,7 @@ class Entry:
     question: str
     profile_id: str
     skyline: str
-    machine: Machine
+    machine: Conditions
     predicted: Predicted
     measurement: Measurement | None = None
     error: float | None = None
@@ -112,7 +112,7 @@ class Entry:
     @property
     def counts(self) -> bool:
         """Whether something may be learnt from it."""
-        return self.status is Status.MEASURED and self.measurement is not None
+        return self.status is VerificationStatus.MEASURED and self.measurement is not None
 
 
 def same_script(left: str, right: str) -> bool:

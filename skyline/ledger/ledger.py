@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skyline.errors import UsageError
-from skyline.ledger.entry import Entry, same_script
+from skyline.ledger.entry import LedgerEntry, same_script
 from skyline.ledger.location import ledger_path
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ class Ledger:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or ledger_path()
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: LedgerEntry) -> None:
         """Add an entry, or put it in the place of the one with its id."""
         from skyline.ledger.table import Row, to_row
 
         with self._open(), _reading_errors(self.path):
             Row.replace(**to_row(entry)).execute()
 
-    def entries(self, *, script: str | None = None, whatif: str | None = None) -> tuple[Entry, ...]:
+    def entries(self, *, script: str | None = None, whatif: str | None = None) -> tuple[LedgerEntry, ...]:
         """Oldest first; those of one script, or about one what-if, singly or together with others."""
         if not self.path.exists():
             return ()

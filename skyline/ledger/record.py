@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from skyline.ledger.entry import Entry, Machine
+from skyline.ledger.entry import Conditions, LedgerEntry
 from skyline.spread import median
 
 LEAST_FOR_CORRECTION = 4
@@ -48,7 +48,7 @@ class TrackRecord:
     correction: Correction | None = None
 
 
-def track_record(entries: Iterable[Entry], whatif: str, machine: Machine) -> TrackRecord | None:
+def track_record(entries: Iterable[LedgerEntry], whatif: str, machine: Conditions) -> TrackRecord | None:
     """The record of a what-if on a machine; None where nothing was measured there yet."""
     here = [entry for entry in entries if entry.whatif == whatif and entry.machine.same_as(machine)]
     counting = [entry for entry in here if entry.counts and entry.error is not None]
@@ -76,9 +76,9 @@ def track_record(entries: Iterable[Entry], whatif: str, machine: Machine) -> Tra
     )
 
 
-def track_records(entries: Sequence[Entry]) -> list[tuple[Machine, TrackRecord]]:
+def track_records(entries: Sequence[LedgerEntry]) -> list[tuple[Conditions, TrackRecord]]:
     """The record of every what-if on every machine that the entries are about."""
-    found: list[tuple[Machine, TrackRecord]] = []
+    found: list[tuple[Conditions, TrackRecord]] = []
     for entry in entries:
         known = any(
             record.whatif == entry.whatif and machine.same_as(entry.machine) for machine, record in found

@@ -15,7 +15,7 @@ import peewee
 from playhouse.migrate import SqliteMigrator, migrate
 
 from skyline.errors import UsageError
-from skyline.ledger.entry import Entry, Machine, Measurement, Predicted, Status
+from skyline.ledger.entry import Conditions, LedgerEntry, Measurement, Predicted, VerificationStatus
 
 SCHEMA_VERSION = 1
 """Raised with every change of the columns; a column may be added, never given another meaning."""
@@ -101,7 +101,7 @@ def connect(path: Path, *, readable_only: bool = False) -> peewee.SqliteDatabase
     return database
 
 
-def to_row(entry: Entry) -> dict[str, Any]:
+def to_row(entry: LedgerEntry) -> dict[str, Any]:
     """An entry as values by column."""
     values = {field.name: getattr(entry, field.name) for field in fields(entry)}
     parts: dict[str, object] = {
@@ -115,14 +115,14 @@ def to_row(entry: Entry) -> dict[str, Any]:
     return {**values, "status": entry.status.value}
 
 
-def from_row(row: Mapping[str, Any]) -> Entry:
+def from_row(row: Mapping[str, Any]) -> LedgerEntry:
     """The entry of a row. Raises ValueError for a row that no version of ours wrote."""
     values: dict[str, Any] = {name: row[name] for name in _plain_columns() if name in row}
-    values["status"] = Status(row["status"])
+    values["status"] = VerificationStatus(row["status"])
     measured = _part("measured", Measurement, row) if row.get("measured_ratio") is not None else None
-    return Entry(
+    return LedgerEntry(
         **values,
-        machine=_part("machine", Machine, row),
+        machine=_part("machine", Conditions, row),
         predicted=_part("predicted", Predicted, row),
         measurement=measured,
     )
@@ -130,7 +130,9 @@ def from_row(row: Mapping[str, Any]) -> Entry:
 
 def _plain_columns() -> list[str]:
     return [
-        field.name for field in fields(Entry) if field.name not in {"machine", "predicted", "measurement"}
+        field.name
+        for field in fields(LedgerEntry)
+        if field.name not in {"machine", "predicted", "measurement"}
     ]
 
 

@@ -14,7 +14,7 @@ from skyline.predict.largest_batch import largest_batch
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.registry import predictor_for
 from skyline.predict.timed import timed
-from skyline.predict.tracer import TracedSizes, Tracer
+from skyline.predict.tracer import ScriptTracer, TracedSizes
 from skyline.trace.profile import BatchPoint, Profile
 
 
@@ -35,7 +35,7 @@ def gpu_profile(
     """
     spec = gpu_named(request.gpu)
     predictor = predictor_for(spec)
-    tracer = Tracer(request, spec, progress, output, cancel, starter)
+    tracer = ScriptTracer(request, spec, progress, output, cancel, starter)
     traced = tracer.trace()
     made = timed(traced, spec, predictor)
     if on_partial is not None:
@@ -46,7 +46,9 @@ def gpu_profile(
     return _with_curve(made, TracedSizes(tracer, traced), predictor, tracer)
 
 
-def _with_curve(made: Profile, sizes: TracedSizes, predictor: OperatorPredictor, tracer: Tracer) -> Profile:
+def _with_curve(
+    made: Profile, sizes: TracedSizes, predictor: OperatorPredictor, tracer: ScriptTracer
+) -> Profile:
     """With a few batch sizes, the largest that fits among them where it can be found."""
     if sizes.way is None or made.prediction is None:
         return made

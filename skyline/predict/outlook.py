@@ -17,7 +17,7 @@ from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.registry import predictor_for
 from skyline.predict.same_answers import same_answers
 from skyline.predict.timed import timed
-from skyline.predict.tracer import TracedSizes, Tracer
+from skyline.predict.tracer import ScriptTracer, TracedSizes
 from skyline.trace.profile import Profile
 
 
@@ -60,7 +60,7 @@ def outlooks(
 
         sizes = next((one for other, one, _ in searched if _alike(one, other, gpu)), None)
         if sizes is None:
-            tracer = Tracer(request, gpu, report, None if searched else output, cancel, starter)
+            tracer = ScriptTracer(request, gpu, report, None if searched else output, cancel, starter)
             sizes = TracedSizes(tracer, tracer.trace())
         searched.append((gpu, sizes, largest_batch(sizes, usable_elsewhere(gpu.memory_bytes))))
     progress(Progress("predict", "times on each GPU", 0.95))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from skyline.errors import UsageError
 from skyline.predict.gpu_spec import GpuSpec
-from skyline.predict.own_table import Entry, own_entries
+from skyline.predict.own_table import TableEntry, own_entries
 
 _GIB, _MIB = 1 << 30, 1 << 20
 _TFLOPS = (0.01, 100_000, "TFLOP/s, dense")
@@ -51,7 +51,7 @@ def own_gpus(known: Sequence[GpuSpec]) -> tuple[GpuSpec, ...]:
     return tuple(found)
 
 
-def _spec(entry: Entry, known: Sequence[GpuSpec]) -> GpuSpec:
+def _spec(entry: TableEntry, known: Sequence[GpuSpec]) -> GpuSpec:
     base = _base(entry, known)
     name = entry.text("name")
     spec = GpuSpec(
@@ -90,7 +90,7 @@ def _spec(entry: Entry, known: Sequence[GpuSpec]) -> GpuSpec:
     )
 
 
-def _base(entry: Entry, known: Sequence[GpuSpec]) -> GpuSpec | None:
+def _base(entry: TableEntry, known: Sequence[GpuSpec]) -> GpuSpec | None:
     if "like" not in entry.values:
         return None
     from skyline.predict.gpu_names import find
@@ -101,11 +101,13 @@ def _base(entry: Entry, known: Sequence[GpuSpec]) -> GpuSpec | None:
         raise entry.wrong(f"like: {error.message}", error.hint) from None
 
 
-def _scaled(entry: Entry, key: str, low: float, high: float, unit: str, factor: int, base: int | None) -> int:
+def _scaled(
+    entry: TableEntry, key: str, low: float, high: float, unit: str, factor: int, base: int | None
+) -> int:
     return round(entry.number(key, low, high, unit, base / factor if base is not None else None) * factor)
 
 
-def _capability(entry: Entry, base: GpuSpec | None) -> tuple[int, int]:
+def _capability(entry: TableEntry, base: GpuSpec | None) -> tuple[int, int]:
     """From ``"8.9"``; a bare 8.9 is a number that could not tell 12.0 from 12.10."""
     if "compute_capability" not in entry.values and base is not None:
         return base.compute_capability
@@ -117,7 +119,7 @@ def _capability(entry: Entry, base: GpuSpec | None) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _flag(entry: Entry, key: str, default: bool) -> bool:
+def _flag(entry: TableEntry, key: str, default: bool) -> bool:
     value = entry.values.get(key, default)
     if not isinstance(value, bool):
         raise entry.wrong(f"{key} has to be true or false, not {value!r}")

@@ -31,7 +31,7 @@ def own_table_path() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TableEntry:
     """One table of the file. ``label`` names it in errors, as in ``gpu "X1"``."""
 
     path: Path
@@ -93,7 +93,7 @@ class Entry:
         )
 
 
-def own_entries(kind: str) -> tuple[Entry, ...]:
+def own_entries(kind: str) -> tuple[TableEntry, ...]:
     """The entries of one kind (``gpu``, ``price``, ``energy``), in order; none where there is no file.
 
     Raises:
@@ -115,7 +115,9 @@ def own_entries(kind: str) -> tuple[Entry, ...]:
             f"{path}: write [[{kind}]] above each {kind}", hint="docs/devices.md shows an example."
         )
     tables = cast("list[dict[str, object]]", found)
-    return tuple(Entry(path, _label(kind, number, table), table) for number, table in enumerate(tables, 1))
+    return tuple(
+        TableEntry(path, _label(kind, number, table), table) for number, table in enumerate(tables, 1)
+    )
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from skyline.errors import UsageError
 from skyline.predict.gpu_names import find
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpus
-from skyline.predict.own_table import Entry, own_entries
+from skyline.predict.own_table import TableEntry, own_entries
 
 _KEYS = ("gpu", "usd_per_hour", "gpus", "provider", "instance", "region", "date", "source")
 
@@ -79,7 +79,7 @@ def own_prices() -> tuple[Price, ...]:
     return tuple(_price(entry, known) for entry in own_entries("price"))
 
 
-def _price(entry: Entry, known: tuple[GpuSpec, ...]) -> Price:
+def _price(entry: TableEntry, known: tuple[GpuSpec, ...]) -> Price:
     entry.known(_KEYS)
     try:
         gpu = find(known, entry.text("gpu"))
@@ -98,7 +98,7 @@ def _price(entry: Entry, known: tuple[GpuSpec, ...]) -> Price:
     )
 
 
-def _date(entry: Entry) -> str:
+def _date(entry: TableEntry) -> str:
     """As a text or as TOML's own date."""
     value = entry.values.get("date", "")
     return value if isinstance(value, str) else str(value)

@@ -16,7 +16,7 @@ END_OF_ITERATION = "cudaDeviceSynchronize"
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _ScheduledStep:
     """A record of the host and the GPU work that it launches, by their indices."""
 
     host: int
@@ -29,7 +29,7 @@ class Schedule:
     """The records of one iteration in the order of the host, told apart by what they do."""
 
     records: tuple[Record, ...]
-    steps: tuple[_Step, ...]
+    steps: tuple[_ScheduledStep, ...]
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> Schedule:
@@ -38,7 +38,7 @@ class Schedule:
         launched = {
             record.correlation: index for index, record in enumerate(ordered) if record.kind in _DEVICE_KINDS
         }
-        steps: list[_Step] = []
+        steps: list[_ScheduledStep] = []
         for index, record in enumerate(ordered):
             if record.kind in _DEVICE_KINDS:
                 continue
@@ -46,7 +46,7 @@ class Schedule:
             # A copy from ordinary memory returns when it is done.
             blocking = device >= 0 and ordered[device].kind is RecordKind.COPY
             waits = record.kind is RecordKind.RUNTIME and (device < 0 or blocking)
-            steps.append(_Step(index, device, waits))
+            steps.append(_ScheduledStep(index, device, waits))
         return cls(ordered, tuple(steps))
 
     def place(self, durations_us: Sequence[float], cost: HostCost) -> tuple[list[float], list[float], float]:

@@ -18,7 +18,7 @@ from skyline.trace.record import RecordKind
 
 
 @dataclass(frozen=True, slots=True)
-class Tracer:
+class ScriptTracer:
     """Traces the script as it stands and at other batch sizes."""
 
     request: CaptureRequest
@@ -89,7 +89,7 @@ class Tracer:
 class TracedSizes:
     """A script traced at its own batch size and, as they are asked for, at others."""
 
-    def __init__(self, tracer: Tracer, base: Profile) -> None:
+    def __init__(self, tracer: ScriptTracer, base: Profile) -> None:
         self._tracer = tracer
         self.base = base
         self._ways = _ways(base)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from skyline.analysis.analyse import Analysis
-from skyline.analysis.best import Wish, best
+from skyline.analysis.best import Constraints, best
 from skyline.analysis.estimate import estimate, rank
 from skyline.analysis.throughput import throughput_at
 from skyline.findings.base import Finding
@@ -107,16 +107,16 @@ def _with_presence(analysis: Analysis, estimate: EstimateReport) -> EstimateRepo
     return replace(estimate, present=found.value, removal=found.removal, removal_reason=found.reason)
 
 
-def best_report(analysis: Analysis, wish: Wish) -> BestReport:
-    """The best combination that keeps to a wish."""
-    found = best(analysis, wish)
+def best_report(analysis: Analysis, constraints: Constraints) -> BestReport:
+    """The best combination that keeps to a constraints."""
+    found = best(analysis, constraints)
     return BestReport(
         tuple(map(str, found.question.choices)),
         found.estimate,
         tuple(estimate(analysis, Question(choices=(choice,))) for choice in found.question.choices),
         found.tried,
         found.memory_bytes,
-        wish.semantics.value,
+        constraints.semantics.value,
         found.reason or None,
         found.left_out,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from skyline import units
-from skyline.analysis.gpu_costs import Run, Span, run_on, span_of
+from skyline.analysis.gpu_costs import GpuRunCost, Span, run_on, span_of
 from skyline.memory.capacity import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS
 from skyline.memory.fit import Fit
 from skyline.predict.energy import COMPUTING, WAITING, WORLD_G_PER_KWH
@@ -45,7 +45,7 @@ class LargestBatchReport:
 
 @dataclass(frozen=True, slots=True)
 class DeviceReport:
-    """One GPU; bytes, ms, and what ``Run`` says. ``as_is`` is the script unchanged, whether it fits or not.
+    """One GPU; bytes, ms, and what ``GpuRunCost`` says. ``as_is`` is the script unchanged, whether it fits or not.
 
     ``fullest`` is at the largest batch size that fits and was traced, None where none does. ``prices`` are cheapest
     first, and costs are at the first.
@@ -58,8 +58,8 @@ class DeviceReport:
     usable_bytes: int
     fits: str
     largest_batch: LargestBatchReport
-    as_is: Run
-    fullest: Run | None
+    as_is: GpuRunCost
+    fullest: GpuRunCost | None
     prices: tuple[PriceReport, ...]
     power_limit_watts: int
     basis: str

@@ -83,7 +83,7 @@ class TimelineReport:
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class TimelineWork:
     """Pieces of work of one iteration as columns, times in ms from its start.
 
     ``lane``, ``label``, ``phase`` and ``place`` are codes.
@@ -106,8 +106,8 @@ class Sides:
 
     step: int
     steps: int
-    measured: Work
-    simulated: Work
+    measured: TimelineWork
+    simulated: TimelineWork
     labels: tuple[str, ...]
     places: tuple[TimelinePlace, ...]
     reason: str = ""
@@ -144,7 +144,7 @@ def window(
     )
 
 
-def _side(work: Work, begin: float, end: float, most: int, used: dict[int, int]) -> TimelineSide:
+def _side(work: TimelineWork, begin: float, end: float, most: int, used: dict[int, int]) -> TimelineSide:
     lanes: list[LaneReport] = []
     for code, name in enumerate(work.lanes):
         inside = np.flatnonzero((work.lane == code) & (work.end_ms > begin) & (work.start_ms < end))
@@ -262,7 +262,7 @@ class _Codes:
         return self._codes.setdefault(text, len(self._codes))
 
 
-def _recorded(profile: Profile, step: int, labels: _Codes) -> Work:
+def _recorded(profile: Profile, step: int, labels: _Codes) -> TimelineWork:
     trace = profile.trace
     mark = trace.iterations[step]
     records = [record for record in trace.records if record.iteration == mark.index]
@@ -270,7 +270,7 @@ def _recorded(profile: Profile, step: int, labels: _Codes) -> Work:
     phase = {one: code for code, one in enumerate(PHASES)}
     place = [record.line if record.line >= 0 else record.call_line for record in records]
     how = "predicted" if profile.prediction is not None else "measured, while recorded"
-    return Work(
+    return TimelineWork(
         how,
         (mark.end_us - mark.start_us) / 1e3,
         lanes,
@@ -291,7 +291,7 @@ def _simulated(
     labels: _Codes,
     *,
     open_end: bool = False,
-) -> Work:
+) -> TimelineWork:
     """The tasks of one iteration, and before them, as a lane of its own, what it waits for moment by moment."""
     graph = timeline.graph
     chosen = np.arange(len(graph))
@@ -303,7 +303,7 @@ def _simulated(
     kept = end > start
     chain, start, end = chain[kept], start[kept], end[kept]
     critical = _tasks(graph, chain.astype(np.int64), None, None, begin_us, end_us, labels, start, end)
-    return Work(
+    return TimelineWork(
         work.title,
         work.duration_ms,
         (CRITICAL, *work.lanes),
@@ -328,7 +328,7 @@ def _tasks(
     own_ends: Times | None = None,
     *,
     open_end: bool = False,
-) -> Work:
+) -> TimelineWork:
     """Tasks that take time and overlap a step, by the times of all tasks or their own.
 
     With ``open_end`` those of a GPU behind the step, too.
@@ -349,7 +349,7 @@ def _tasks(
     lane_codes: list[int] = codes.tolist()
     label = np.array([labels.of(tasks.names[code]) for code in name_codes], np.int64)
     line = tasks.line[chosen].astype(np.int64)
-    return Work(
+    return TimelineWork(
         "",
         (end_us - begin_us) / 1e3,
         tuple(tasks.lanes[code] for code in lane_codes),
@@ -362,8 +362,8 @@ def _tasks(
     )
 
 
-def _titled(work: Work, title: str) -> Work:
-    return Work(
+def _titled(work: TimelineWork, title: str) -> TimelineWork:
+    return TimelineWork(
         title,
         work.duration_ms,
         work.lanes,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.throughput import throughput_at
 from skyline.interval import Interval
-from skyline.ledger.entry import Entry
+from skyline.ledger.entry import LedgerEntry
 from skyline.ledger.record import TrackRecord, track_record
 from skyline.report.schema import (
     VERIFY_SCHEMA,
@@ -79,7 +79,7 @@ def compare_report(script: str, other: str, found: Comparison) -> VerifyReport:
     )
 
 
-def with_ledger(answer: WhatIfReport, analysis: Analysis, entries: Iterable[Entry]) -> WhatIfReport:
+def with_ledger(answer: WhatIfReport, analysis: Analysis, entries: Iterable[LedgerEntry]) -> WhatIfReport:
     """The answers with how earlier predictions of the same kind did; none of the numbers changes."""
     known = tuple(entries)
     machine = machine_of(analysis.profile)

@@ -23,7 +23,7 @@ class NotAttention(Exception):
 
 
 @dataclass(slots=True)
-class Written:
+class WrittenAttention:
     """One attention as it is written: the parts of ``scaled_dot_product_attention`` and the statements it takes.
 
     ``product`` is the expression that is to be replaced; ``steps`` are the statements before it that only make what
@@ -46,7 +46,9 @@ class Written:
     dropout: ast.Call | None = None
 
 
-def read_attention(module: Module, softmax: ast.Call, suite: Statements, statement: ast.stmt) -> Written:
+def read_attention(
+    module: Module, softmax: ast.Call, suite: Statements, statement: ast.stmt
+) -> WrittenAttention:
     """The attention around a softmax in a statement of a suite.
 
     Raises:
@@ -69,7 +71,7 @@ def read_attention(module: Module, softmax: ast.Call, suite: Statements, stateme
     if after is not softmax:
         raise NotAttention("something lies between the softmax and the product with the values", after)
     scores = reader.without_casts(reader.through(_argument(softmax)))
-    found = Written(product, place, scores, scores, value, False, batched, dropout=dropout)
+    found = WrittenAttention(product, place, scores, scores, value, False, batched, dropout=dropout)
     scores = _peeled(module, reader, scores, found)
     first = _factors_of(module, scores)
     if first is None:
@@ -247,7 +249,7 @@ def _number(value: int) -> ast.expr:
     return ast.UnaryOp(ast.USub(), ast.Constant(-value)) if value < 0 else ast.Constant(value)
 
 
-def _peeled(module: Module, reader: _Reader, scores: ast.expr, found: Written) -> ast.expr:
+def _peeled(module: Module, reader: _Reader, scores: ast.expr, found: WrittenAttention) -> ast.expr:
     """The product below masks and scaling, which are noted."""
     while True:
         scores = reader.without_casts(reader.through(scores))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from skyline.errors import RewriteRefused, SkylineError
 from skyline.rewrite.changed_line import changed_line
-from skyline.rewrite.draft import Draft
+from skyline.rewrite.draft import RewriteDraft
 from skyline.source.edit import TextEdit
 from skyline.source.line_map import line_map
 from skyline.source.program import Module, Program
@@ -34,7 +34,7 @@ class RewriteContext:
         self,
         profile: Profile,
         read: ReadText,
-        drafts: dict[str, Draft] | None = None,
+        drafts: dict[str, RewriteDraft] | None = None,
         program: Program | None = None,
         *,
         tolerant: bool = False,
@@ -88,11 +88,11 @@ class RewriteContext:
         """The present text of a file, one text for all the names that it may have."""
         return self._draft(path).text
 
-    def _draft(self, path: str) -> Draft:
+    def _draft(self, path: str) -> RewriteDraft:
         # A run tells real paths, a person names links; two texts of one file would be edited apart.
         real = os.path.realpath(path)
         if real not in self._drafts:
-            self._drafts[real] = Draft.of(self._read(path))
+            self._drafts[real] = RewriteDraft.of(self._read(path))
         return self._drafts[real]
 
     def text_or_none(self, path: Path) -> SourceText | None:

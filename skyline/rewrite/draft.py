@@ -22,7 +22,7 @@ class _Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class RewriteDraft:
     """The original, and what has become of it; each rewrite works on the text as the ones before it left it."""
 
     original: SourceText
@@ -30,11 +30,11 @@ class Draft:
     _pieces: tuple[_Piece, ...]
 
     @classmethod
-    def of(cls, original: SourceText) -> Draft:
+    def of(cls, original: SourceText) -> RewriteDraft:
         """A draft in which nothing has changed yet."""
         return cls(original, original, (_Piece(original.text, 0),))
 
-    def edited(self, edits: Iterable[TextEdit]) -> Draft:
+    def edited(self, edits: Iterable[TextEdit]) -> RewriteDraft:
         """The draft with these edits of its present text made; equal ones count once.
 
         Raises RewriteRefused where they overlap, or replace what an earlier rewrite wrote.
@@ -55,7 +55,7 @@ class Draft:
                 pieces.append(_Piece(edit.new_text, None))
             done = end
         pieces += self._between(done, len(self.text.text))
-        return Draft(self.original, text, tuple(pieces))
+        return RewriteDraft(self.original, text, tuple(pieces))
 
     def edits(self) -> tuple[TextEdit, ...]:
         """All that was done, as edits of the original in the order of their places."""

@@ -10,7 +10,7 @@ from skyline.source.edit import TextEdit
 from skyline.source.program import Module
 from skyline.source.syntax import offsets_of
 from skyline.source.text import SourceText
-from skyline.source.tokens import Token, tokens_of
+from skyline.source.tokens import SourceToken, tokens_of
 
 
 def without_keyword(module: Module, keyword: ast.keyword) -> tuple[TextEdit, ...]:
@@ -50,7 +50,12 @@ def without_element(source: SourceText, start: int, end: int, brackets: str) -> 
 
 
 def _with_own_comma(
-    source: SourceText, before: Token, start: int, comma: Token, commented: bool, comments: list[Token]
+    source: SourceText,
+    before: SourceToken,
+    start: int,
+    comma: SourceToken,
+    commented: bool,
+    comments: list[SourceToken],
 ) -> tuple[int, int]:
     line_start, _ = _line_of(source, start)
     _, line_end = _line_of(source, comma.end)
@@ -72,7 +77,12 @@ def _with_own_comma(
 
 
 def _as_last(
-    source: SourceText, before: Token, start: int, end: int, commented: bool, comments: list[Token]
+    source: SourceText,
+    before: SourceToken,
+    start: int,
+    end: int,
+    commented: bool,
+    comments: list[SourceToken],
 ) -> tuple[int, int]:
     line_start, line_end = _line_of(source, start)
     if end > line_end:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from skyline.rewrite.blocks import insert_after, insert_before
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
-from skyline.source.scope import Binding, BindingKind, Scope
+from skyline.source.scope import Binding, BindingKind, NameScope
 from skyline.source.syntax import Function
 
 # Modules that are there once their package is: ``import torch`` is enough to write ``torch.nn.functional``.
@@ -56,7 +56,7 @@ def usable(module: Module, target: str, at: ast.AST, *, behind: bool = False) ->
 def _imported(module: Module, package: str, whole: str, at: ast.AST, behind: bool) -> str:
     """The text by which an import that is there gives ``whole``, the shortest; empty without one."""
     found: list[str] = []
-    scope: Scope | None = module.scope(at)
+    scope: NameScope | None = module.scope(at)
     names = {name for each in _chain(scope) for name in each.bindings}
     for name in names:
         looked_up = module.scope(at).lookup(name)
@@ -102,7 +102,7 @@ def _meaning(binding: Binding, name: str) -> str:
     return ""
 
 
-def _is_sure(module: Module, holder: Scope, binding: Binding, at: ast.AST, behind: bool) -> bool:
+def _is_sure(module: Module, holder: NameScope, binding: Binding, at: ast.AST, behind: bool) -> bool:
     """Whether an import has surely been carried out when the place is reached."""
     if binding.kind is not BindingKind.IMPORTED or binding.conditional:
         return False
@@ -179,8 +179,8 @@ def _outermost(module: Module, node: ast.AST) -> ast.AST:
     return chain[-2] if len(chain) > 1 else node
 
 
-def _chain(scope: Scope | None) -> list[Scope]:
-    found: list[Scope] = []
+def _chain(scope: NameScope | None) -> list[NameScope]:
+    found: list[NameScope] = []
     while scope is not None:
         found.append(scope)
         scope = scope.parent

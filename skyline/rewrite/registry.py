@@ -36,7 +36,7 @@ Remove = Callable[[RewriteContext], tuple[TextEdit, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RewriteEntry:
     """One rewrite; of several together the one of the lowest ``order`` is carried out first, then by name."""
 
     name: str
@@ -49,7 +49,7 @@ class Entry:
     """Both, or neither: without them the change is never found in the code, and cannot be taken out."""
 
     @classmethod
-    def of(cls, module: ModuleType) -> Entry | None:
+    def of(cls, module: ModuleType) -> RewriteEntry | None:
         """What a module binds as ``NAME`` and ``rewrite``; maybe ``ORDER``, ``snippet``, ``present`` and ``remove``."""
         name: str | None = getattr(module, "NAME", None)
         present: Present | None = getattr(module, "present", None)
@@ -69,15 +69,15 @@ class Entry:
 
 
 @cache
-def _found() -> tuple[dict[str, Entry], tuple[str, ...]]:
-    found: dict[str, Entry] = {}
+def _found() -> tuple[dict[str, RewriteEntry], tuple[str, ...]]:
+    found: dict[str, RewriteEntry] = {}
     for each in pkgutil.iter_modules(catalogue.__path__, f"{catalogue.__name__}."):
-        if entry := Entry.of(import_module(each.name)):
+        if entry := RewriteEntry.of(import_module(each.name)):
             found.setdefault(entry.name, entry)
     others = installed(ENTRY_POINT_GROUP, _lacking)
     problems = list(others.problems)
     for addition in others.additions:
-        entry = Entry.of(addition.value)
+        entry = RewriteEntry.of(addition.value)
         if entry is None or entry.name in found:
             problems.append(f"{addition.source} is left out: there is a rewrite of that name already")
         else:
@@ -86,7 +86,7 @@ def _found() -> tuple[dict[str, Entry], tuple[str, ...]]:
     return {entry.name: entry for entry in ordered}, tuple(problems)
 
 
-def entries() -> dict[str, Entry]:
+def entries() -> dict[str, RewriteEntry]:
     """All known rewrites by the name of the what-if that they carry out, in the order of being carried out."""
     return _found()[0]
 
@@ -103,7 +103,7 @@ def _lacking(module: Any) -> str:
     return "" if isinstance(getattr(module, "ORDER", 0), int) else "its ORDER is not a number"
 
 
-def _guarded(entry: Entry, source: str) -> Entry:
+def _guarded(entry: RewriteEntry, source: str) -> RewriteEntry:
     """Whatever a rewrite of another package raises becomes a refusal."""
 
     def guarded(function: Callable[P, R]) -> Callable[P, R]:

@@ -8,7 +8,7 @@ from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.rewrite.context import ReadText, RewriteContext
 from skyline.rewrite.idle_imports import idle_imports
 from skyline.rewrite.plan import Analysed, Refused, RewritePlan
-from skyline.rewrite.registry import Entry, entries
+from skyline.rewrite.registry import RewriteEntry, entries
 from skyline.source.edit import TextEdit
 from skyline.source.syntax import parse
 
@@ -75,7 +75,7 @@ def _taken_out(context: RewriteContext, name: str) -> RewriteContext:
     return _without(context, entry)
 
 
-def _without(context: RewriteContext, entry: Entry) -> RewriteContext:
+def _without(context: RewriteContext, entry: RewriteEntry) -> RewriteContext:
     """What the next removal sees; raises RewriteRefused where the edits would not leave Python behind."""
     assert entry.remove is not None
     edits = entry.remove(context.again())

@@ -10,7 +10,7 @@ from skyline.rewrite.blocks import remove
 from skyline.source.edit import TextEdit
 from skyline.source.program import Module
 from skyline.source.syntax import Function, offsets_of, text_of
-from skyline.source.tokens import Token, tokens_of
+from skyline.source.tokens import SourceToken, tokens_of
 
 _ATOMS = (
     *(ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant),
@@ -180,5 +180,5 @@ def _last_comment(module: Module, line: int, inner: str) -> int:
     return last
 
 
-def _between(module: Module, start: int, end: int) -> list[Token]:
+def _between(module: Module, start: int, end: int) -> list[SourceToken]:
     return [token for token in tokens_of(module.source).all if start <= token.start < end]

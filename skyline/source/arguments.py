@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from skyline.source.program import Module, Program
-from skyline.source.scope import BindingKind, Scope
+from skyline.source.scope import BindingKind, NameScope
 from skyline.source.syntax import Function, last_name
 
 
@@ -16,7 +16,7 @@ class CallSite:
 
     module: Module
     call: ast.Call
-    scope: Scope
+    scope: NameScope
 
 
 @dataclass(frozen=True, slots=True)

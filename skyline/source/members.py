@@ -10,7 +10,6 @@ from skyline.source.command_line import later_default
 from skyline.source.knob import KnobKind
 from skyline.source.origin import (
     ClassFound,
-    Follower,
     Found,
     Frame,
     FunctionFound,
@@ -18,6 +17,7 @@ from skyline.source.origin import (
     HolderKind,
     Instance,
     ModuleFound,
+    OriginSearch,
     Route,
     Value,
     same,
@@ -31,7 +31,7 @@ _VIEWS = {"vars", "asdict", "astuple", "to_dict", "dict"}
 
 
 def attribute(
-    follower: Follower, found: Found, name: str, route: Route, use: ast.expr | None = None
+    follower: OriginSearch, found: Found, name: str, route: Route, use: ast.expr | None = None
 ) -> list[Found]:
     """Everything that ``found.name`` may be; ``use`` is the place that asks."""
     with follower.looking_up(found, name) as first:
@@ -39,7 +39,7 @@ def attribute(
 
 
 def item(
-    follower: Follower, found: Found, key: str, route: Route, use: ast.expr | None = None
+    follower: OriginSearch, found: Found, key: str, route: Route, use: ast.expr | None = None
 ) -> list[Found]:
     """Everything that ``found["key"]`` may be."""
     with follower.looking_up(found, key) as first:
@@ -47,7 +47,7 @@ def item(
 
 
 def _attribute(
-    follower: Follower, found: Found, name: str, route: Route, use: ast.expr | None
+    follower: OriginSearch, found: Found, name: str, route: Route, use: ast.expr | None
 ) -> list[Found]:
     stored = _stored(follower, found, name, route, use, ast.Attribute)
     if stored.final:
@@ -55,7 +55,7 @@ def _attribute(
     return stored.values + _declared(follower, found, name, _marked(route, stored)) + stored.maybe
 
 
-def _item(follower: Follower, found: Found, key: str, route: Route, use: ast.expr | None) -> list[Found]:
+def _item(follower: OriginSearch, found: Found, key: str, route: Route, use: ast.expr | None) -> list[Found]:
     stored = _stored(follower, found, key, route, use, ast.Subscript)
     if stored.final:
         return stored.values
@@ -70,7 +70,7 @@ def _item(follower: Follower, found: Found, key: str, route: Route, use: ast.exp
     return stored.values + _declared(follower, found, key, marked) + stored.maybe
 
 
-def by_name(follower: Follower, name: str, route: Route) -> list[Found]:
+def by_name(follower: OriginSearch, name: str, route: Route) -> list[Found]:
     """Everything in the program that is called so and could be meant by an object nobody can tell."""
     found = _option(follower, name, route)
     for module, node in follower.program.members_of(name):
@@ -103,7 +103,7 @@ class _Stores:
 
 
 def _stored(
-    follower: Follower,
+    follower: OriginSearch,
     found: Found,
     name: str,
     route: Route,
@@ -163,7 +163,7 @@ def _mentions(node: ast.expr, name: str) -> bool:
     )
 
 
-def _declared(follower: Follower, found: Found, name: str, route: Route) -> list[Found]:
+def _declared(follower: OriginSearch, found: Found, name: str, route: Route) -> list[Found]:
     match found:
         case ModuleFound():
             frame = Frame(found.module, found.module.top)
@@ -178,7 +178,7 @@ def _declared(follower: Follower, found: Found, name: str, route: Route) -> list
             return []
 
 
-def _entries(follower: Follower, found: Value, key: str, route: Route) -> list[Found]:
+def _entries(follower: OriginSearch, found: Value, key: str, route: Route) -> list[Found]:
     """Of a dict display, of ``dict(…)``, of a parsed command line, or of any foreign call that was given it."""
     node, frame = found.node, found.frame
     entry = route.through(KnobKind.DICT_ENTRY, Holder(HolderKind.ITEM, key, frame.module))
@@ -197,7 +197,7 @@ def _entries(follower: Follower, found: Value, key: str, route: Route) -> list[F
     return _given(follower, node, frame, key, route)
 
 
-def updates(follower: Follower, found: Value, route: Route) -> list[tuple[ast.Call, Frame]]:
+def updates(follower: OriginSearch, found: Value, route: Route) -> list[tuple[ast.Call, Frame]]:
     """Every ``mapping.update(…)`` of this very mapping, the last one first."""
     calls: list[tuple[ast.Call, Frame]] = []
     for module, call in reversed(follower.program.calls_of("update")):
@@ -209,7 +209,7 @@ def updates(follower: Follower, found: Value, route: Route) -> list[tuple[ast.Ca
     return calls
 
 
-def _given(follower: Follower, node: ast.Call, frame: Frame, key: str, route: Route) -> list[Found]:
+def _given(follower: OriginSearch, node: ast.Call, frame: Frame, key: str, route: Route) -> list[Found]:
     """What a call that takes entries as keywords or mappings is given for one of them."""
     callee = last_name(node.func)
     given = passed(node, key, None)
@@ -226,7 +226,7 @@ def _given(follower: Follower, node: ast.Call, frame: Frame, key: str, route: Ro
     return []
 
 
-def _items_of(follower: Follower, node: ast.expr, frame: Frame, key: str, route: Route) -> list[Found]:
+def _items_of(follower: OriginSearch, node: ast.expr, frame: Frame, key: str, route: Route) -> list[Found]:
     if isinstance(node, ast.Starred | ast.Constant):
         return []
     found: list[Found] = []
@@ -235,7 +235,7 @@ def _items_of(follower: Follower, node: ast.expr, frame: Frame, key: str, route:
     return found
 
 
-def _option(follower: Follower, name: str, route: Route) -> list[Found]:
+def _option(follower: OriginSearch, name: str, route: Route) -> list[Found]:
     found: list[Found] = []
     for option in follower.options:
         if option.destination != name:
@@ -252,7 +252,7 @@ def _option(follower: Follower, name: str, route: Route) -> list[Found]:
     return found
 
 
-def _class_attribute(follower: Follower, owner: ClassFound, name: str, route: Route) -> list[Found]:
+def _class_attribute(follower: OriginSearch, owner: ClassFound, name: str, route: Route) -> list[Found]:
     scope = own_scope(owner.module.scopes, owner.node)
     frame = Frame(owner.module, scope)
     for binding in reversed(scope.bindings.get(name, [])):
@@ -273,7 +273,7 @@ def _class_attribute(follower: Follower, owner: ClassFound, name: str, route: Ro
     return []
 
 
-def _instance_attribute(follower: Follower, found: Instance, name: str, route: Route) -> list[Found]:
+def _instance_attribute(follower: OriginSearch, found: Instance, name: str, route: Route) -> list[Found]:
     owner, module = found.of, found.of.module
     takes_fields = _is_dataclass(owner.node) or not _method(owner.node, "__init__")
     if takes_fields and found.call is not None and found.frame is not None:
@@ -301,7 +301,7 @@ def _instance_attribute(follower: Follower, found: Instance, name: str, route: R
 
 
 def _assigned_to_self(
-    follower: Follower, found: Instance, method: Function, name: str, route: Route
+    follower: OriginSearch, found: Instance, method: Function, name: str, route: Route
 ) -> list[Found]:
     values: list[Found] = []
     module = found.of.module
@@ -321,7 +321,7 @@ def method_frame(owner: Instance, method: Function) -> Frame:
     return Frame(module, own_scope(module.scopes, method), method, call, caller, owner)
 
 
-def _bases(follower: Follower, owner: ClassFound, route: Route) -> list[ClassFound]:
+def _bases(follower: OriginSearch, owner: ClassFound, route: Route) -> list[ClassFound]:
     frame = Frame(owner.module, owner.module.scope(owner.node))
     return [
         found

@@ -11,7 +11,7 @@ from typing import Protocol
 from skyline.source.command_line import Option
 from skyline.source.knob import KnobKind
 from skyline.source.program import Module, Program
-from skyline.source.scope import Scope
+from skyline.source.scope import NameScope
 from skyline.source.syntax import Function
 
 
@@ -30,7 +30,7 @@ class Holder:
     kind: HolderKind
     name: str
     module: Module
-    scope: Scope | None = None
+    scope: NameScope | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +73,7 @@ class Frame:
     """
 
     module: Module
-    scope: Scope
+    scope: NameScope
     function: ast.AST | None = None
     call: ast.Call | None = None
     caller: Frame | None = None
@@ -128,7 +128,7 @@ class Instance:
 Found = Value | ClassFound | FunctionFound | ModuleFound | Instance
 
 
-class Follower(Protocol):
+class OriginSearch(Protocol):
     """What the parts of the search need of each other."""
 
     program: Program
@@ -143,7 +143,7 @@ class Follower(Protocol):
         ...
 
     def bound(
-        self, scope: Scope, name: str, frame: Frame, route: Route, before: ast.expr | None
+        self, scope: NameScope, name: str, frame: Frame, route: Route, before: ast.expr | None
     ) -> list[Found]:
         """Everything a name bound in this very scope may come from, at the place ``before``."""
         ...

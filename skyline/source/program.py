@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from skyline.errors import SkylineError
-from skyline.source.scope import Scope, own_scope, scopes_of
+from skyline.source.scope import NameScope, own_scope, scopes_of
 from skyline.source.syntax import Function, children, dotted, last_name, literal_key, parse
 from skyline.source.text import SourceText
 
@@ -31,12 +31,12 @@ class Module:
 
     source: SourceText
     tree: ast.Module
-    scopes: dict[ast.AST, Scope]
+    scopes: dict[ast.AST, NameScope]
     parents: dict[ast.AST, ast.AST]
     """The node around each node."""
     nodes: tuple[ast.AST, ...]
     """Outer ones first, then in textual order."""
-    top: Scope
+    top: NameScope
     """The scope of the file itself."""
     own_attributes: dict[ast.AST, dict[str, list[ast.expr]]] = field(
         default_factory=dict[ast.AST, dict[str, list[ast.expr]]]
@@ -57,7 +57,7 @@ class Module:
                 nodes.append(child)
         scopes = scopes_of(tree)
         first = next(iter(scopes.values()), None)
-        top = first.module if first else Scope(tree, None)
+        top = first.module if first else NameScope(tree, None)
         made = cls(source, tree, scopes, parents, tuple(nodes), top)
         made._index_functions()
         return made
@@ -67,7 +67,7 @@ class Module:
         """Where the file is."""
         return self.source.path
 
-    def scope(self, node: ast.AST) -> Scope:
+    def scope(self, node: ast.AST) -> NameScope:
         """The scope that a node is evaluated in."""
         around: ast.AST | None = node
         while around is not None:

@@ -25,7 +25,7 @@ from skyline.source.origin import (
     Value,
 )
 from skyline.source.program import Module, Program
-from skyline.source.scope import Binding, BindingKind, Scope, default_of, own_scope
+from skyline.source.scope import Binding, BindingKind, NameScope, default_of, own_scope
 from skyline.source.syntax import Function, last_name, literal_key, text_of
 
 # A program that leads round in circles must still give an answer while somebody waits for it.
@@ -155,7 +155,7 @@ class Resolver:
         return self.bound(scope, node.id, replace(frame, scope=scope), route, before)
 
     def bound(
-        self, scope: Scope, name: str, frame: Frame, route: Route, before: ast.expr | None
+        self, scope: NameScope, name: str, frame: Frame, route: Route, before: ast.expr | None
     ) -> list[Found]:
         """Everything a name bound in this very scope may come from, at the place ``before``."""
         found: list[Found] = []
@@ -168,7 +168,7 @@ class Resolver:
             found += self._binding(binding, scope, frame, marked)
         return found
 
-    def _binding(self, binding: Binding, scope: Scope, frame: Frame, route: Route) -> list[Found]:
+    def _binding(self, binding: Binding, scope: NameScope, frame: Frame, route: Route) -> list[Found]:
         holder = Holder(HolderKind.NAME, binding.name, frame.module, scope)
         match binding.kind, binding.node, binding.value:
             case BindingKind.PARAMETER, ast.arg(), _:

@@ -46,19 +46,19 @@ class Binding:
 
 
 @dataclass(slots=True)
-class Scope:
+class NameScope:
     """The names bound directly in a module, class, function or lambda."""
 
     node: ScopeNode
-    parent: Scope | None
+    parent: NameScope | None
     bindings: dict[str, list[Binding]] = field(default_factory=dict[str, list[Binding]])
     star_imports: list[ast.ImportFrom] = field(default_factory=list[ast.ImportFrom])
     outer_names: set[str] = field(default_factory=set[str])
     """Names declared ``global`` or ``nonlocal``."""
 
-    def lookup(self, name: str) -> tuple[Scope, list[Binding]] | None:
+    def lookup(self, name: str) -> tuple[NameScope, list[Binding]] | None:
         """The scope that ``name`` means here, and all its bindings there; None for builtins and unknowns."""
-        scope: Scope | None = self
+        scope: NameScope | None = self
         while scope is not None:
             # A class body is seen from itself only, never from the functions in it.
             visible = scope is self or not isinstance(scope.node, ast.ClassDef)
@@ -68,14 +68,14 @@ class Scope:
         return None
 
     @property
-    def module(self) -> Scope:
+    def module(self) -> NameScope:
         """The scope of the whole file."""
         return self if self.parent is None else self.parent.module
 
     @property
     def enclosing_class(self) -> ast.ClassDef | None:
         """The class whose method this is, seen from nested functions too."""
-        scope: Scope | None = self
+        scope: NameScope | None = self
         while scope is not None:
             if isinstance(scope.node, ast.ClassDef):
                 return scope.node
@@ -83,29 +83,29 @@ class Scope:
         return None
 
 
-def scopes_of(tree: ast.Module) -> dict[ast.AST, Scope]:
+def scopes_of(tree: ast.Module) -> dict[ast.AST, NameScope]:
     """The scope that each node of the tree is evaluated in; a function's own node maps to the one around it."""
-    builder = _Builder(tree)
-    builder.body(tree.body, Scope(tree, None), False)
+    builder = _ScopeBuilder(tree)
+    builder.body(tree.body, NameScope(tree, None), False)
     return builder.scopes
 
 
-def own_scope(scopes: dict[ast.AST, Scope], node: Function | ast.Lambda | ast.ClassDef) -> Scope:
+def own_scope(scopes: dict[ast.AST, NameScope], node: Function | ast.Lambda | ast.ClassDef) -> NameScope:
     """The scope inside a function, lambda or class."""
     body = node.body
     return scopes[body[0]] if isinstance(body, list) else scopes[body]
 
 
-class _Builder:
+class _ScopeBuilder:
     def __init__(self, tree: ast.Module) -> None:
-        self.scopes: dict[ast.AST, Scope] = {}
+        self.scopes: dict[ast.AST, NameScope] = {}
         self.tree = tree
 
-    def body(self, statements: list[ast.stmt], scope: Scope, conditional: bool) -> None:
+    def body(self, statements: list[ast.stmt], scope: NameScope, conditional: bool) -> None:
         for statement in statements:
             self.statement(statement, scope, conditional)
 
-    def statement(self, node: ast.stmt, scope: Scope, conditional: bool) -> None:
+    def statement(self, node: ast.stmt, scope: NameScope, conditional: bool) -> None:
         self.scopes[node] = scope
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -121,7 +121,7 @@ class _Builder:
                     *(word.value for word in node.keywords),
                 ):
                     self.expression(expression, scope, conditional)
-                self.body(node.body, Scope(node, scope), False)
+                self.body(node.body, NameScope(node, scope), False)
             case ast.Assign():
                 self.expression(node.value, scope, conditional)
                 for target in node.targets:
@@ -176,7 +176,7 @@ class _Builder:
                 for child in children(node):
                     self.any(child, scope)
 
-    def any(self, node: ast.AST, scope: Scope) -> None:
+    def any(self, node: ast.AST, scope: NameScope) -> None:
         if isinstance(node, ast.stmt):
             self.statement(node, scope, True)
         elif isinstance(node, ast.expr):
@@ -186,7 +186,7 @@ class _Builder:
             for child in children(node):
                 self.any(child, scope)
 
-    def expression(self, node: ast.expr, scope: Scope, conditional: bool) -> None:
+    def expression(self, node: ast.expr, scope: NameScope, conditional: bool) -> None:
         self.scopes[node] = scope
         match node:
             case ast.Lambda():
@@ -212,11 +212,11 @@ class _Builder:
             else:
                 self.any(child, scope)
 
-    def function(self, node: Function | ast.Lambda, outer: Scope) -> None:
+    def function(self, node: Function | ast.Lambda, outer: NameScope) -> None:
         arguments = node.args
         for default in (*arguments.defaults, *(value for value in arguments.kw_defaults if value)):
             self.expression(default, outer, False)
-        inner = Scope(node, outer)
+        inner = NameScope(node, outer)
         for parameter in parameters_of(node):
             self.scopes[parameter] = inner
             if parameter.annotation:
@@ -231,7 +231,7 @@ class _Builder:
         else:
             self.body(node.body, inner, False)
 
-    def target(self, target: ast.expr, binding: Binding, scope: Scope) -> None:
+    def target(self, target: ast.expr, binding: Binding, scope: NameScope) -> None:
         self.scopes[target] = scope
         match target:
             case ast.Name():
@@ -251,7 +251,7 @@ class _Builder:
                 for child in children(target):
                     self.any(child, scope)
 
-    def imports(self, node: ast.Import | ast.ImportFrom, scope: Scope, conditional: bool) -> None:
+    def imports(self, node: ast.Import | ast.ImportFrom, scope: NameScope, conditional: bool) -> None:
         for alias in node.names:
             self.scopes[alias] = scope
             if alias.name == "*" and isinstance(node, ast.ImportFrom):
@@ -262,7 +262,7 @@ class _Builder:
             )
             self.bind(scope, Binding(name, BindingKind.IMPORTED, node, conditional=conditional))
 
-    def bind(self, scope: Scope, binding: Binding) -> None:
+    def bind(self, scope: NameScope, binding: Binding) -> None:
         scope.bindings.setdefault(binding.name, []).append(binding)
         if binding.name in scope.outer_names and scope.parent:
             # ``global`` is read before the assignment it governs, so the set is filled by now.
@@ -289,7 +289,7 @@ def is_main_guard(node: ast.If | ast.While) -> bool:
     return isinstance(node, ast.If) and names == {"__name__"}
 
 
-def scopes_in_order(scopes: dict[ast.AST, Scope]) -> Iterator[Scope]:
+def scopes_in_order(scopes: dict[ast.AST, NameScope]) -> Iterator[NameScope]:
     """Every scope that has any statement or expression, once, outermost first."""
     seen: set[int] = set()
     for scope in scopes.values():

@@ -35,7 +35,7 @@ _INTEGER = re.compile(r"[+]?(?:0[xX][0-9a-fA-F_]+|\d[\d_]*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SettingEntry:
     """One value: ``line`` from 1, ``column`` in characters from 0, ``path`` the keys that lead to it."""
 
     line: int
@@ -62,7 +62,7 @@ def is_settings_file(path: str) -> bool:
     return _suffix(path) in _READERS
 
 
-def entries(path: str, text: str) -> list[Entry]:
+def entries(path: str, text: str) -> list[SettingEntry]:
     """All values of a file in textual order; none of a file that its format does not allow."""
     reader = _READERS.get(_suffix(path))
     try:
@@ -136,7 +136,7 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] in "\"'" and text[-1] == text[0] else text.strip()
 
 
-def _flow(text: str, start: int = 0, outer: tuple[str, ...] = ()) -> Iterator[Entry]:
+def _flow(text: str, start: int = 0, outer: tuple[str, ...] = ()) -> Iterator[SettingEntry]:
     """Values of ``{…}`` and ``[…]`` as JSON and YAML write them, from ``start`` to the end of what opens there."""
     keys: list[str] = []
     kinds: list[str] = []
@@ -161,14 +161,14 @@ def _flow(text: str, start: int = 0, outer: tuple[str, ...] = ()) -> Iterator[En
         else:
             line = text.count("\n", 0, match.start()) + 1
             column = match.start() - (text.rfind("\n", 0, match.start()) + 1)
-            yield Entry(line, column, (*outer, *(key for key in keys if key)), token)
+            yield SettingEntry(line, column, (*outer, *(key for key in keys if key)), token)
 
 
-def _json(text: str) -> Iterator[Entry]:
+def _json(text: str) -> Iterator[SettingEntry]:
     yield from _flow(text)
 
 
-def _yaml(text: str) -> Iterator[Entry]:
+def _yaml(text: str) -> Iterator[SettingEntry]:
     """A scan of ``key: value`` lines by their indentation: no more of YAML than settings are written in."""
     if text.lstrip().startswith("{"):
         yield from _flow(text)
@@ -200,12 +200,12 @@ def _yaml(text: str) -> Iterator[Entry]:
         elif value[:1] in ("|", ">"):
             scalar_indent = indent
         elif value:
-            yield Entry(number, column, path, value)
+            yield SettingEntry(number, column, path, value)
         else:
             open_keys.append((depth, _unquoted(match["key"])))
 
 
-def _toml(text: str) -> Iterator[Entry]:
+def _toml(text: str) -> Iterator[SettingEntry]:
     """A scan of lines; what Python's own reader of TOML does not see at the same keys is left out."""
     whole = _toml_reader().loads(text)
     for entry in _toml_lines(text):
@@ -213,7 +213,7 @@ def _toml(text: str) -> Iterator[Entry]:
             yield entry
 
 
-def _toml_lines(text: str) -> Iterator[Entry]:
+def _toml_lines(text: str) -> Iterator[SettingEntry]:
     section: tuple[str, ...] = ()
     for number, line in enumerate(text.split("\n"), 1):
         if header := _SECTION.match(line):
@@ -224,10 +224,10 @@ def _toml_lines(text: str) -> Iterator[Entry]:
             continue
         path = (*section, *(_unquoted(part.strip()) for part in match["key"].split(".")))
         if not match["value"].startswith("{"):
-            yield Entry(number, match.start("value"), path, match["value"])
+            yield SettingEntry(number, match.start("value"), path, match["value"])
             continue
         for inner in _INLINE_ENTRY.finditer(line, match.start("value")):
-            yield Entry(number, inner.start("value"), (*path, _unquoted(inner["key"])), inner["value"])
+            yield SettingEntry(number, inner.start("value"), (*path, _unquoted(inner["key"])), inner["value"])
 
 
 def _toml_reader() -> Any:
@@ -250,25 +250,25 @@ def _at(tree: object, path: tuple[str, ...]) -> list[object]:
     return _at(table[path[0]], path[1:]) if path[0] in table else []
 
 
-def _ini(text: str) -> Iterator[Entry]:
+def _ini(text: str) -> Iterator[SettingEntry]:
     section: tuple[str, ...] = ()
     for number, line in enumerate(text.split("\n"), 1):
         if header := _SECTION.match(line):
             section = (header["name"],)
         elif not line.lstrip().startswith(("#", ";")) and (match := _INI_ENTRY.match(_COMMENT.sub("", line))):
-            yield Entry(number, match.start("value"), (*section, match["key"]), match["value"])
+            yield SettingEntry(number, match.start("value"), (*section, match["key"]), match["value"])
 
 
-def _python(text: str) -> Iterator[Entry]:
+def _python(text: str) -> Iterator[SettingEntry]:
     """Whole numbers that are assigned, given by name or put under a key."""
     lines = text.split("\n")
 
-    def visit(node: ast.AST, path: tuple[str, ...]) -> Iterator[Entry]:
+    def visit(node: ast.AST, path: tuple[str, ...]) -> Iterator[SettingEntry]:
         match node:
             case ast.Constant(value=int()) if path and not isinstance(node.value, bool):
                 column = len(lines[node.lineno - 1].encode()[: node.col_offset].decode())
                 written = ast.get_source_segment(text, node) or str(node.value)
-                yield Entry(node.lineno, column, path, written)
+                yield SettingEntry(node.lineno, column, path, written)
             case ast.ClassDef(name=name):
                 for child in node.body:
                     yield from visit(child, (*path, name))
@@ -296,7 +296,7 @@ def _python(text: str) -> Iterator[Entry]:
     yield from visit(ast.parse(text), ())
 
 
-_READERS: dict[str, Callable[[str], Iterator[Entry]]] = {
+_READERS: dict[str, Callable[[str], Iterator[SettingEntry]]] = {
     **dict.fromkeys((".yaml", ".yml"), _yaml),
     **dict.fromkeys((".json", ".json5", ".jsonc"), _json),
     ".toml": _toml,

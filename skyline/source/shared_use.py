@@ -60,7 +60,7 @@ _SHAPED = {
 
 
 @dataclass(slots=True)
-class _Search:
+class _UseSearch:
     program: Program
     seen: set[tuple[HolderKind, str, int]] = field(default_factory=set[tuple[HolderKind, str, int]])
 
@@ -70,14 +70,14 @@ def other_use(program: Program, holders: tuple[Holder, ...]) -> str:
 
     Evaluation loaders, averaging, shapes and progress messages follow the batch size by right.
     """
-    search = _Search(program)
+    search = _UseSearch(program)
     for holder in reversed(holders):
         if reason := _conflict(search, holder, holder.name):
             return reason
     return ""
 
 
-def _conflict(search: _Search, holder: Holder, name: str) -> str:
+def _conflict(search: _UseSearch, holder: Holder, name: str) -> str:
     key = (holder.kind, holder.name, id(holder.scope))
     if key in search.seen:
         return ""
@@ -115,7 +115,7 @@ def _is_top(holder: Holder) -> bool:
     return holder.scope is not None and holder.scope.parent is None
 
 
-def _judge(search: _Search, module: Module, node: ast.expr, name: str) -> str:
+def _judge(search: _UseSearch, module: Module, node: ast.expr, name: str) -> str:
     inner: ast.AST = node
     for around in module.around(node):
         match around:
@@ -149,7 +149,7 @@ def _judge(search: _Search, module: Module, node: ast.expr, name: str) -> str:
 
 
 def _as_argument(
-    search: _Search,
+    search: _UseSearch,
     module: Module,
     call: ast.Call,
     keyword: str | None,
@@ -181,7 +181,7 @@ def _as_argument(
     return reason
 
 
-def _as_alias(search: _Search, module: Module, statement: ast.Assign | ast.AnnAssign, name: str) -> str:
+def _as_alias(search: _UseSearch, module: Module, statement: ast.Assign | ast.AnnAssign, name: str) -> str:
     for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
         scope = module.scope(statement)
         match target:
@@ -199,7 +199,7 @@ def _as_alias(search: _Search, module: Module, statement: ast.Assign | ast.AnnAs
 
 
 def _into_function(
-    search: _Search, module: Module, call: ast.Call, keyword: str | None, index: int | None, name: str
+    search: _UseSearch, module: Module, call: ast.Call, keyword: str | None, index: int | None, name: str
 ) -> str | None:
     """What a function of the program does with it; None where the callee is a stranger."""
     found = module.scope(call).lookup(dotted(call.func)) if isinstance(call.func, ast.Name) else None

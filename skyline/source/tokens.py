@@ -20,7 +20,7 @@ _STRING_ENDS = {getattr(kinds, name) for name in ("FSTRING_END", "TSTRING_END") 
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SourceToken:
     """One token; ``kind`` is that of the ``token`` module."""
 
     kind: int
@@ -52,12 +52,12 @@ class Tokens:
         """Whether the first token of a logical line stands here."""
         return offset in self._line_starts
 
-    def before(self, offset: int) -> Token | None:
+    def before(self, offset: int) -> SourceToken | None:
         """The last token of code that starts before a place; the end of a line counts as one."""
         index = bisect_left(self._starts, offset)
         return self.code[index - 1] if index else None
 
-    def after(self, offset: int) -> Token | None:
+    def after(self, offset: int) -> SourceToken | None:
         """The first token of code at or behind a place; the end of a line counts as one."""
         index = bisect_left(self._starts, offset)
         return self.code[index] if index < len(self.code) else None
@@ -97,7 +97,7 @@ def tokens_of(source: SourceText) -> Tokens:
     return Tokens(source)
 
 
-def _tokens(source: SourceText) -> tuple[Token, ...]:
+def _tokens(source: SourceText) -> tuple[SourceToken, ...]:
     lines = [line for line in _LINES.split(source.text) if line]
     starts = [0]
     for line in lines:
@@ -108,13 +108,13 @@ def _tokens(source: SourceText) -> tuple[Token, ...]:
     def next_line() -> str:
         return next(waiting, "").replace("\r\n", "\n").replace("\r", "\n")
 
-    found: list[Token] = []
+    found: list[SourceToken] = []
     length = len(source.text)
     try:
         for token in tokenize.generate_tokens(next_line):
             start = min(starts[min(token.start[0], len(starts)) - 1] + token.start[1], length)
             end = min(starts[min(token.end[0], len(starts)) - 1] + token.end[1], length)
-            found.append(Token(token.type, token.string, start, end))
+            found.append(SourceToken(token.type, token.string, start, end))
     except (tokenize.TokenError, IndentationError, SyntaxError) as error:
         raise UsageError(f"not valid Python: {error.args[0]}", file=source.path) from None
     return tuple(found)

@@ -42,12 +42,12 @@ def find(text: SourceText, step_line: int | None = None) -> SourceSpan | None:
 
 def loop_of(module: Module, step_line: int | None = None) -> Loop | None:
     """The loop over batches in a file that is parsed already; see ``find``."""
-    search = _Search(module)
+    search = _LoopSearch(module)
     loop = search.around(step_line) if step_line is not None else None
     return loop or search.best()
 
 
-class _Search:
+class _LoopSearch:
     """What one file says about its loops; each function is judged once."""
 
     def __init__(self, module: Module) -> None:

@@ -103,7 +103,7 @@ class DeviceMemoryFact:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TorchSettings:
     """PyTorch's global switches as they stood in the recorded iterations; None where they could not be read."""
 
     matmul_precision: Literal["highest", "high", "medium"] | None = None

@@ -11,7 +11,7 @@ AS_IT_STANDS = ""
 
 
 @dataclass(frozen=True, slots=True)
-class TriedWork:
+class OpTiming:
     """One operator of an iteration, or a stretch of loading, and what it took in the middle of a few iterations.
 
     ``module`` is the path of the module that it ran in, empty outside any.
@@ -33,7 +33,7 @@ class IterationTrial:
 
     threads: int
     number_format: str
-    works: tuple[TriedWork, ...]
+    works: tuple[OpTiming, ...]
     python_us: dict[Phase, float]
     batch_size: int | None = None
 

@@ -17,7 +17,7 @@ from skyline.trace.facts import (
     ModuleFact,
     OptimizerFact,
     ParallelFact,
-    Settings,
+    TorchSettings,
 )
 from skyline.trace.iteration import IterationFact
 from skyline.trace.iteration_trial import IterationTrial
@@ -125,7 +125,7 @@ class Profile:
     device_memory: DeviceMemoryFact | None = None
     prediction: Prediction | None = None
     """What the times of a predicted profile rest on; None where they were measured."""
-    settings: Settings | None = None
+    settings: TorchSettings | None = None
     """None where nothing could be read, as in profiles of earlier versions."""
     modules: tuple[ModuleFact, ...] = ()
     """Of the models that train, in the order of ``named_modules()``; of very many only the larger (see ``notes``)."""

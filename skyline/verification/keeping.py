@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from skyline.ledger.entry import Entry
+from skyline.ledger.entry import LedgerEntry
 from skyline.ledger.ledger import Ledger, LedgerUnusable
 
 
 class Kept:
     """An entry and the ledger it is in, None for none; ``problem`` says why it is not kept, where that failed."""
 
-    def __init__(self, ledger: Ledger | None, entry: Entry) -> None:
+    def __init__(self, ledger: Ledger | None, entry: LedgerEntry) -> None:
         self._ledger = ledger
         self.problem = ""
         self.put(entry)
@@ -22,7 +22,7 @@ class Kept:
         """Where the entry is kept, empty where it is not."""
         return "" if self._ledger is None or self.problem else str(self._ledger.path)
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: LedgerEntry) -> None:
         """The entry as it is now, with the time of the change."""
         self.entry = replace(entry, changed=now())
         if self._ledger is None or self.problem:

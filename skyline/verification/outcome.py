@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.interval import Interval
-from skyline.ledger.entry import Entry, Status
+from skyline.ledger.entry import LedgerEntry, VerificationStatus
 from skyline.verification.measure import Measured
 from skyline.verification.verdict import Verdict
 from skyline.whatif.estimate import Estimate
@@ -20,7 +20,7 @@ class Verification:
     person should know.
     """
 
-    entry: Entry
+    entry: LedgerEntry
     estimate: Estimate
     verdict: Verdict
     measured: Measured
@@ -33,7 +33,7 @@ class Verification:
     @property
     def valid(self) -> bool:
         """Whether the measurement counts."""
-        return self.entry.status is Status.MEASURED
+        return self.entry.status is VerificationStatus.MEASURED
 
     @property
     def iteration_ms(self) -> Interval:

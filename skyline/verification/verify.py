@@ -14,7 +14,7 @@ from skyline.capture.batch_way import showed
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
 from skyline.errors import Cancelled, SkylineError, UsageError
-from skyline.ledger.entry import Entry, Machine, Measurement, Predicted, Status
+from skyline.ledger.entry import Conditions, LedgerEntry, Measurement, Predicted, VerificationStatus
 from skyline.ledger.ledger import Ledger
 from skyline.trace.profile import Profile
 from skyline.verification.change import change, check_unchanged
@@ -74,7 +74,7 @@ def verify(
             judge(measured.rounds, profile.environment.cpu_count), analysis, predicted, measured
         )
     except BaseException as error:
-        kept.put(replace(kept.entry, status=Status.ABORTED, reason=_why(error)))
+        kept.put(replace(kept.entry, status=VerificationStatus.ABORTED, reason=_why(error)))
         raise
     kept.put(_closed(kept.entry, verdict, measured))
     return Verification(
@@ -101,7 +101,7 @@ def request_of(profile: Profile) -> CaptureRequest:
     )
 
 
-def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> Entry:
+def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> LedgerEntry:
     profile, start = analysis.profile, analysis.baseline
     names = [choice.name for choice in question.choices]
     words = [str(choice) for choice in question.choices]
@@ -111,11 +111,11 @@ def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> Entr
     if len(words) == 1 and predicted.value:
         # A value that was left to us is written down as it was chosen.
         words = [f"{predicted.name}={predicted.value}"]
-    return Entry(
+    return LedgerEntry(
         id=secrets.token_hex(4),
         created=now(),
         changed="",
-        status=Status.OPEN,
+        status=VerificationStatus.OPEN,
         script=profile.script,
         sources_digest=_digest(*sorted(f"{each.path} {each.sha256}" for each in profile.sources)),
         whatif="+".join(sorted(names)),
@@ -139,10 +139,10 @@ def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> Entr
     )
 
 
-def machine_of(profile: Profile) -> Machine:
+def machine_of(profile: Profile) -> Conditions:
     """The machine that a profile was made on, as the ledger tells machines apart."""
     environment = profile.environment
-    return Machine(
+    return Conditions(
         environment.device.name,
         environment.cpu_count,
         environment.intraop_threads,
@@ -152,11 +152,11 @@ def machine_of(profile: Profile) -> Machine:
     )
 
 
-def _closed(entry: Entry, verdict: Verdict, measured: Measured) -> Entry:
+def _closed(entry: LedgerEntry, verdict: Verdict, measured: Measured) -> LedgerEntry:
     predicted, ratio = entry.predicted, verdict.ratio
     return replace(
         entry,
-        status=Status.MEASURED if verdict.valid else Status.DISCARDED,
+        status=VerificationStatus.MEASURED if verdict.valid else VerificationStatus.DISCARDED,
         reason=verdict.reason,
         measurement=Measurement(
             ratio=ratio.value,

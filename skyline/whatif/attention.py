@@ -56,7 +56,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AttentionCall:
     """One forward pass over an attention: tasks of a graph, by their indices."""
 
     pairs: Pairs
@@ -73,8 +73,8 @@ class Site:
     ``repeated`` are calls that another change makes once more in the backward pass, as checkpointing does.
     """
 
-    calls: list[Call] = field(default_factory=list[Call])
-    repeated: list[Call] = field(default_factory=list[Call])
+    calls: list[AttentionCall] = field(default_factory=list[AttentionCall])
+    repeated: list[AttentionCall] = field(default_factory=list[AttentionCall])
     backward_products: list[int] = field(default_factory=list[int])
     backward_others: list[int] = field(default_factory=list[int])
 
@@ -102,7 +102,7 @@ def written_out(subject: Subject, graph: Graph) -> tuple[Site, ...]:
     return tuple(sites.values())
 
 
-def _calls(subject: Subject, graph: Graph, forward: Indices) -> Iterator[tuple[_Key, Call]]:
+def _calls(subject: Subject, graph: Graph, forward: Indices) -> Iterator[tuple[_Key, AttentionCall]]:
     """Each computation of attention among some tasks, with what tells its place in the program."""
     known = shapes(subject, graph, forward)
     for place, index in enumerate(forward.tolist()):
@@ -139,7 +139,7 @@ def _call(
     known: list[OperatorShape | None],
     place: int,
     softmax: OperatorShape,
-) -> Call | None:
+) -> AttentionCall | None:
     tasks = graph.tasks
     sizes = softmax.inputs[0]
     heads, rows, columns = prod(sizes[:-2]), sizes[-2], sizes[-1]
@@ -186,7 +186,9 @@ def _call(
     matrix = heads * rows * columns * element
     kept = matrix + (matrix + heads * rows * columns if dropped else 0)
     pairs = Pairs(heads, rows, columns, width(first), causal, kept, matrix, dropped)
-    return Call(pairs, (int(forward[first]), int(forward[second])), int(forward[place]), tuple(others))
+    return AttentionCall(
+        pairs, (int(forward[first]), int(forward[second])), int(forward[place]), tuple(others)
+    )
 
 
 def _copies(

@@ -12,9 +12,9 @@ from skyline.graph.calibrate import calibrate, scale_host_to
 from skyline.graph.coalescing import coalesce
 from skyline.graph.graph import Graph
 from skyline.graph.launch_ahead import one_iteration_ahead
+from skyline.graph.outlier_removal import steadied
 from skyline.graph.part import Part, part_shares
 from skyline.graph.phases import phase_times
-from skyline.graph.steadying import steadied
 from skyline.graph.step_cost import StepCost, step_cost
 from skyline.graph.tasks import ON_GPU
 from skyline.graph.threads import ThreadUse, thread_use

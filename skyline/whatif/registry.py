@@ -10,7 +10,7 @@ import skyline.whatif.catalogue
 from skyline.errors import UsageError
 from skyline.installed import installed
 from skyline.whatif.base import WhatIf
-from skyline.whatif.guest import Guest, lacking
+from skyline.whatif.plugin_whatif import PluginWhatIf, lacking
 
 ENTRY_POINT_GROUP = "skyline.whatifs"
 
@@ -25,7 +25,7 @@ def _found() -> tuple[dict[str, WhatIf], tuple[str, ...]]:
     others = installed(ENTRY_POINT_GROUP, lacking)
     problems = list(others.problems)
     for addition in others.additions:
-        guest = Guest(addition.value, addition.source)
+        guest = PluginWhatIf(addition.value, addition.source)
         if guest.name in found:
             problems.append(f"{guest.source} is left out: there is a what-if {guest.name!r} already")
         else:

@@ -24,10 +24,10 @@ def test_page_faults_are_counted_for_each_iteration() -> None:
 
 def test_the_page_shows_the_faults_of_every_process() -> None:
     from fresh_processes import Usage, row
-    from interleaved import Subject
+    from interleaved import TimedScript
 
     drawn = [Usage(300.0, 10.0, 2.0), Usage(100.0, 12.0, 1.0), Usage(200.0, 11.0, 3.0)]
-    assert row(Subject(Path("there/train.py")), "by hand", drawn) == [
+    assert row(TimedScript(Path("there/train.py")), "by hand", drawn) == [
         "there/train.py",
         "by hand",
         "100, 200, 300",

@@ -29,9 +29,9 @@ def training(folder: Path, iterations: int, *, by_hand: bool = False) -> Path:
 @pytest.mark.capture
 @pytest.mark.parametrize("by_hand", [pytest.param(False, marks=pytest.mark.long), True])
 def test_runs_take_turns_and_give_ratios(tmp_path: Path, by_hand: bool) -> None:
-    from interleaved import HandTimed, Subject, in_turns
+    from interleaved import HandTimed, TimedScript, in_turns
 
-    subject = Subject(training(tmp_path, 10**9, by_hand=by_hand))
+    subject = TimedScript(training(tmp_path, 10**9, by_hand=by_hand))
     with HandTimed(subject) as base, HandTimed(subject) as other, HandTimed(subject) as again:
         [one] = in_turns(base, {"other": other}, again, 1)
     assert one.before_ms > 0
@@ -43,7 +43,7 @@ def test_runs_take_turns_and_give_ratios(tmp_path: Path, by_hand: bool) -> None:
 
 @pytest.mark.capture
 def test_a_script_that_ends_too_soon_is_told(tmp_path: Path) -> None:
-    from interleaved import HandTimed, Subject
+    from interleaved import HandTimed, TimedScript
 
     with pytest.raises(RuntimeError, match="did not get to 4 steps"):
-        HandTimed(Subject(training(tmp_path, 2)))
+        HandTimed(TimedScript(training(tmp_path, 2)))

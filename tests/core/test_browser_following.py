@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from skyline.browser.following import Follower
-from skyline.browser.subject import Subject
+from skyline.browser.following import FileFollower
+from skyline.browser.subject import ShownProfile
 from skyline.errors import SkylineError
 from skyline.trace import store
 from skyline.trace.profile import Profile, SourceFile
@@ -32,7 +32,7 @@ class Project:
 
     def __init__(self, root: Path, profile: Profile) -> None:
         self.script = root / "train.py"
-        self.subject = Subject()
+        self.subject = ShownProfile()
         self.measured: list[str] = []
         self.fails = False
         self._profile = profile
@@ -44,7 +44,7 @@ class Project:
         self.script.write_text(FEATURE)
         self.git("commit", "-qam", "second")
         self.git("switch", "-q", "main")
-        self.follower = Follower(self.script, self.subject, self.measure)
+        self.follower = FileFollower(self.script, self.subject, self.measure)
 
     def git(self, *arguments: str) -> None:
         command = ["git", *IDENTITY, *arguments]

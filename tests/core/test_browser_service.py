@@ -15,7 +15,7 @@ import pytest
 
 from skyline.browser import half_open
 from skyline.browser.service import Service
-from skyline.browser.subject import Subject
+from skyline.browser.subject import ShownProfile
 from skyline.trace.profile import Profile
 
 MOST = 24
@@ -24,7 +24,7 @@ MOST = 24
 
 @pytest.fixture
 def service(profile: Profile) -> Iterator[Service]:
-    subject = Subject()
+    subject = ShownProfile()
     subject.show(profile)
     running = Service(subject, "train.py", half_open=half_open.HalfOpen(most=MOST))
     running.start()
@@ -53,7 +53,7 @@ def test_it_listens_on_the_loopback_address_with_a_token_of_its_own(
     assert service.url.startswith("http://127.0.0.1:")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", service.port), 5)
-    other = Service(Subject(), "train.py")
+    other = Service(ShownProfile(), "train.py")
     try:
         assert len(service.token) >= 32
         assert service.token != other.token

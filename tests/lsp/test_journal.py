@@ -4,15 +4,15 @@ from pathlib import Path
 
 from skyline.source.text import SourceText
 from skyline.source.written_change import WrittenChange
-from skyline_lsp.journal import Entry, Journal, Read
+from skyline_lsp.journal import Journal, JournalEntry, Read
 
 CODE = "loader = DataLoader(data, batch_size=32)\noptimizer = Adam(model.parameters())\n"
 
 
-def entry(before: str, old: str, new: str, **what: object) -> Entry:
+def entry(before: str, old: str, new: str, **what: object) -> JournalEntry:
     source, at = SourceText.of("a.py", before), before.index(old)
     change = WrittenChange.of(source, [source.edit(source.span(at, at + len(old)), new)])
-    return Entry(f"{old} to {new}", "p0", (change,), **what)  # type: ignore[arg-type]
+    return JournalEntry(f"{old} to {new}", "p0", (change,), **what)  # type: ignore[arg-type]
 
 
 def reads(text: str | None) -> Read:

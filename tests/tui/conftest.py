@@ -53,7 +53,7 @@ from skyline.trace.phase import PhaseTimes
 from skyline.whatif.estimate import speedup_range
 from skyline_tui import messages
 from skyline_tui.app import SkylineApp
-from skyline_tui.workspace_edit import Written
+from skyline_tui.workspace_edit import RewrittenFile
 
 
 def _beside(name: str) -> ModuleType:
@@ -428,7 +428,7 @@ class FakeSession(FakePictures):
             old, new = f"batch_size={self.batch_size}".encode(), f"batch_size={question.batchSize}".encode()
             self.script.write_bytes(self.script.read_bytes().replace(old, new))
             self.batch_size = question.batchSize
-        self.post(messages.FilesWritten((Written(self.script, (6,), "-old\n+new"),)))
+        self.post(messages.FilesWritten((RewrittenFile(self.script, (6,), "-old\n+new"),)))
         if self.slow:
             self.measuring = True
             self.say(profileId=f"profile-{self.profiles}", stale=True)

@@ -12,7 +12,7 @@ from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.live_memory import LIVE_MEMORY_SCHEMA, LiveLine, LiveMemoryReport
 from skyline.report.protocol import CompareParams, MemoryAtParams, TimelineParams
 from skyline.report.schema import ProfileReport
-from skyline.report.timelines import Sides, TimelinePlace, TimelineReport, Work, window
+from skyline.report.timelines import Sides, TimelinePlace, TimelineReport, TimelineWork, window
 from skyline_tui import messages
 
 
@@ -24,8 +24,8 @@ def made_sides(script: Path) -> Sides:
     label, phase = np.array([0, 1, *[2] * 100]), np.array([1, 2, *[1] * 100])
     place = np.array([0, 0, *[-1] * 100])
 
-    def work(title: str, stretch: float) -> Work:
-        return Work(
+    def work(title: str, stretch: float) -> TimelineWork:
+        return TimelineWork(
             title,
             180.0 * stretch,
             ("cpu:main", "stream 7"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skyline.analysis.gpu_costs import Run, Span
+from skyline.analysis.gpu_costs import GpuRunCost, Span
 from skyline.interval import Interval
 from skyline.report.devices import (
     DEVICES_SCHEMA,
@@ -31,11 +31,11 @@ def around(value: float, share: float) -> Interval:
 def make_devices(script: Path) -> DevicesReport:
     """A small GPU on which the script is too large, and a large one without a price."""
 
-    def run(batch_size: int, time_ms: float, price: float | None) -> Run:
+    def run(batch_size: int, time_ms: float, price: float | None) -> GpuRunCost:
         iterations = 4096 / batch_size
         time = around(time_ms, 0.3)
         seconds = time.scaled(iterations / 1e3)
-        return Run(
+        return GpuRunCost(
             batch_size=batch_size,
             iteration_ms=time,
             throughput=time.inverse(1000.0 * batch_size),

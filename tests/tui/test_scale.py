@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from skyline.interval import Interval
 from skyline.report.schema import ProfileReport
-from skyline_tui.scale import Axis, Place, Scale, scale_of
+from skyline_tui.scale import Axis, BarPoint, CurveScale, scale_of
 from skyline_tui.usual_sizes import nearest_usual, usual_sizes
 
 
-def affine(*sizes: int, fixed_ms: float = 30.0, per_sample_ms: float = 4.75) -> Scale:
-    places = tuple(Place(n, fixed_ms + per_sample_ms * n, n, 4e8 + 47e6 * n, n > 96) for n in sizes)
-    return Scale(places)
+def affine(*sizes: int, fixed_ms: float = 30.0, per_sample_ms: float = 4.75) -> CurveScale:
+    places = tuple(BarPoint(n, fixed_ms + per_sample_ms * n, n, 4e8 + 47e6 * n, n > 96) for n in sizes)
+    return CurveScale(places)
 
 
 SCALE = affine(8, 16, 32, 64, 96, 128)
@@ -45,15 +45,15 @@ def test_the_ends_of_the_bars_are_the_ends_of_the_curve() -> None:
 
 
 def test_of_two_batch_sizes_with_the_same_throughput_the_smaller_is_meant() -> None:
-    places = (Place(8, 100, 8, 1e9), Place(16, 100, 16, 2e9), Place(32, 300, 32, 4e9))
-    dips = Scale(places)
+    places = (BarPoint(8, 100, 8, 1e9), BarPoint(16, 100, 16, 2e9), BarPoint(32, 300, 32, 4e9))
+    dips = CurveScale(places)
     assert dips.batch_size_for_throughput(120.0) == 12
     assert dips.batch_size_for_throughput(160.0) == 16
     assert dips.batch_size_for_throughput(500.0) == 16
 
 
 def test_micro_batches_count_as_the_samples_they_are() -> None:
-    scale = Scale((Place(4, 100, 16, 1e9), Place(8, 180, 32, 2e9)))
+    scale = CurveScale((BarPoint(4, 100, 16, 1e9), BarPoint(8, 180, 32, 2e9)))
     assert scale.at(6).samples == 24
     assert scale.at(6).throughput == pytest.approx(24_000 / 140)
 
@@ -100,8 +100,8 @@ def test_the_ends_of_both_bars_are_the_lowest_and_the_highest_value(profile_of_s
 
 
 def test_the_best_in_the_middle_is_the_right_end() -> None:
-    places = (Place(8, 100, 8, 1e9), Place(32, 200, 32, 2e9), Place(128, 1200, 128, 4e9))
-    assert Scale(places).usual_for_throughput(Scale(places).throughput.value(1.0)) == 32
+    places = (BarPoint(8, 100, 8, 1e9), BarPoint(32, 200, 32, 2e9), BarPoint(128, 1200, 128, 4e9))
+    assert CurveScale(places).usual_for_throughput(CurveScale(places).throughput.value(1.0)) == 32
 
 
 def test_points_are_sorted(profile_of_script: ProfileReport) -> None:
@@ -156,7 +156,7 @@ def test_a_pointer_rests_at_the_nearest_of_them(at: int, also: tuple[int, ...], 
 
 @given(st.lists(st.integers(1, 4096), min_size=2, max_size=8, unique=True), st.integers(1, 4096))
 def test_the_whole_track_is_live_and_rises(sizes: list[int], own: int) -> None:
-    scale = Scale(affine(*sorted(sizes)).places, own)
+    scale = CurveScale(affine(*sorted(sizes)).places, own)
     steps = [step / 40 for step in range(41)]
     for axis, read in (
         (scale.throughput, scale.usual_for_throughput),

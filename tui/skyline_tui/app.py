@@ -25,7 +25,7 @@ from skyline_tui.screens.diff import Diff
 from skyline_tui.screens.help import Help
 from skyline_tui.screens.limits import Limits
 from skyline_tui.screens.type_batch_size import TypeBatchSize
-from skyline_tui.session import Session
+from skyline_tui.session import ScreenSession
 from skyline_tui.theme import PHASE_COLOURS, SKYLINE
 from skyline_tui.views.devices import DevicesView
 from skyline_tui.views.diff import DiffView
@@ -62,7 +62,7 @@ class SkylineApp(NewsApp):
     def __init__(
         self,
         script: Path,
-        connect: Callable[[Post], Session],
+        connect: Callable[[Post], ScreenSession],
         *,
         live: bool = True,
         preferences: Preferences | None = None,
@@ -195,7 +195,7 @@ class SkylineApp(NewsApp):
 
     def action_diff(self) -> None:
         """Show what apply would write, or with nothing asked what was written last."""
-        if not self._bench.asks_nothing and not self._bench.is_spent:
+        if not self._bench.asks_nothing and not self._bench.is_applied:
             self._do("preview", self._talk.preview, self._bench.question)
         elif self._last_written:
             self.push_screen(Diff.of_written(self._last_written))

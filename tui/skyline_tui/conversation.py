@@ -21,7 +21,7 @@ from skyline.report.schema import EstimateReport
 from skyline_tui import messages
 from skyline_tui.latest_wins import LatestWins
 from skyline_tui.messages import Post, Severity
-from skyline_tui.session import Session
+from skyline_tui.session import ScreenSession
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 class Conversation:
     """Asks a session, and posts the answers; a failure is posted as something to read."""
 
-    def __init__(self, session: Session, post: Post) -> None:
+    def __init__(self, session: ScreenSession, post: Post) -> None:
         self._session = session
         self._post = post
         self._writing = asyncio.Lock()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from skyline.interval import Interval
 from skyline.report.schema import EstimateReport
 from skyline.report.speedup import Direction, direction
-from skyline_tui.scale import Place
+from skyline_tui.scale import BarPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Expected:
         )
 
     @classmethod
-    def read_off(cls, place: Place) -> Expected:
+    def read_off(cls, place: BarPoint) -> Expected:
         """As the curve has it: without a range, so neither gain nor loss."""
         return cls(
             Interval.exact(place.iteration_ms),

@@ -11,7 +11,7 @@ from skyline.interval import Interval
 from skyline.report.schema import BaselineReport, BatchSizeReport, EstimateReport
 from skyline.report.speedup import Direction
 
-ScaleOf = Callable[[Sequence[float]], units.Scale]
+ScaleOf = Callable[[Sequence[float]], units.UnitScale]
 
 ARROW = "→"
 MUTED = "$foreground 60%"
@@ -54,7 +54,7 @@ def fitting(width: int, *texts: str) -> str:
     return next((text for text in texts if len(text) <= width), texts[-1])
 
 
-def saved_time(estimate: EstimateReport, scale: units.Scale | None = None, width: int = 99) -> str:
+def saved_time(estimate: EstimateReport, scale: units.UnitScale | None = None, width: int = 99) -> str:
     """``-5.1 ±1.0 ms``: what a what-if takes off an iteration, or adds to it; in a column by its shared scale."""
     scale = scale or time_scale_of((estimate,))
     change = estimate.change_ms
@@ -63,7 +63,7 @@ def saved_time(estimate: EstimateReport, scale: units.Scale | None = None, width
     return fitting(width, f"{scale.change_with_spread(change)} {scale.unit}", short)
 
 
-def time_scale_of(estimates: Iterable[EstimateReport]) -> units.Scale:
+def time_scale_of(estimates: Iterable[EstimateReport]) -> units.UnitScale:
     """Unit and decimals for several changes in one column."""
     return units.time_scale(estimate.change_ms.value for estimate in estimates)
 

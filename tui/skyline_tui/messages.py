@@ -29,7 +29,7 @@ from skyline.report.schema import (
     WhatIfReport,
 )
 from skyline.report.timelines import TimelineReport
-from skyline_tui.workspace_edit import Written
+from skyline_tui.workspace_edit import RewrittenFile
 
 Post = Callable[[Message], object]
 
@@ -115,7 +115,7 @@ class ProgressEnded(Message):
 class FilesWritten(Message):
     """The server's edit was written to these files."""
 
-    files: tuple[Written, ...]
+    files: tuple[RewrittenFile, ...]
 
 
 @dataclass

@@ -14,11 +14,11 @@ from skyline.report.speedup import speedup_words
 from skyline_tui import messages
 from skyline_tui.clean_screen import CleanApp
 from skyline_tui.conversation import Conversation
+from skyline_tui.gc_freeze import freeze_garbage_collector
 from skyline_tui.messages import Post, Severity
 from skyline_tui.screens.diff import Diff
 from skyline_tui.screens.verified import Verified
-from skyline_tui.session import Session
-from skyline_tui.settled import settle
+from skyline_tui.session import ScreenSession
 from skyline_tui.summary import written
 from skyline_tui.views.devices import DevicesView
 from skyline_tui.views.diff import DiffView
@@ -35,7 +35,7 @@ from skyline_tui.widgets.trouble import Trouble
 from skyline_tui.widgets.view_tabs import ViewTabs
 from skyline_tui.widgets.whatifs import WhatIfs
 from skyline_tui.widgets.workbench import Workbench
-from skyline_tui.workspace_edit import Written
+from skyline_tui.workspace_edit import RewrittenFile
 
 P = ParamSpec("P")
 
@@ -43,7 +43,7 @@ P = ParamSpec("P")
 class NewsApp(CleanApp[None]):
     """Takes messages to the pages; in live mode has the code follow the question on the screen."""
 
-    def __init__(self, script: Path, connect: Callable[[Post], Session], *, live: bool) -> None:
+    def __init__(self, script: Path, connect: Callable[[Post], ScreenSession], *, live: bool) -> None:
         super().__init__()
         self.script = script
         self.profile: ProfileReport | None = None
@@ -55,7 +55,7 @@ class NewsApp(CleanApp[None]):
         self._unmeasured: QuestionParams | None = None
         """What is written into the code and not measured yet."""
         self._arrivals = 0
-        self._last_written: tuple[Written, ...] = ()
+        self._last_written: tuple[RewrittenFile, ...] = ()
         self._talk = Conversation(connect(self.post_message), self.post_message)
         self.live = live and self._talk.runs
 
@@ -178,7 +178,7 @@ class NewsApp(CleanApp[None]):
         later, self._later = self._later, None
         if later is not None and later == self._bench.question and self.live:
             self._write(later)
-        self.call_after_refresh(settle)
+        self.call_after_refresh(freeze_garbage_collector)
 
     def on_progressed(self, message: messages.Progressed) -> None:
         """How far a measurement is."""

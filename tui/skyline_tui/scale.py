@@ -44,7 +44,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BarPoint:
     """Time (ms), samples and memory (bytes) of one iteration at one batch size."""
 
     batch_size: int
@@ -60,10 +60,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class CurveScale:
     """The curve as the bars show it: at least two places, by rising batch size."""
 
-    places: tuple[Place, ...]
+    places: tuple[BarPoint, ...]
     own: int | None = None
     """The batch size of the script, which counts as one that people use."""
 
@@ -93,7 +93,7 @@ class Scale:
         inside = [place.batch_size for place in self.places if not place.extrapolated]
         return inside[-1] if inside and len(inside) < len(self.places) else None
 
-    def at(self, batch_size: int) -> Place:
+    def at(self, batch_size: int) -> BarPoint:
         """The curve at a batch size; outside its range, its nearer end."""
         sizes = [place.batch_size for place in self.places]
         if batch_size <= sizes[0]:
@@ -133,7 +133,7 @@ class Scale:
                 return _nearest(left, right, size_bytes, lambda place: place.memory_bytes)
         return self.largest
 
-    def under(self, time_factor: float, memory_factor: float) -> Scale:
+    def under(self, time_factor: float, memory_factor: float) -> CurveScale:
         """The same curve under what-ifs, taken to change time and memory alike at every size, ends of the bars too.
 
         Good for the moment until the server has sent the curve under them.
@@ -149,16 +149,16 @@ class Scale:
         return replace(self, places=places)
 
 
-def scale_of(points: Iterable[CurvePointReport], own: int | None = None) -> Scale | None:
+def scale_of(points: Iterable[CurvePointReport], own: int | None = None) -> CurveScale | None:
     """The scale of a curve, or None where it has fewer than two points."""
     places = tuple(_places(points))
-    return Scale(places, own) if len(places) > 1 else None
+    return CurveScale(places, own) if len(places) > 1 else None
 
 
-def _places(points: Iterable[CurvePointReport]) -> list[Place]:
+def _places(points: Iterable[CurvePointReport]) -> list[BarPoint]:
     by_size = {point.batch_size: point for point in points if point.iteration_ms.value > 0}
     return [
-        Place(
+        BarPoint(
             size,
             point.iteration_ms.value,
             point.throughput.value * point.iteration_ms.value / 1000.0,
@@ -169,9 +169,9 @@ def _places(points: Iterable[CurvePointReport]) -> list[Place]:
     ]
 
 
-def _between(left: Place, right: Place, batch_size: int) -> Place:
+def _between(left: BarPoint, right: BarPoint, batch_size: int) -> BarPoint:
     share = (batch_size - left.batch_size) / (right.batch_size - left.batch_size)
-    return Place(
+    return BarPoint(
         batch_size,
         left.iteration_ms + share * (right.iteration_ms - left.iteration_ms),
         left.samples + share * (right.samples - left.samples),
@@ -180,7 +180,7 @@ def _between(left: Place, right: Place, batch_size: int) -> Place:
     )
 
 
-def _nearest(left: Place, right: Place, target: float, read: Callable[[Place], float]) -> int:
+def _nearest(left: BarPoint, right: BarPoint, target: float, read: Callable[[BarPoint], float]) -> int:
     """The whole batch size in one rising piece of the curve that comes nearest to the target."""
     below, above = left.batch_size, right.batch_size
     while above - below > 1:

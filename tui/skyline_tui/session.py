@@ -31,7 +31,7 @@ from skyline_tui.client import Server
 from skyline_tui.messages import Post, ProfileMoved
 
 
-class Session(Protocol):
+class ScreenSession(Protocol):
     """What the screen needs of a script; everything raises SkylineError with a reason to show."""
 
     script: Path

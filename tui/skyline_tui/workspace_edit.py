@@ -17,7 +17,7 @@ from skyline.source.text import SourceText
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class RewrittenFile:
     """A file that was rewritten; ``lines`` are those that are new in it, from 1, ``diff`` is the change."""
 
     path: Path
@@ -25,7 +25,7 @@ class Written:
     diff: str
 
 
-def write_workspace_edit(edit: types.WorkspaceEdit) -> tuple[Written, ...]:
+def write_workspace_edit(edit: types.WorkspaceEdit) -> tuple[RewrittenFile, ...]:
     """Make the edit on disk and say what changed in which files.
 
     All files are read and edited in memory before the first is written, so that a refusal leaves every one
@@ -37,7 +37,7 @@ def write_workspace_edit(edit: types.WorkspaceEdit) -> tuple[Written, ...]:
     return tuple(_written(before, after) for before, after in edited)
 
 
-def _written(before: SourceText, after: SourceText) -> Written:
+def _written(before: SourceText, after: SourceText) -> RewrittenFile:
     old, new = before.text.splitlines(), after.text.splitlines()
     changed: list[int] = []
     for what, _, _, begin, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
@@ -46,7 +46,7 @@ def _written(before: SourceText, after: SourceText) -> Written:
             changed += range(begin + 1, max(end, begin + 1) + 1)
     name = Path(after.path).name
     diff = "\n".join(difflib.unified_diff(old, new, name, name, lineterm=""))
-    return Written(Path(after.path), tuple(changed), diff)
+    return RewrittenFile(Path(after.path), tuple(changed), diff)
 
 
 def _by_file(edit: types.WorkspaceEdit) -> Iterator[tuple[str, list[types.TextEdit]]]:

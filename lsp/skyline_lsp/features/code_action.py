@@ -26,7 +26,7 @@ from skyline.whatif.question import Choice, Question
 from skyline_lsp import convert
 from skyline_lsp.batch_size_offers import batch_size_offers, throughput_words
 from skyline_lsp.batch_size_place import batch_size_place
-from skyline_lsp.changes import Change
+from skyline_lsp.changes import ApplicableChange
 from skyline_lsp.features import diagnostics
 from skyline_lsp.features.code_lens import headline_line
 from skyline_lsp.features.diagnostics import PlacedFinding
@@ -132,7 +132,7 @@ def _changes_at(
     path: str,
     text: SourceText,
     place: types.Range,
-) -> Iterator[Change]:
+) -> Iterator[ApplicableChange]:
     """Those that edit the range; at the training loop also the best of all, and all that are refused."""
     moved = line_map(prepared.sources[path].text, text.text)
     here = {
@@ -141,7 +141,7 @@ def _changes_at(
         if any(file == path and _covers(place, moved(line)) for file, line in change.places)
     }
     if _covers(place, headline_line(server, state, path, text)):
-        best: dict[str, Change] = {}
+        best: dict[str, ApplicableChange] = {}
         for change in prepared.changes:
             best.setdefault(change.estimate.name, change)
         writable = [change for change in best.values() if change.edits]
@@ -218,7 +218,7 @@ def _covers(place: types.Range, line: int | None) -> bool:
     return line is not None and convert.line_number(place.start) <= line <= convert.line_number(place.end)
 
 
-def _cure(prepared: Prepared, placed: PlacedFinding) -> Change | None:
+def _cure(prepared: Prepared, placed: PlacedFinding) -> ApplicableChange | None:
     known = next((change for change in prepared.changes if diagnostics.cures(change, placed.finding)), None)
     if known is None or not known.edits:
         return None
@@ -237,7 +237,7 @@ class _Offer:
     refused: str = ""
 
 
-def _offer(state: ScriptState, change: Change) -> _Offer:
+def _offer(state: ScriptState, change: ApplicableChange) -> _Offer:
     answer = change.estimate
     words = f"{answer.title}, {_effect(answer, state)}"
     return _Offer(Choice(answer.name, answer.value), words, answer.semantics, change.edits, change.refused)

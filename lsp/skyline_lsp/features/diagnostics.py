@@ -14,7 +14,7 @@ from skyline.settings.model import DiagnosticSettings
 from skyline.source.line_map import line_map
 from skyline.source.text import SourceText
 from skyline_lsp import convert
-from skyline_lsp.changes import Change
+from skyline_lsp.changes import ApplicableChange
 from skyline_lsp.settings import SettingsBook
 from skyline_lsp.state import Scripts, ScriptState
 from skyline_lsp.texts import Texts
@@ -102,7 +102,7 @@ def _severity(placed: PlacedFinding, settings: DiagnosticSettings) -> types.Diag
     return types.DiagnosticSeverity.Information
 
 
-def cures(change: Change, finding: FindingReport) -> bool:
+def cures(change: ApplicableChange, finding: FindingReport) -> bool:
     """Whether a change is the one that a finding names."""
     if finding.whatif is None:
         return False

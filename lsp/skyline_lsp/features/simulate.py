@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from skyline.analysis.best import Wish
+from skyline.analysis.best import Constraints
 from skyline.analysis.curve_under import curve_under
 from skyline.errors import SkylineError
 from skyline.report import protocol
@@ -49,8 +49,8 @@ def register(server: SkylineServer) -> None:
         try:
             state = profiled(server, asked.uri)
             assert state.prepared is not None
-            wish = Wish(asked.maxMemoryBytes, Semantics(asked.semantics), asked.rewritable)
-            return wire.send(best_report(state.prepared.analysis, wish))
+            constraints = Constraints(asked.maxMemoryBytes, Semantics(asked.semantics), asked.rewritable)
+            return wire.send(best_report(state.prepared.analysis, constraints))
         except SkylineError as error:
             raise wire.failed(error) from error
 

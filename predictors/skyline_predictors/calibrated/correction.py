@@ -28,7 +28,7 @@ _BEYOND = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Correction:
+class GaussianCorrection:
     """A Gaussian process over the logarithm of measured over predicted time (Rasmussen and Williams, 2006, chapter 2).
 
     ``sizes`` has a row for each measured operator, in powers of two, ``ratios`` its logarithm; ``weights`` and
@@ -50,7 +50,7 @@ class Correction:
     widened: float
 
     @classmethod
-    def of(cls, sizes: Array, ratios: Array, spreads: Array) -> Correction:
+    def of(cls, sizes: Array, ratios: Array, spreads: Array) -> GaussianCorrection:
         """Of at least one operator; how smooth the ratios are is chosen by how well each is told by the others."""
         middle = float(np.median(ratios))
         rest = ratios - middle

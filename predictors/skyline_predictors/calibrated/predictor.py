@@ -10,8 +10,8 @@ from math import exp, log
 import numpy as np
 
 from skyline.calibrate.designs import DEVICE_CALLS, HOST, TRAINING
-from skyline.calibrate.machine import Machine
-from skyline.calibrate.store import Measured, stamps, stored
+from skyline.calibrate.machine import CalibratedDevice
+from skyline.calibrate.store import CaseTime, stamps, stored
 from skyline.interval import Interval
 from skyline.predict.gpu_names import is_called
 from skyline.predict.gpu_spec import GpuSpec
@@ -19,14 +19,14 @@ from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import CalibrationGain, OperatorPredictor, OperatorTime
 from skyline.spread import median
 from skyline.trace.shape import OperatorShape
-from skyline_predictors.calibrated.correction import Correction
+from skyline_predictors.calibrated.correction import GaussianCorrection
 from skyline_predictors.calibrated.family import family_of, features
 from skyline_predictors.calibrated.measured_shape import shape_of
 from skyline_predictors.kernel_row import FLOAT
-from skyline_predictors.learned.predictor import Learned
+from skyline_predictors.learned.predictor import LearnedPredictor
 from skyline_predictors.processor import Processor
 
-_Files = tuple[tuple[Machine, tuple[Measured, ...]], ...]
+_Files = tuple[tuple[CalibratedDevice, tuple[CaseTime, ...]], ...]
 _Key = tuple[str, str]
 _Row = tuple[tuple[float, ...], float, float]
 _LEAST_BY_ITSELF = 8
@@ -90,7 +90,7 @@ class Calibrated:
 class _OneDevice:
     """The measurements of one device, against what is predicted for it without them."""
 
-    def __init__(self, machine: Machine, rows: Sequence[Measured], device: GpuSpec) -> None:
+    def __init__(self, machine: CalibratedDevice, rows: Sequence[CaseTime], device: GpuSpec) -> None:
         self.machine = machine
         self._device = device
         self._rows = [one for one in rows if one.time_us is not None and one.case.threads == 0]
@@ -129,7 +129,7 @@ class _OneDevice:
         )
 
     @cached_property
-    def _known(self) -> dict[_Key, Correction]:
+    def _known(self) -> dict[_Key, GaussianCorrection]:
         """By operator and by family; an operator speaks for itself where it was measured, else its family does."""
         pairs = [
             (one, shape) for one in self._rows if (shape := shape_of(one.case)) and one.case.dtype != "tf32"
@@ -144,7 +144,7 @@ class _OneDevice:
             for name in (_own(shape, family), family):
                 rows.setdefault((name, _format(shape)), []).append(row)
         return {
-            key: Correction.of(*(np.array(column) for column in zip(*own, strict=True)))
+            key: GaussianCorrection.of(*(np.array(column) for column in zip(*own, strict=True)))
             for key, own in rows.items()
             if "::" not in key[0] or len(own) >= _LEAST_BY_ITSELF
         }
@@ -191,7 +191,7 @@ def _own(shape: OperatorShape, family: str) -> str:
 
 
 def _base(device: GpuSpec) -> OperatorPredictor:
-    return Processor() if device.is_processor else Learned()
+    return Processor() if device.is_processor else LearnedPredictor()
 
 
 def _format(shape: OperatorShape) -> str:

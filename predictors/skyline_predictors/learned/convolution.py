@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from skyline_predictors.convolved import Convolutions
 from skyline_predictors.learned import product
-from skyline_predictors.learned.machine import Machine
-from skyline_predictors.learned.product import ProductConstants, Products
+from skyline_predictors.learned.machine import LearnedGpu
+from skyline_predictors.learned.product import BatchedProducts, ProductConstants
 
 Floats = NDArray[np.float64]
 
@@ -23,10 +23,12 @@ def stride(convolutions: Convolutions) -> Floats:
     return np.maximum(1.0, np.round(convolutions.size / convolutions.out_size))
 
 
-def products(convolutions: Convolutions) -> Products:
+def products(convolutions: Convolutions) -> BatchedProducts:
     """Output pixels by filters over patches, one product for each group."""
     made = convolutions.as_products()
-    return Products(*(np.maximum(1.0, one) for one in (made.batch, made.rows, made.columns, made.inner)))
+    return BatchedProducts(
+        *(np.maximum(1.0, one) for one in (made.batch, made.rows, made.columns, made.inner))
+    )
 
 
 def bytes_moved(convolutions: Convolutions) -> Floats:
@@ -35,7 +37,7 @@ def bytes_moved(convolutions: Convolutions) -> Floats:
     return made.batch * (made.left_bytes + made.right_bytes) + made.out_bytes
 
 
-def least_us(convolutions: Convolutions, gpu: Machine) -> Floats:
+def least_us(convolutions: Convolutions, gpu: LearnedGpu) -> Floats:
     """What no kernel beats, whichever way it takes."""
     at_one = (stride(convolutions) <= 1) & (convolutions.taps > 1)
     saving = np.where(at_one, np.where(convolutions.taps <= 9, 4.0, 8.0), 1.0)
@@ -45,12 +47,12 @@ def least_us(convolutions: Convolutions, gpu: Machine) -> Floats:
     )
 
 
-def physics_us(convolutions: Convolutions, gpu: Machine, constants: ProductConstants) -> Floats:
+def physics_us(convolutions: Convolutions, gpu: LearnedGpu, constants: ProductConstants) -> Floats:
     """As a product, its patches read once, in µs."""
     return product.physics_us(products(convolutions), gpu, constants, bytes_moved(convolutions))
 
 
-def features(convolutions: Convolutions, gpu: Machine, physics: Floats) -> Floats:
+def features(convolutions: Convolutions, gpu: LearnedGpu, physics: Floats) -> Floats:
     """What may tell how far a convolution departs from physics, the same on any GPU."""
     own = [
         np.log2(convolutions.taps),

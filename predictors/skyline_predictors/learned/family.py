@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from skyline.trace.shape import OperatorShape
 from skyline_predictors.convolved import Convolutions
 from skyline_predictors.learned import convolution, product, stream
-from skyline_predictors.learned.machine import Machine
-from skyline_predictors.learned.product import ProductConstants, Products
+from skyline_predictors.learned.machine import LearnedGpu
+from skyline_predictors.learned.product import BatchedProducts, ProductConstants
 from skyline_predictors.learned.stream import StreamConstants, Streams
 from skyline_predictors.number_format import MEASURED
 from skyline_predictors.operator_class import OperatorClass, operator_class
 from skyline_predictors.shape_reading import matrix_shape, read_convolutions
 
 Floats = NDArray[np.float64]
-Sizes = Products | Convolutions | Streams
+Sizes = BatchedProducts | Convolutions | Streams
 _SERIES = ("pow", "tanh", "gelu", "erf", "exp", "sigmoid", "silu", "sin", "cos", "log")
 _DIVISIONS = ("div", "sqrt", "reciprocal", "rsqrt")
 
@@ -75,7 +75,7 @@ def read(family: Family, shapes: Sequence[OperatorShape]) -> Sizes:
     if family is Family.PRODUCT:
         found = [matrix_shape(shape) for shape in shapes]
         rows = np.array([(one.batch, one.rows, one.columns, one.inner) for one in found], dtype=float)
-        return Products(*np.maximum(1.0, rows).T)
+        return BatchedProducts(*np.maximum(1.0, rows).T)
     if family is Family.CONVOLUTION:
         return read_convolutions(shapes, MEASURED)
     return Streams(*np.array([_stream(shape) for shape in shapes], dtype=float).T)
@@ -86,18 +86,18 @@ def part(sizes: Sizes, index: NDArray[np.intp] | NDArray[np.bool_]) -> Sizes:
     return type(sizes)(*(getattr(sizes, name)[index] for name in sizes.__dataclass_fields__))
 
 
-def physics_us(family: Family, sizes: Sizes, gpu: Machine, constants: Physics) -> Floats:
+def physics_us(family: Family, sizes: Sizes, gpu: LearnedGpu, constants: Physics) -> Floats:
     """How long physics says each runs, in µs."""
-    if isinstance(sizes, Products):
+    if isinstance(sizes, BatchedProducts):
         return product.physics_us(sizes, gpu, constants.product)
     if isinstance(sizes, Convolutions):
         return convolution.physics_us(sizes, gpu, constants.convolution)
     return stream.physics_us(sizes, gpu, getattr(constants, family.value))
 
 
-def least_us(sizes: Sizes, gpu: Machine) -> Floats:
+def least_us(sizes: Sizes, gpu: LearnedGpu) -> Floats:
     """What the hardware cannot beat, in µs."""
-    if isinstance(sizes, Products):
+    if isinstance(sizes, BatchedProducts):
         return product.least_us(sizes, gpu)
     if isinstance(sizes, Convolutions):
         return convolution.least_us(sizes, gpu)
@@ -109,7 +109,7 @@ def extents(sizes: Sizes) -> Floats:
 
     None of what only moves bytes, which takes twice as long for twice as many however many they are.
     """
-    if isinstance(sizes, Products):
+    if isinstance(sizes, BatchedProducts):
         columns = (sizes.batch, sizes.rows, sizes.columns, sizes.inner)
     elif isinstance(sizes, Convolutions):
         columns = (sizes.images, sizes.channels, sizes.filters, sizes.taps, sizes.size)
@@ -118,9 +118,9 @@ def extents(sizes: Sizes) -> Floats:
     return np.log2(np.stack(columns, axis=1))
 
 
-def features(sizes: Sizes, gpu: Machine, physics: Floats) -> Floats:
+def features(sizes: Sizes, gpu: LearnedGpu, physics: Floats) -> Floats:
     """What the trees look at: one row for each operator."""
-    if isinstance(sizes, Products):
+    if isinstance(sizes, BatchedProducts):
         return product.features(sizes, gpu, physics)
     if isinstance(sizes, Convolutions):
         return convolution.features(sizes, gpu, physics)

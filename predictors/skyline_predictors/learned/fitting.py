@@ -15,7 +15,7 @@ from skyline_predictors.call_time import shown_us
 from skyline_predictors.learned import family as families
 from skyline_predictors.learned.family import Family, Physics
 from skyline_predictors.learned.machine import RateConstants, machine
-from skyline_predictors.learned.measurements import Measured
+from skyline_predictors.learned.measurements import KernelMeasurements
 from skyline_predictors.learned.product import ProductConstants
 from skyline_predictors.learned.stream import StreamConstants
 
@@ -63,7 +63,7 @@ _FLOORS = {"overlap": 1.5, "least_us": 1.0}
 
 
 def fitted(
-    family: Family, measured: Sequence[Measured], start: Physics, steps: int, seed: int
+    family: Family, measured: Sequence[KernelMeasurements], start: Physics, steps: int, seed: int
 ) -> tuple[Physics, float]:
     """The constants of one family, and the mean absolute logarithm of measured over predicted at the end."""
     chooser = random.Random(seed)
@@ -84,7 +84,7 @@ def fitted(
     return best, lowest
 
 
-def _sample(family: Family, one: Measured, chooser: random.Random) -> Measured:
+def _sample(family: Family, one: KernelMeasurements, chooser: random.Random) -> KernelMeasurements:
     # That a call was among the shortest tells at which rate caches deliver, but nothing of tiles.
     tiled = family in (Family.PRODUCT, Family.CONVOLUTION)
     kept = np.flatnonzero(one.reliable & (one.telling > (_TELLING if tiled else -1.0)))
@@ -92,7 +92,7 @@ def _sample(family: Family, one: Measured, chooser: random.Random) -> Measured:
     return one.part(kept[chosen])
 
 
-def _off(family: Family, physics: Physics, one: Measured) -> float:
+def _off(family: Family, physics: Physics, one: KernelMeasurements) -> float:
     constants = physics.convolution if family is Family.CONVOLUTION else physics.product
     times = families.physics_us(family, one.sizes, machine(one.gpu, constants.rates), physics)
     logs = np.log(one.time_us / shown_us(times, one.shortest_us))

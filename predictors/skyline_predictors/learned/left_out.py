@@ -16,8 +16,8 @@ from skyline_predictors.learned import family as families
 from skyline_predictors.learned.family import Family, Physics
 from skyline_predictors.learned.fitting import fitted
 from skyline_predictors.learned.forest import Forest
-from skyline_predictors.learned.machine import Machine, machine
-from skyline_predictors.learned.measurements import Measured
+from skyline_predictors.learned.machine import LearnedGpu, machine
+from skyline_predictors.learned.measurements import KernelMeasurements
 from skyline_predictors.learned.model import LONGER_US, with_generation
 from skyline_predictors.learned.stream import Streams
 
@@ -42,7 +42,7 @@ _FURTHEST = 2.5
 class Held:
     """One GPU that was left out: what physics and the shared trees of the others say of it."""
 
-    measured: Measured
+    measured: KernelMeasurements
     physics_us: Floats
     correction: Floats
     least_us: Floats
@@ -56,7 +56,7 @@ class Held:
         return np.log(self.measured.time_us / shown_us(self.kernel_us(trust), self.measured.shortest_us))
 
 
-def seen_by(family: Family, one: Measured, physics: Physics) -> tuple[Machine, Floats, Floats]:
+def seen_by(family: Family, one: KernelMeasurements, physics: Physics) -> tuple[LearnedGpu, Floats, Floats]:
     """The GPU, the times of physics, and the features of the kernels."""
     constants = physics.convolution if family is Family.CONVOLUTION else physics.product
     gpu = machine(one.gpu, constants.rates)
@@ -66,7 +66,7 @@ def seen_by(family: Family, one: Measured, physics: Physics) -> tuple[Machine, F
 
 def grown(
     family: Family,
-    measured: Sequence[Measured],
+    measured: Sequence[KernelMeasurements],
     physics: Physics,
     *,
     own: bool,
@@ -91,7 +91,7 @@ def grown(
     )
 
 
-def departure(measured: Measured, physics_us: Floats) -> Floats:
+def departure(measured: KernelMeasurements, physics_us: Floats) -> Floats:
     """Logarithms of the kernels' times over what physics says, as trees should learn them.
 
     A call that is hardly longer than the shortest contradicts a long kernel, but no short one.
@@ -101,19 +101,19 @@ def departure(measured: Measured, physics_us: Floats) -> Floats:
     return np.where(measured.reliable, logs, _BELIEVED * logs)
 
 
-def reach(measured: Sequence[Measured]) -> tuple[list[float], list[float]]:
+def reach(measured: Sequence[KernelMeasurements]) -> tuple[list[float], list[float]]:
     """The least and the largest of each size."""
     extents = np.concatenate([families.extents(one.sizes) for one in measured])
     return extents.min(axis=0).round(2).tolist(), extents.max(axis=0).round(2).tolist()
 
 
-def generations(measured: Sequence[Measured]) -> list[str]:
+def generations(measured: Sequence[KernelMeasurements]) -> list[str]:
     """Those of the GPUs, in the order in which the trees number them."""
     return sorted({generation(one.gpu) for one in measured})
 
 
 def left_out(
-    family: Family, measured: Sequence[Measured], start: Physics, steps: int, trees: int
+    family: Family, measured: Sequence[KernelMeasurements], start: Physics, steps: int, trees: int
 ) -> list[Held]:
     """Each GPU in turn, with constants and trees from the others."""
     found: list[Held] = []
@@ -157,7 +157,11 @@ def spreads(held: Sequence[Held], share: float) -> list[Spread]:
 
 
 def known_spreads(
-    family: Family, measured: Sequence[Measured], physics: Physics, held: Sequence[Held], share: float
+    family: Family,
+    measured: Sequence[KernelMeasurements],
+    physics: Physics,
+    held: Sequence[Held],
+    share: float,
 ) -> list[Spread]:
     """The same for GPUs of generations that were measured.
 
@@ -165,8 +169,8 @@ def known_spreads(
     another day: how far whole GPUs were off when they were left out is added to it, in squares.
     """
     chooser = np.random.default_rng(1)
-    tests: list[Measured] = []
-    rest: list[Measured] = []
+    tests: list[KernelMeasurements] = []
+    rest: list[KernelMeasurements] = []
     for one in measured:
         out = _unlike(family, one, chooser)
         # What others contradict says nothing of how far measurements scatter.
@@ -194,7 +198,7 @@ def known_spreads(
     ]
 
 
-def _unlike(family: Family, one: Measured, chooser: np.random.Generator) -> NDArray[np.bool_]:
+def _unlike(family: Family, one: KernelMeasurements, chooser: np.random.Generator) -> NDArray[np.bool_]:
     """Which kernels to leave out: a tenth, but of those that work row by row all of every other octave of lengths.
 
     Which of several kernels computes a row depends on its length, and lengths in use are few round numbers.

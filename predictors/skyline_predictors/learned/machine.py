@@ -41,7 +41,7 @@ class RateConstants(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class LearnedGpu:
     """One GPU in µs and bytes.
 
     ``lanes`` counts those of a multiprocessor in units of 64. ``flop_per_us`` is the stated peak in float32,
@@ -71,13 +71,13 @@ class Machine:
         return self.issued_flop_per_us / self.allowed_flop_per_us
 
 
-def machine(gpu: GpuSpec, rates: RateConstants) -> Machine:
+def machine(gpu: GpuSpec, rates: RateConstants) -> LearnedGpu:
     """That of ``gpu``."""
     clock_per_us = max(1.0, float(gpu.clock_mhz))
     flop_per_us = gpu.tflops_fp32 * 1e6
     bytes_per_us = gpu.bandwidth_gb_s * 1e3
     wide = gpu.vendor == "NVIDIA" and gpu.compute_capability not in _NARROW
-    return Machine(
+    return LearnedGpu(
         multiprocessors=gpu.multiprocessors,
         lanes=flop_per_us / (2 * gpu.multiprocessors * clock_per_us) / _LANES_AT_BASE,
         flop_per_us=flop_per_us,

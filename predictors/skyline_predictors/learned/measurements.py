@@ -34,7 +34,7 @@ _LONGER_COUNTS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class KernelMeasurements:
     """Kernels of one family on one GPU.
 
     What they were asked for, how long their calls and they themselves ran, how long the shortest call takes, and how
@@ -52,9 +52,9 @@ class Measured:
     reliable: NDArray[np.bool_]
     """False for measurements that others of the same contradict: see ``_reliable``."""
 
-    def part(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> Measured:
+    def part(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> KernelMeasurements:
         """Some of them."""
-        return Measured(
+        return KernelMeasurements(
             self.gpu,
             families.part(self.sizes, index),
             self.time_us[index],
@@ -66,7 +66,7 @@ class Measured:
         )
 
 
-Sets = dict[Family, list[Measured]]
+Sets = dict[Family, list[KernelMeasurements]]
 Calls = dict[str, dict[str, float]]
 
 
@@ -116,7 +116,9 @@ def measured(folders: Sequence[Path]) -> tuple[Sets, Calls, dict[str, int]]:
         reliable = np.array(trusted[family, name])
         sizes = families.read(family, asked)
         weight = weight / weight.sum()
-        sets[family].append(Measured(gpus[name], sizes, time_us, kernel_us, least, weight, telling, reliable))
+        sets[family].append(
+            KernelMeasurements(gpus[name], sizes, time_us, kernel_us, least, weight, telling, reliable)
+        )
     rows = {name: sum(len(own) for (_, gpu), own in times.items() if gpu == name) for name in gpus}
     return dict(sets), _by_generation(shortest, gpus), rows
 

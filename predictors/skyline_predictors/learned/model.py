@@ -18,7 +18,7 @@ from skyline_predictors.constants import Spread
 from skyline_predictors.learned import family as families
 from skyline_predictors.learned.family import Family, Physics, Sizes
 from skyline_predictors.learned.forest import Forest
-from skyline_predictors.learned.machine import Machine, machine
+from skyline_predictors.learned.machine import LearnedGpu, machine
 
 Floats = NDArray[np.float64]
 RECORD_FILE, WEIGHTS_FILE = "learned.json", "learned.npz"
@@ -44,7 +44,7 @@ class Trained(msgspec.Struct, frozen=True):
     left_out_error: dict[str, dict[str, tuple[float, float]]]
 
 
-class Learned(msgspec.Struct, frozen=True):
+class LearnedFigures(msgspec.Struct, frozen=True):
     """All figures that are no trees.
 
     ``reach`` are by family the least and the largest of each size that was learned from, as logarithms to the base of
@@ -68,21 +68,21 @@ class Learned(msgspec.Struct, frozen=True):
 class Model:
     """The figures and the trees of each family: ``shared`` see no GPU, ``own`` see which one."""
 
-    learned: Learned
+    learned: LearnedFigures
     shared: dict[Family, Forest]
     own: dict[Family, Forest]
 
-    def machine(self, family: Family, gpu: GpuSpec) -> Machine:
+    def machine(self, family: Family, gpu: GpuSpec) -> LearnedGpu:
         """The GPU as the physics of the family sees it."""
         figures = self.learned.physics
         constants = figures.convolution if family is Family.CONVOLUTION else figures.product
         return machine(gpu, constants.rates)
 
-    def is_known(self, family: Family, gpu: Machine) -> bool:
+    def is_known(self, family: Family, gpu: LearnedGpu) -> bool:
         """Whether operators of the family were measured on the GPU's generation."""
         return gpu.generation in self.learned.generations.get(family, [])
 
-    def kernel_us(self, family: Family, sizes: Sizes, gpu: Machine) -> Floats:
+    def kernel_us(self, family: Family, sizes: Sizes, gpu: LearnedGpu) -> Floats:
         """The times of the kernels in µs, never below what the hardware can do."""
         physics = families.physics_us(family, sizes, gpu, self.learned.physics)
         seen = families.features(sizes, gpu, physics)
@@ -107,12 +107,12 @@ class Model:
         beyond = np.maximum(0.0, extents - largest) + np.maximum(0.0, least - extents)
         return np.asarray(0.5 ** beyond.sum(axis=1))
 
-    def spreads(self, family: Family, gpu: Machine) -> list[Spread]:
+    def spreads(self, family: Family, gpu: LearnedGpu) -> list[Spread]:
         """Nine in ten times lie between these multiples of the answer, by how long the kernel is."""
         figures = self.learned
         return (figures.known if self.is_known(family, gpu) else figures.unknown)[family]
 
-    def shortest_us(self, operator: str, gpu: Machine | None) -> float:
+    def shortest_us(self, operator: str, gpu: LearnedGpu | None) -> float:
         """What timing a call from outside shows at least: mostly the work of the host."""
         table = self.learned.shortest_us
         of_operator = table.get(operator) or table["aten::add"]
@@ -138,7 +138,7 @@ def shipped() -> Model:
 
 def read(record: bytes, weights: bytes) -> Model:
     """A model from the contents of its two files."""
-    learned = msgspec.json.decode(record, type=Learned)
+    learned = msgspec.json.decode(record, type=LearnedFigures)
     with np.load(io.BytesIO(weights), allow_pickle=False) as arrays:
         made: dict[str, dict[Family, Forest]] = {_SHARED: {}, _OWN: {}}
         for kind, forests in made.items():

@@ -25,7 +25,7 @@ _LEAST_US = 2.0
 _TF32_SINCE = (8, 0)
 
 
-class Learned:
+class LearnedPredictor:
     """The predictor. ``model`` replaces the one that ships, for tests and training; the rest goes to ``otherwise``."""
 
     name = "learned"

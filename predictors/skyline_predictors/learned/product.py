@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from skyline_predictors.learned.machine import Machine, RateConstants
+from skyline_predictors.learned.machine import LearnedGpu, RateConstants
 
 Floats = NDArray[np.float64]
 TILES = ((32, 32), (64, 64), (128, 64), (64, 128), (128, 128), (256, 128), (128, 256))
@@ -50,7 +50,7 @@ class ProductConstants(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Products:
+class BatchedProducts:
     """``batch`` products of (rows x inner) and (inner x columns), one for each place of the arrays."""
 
     batch: Floats
@@ -84,14 +84,14 @@ class Products:
         return self.left_bytes + self.right_bytes + self.out_bytes
 
 
-def least_us(products: Products, gpu: Machine) -> Floats:
+def least_us(products: BatchedProducts, gpu: LearnedGpu) -> Floats:
     """What no kernel beats: the stated peak, and the stated bandwidth for what the cache cannot hold."""
     beyond = np.maximum(0.0, products.total_bytes - gpu.l2_bytes)
     return np.maximum(products.flops / gpu.flop_per_us, beyond / gpu.bytes_per_us)
 
 
 def physics_us(
-    products: Products, gpu: Machine, constants: ProductConstants, bytes_moved: Floats | None = None
+    products: BatchedProducts, gpu: LearnedGpu, constants: ProductConstants, bytes_moved: Floats | None = None
 ) -> Floats:
     """With the best of the tiles, in µs; ``bytes_moved`` where operands are not read as they are."""
     best = np.full(products.rows.shape, np.inf)
@@ -109,14 +109,14 @@ def physics_us(
     return np.asarray(together + constants.exposed * products.out_bytes / gpu.bytes_per_us)
 
 
-def _stretch(times_us: Floats, gpu: Machine) -> Floats:
+def _stretch(times_us: Floats, gpu: LearnedGpu) -> Floats:
     """How many times longer kernels take that are long enough for the clock to fall to what power allows."""
     settled = (1.0 + gpu.held_back**_SHARPNESS) ** (1 / _SHARPNESS) - 1.0
     return np.asarray(1.0 + settled * times_us / (times_us + gpu.settles_us))
 
 
 def _with_tile(
-    products: Products, gpu: Machine, constants: ProductConstants, tile: tuple[int, int], split: int
+    products: BatchedProducts, gpu: LearnedGpu, constants: ProductConstants, tile: tuple[int, int], split: int
 ) -> Floats:
     rows, columns = tile
     area = rows * columns
@@ -134,7 +134,7 @@ def _with_tile(
     return taken
 
 
-def features(products: Products, gpu: Machine, physics: Floats) -> Floats:
+def features(products: BatchedProducts, gpu: LearnedGpu, physics: Floats) -> Floats:
     """What may tell how far a product departs from physics, the same on any GPU: ratios and sizes, no GPU."""
     arithmetic = products.flops / gpu.issued_flop_per_us
     traffic = products.total_bytes / gpu.bytes_per_us

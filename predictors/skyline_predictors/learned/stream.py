@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from skyline_predictors.learned.machine import Machine
+from skyline_predictors.learned.machine import LearnedGpu
 
 Floats = NDArray[np.float64]
 _LONG_ROW = 1024
@@ -45,12 +45,12 @@ class Streams:
     effort: Floats
 
 
-def least_us(streams: Streams, gpu: Machine) -> Floats:
+def least_us(streams: Streams, gpu: LearnedGpu) -> Floats:
     """What no kernel beats: the stated bandwidth for what the cache cannot hold."""
     return np.maximum(0.0, streams.bytes_moved - gpu.l2_bytes) / gpu.bytes_per_us
 
 
-def physics_us(streams: Streams, gpu: Machine, constants: StreamConstants) -> Floats:
+def physics_us(streams: Streams, gpu: LearnedGpu, constants: StreamConstants) -> Floats:
     """Bytes at the rate of the level that they come from, in µs."""
     share = constants.stacked_share if gpu.stacked_memory else constants.plain_share
     from_memory = 1.0 / (1.0 + (constants.usable * gpu.l2_bytes / streams.bytes_moved) ** 2)
@@ -60,7 +60,7 @@ def physics_us(streams: Streams, gpu: Machine, constants: StreamConstants) -> Fl
     return memory + cache + constants.least_us
 
 
-def features(streams: Streams, gpu: Machine, physics: Floats) -> Floats:
+def features(streams: Streams, gpu: LearnedGpu, physics: Floats) -> Floats:
     """What may tell how far an operator departs from physics, the same on any GPU: ratios and sizes, no GPU."""
     rows = streams.elements / streams.length
     padded = 2.0 ** np.ceil(np.log2(np.maximum(1.0, streams.length)))

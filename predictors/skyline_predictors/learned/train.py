@@ -32,7 +32,7 @@ from skyline_predictors.learned.left_out import (
     trust,
 )
 from skyline_predictors.learned.measurements import FILE, data_hash, measured
-from skyline_predictors.learned.model import Learned, Model, Trained
+from skyline_predictors.learned.model import LearnedFigures, Model, Trained
 
 _STEPS, _STEPS_LEFT_OUT = 1200, 400
 _SEEDS = (1, 2, 3)
@@ -106,7 +106,7 @@ def train(folders: list[Path]) -> Model:
     )
     measured_generations = {family: generations(kernels) for family, kernels in sets.items()}
     reached = {family: reach(kernels) for family, kernels in sets.items()}
-    learned = Learned(physics, reached, measured_generations, trusts, known, unknown, calls, record)
+    learned = LearnedFigures(physics, reached, measured_generations, trusts, known, unknown, calls, record)
     return Model(learned, shared, own)
 
 

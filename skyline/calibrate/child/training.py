@@ -38,7 +38,7 @@ def _layers(kind):
     return [_Block() for _ in range(3)]
 
 
-class _Step:
+class _ModelStep:
     """One small model, its loss, its optimizer, each part as a call.
 
     Between layers the caches are emptied, as the tensors of a larger model would: what Python, PyTorch and autograd
@@ -103,7 +103,7 @@ class _Noted(TorchDispatchMode):
 
 def beyond(part, kind):
     """Microseconds for each operator with work, on top of what the part's operators take when called alone."""
-    step = _Step(kind)
+    step = _ModelStep(kind)
     whole = getattr(step, part)
     if part == "backward":
         step.stirred_backward()

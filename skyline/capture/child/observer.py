@@ -24,7 +24,7 @@ from .styles import Styles
 _MOST_SIZES = 64
 
 
-class OptimizerSeen:
+class ObservedOptimizer:
     """An optimizer that was constructed; ``steps`` counts how often it stepped, ``steps_lately`` in one iteration."""
 
     def __init__(self, optimizer, created):
@@ -38,7 +38,7 @@ class OptimizerSeen:
         self.last_step = 0
 
 
-class LoaderSeen:
+class ObservedLoader:
     """A DataLoader that was iterated: how many batches it gave, and in how many iterations of the training."""
 
     def __init__(self, loader, created):
@@ -189,10 +189,10 @@ class Observer:
         cls.__init__ = __init__
 
     def _optimizer_created(self, optimizer, line):
-        self.optimizers.setdefault(id(optimizer), OptimizerSeen(optimizer, line))
+        self.optimizers.setdefault(id(optimizer), ObservedOptimizer(optimizer, line))
 
     def _loader_created(self, loader, line):
-        self.loaders[id(loader)] = LoaderSeen(loader, line)
+        self.loaders[id(loader)] = ObservedLoader(loader, line)
 
     # Parts of the iteration.
 
@@ -314,7 +314,7 @@ class Observer:
     def _seen(self, optimizer):
         seen = self.optimizers.get(id(optimizer))
         if seen is None or seen.optimizer() is not optimizer:
-            seen = self.optimizers[id(optimizer)] = OptimizerSeen(optimizer, None)
+            seen = self.optimizers[id(optimizer)] = ObservedOptimizer(optimizer, None)
         return seen
 
     def _stepped(self, seen, frame, skipped=0):

@@ -13,7 +13,7 @@ _MOST = 500
 CHECKPOINT_FILE = "torch/utils/checkpoint.py"
 
 
-class Call:
+class ObservedCall:
     """One call of something that a what-if may be about. ``line`` is the number of a line of the person's.
 
     ``name`` becomes empty where the call turns out not to be worth telling.
@@ -57,7 +57,7 @@ class Sightings:
 
     def add(self, name, line, **options):
         """A call; gives what stands for it."""
-        call = Call(name, line)
+        call = ObservedCall(name, line)
         call.options.update(options)
         self.calls.append(call)
         return call

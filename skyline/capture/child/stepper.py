@@ -11,7 +11,7 @@ from . import facts, imported, styles, trials, user_code
 from .devices.in_use import DevicesInUse, devices_in_use
 from .devices.step_clock import StepClock
 from .evaluation import EvaluationReplay
-from .manner import Manner
+from .execution_config import ExecutionConfig
 from .observer import Observer
 from .recorded_facts import recorded_facts
 from .recording import device_memory, heap, memory
@@ -57,8 +57,8 @@ class Stepper:
         self._record_path = ""
         self.began = _clock()
         self.boundaries = 0
-        self._manner = Manner()
-        self.observer = Observer(self._boundary, self._manner.follow)
+        self._execution = ExecutionConfig()
+        self.observer = Observer(self._boundary, self._execution.follow)
         self._line_marker = LineMarker()
         self.evaluation = EvaluationReplay(self.observer.stretch) if replay_evaluation else None
 
@@ -256,7 +256,7 @@ class Stepper:
         command = self._channel.next_command()
         while command["do"] in ("try", "set", "release"):
             if command["do"] == "set":
-                self._manner.change(command["threads"], command["number_format"])
+                self._execution.change(command["threads"], command["number_format"])
             elif command["do"] == "release":
                 self._release()
             else:

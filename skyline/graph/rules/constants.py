@@ -15,7 +15,7 @@ USUAL_LATENCY_US = 7.0
 
 
 @dataclass(frozen=True, slots=True)
-class Constants:
+class LaunchConstants:
     """Both in µs, one each for the whole trace, so that no error of replay can hide in them."""
 
     launch_latency_us: float
@@ -24,7 +24,7 @@ class Constants:
     """From the end of one piece of work to the start of the next on a stream that has it waiting."""
 
 
-def constants_of(trace: ProfilerTrace, work: GpuWork) -> Constants:
+def constants_of(trace: ProfilerTrace, work: GpuWork) -> LaunchConstants:
     """Means of the middle halves: clocks of whole microseconds make a median jump by a fifth of a latency."""
     start, end = work.start_us, work.end_us
     launched = work.call >= 0
@@ -36,7 +36,7 @@ def constants_of(trace: ProfilerTrace, work: GpuWork) -> Constants:
     waiting = launched & follows & (called + 2 * latency <= free)
     pause = (start - free)[waiting]
     turnaround = _middle(np.maximum(pause, 0.0))
-    return Constants(latency, turnaround)
+    return LaunchConstants(latency, turnaround)
 
 
 def _middle(values: Times) -> float:

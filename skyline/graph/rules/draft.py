@@ -14,7 +14,7 @@ from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draft:
+class GraphDraft:
     """First the stretches, then the GPU's work, numbered through; times as measured.
 
     Rules read it and give dependencies between these numbers; none of them changes it.
@@ -35,11 +35,11 @@ class Draft:
         return len(self.pieces)
 
 
-def drafted(trace: ProfilerTrace, names: Names, pieces: Pieces, work: GpuWork) -> Draft:
+def drafted(trace: ProfilerTrace, names: Names, pieces: Pieces, work: GpuWork) -> GraphDraft:
     """The draft; calls that lie in other calls are found in those."""
     start = np.concatenate([pieces.start_us, work.start_us])
     end = np.concatenate([pieces.end_us, work.end_us])
-    return Draft(trace, names, pieces, work, start, end, _launching(trace, pieces, work))
+    return GraphDraft(trace, names, pieces, work, start, end, _launching(trace, pieces, work))
 
 
 def _launching(trace: ProfilerTrace, pieces: Pieces, work: GpuWork) -> Ids:

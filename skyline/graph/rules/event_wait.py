@@ -9,7 +9,7 @@ import numpy as np
 from skyline.graph.column import Indices
 from skyline.graph.dependency import Cause, Dependencies
 from skyline.graph.rules.calls import GpuWork
-from skyline.graph.rules.constants import Constants
+from skyline.graph.rules.constants import LaunchConstants
 from skyline.graph.rules.names import Names
 from skyline.graph.rules.recorded_wait import recorded_waits
 from skyline.graph.rules.stream_wait import StreamWork, stream_waits
@@ -32,7 +32,7 @@ class EventWaits:
         return Dependencies.columns(self.awaited + first_work, self.waiting + first_work, Cause.EVENT)
 
 
-def event_waits(trace: ProfilerTrace, names: Names, work: GpuWork, constants: Constants) -> EventWaits:
+def event_waits(trace: ProfilerTrace, names: Names, work: GpuWork, constants: LaunchConstants) -> EventWaits:
     """From the awaited work to the next work of the stream that waits for it.
 
     Where the trace names streams and events, that is taken; where it does not, ``stream_waits`` tells.

@@ -6,7 +6,7 @@ import numpy as np
 
 from skyline.graph.column import Indices
 from skyline.graph.rules.calls import GpuWork
-from skyline.graph.rules.constants import Constants
+from skyline.graph.rules.constants import LaunchConstants
 from skyline.graph.rules.names import launches_graph
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
@@ -14,7 +14,7 @@ _NEGLIGIBLE_US = 15.0
 
 
 def with_unrecorded(
-    trace: ProfilerTrace, work: GpuWork, constants: Constants, explained: Indices
+    trace: ProfilerTrace, work: GpuWork, constants: LaunchConstants, explained: Indices
 ) -> tuple[GpuWork, int]:
     """With a piece of work in the place of every pause of a running graph, and how many.
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from skyline.graph.dependency import Cause, Dependencies
-from skyline.graph.rules.constants import Constants
-from skyline.graph.rules.draft import Draft
+from skyline.graph.rules.constants import LaunchConstants
+from skyline.graph.rules.draft import GraphDraft
 
 _PAUSE_US = 10.0
 """A longer pause between two pieces of work means that the stream waited for something."""
 
 
-def launches(draft: Draft, latency_us: float) -> Dependencies:
+def launches(draft: GraphDraft, latency_us: float) -> Dependencies:
     """From the start of the call, because a kernel may run before its call has returned.
 
     The latency is one for the whole trace.
@@ -22,7 +22,7 @@ def launches(draft: Draft, latency_us: float) -> Dependencies:
     return Dependencies.columns(call, work + draft.first_work, Cause.LAUNCH, latency_us, from_start=True)
 
 
-def backlog(draft: Draft, origin: int, constants: Constants) -> Dependencies:
+def backlog(draft: GraphDraft, origin: int, constants: LaunchConstants) -> Dependencies:
     """Work launched before the recording began: where its stream paused before it, it starts when it started.
 
     Nothing recorded brings it about. Where the stream did not pause, the stream's order is enough. ``origin``

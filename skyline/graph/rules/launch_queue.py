@@ -6,8 +6,8 @@ import numpy as np
 
 from skyline.graph.column import Ids
 from skyline.graph.dependency import Cause, Dependencies
-from skyline.graph.rules.draft import Draft
-from skyline.graph.rules.synchronisation import NO_WAITING, Waiting
+from skyline.graph.rules.draft import GraphDraft
+from skyline.graph.rules.synchronisation import NO_WAITING, SynchronisationWaits
 
 QUEUE_DEPTH = 1022
 """Launches that a stream takes before the next one has to wait: what V100 and RTX 3060 Ti traces of CUDA 11 and
@@ -15,7 +15,7 @@ QUEUE_DEPTH = 1022
 _ROUNDING_US = 5.0
 
 
-def launch_queue(draft: Draft, depth: int = QUEUE_DEPTH) -> Waiting:
+def launch_queue(draft: GraphDraft, depth: int = QUEUE_DEPTH) -> SynchronisationWaits:
     """Launch number n of a stream waits until the last work of its launch number n - depth has ended.
 
     Launches from before the recording count as well: their work lies at the head of the stream. A launch of a
@@ -43,4 +43,4 @@ def launch_queue(draft: Draft, depth: int = QUEUE_DEPTH) -> Waiting:
         return NO_WAITING
     piece, source = np.concatenate(pieces), np.concatenate(sources)
     until = np.minimum(np.maximum(draft.start_us[piece], draft.end_us[source]), draft.end_us[piece])
-    return Waiting(piece, until, Dependencies.columns(source, piece, Cause.QUEUE))
+    return SynchronisationWaits(piece, until, Dependencies.columns(source, piece, Cause.QUEUE))

@@ -16,14 +16,14 @@ _MODULE = "nn.Module: "
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layers:
+class ModuleLayers:
     """A table of module paths, outermost first and apart by dots, and its row for each stretch (-1: none)."""
 
     names: tuple[str, ...]
     module: Ids
 
 
-def layers_of(trace: ProfilerTrace, names: Names, pieces: Pieces, forward: Ids) -> Layers:
+def layers_of(trace: ProfilerTrace, names: Names, pieces: Pieces, forward: Ids) -> ModuleLayers:
     """From the profiler's module paths, else from calls of modules in the Python stack, else from annotations.
 
     ``forward`` is the row of the forward operator that each stretch's work belongs to: of the stretch's own
@@ -34,7 +34,7 @@ def layers_of(trace: ProfilerTrace, names: Names, pieces: Pieces, forward: Ids) 
     known = forward >= 0
     rows = np.unique(forward[known])
     if not len(rows):
-        return Layers((), module)
+        return ModuleLayers((), module)
     of_row = np.full(len(trace), -1, np.int32)
     written = rows[trace.module_path[rows] != 0]
     for row in written.tolist():
@@ -48,7 +48,7 @@ def layers_of(trace: ProfilerTrace, names: Names, pieces: Pieces, forward: Ids) 
             named = plain | ((trace.category == Category.ANNOTATION) & names.marked)
             _innermost(trace, np.flatnonzero(named), rows, of_row, table)
     module[known] = of_row[forward[known]]
-    return Layers(tuple(table), module)
+    return ModuleLayers(tuple(table), module)
 
 
 def forward_rows(trace: ProfilerTrace, pieces: Pieces, backward: Flags) -> Ids:

@@ -16,7 +16,7 @@ _LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen", "<buil
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lines:
+class LineTable:
     """A table of lines, and for each stretch the deepest line of the person's code and the outermost one."""
 
     lines: tuple[CodeLine, ...]
@@ -24,7 +24,7 @@ class Lines:
     call_line: Ids
 
 
-def lines_of(trace: ProfilerTrace, forward: Ids) -> Lines:
+def lines_of(trace: ProfilerTrace, forward: Ids) -> LineTable:
     """``forward`` is the row of the operator whose stack tells, for each stretch (-1: none)."""
     line, call_line = np.full(len(forward), -1, np.int32), np.full(len(forward), -1, np.int32)
     known = np.flatnonzero(forward >= 0)
@@ -39,7 +39,7 @@ def lines_of(trace: ProfilerTrace, forward: Ids) -> Lines:
             deepest[stack] = table.setdefault(own[0], len(table))
             outermost[stack] = table.setdefault(own[-1], len(table))
     line[known], call_line[known] = deepest[stacks], outermost[stacks]
-    return Lines(tuple(table), line, call_line)
+    return LineTable(tuple(table), line, call_line)
 
 
 def _own(frame: str) -> CodeLine | None:

@@ -11,7 +11,7 @@ from skyline.graph.rules.blocking_copy import BlockingCopies
 from skyline.graph.rules.calls import GpuWork
 from skyline.graph.rules.hand_off import Bursts
 from skyline.graph.rules.pieces import Pieces, Role
-from skyline.trace.kineto.profiler_trace import ProfilerTrace, Steps
+from skyline.trace.kineto.profiler_trace import MarkedSteps, ProfilerTrace
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,7 @@ def marked(
     trace: ProfilerTrace,
     pieces: Pieces,
     main: int,
-    steps: Steps,
+    steps: MarkedSteps,
     bursts: Bursts,
     copies: BlockingCopies,
     work: GpuWork,

@@ -6,7 +6,7 @@ import numpy as np
 
 from skyline.graph.column import Indices
 from skyline.graph.rules.calls import GpuWork
-from skyline.graph.rules.constants import Constants
+from skyline.graph.rules.constants import LaunchConstants
 from skyline.graph.rules.event_wait import EventWaits
 from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
@@ -14,7 +14,9 @@ from skyline.trace.kineto.profiler_trace import ProfilerTrace
 _NEGLIGIBLE_US = 50.0
 
 
-def occupied(trace: ProfilerTrace, work: GpuWork, constants: Constants, explained: Indices) -> EventWaits:
+def occupied(
+    trace: ProfilerTrace, work: GpuWork, constants: LaunchConstants, explained: Indices
+) -> EventWaits:
     """Pairs of a kernel that filled the GPU and the one on another stream that came late for it.
 
     A GPU hands out its places in the order of launches, so a later kernel's first block starts when the last

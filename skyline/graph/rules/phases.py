@@ -11,11 +11,11 @@ from skyline.graph.rules.pieces import Pieces
 from skyline.graph.rules.threads import HostThreads
 from skyline.graph.tasks import PHASE
 from skyline.trace.kineto.category import Category
-from skyline.trace.kineto.profiler_trace import ProfilerTrace, Steps
+from skyline.trace.kineto.profiler_trace import MarkedSteps, ProfilerTrace
 from skyline.trace.phase import Phase
 
 
-def iterations_of(pieces: Pieces, steps: Steps) -> Ids:
+def iterations_of(pieces: Pieces, steps: MarkedSteps) -> Ids:
     """Places of the steps in which the stretches begin.
 
     What comes before the first step counts as of the first, what comes after the last as of the last.

@@ -7,12 +7,12 @@ import numpy as np
 from skyline.graph.column import Indices
 from skyline.graph.rules.names import Names
 from skyline.trace.kineto.category import Category
-from skyline.trace.kineto.profiler_trace import ProfilerTrace, Steps
+from skyline.trace.kineto.profiler_trace import MarkedSteps, ProfilerTrace
 
 _FEWEST = 3
 
 
-def steps_of(trace: ProfilerTrace, names: Names, main: int) -> Steps:
+def steps_of(trace: ProfilerTrace, names: Names, main: int) -> MarkedSteps:
     """The steps that the script marked; else what lies between batches being fetched or optimizers being done.
 
     Without marks a step reaches from one fetch of a batch to the next, or from the end of one optimizer step
@@ -37,8 +37,8 @@ def _outermost(trace: ProfilerTrace, rows: Indices) -> Indices:
     return rows[np.append(True, trace.start_us[rows[1:]] >= reached[:-1])]
 
 
-def _between(rows: Indices, time_us: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Steps:
+def _between(rows: Indices, time_us: np.ndarray[tuple[int], np.dtype[np.float64]]) -> MarkedSteps:
     count = max(0, len(rows) - 1)
-    return Steps(
+    return MarkedSteps(
         np.arange(count, dtype=np.int64), time_us[:count], time_us[1:], rows[:count].astype(np.int32)
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyline.graph.column import Flags, Ids, Indices, Times
-from skyline.graph.rules.constants import Constants
+from skyline.graph.rules.constants import LaunchConstants
 
 _ROUNDING_US = 2.0
 _PASSING_US = 15.0
@@ -29,7 +29,7 @@ class StreamWork:
 
 
 def stream_waits(
-    work: StreamWork, asked_us: Times, asked_by: Ids, constants: Constants
+    work: StreamWork, asked_us: Times, asked_by: Ids, constants: LaunchConstants
 ) -> tuple[Indices, Indices]:
     """Pairs of awaited and waiting work. The calls that make a stream wait come in order, with their threads.
 
@@ -48,7 +48,7 @@ def stream_waits(
     return np.concatenate([source, told_source[fresh]]), np.concatenate([target, told_target[fresh]])
 
 
-def _late(work: StreamWork, asked_us: Times, constants: Constants) -> Indices:
+def _late(work: StreamWork, asked_us: Times, constants: LaunchConstants) -> Indices:
     """Work that neither its launch nor its stream explains, with a call that makes a stream wait before it."""
     follows = np.append(False, work.lane[1:] == work.lane[:-1])
     called = work.called_us

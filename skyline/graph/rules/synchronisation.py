@@ -8,7 +8,7 @@ import numpy as np
 
 from skyline.graph.column import Ids, Times
 from skyline.graph.dependency import Cause, Dependencies
-from skyline.graph.rules.draft import Draft
+from skyline.graph.rules.draft import GraphDraft
 from skyline.graph.rules.pieces import Role
 from skyline.graph.rules.recorded_wait import WAIT_EVENT
 
@@ -18,7 +18,7 @@ _ROUNDING_US = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Waiting:
+class SynchronisationWaits:
     """Stretches whose measured time holds waiting, when the waiting ended, and what for."""
 
     piece: Ids
@@ -26,7 +26,7 @@ class Waiting:
     dependencies: Dependencies
 
 
-def synchronisations(draft: Draft) -> Waiting:
+def synchronisations(draft: GraphDraft) -> SynchronisationWaits:
     """What each waiting call waits for, and when that was done.
 
     Most traces do not say which stream a call waits for. It can only be for work launched before the call and
@@ -72,10 +72,12 @@ def synchronisations(draft: Draft) -> Waiting:
         sources += [number for _, number in chosen]
         targets += [piece] * len(chosen)
         until[place] = max(until[place], min(max(fitting)[0], draft.end_us[piece]))
-    return Waiting(waits.astype(np.int32), until, Dependencies.columns(sources, targets, Cause.SYNC))
+    return SynchronisationWaits(
+        waits.astype(np.int32), until, Dependencies.columns(sources, targets, Cause.SYNC)
+    )
 
 
-def _named_streams(draft: Draft) -> dict[int, int]:
+def _named_streams(draft: GraphDraft) -> dict[int, int]:
     """Row of a waiting call to the stream that it waits for, where the trace recorded waits; -1 for all."""
     trace = draft.trace
     if not len(trace.waits):
@@ -94,4 +96,6 @@ def _named_streams(draft: Draft) -> dict[int, int]:
     }
 
 
-NO_WAITING = Waiting(np.empty(0, np.int32), np.empty(0), Dependencies.columns((), (), Cause.SYNC))
+NO_WAITING = SynchronisationWaits(
+    np.empty(0, np.int32), np.empty(0), Dependencies.columns((), (), Cause.SYNC)
+)

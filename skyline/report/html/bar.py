@@ -11,7 +11,7 @@ from skyline.trace.phase import Phase
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BarSegment:
     """One stretch of a bar: ``kind`` chooses its colour, ``width`` is per cent of the bar."""
 
     name: str
@@ -27,7 +27,7 @@ class Bar:
 
     title: str
     total: str
-    parts: tuple[Part, ...]
+    parts: tuple[BarSegment, ...]
 
 
 def bars(report: ProfileReport) -> tuple[Bar, ...]:
@@ -66,13 +66,15 @@ def _owners(breakdown: MemoryBreakdown) -> list[tuple[str, str, float]]:
     ]
 
 
-def _parts(amounts: list[tuple[str, str, float]], amount_of: Callable[[float], str]) -> tuple[Part, ...]:
+def _parts(
+    amounts: list[tuple[str, str, float]], amount_of: Callable[[float], str]
+) -> tuple[BarSegment, ...]:
     total = sum(amount for _, _, amount in amounts)
-    parts: list[Part] = []
+    parts: list[BarSegment] = []
     for name, kind, amount in amounts:
         if amount <= 0 or total <= 0:
             continue
         width = amount / total * 100
         share = units.format_share(amount / total)
-        parts.append(Part(name, kind, amount_of(amount), share, round(width, 3)))
+        parts.append(BarSegment(name, kind, amount_of(amount), share, round(width, 3)))
     return tuple(parts)

@@ -73,9 +73,9 @@ class _Series:
     """One quantity over the curve, in the unit of its axis."""
 
     title: str
-    scale: units.Scale
+    scale: units.UnitScale
     of: Callable[[CurvePointReport], Interval]
-    scale_of: Callable[[tuple[float]], units.Scale]
+    scale_of: Callable[[tuple[float]], units.UnitScale]
     """The scale that suits one value alone: what is said of a point must not round to nothing."""
 
 
@@ -163,7 +163,7 @@ def tick_label(value: float, top: float) -> str:
     return f"{value / 1000:g}k" if value and top >= 100_000 else f"{value:g}"
 
 
-def _byte_axis(values: Sequence[float]) -> units.Scale:
+def _byte_axis(values: Sequence[float]) -> units.UnitScale:
     """The unit of the smallest value, so that none is nothing; of the largest where that makes long numbers."""
     smallest = units.byte_scale([min(values)])
     return smallest if max(values) * smallest.factor < _LONG else units.byte_scale(values)

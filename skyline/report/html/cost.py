@@ -98,7 +98,7 @@ def anchor_of(file: str, line: int, base: Path) -> str:
     return f"{name}-L{line}"
 
 
-def _parts(line: LineReport, scale: units.Scale) -> tuple[tuple[str, str], ...]:
+def _parts(line: LineReport, scale: units.UnitScale) -> tuple[tuple[str, str], ...]:
     return tuple(
         (scale.number(part.self_ms), " · ".join(name for name in (part.module, part.callee) if name))
         for part in line.parts

@@ -86,7 +86,7 @@ def _listing(
     source: SourceFile,
     costs: dict[int, LineReport],
     dearest: float,
-    scale: units.Scale,
+    scale: units.UnitScale,
     *,
     base: Path,
     room: int,
@@ -137,7 +137,7 @@ def _wanted(count: int, costs: dict[int, LineReport], room: int) -> set[int]:
     return wanted
 
 
-def _detail(line: LineReport, scale: units.Scale) -> str:
+def _detail(line: LineReport, scale: units.UnitScale) -> str:
     parts = {
         "forward": line.forward_ms,
         "backward": line.backward_ms,

@@ -119,7 +119,7 @@ def _knob(report: ProfileReport, base: Path) -> str:
     return batch_size_remark(report, place(knob.file, knob.line, base) if knob is not None else "")
 
 
-def _figure(scale: units.Scale, value: Interval) -> tuple[str, str, str]:
+def _figure(scale: units.UnitScale, value: Interval) -> tuple[str, str, str]:
     """A number, its unit, and its spread, which may stand on a line of its own."""
     return scale.number(value.value), scale.unit, scale.spread(value).strip()
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from skyline import units
-from skyline.analysis.gpu_costs import Run
+from skyline.analysis.gpu_costs import GpuRunCost
 from skyline.interval import Interval
 from skyline.memory.fit import Fit
 from skyline.report.basis import when
@@ -115,14 +115,14 @@ def _render_span(report: DevicesReport, page: Page) -> None:
         page.paragraph(f"No batch size that was traced fits on {', '.join(untraced)}.", style="red")
 
 
-def _shown(one: DeviceReport) -> list[Run]:
+def _shown(one: DeviceReport) -> list[GpuRunCost]:
     """The script as it stands unless that is too large, and the largest batch that fits and was traced."""
     as_is = [] if one.fits == Fit.TOO_LARGE.value else [one.as_is]
     fullest = [] if one.fullest is None or one.fullest == one.as_is else [one.fullest]
     return [*as_is, *fullest]
 
 
-def _cells(run: Run, seconds: float, kwh: float, grams: float) -> list[str]:
+def _cells(run: GpuRunCost, seconds: float, kwh: float, grams: float) -> list[str]:
     return [
         str(run.batch_size) if run.batch_size is not None else _UNKNOWN,
         _range(run.time_s.scaled(seconds)),
@@ -149,7 +149,7 @@ def _name(one: DeviceReport) -> str:
     return f"{one.gpu} *" if one.own else one.gpu
 
 
-def _rate(run: Run) -> str:
+def _rate(run: GpuRunCost) -> str:
     return _short(run.throughput.value) if run.throughput is not None else _UNKNOWN
 
 
@@ -211,15 +211,15 @@ def _traced(report: DevicesReport) -> list[str]:
     ]
 
 
-def _time_unit(runs: Sequence[Run]) -> tuple[str, float]:
+def _time_unit(runs: Sequence[GpuRunCost]) -> tuple[str, float]:
     return _unit([run.time_s.value for run in runs], _TIMES)
 
 
-def _energy_unit(runs: Sequence[Run]) -> tuple[str, float]:
+def _energy_unit(runs: Sequence[GpuRunCost]) -> tuple[str, float]:
     return _unit([run.energy_kwh.value for run in runs], _ENERGIES)
 
 
-def _mass_unit(runs: Sequence[Run]) -> tuple[str, float]:
+def _mass_unit(runs: Sequence[GpuRunCost]) -> tuple[str, float]:
     return _unit([run.carbon_g.value for run in runs], _MASSES)
 
 

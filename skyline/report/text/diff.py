@@ -118,6 +118,6 @@ def _place(line: LineChange, page: Page, width: int) -> Text:
     return page.place(line.file, line.line_after or line.line_before, width)
 
 
-def _change(change_ms: float, scale: units.Scale, page: Page) -> Text:
+def _change(change_ms: float, scale: units.UnitScale, page: Page) -> Text:
     text = scale.signed(change_ms)
     return page.text(text, "green" if text.startswith("-") else "red" if text.startswith("+") else "dim")

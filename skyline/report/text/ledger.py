@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from skyline import units
-from skyline.ledger.entry import Entry, Status
+from skyline.ledger.entry import LedgerEntry, VerificationStatus
 from skyline.ledger.record import TrackRecord
 from skyline.report.basis import when
 from skyline.report.schema import WhatIfReport
@@ -17,10 +17,15 @@ from skyline.report.text.page import Column, Page
 from skyline.report.track_record import correction_words, record_words
 from skyline.report.verification import record_of
 
-_STYLES = {Status.MEASURED: "", Status.DISCARDED: "dim", Status.ABORTED: "dim", Status.OPEN: "yellow"}
+_STYLES = {
+    VerificationStatus.MEASURED: "",
+    VerificationStatus.DISCARDED: "dim",
+    VerificationStatus.ABORTED: "dim",
+    VerificationStatus.OPEN: "yellow",
+}
 
 
-def render_ledger(entries: Sequence[Entry], records: Sequence[TrackRecord], console: Console) -> None:
+def render_ledger(entries: Sequence[LedgerEntry], records: Sequence[TrackRecord], console: Console) -> None:
     """A row for each entry, why some do not count, and the track record of each what-if on each machine."""
     page = Page.on(console, None)
     page.blank()
@@ -61,7 +66,7 @@ def render_records(report: WhatIfReport, page: Page) -> None:
             page.paragraph(f"{record.whatif}, {corrected}", style="dim")
 
 
-def _row(entry: Entry, page: Page) -> tuple[Text, ...]:
+def _row(entry: LedgerEntry, page: Page) -> tuple[Text, ...]:
     style = _STYLES[entry.status]
     measured = entry.measurement
     held = {True: "held", False: "missed", None: ""}[entry.held if entry.counts else None]

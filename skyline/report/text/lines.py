@@ -83,7 +83,7 @@ def place_column(widths: list[int], room: int) -> int:
     return min(max(widths), max(14, int(room * 0.4), *whole))
 
 
-def _shows(value_ms: float, scale: units.Scale, least_ms: float = 0.0) -> bool:
+def _shows(value_ms: float, scale: units.UnitScale, least_ms: float = 0.0) -> bool:
     return value_ms >= least_ms and bool(scale.number(value_ms).strip("-0."))
 
 

@@ -91,7 +91,7 @@ def _times(one: RankReport) -> tuple[float | None, ...]:
     return one.step_ms, one.compute_ms, one.transfer_ms, one.waiting_ms, one.rest_ms
 
 
-def _cell(time_ms: float | None, scale: units.Scale, page: Page) -> Text:
+def _cell(time_ms: float | None, scale: units.UnitScale, page: Page) -> Text:
     return page.text("-" if time_ms is None else scale.number(time_ms))
 
 

@@ -137,7 +137,7 @@ def _bases(estimates: list[EstimateReport]) -> str:
 
 
 def _numbers(
-    estimate: EstimateReport, baseline: BaselineReport, time: units.Scale, page: Page
+    estimate: EstimateReport, baseline: BaselineReport, time: units.UnitScale, page: Page
 ) -> tuple[Text, ...]:
     signed = time.change_with_spread(estimate.change_ms)
     better = DIRECTION_STYLES[direction(estimate.speedup_range)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.sites.worker_argument import beside_workers, value_beside, without_beside
+from skyline.rewrite.sites.worker_argument import core_contention, value_beside, without_beside
 from skyline.source.edit import TextEdit
 
 NAME = "persistent_workers"
@@ -14,7 +14,7 @@ _SNIPPET = "DataLoader(..., num_workers=N, persistent_workers=True)"
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     """``persistent_workers=True`` where the number of workers is given; ``workers > 0`` where that is a name."""
-    return beside_workers(context, NAME, "True", "{} > 0", _SNIPPET)
+    return core_contention(context, NAME, "True", "{} > 0", _SNIPPET)
 
 
 def present(context: RewriteContext) -> str | None:

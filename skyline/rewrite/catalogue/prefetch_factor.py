@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.context import RewriteContext
-from skyline.rewrite.sites.worker_argument import beside_workers, value_beside, without_beside
+from skyline.rewrite.sites.worker_argument import core_contention, value_beside, without_beside
 from skyline.source.edit import TextEdit
 
 NAME = "prefetch_factor"
@@ -19,7 +19,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         raise RewriteRefused(message, hint="Give a whole number: prefetch_factor=4.")
     depth = str(int(value))
     snippet = f"DataLoader(..., num_workers=N, prefetch_factor={depth})"
-    return beside_workers(context, NAME, depth, f"{depth} if {{}} > 0 else None", snippet)
+    return core_contention(context, NAME, depth, f"{depth} if {{}} > 0 else None", snippet)
 
 
 def present(context: RewriteContext) -> str | None:

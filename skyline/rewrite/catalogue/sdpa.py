@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.attention import NotAttention, Written, bound_in, read_attention, softmax_calls
+from skyline.rewrite.attention import NotAttention, WrittenAttention, bound_in, read_attention, softmax_calls
 from skyline.rewrite.blocks import replace, statement_of, suite_of
 from skyline.rewrite.causal import is_causal, own_values
 from skyline.rewrite.context import RewriteContext
@@ -107,7 +107,7 @@ def _fused_calls(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
     return context.program.calls_of("scaled_dot_product_attention")
 
 
-def _edits(module: Module, found: Written) -> tuple[TextEdit, ...]:
+def _edits(module: Module, found: WrittenAttention) -> tuple[TextEdit, ...]:
     _check_uses(module, found)
     fused = usable(module, _FUSED, at=found.product)
     parts = [_source(module, found.query), _key(module, found), _source(module, found.value)]
@@ -122,12 +122,12 @@ def _edits(module: Module, found: Written) -> tuple[TextEdit, ...]:
     return (*fused.edits, *replace(module, found.product, text), *going)
 
 
-def _operand(text: str, found: Written) -> str:
+def _operand(text: str, found: WrittenAttention) -> str:
     plain = text.replace(".", "").replace("_", "").isalnum()
     return text if plain or (text.endswith(")") and not text.startswith("(")) else f"({text})"
 
 
-def _key(module: Module, found: Written) -> str:
+def _key(module: Module, found: WrittenAttention) -> str:
     text = _source(module, found.key)
     if found.key_is_transposed:
         return text
@@ -135,7 +135,7 @@ def _key(module: Module, found: Written) -> str:
     return f"{text if plain else f'({text})'}.transpose(-2, -1)"
 
 
-def _mask(module: Module, found: Written) -> list[str]:
+def _mask(module: Module, found: WrittenAttention) -> list[str]:
     masks = len(found.hidden) + len(found.added)
     if not masks:
         return []
@@ -184,7 +184,7 @@ def _dropout(module: Module, call: ast.Call) -> str:
     raise NotAttention(f"what `{text_of(call.func)}` drops cannot be told", call)
 
 
-def _scale(module: Module, found: Written) -> list[str]:
+def _scale(module: Module, found: WrittenAttention) -> list[str]:
     if not found.factors:
         return ["scale=1.0"]
     if len(found.factors) > 1:
@@ -199,7 +199,7 @@ def _scale(module: Module, found: Written) -> list[str]:
     return [f"scale=1.0 / {text if simple else f'({text})'}" if divided else f"scale={text}"]
 
 
-def _is_usual(module: Module, factor: ast.expr, divided: bool, found: Written) -> bool:
+def _is_usual(module: Module, factor: ast.expr, divided: bool, found: WrittenAttention) -> bool:
     """Whether scores are divided by the square root of the width of a head, which is the default."""
     root = factor
     if not divided:
@@ -221,7 +221,7 @@ def _is_usual(module: Module, factor: ast.expr, divided: bool, found: Written) -
             return False
 
 
-def _is_width(module: Module, node: ast.expr, found: Written) -> bool:
+def _is_width(module: Module, node: ast.expr, found: WrittenAttention) -> bool:
     """``k.size(-1)`` or ``k.shape[-1]`` of the queries or, where they are not written transposed, the keys."""
     owners = {ast.dump(found.query)}
     if found.key_is_transposed:
@@ -313,7 +313,7 @@ def _is_least(node: ast.expr) -> bool:
             return False
 
 
-def _check_uses(module: Module, found: Written) -> None:
+def _check_uses(module: Module, found: WrittenAttention) -> None:
     """Refuse where a step is needed by anything else, or where something in between changes what the call reads."""
     function = next((each for each in module.around(found.product) if isinstance(each, Function)), None)
     if function is None:
@@ -348,7 +348,7 @@ def _names_in(*parts: ast.expr) -> set[str]:
 def _reads_step(
     module: Module,
     node: ast.Name,
-    found: Written,
+    found: WrittenAttention,
     suite: list[ast.stmt],
     places: dict[int, int],
     rebound: set[str],

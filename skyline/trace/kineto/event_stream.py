@@ -16,7 +16,7 @@ import msgspec
 from skyline.trace.kineto.event import Event, ExactEvent
 from skyline.trace.kineto.notes import NoteKind, Notes
 from skyline.trace.kineto.salvage import UNREADABLE, salvaged
-from skyline.trace.kineto.window import Window
+from skyline.trace.kineto.window import TextWindow
 
 _LONGEST_STRETCH = 8 << 20
 _SHORTEST_STRETCH = 32 << 10
@@ -32,7 +32,7 @@ _TIME_BEYOND_FLOAT = re.compile(rb'"ts"\s*:\s*\d{14,}\.\d*[1-9]')
 Stretch = list[Event] | list[ExactEvent]
 
 
-def stretches(window: Window, notes: Notes) -> Iterator[Stretch]:
+def stretches(window: TextWindow, notes: Notes) -> Iterator[Stretch]:
     """Events from a window that stands behind the ``[`` of a list, to the ``]``, which is passed."""
     window.fill(_LONGEST_STRETCH)
     exact = _TIME_BEYOND_FLOAT.search(window.data, window.at, window.at + _LONGEST_STRETCH) is not None
@@ -75,7 +75,7 @@ def _last_boundary(data: bytes, start: int, stop: int) -> tuple[int, int]:
     return 0, 0
 
 
-def _one_by_one(window: Window, notes: Notes) -> tuple[list[Event], bool]:
+def _one_by_one(window: TextWindow, notes: Notes) -> tuple[list[Event], bool]:
     """A stretch of events, each by itself, and whether the list has ended."""
     found: list[Event] = []
     passed = 0
@@ -117,7 +117,7 @@ def _one_by_one(window: Window, notes: Notes) -> tuple[list[Event], bool]:
     return found, False
 
 
-def _skip_damage(window: Window) -> bool:
+def _skip_damage(window: TextWindow) -> bool:
     """Pass an event that never ends, to what looks like the next one; False where nothing does."""
     window.at += 1
     while True:

@@ -7,23 +7,23 @@ from typing import Any, cast
 
 import msgspec
 
-from skyline.trace.kineto.profiler_trace import Device
+from skyline.trace.kineto.profiler_trace import TraceDevice
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class TraceFacts:
     """Of a file's head and tail, what is kept."""
 
-    devices: tuple[Device, ...]
+    devices: tuple[TraceDevice, ...]
     rank: int
     world_size: int
     base_ns: int
 
 
-def facts_of(given: dict[str, Any]) -> Facts:
+def facts_of(given: dict[str, Any]) -> TraceFacts:
     """Facts from the decoded values; each may be missing, of a wrong type, or JSON inside a string."""
     job = _mapping(given.get("distributedInfo"))
-    return Facts(
+    return TraceFacts(
         devices=_devices(given.get("deviceProperties")),
         rank=_whole(job.get("rank"), -1),
         world_size=_whole(job.get("world_size"), 0),
@@ -31,18 +31,18 @@ def facts_of(given: dict[str, Any]) -> Facts:
     )
 
 
-def _devices(given: object) -> tuple[Device, ...]:
+def _devices(given: object) -> tuple[TraceDevice, ...]:
     listed = _unpacked(given)
     if not isinstance(listed, list):
         return ()
-    found: list[Device] = []
+    found: list[TraceDevice] = []
     for one in cast("list[object]", listed):
         properties = _mapping(one)
         if not properties:
             continue
         name = properties.get("name")
         found.append(
-            Device(
+            TraceDevice(
                 index=_whole(properties.get("id"), len(found)),
                 name=name if isinstance(name, str) else "",
                 memory_bytes=_whole(properties.get("totalGlobalMem"), 0),

@@ -17,7 +17,7 @@ _STREAM = re.compile(r"(?:stream\s*)?(-?\d{1,18})")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class TracePlaces:
     """Columns of a trace that say where its events ran, and the threads they count."""
 
     thread: NDArray[np.int32]
@@ -33,7 +33,7 @@ def places_of(
     category: NDArray[np.uint8],
     device: NDArray[np.int64],
     stream: NDArray[np.int64],
-) -> Places:
+) -> TracePlaces:
     """Threads of host events; devices and streams of the rest, from the arguments or else from the place.
 
     ``written`` are the (process, thread) pairs of the file, ``place`` each event's row of them. Numbers and
@@ -57,7 +57,7 @@ def places_of(
     device = np.where(device < 0, place_device[place], device)
     stream = np.where(stream < 0, place_stream[place], stream)
     nowhere = np.int32(-1)
-    return Places(
+    return TracePlaces(
         thread=np.where(on_gpu, nowhere, thread_of[place]),
         device=np.where(on_gpu, small(device), nowhere),
         stream=np.where(on_gpu, small(stream), nowhere),

@@ -21,7 +21,7 @@ class HostThread:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class TraceDevice:
     """An accelerator as the trace describes it; 0 and ``""`` where it does not say."""
 
     index: int
@@ -33,7 +33,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class MarkedSteps:
     """The training steps that the script marked by ``profiler.step()``, in order of time; may be none."""
 
     number: NDArray[np.int64]
@@ -143,11 +143,11 @@ class ProfilerTrace:
 
     strings: tuple[str, ...]
     threads: tuple[HostThread, ...]
-    steps: Steps
+    steps: MarkedSteps
     waits: Waits
     collectives: Collectives
     allocations: Allocations
-    devices: tuple[Device, ...]
+    devices: tuple[TraceDevice, ...]
     base_ns: int
     duration_total_us: float
     """From the first event's start to the last one's end."""

@@ -20,7 +20,7 @@ from skyline.trace.kineto.profiler_trace import HostThread, ProfilerTrace
 from skyline.trace.kineto.root import Root
 from skyline.trace.kineto.side_tables import allocations_of, collectives_of, waits_of
 from skyline.trace.kineto.steps import steps_of
-from skyline.trace.kineto.window import Window
+from skyline.trace.kineto.window import TextWindow
 
 _DAY_US = 86_400e6
 
@@ -33,7 +33,7 @@ def read(path: Path) -> ProfilerTrace:
     """
     path = Path(path)
     notes = Notes()
-    window = Window(pieces(path, notes))
+    window = TextWindow(pieces(path, notes))
     root = Root(window, path, notes)
     columns = Columns(notes)
     for stretch in root.stretches():

@@ -13,7 +13,7 @@ from skyline.errors import UsageError
 from skyline.trace.kineto.event_stream import Stretch, stretches
 from skyline.trace.kineto.notes import NoteKind, Notes
 from skyline.trace.kineto.salvage import UNREADABLE
-from skyline.trace.kineto.window import Window
+from skyline.trace.kineto.window import TextWindow
 
 # Nothing else of a file's head or tail is kept: it may name people, machines and jobs.
 KEPT = frozenset({"deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion"})
@@ -26,7 +26,7 @@ _PYTORCH = "Name what export_chrome_trace or tensorboard_trace_handler of torch.
 class Root:
     """The outermost value of a file: walk ``stretches()`` to its end, then ``facts`` is filled."""
 
-    def __init__(self, window: Window, path: Path, notes: Notes) -> None:
+    def __init__(self, window: TextWindow, path: Path, notes: Notes) -> None:
         self._window = window
         self._path = path
         self._notes = notes

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyline.trace.kineto.category import Category
-from skyline.trace.kineto.profiler_trace import Steps
+from skyline.trace.kineto.profiler_trace import MarkedSteps
 
 _STEP = re.compile(r"ProfilerStep\D*(\d+)")
 
@@ -20,7 +20,7 @@ def steps_of(
     category: NDArray[np.uint8],
     start_us: NDArray[np.float64],
     duration_us: NDArray[np.float64],
-) -> Steps:
+) -> MarkedSteps:
     """The ``ProfilerStep#N`` spans of host threads, which are annotations or operators, by time.
 
     The copies of them on streams are none: they end with the GPU's work and overlap each other.
@@ -34,4 +34,6 @@ def steps_of(
     _, first = np.unique(number, return_index=True)
     kept = np.sort(first)
     rows = rows[kept]
-    return Steps(number[kept], start_us[rows], start_us[rows] + duration_us[rows], rows.astype(np.int32))
+    return MarkedSteps(
+        number[kept], start_us[rows], start_us[rows] + duration_us[rows], rows.astype(np.int32)
+    )

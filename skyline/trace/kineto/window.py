@@ -21,7 +21,7 @@ _DEEPEST = 500
 """Events nest four levels, and nodes of execution traces six. Looking for the end of what nests on takes long."""
 
 
-class Window:
+class TextWindow:
     """Text from ``at`` on; ``more()`` makes it longer, ``advance()`` lets go of what was used."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from skyline.errors import UsageError
 from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.graph import Graph
-from skyline.graph.insertion import GpuWork, insert_gpu_work
+from skyline.graph.insertion import InsertedGpuWork, insert_gpu_work
 from skyline.graph.launching import launches
 from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass, work_class
@@ -119,7 +119,7 @@ def _unscaled(subject: Subject, graph: Graph) -> Graph:
     stepping = select(graph, phase=Phase.OPTIMIZER, lane=subject.lane)
     own = select(graph, lane=subject.lane)
     _, places = np.unique(tasks.iteration[stepping], return_index=True)
-    work: list[GpuWork] = []
+    work: list[InsertedGpuWork] = []
     waits: list[Dependency] = []
     for first in stepping[places].tolist():
         before = own[np.searchsorted(own, first) - 1]
@@ -129,7 +129,7 @@ def _unscaled(subject: Subject, graph: Graph) -> Graph:
             "unscale", TaskKind.KERNEL, WorkClass.OTHER, lane, Phase.OPTIMIZER, int(tasks.iteration[first])
         )
         waits.append(Dependency(len(graph) + len(work), first, Cause.SYNC))
-        work.append(GpuWork(made, _unscale_us(subject), int(before)))
+        work.append(InsertedGpuWork(made, _unscale_us(subject), int(before)))
     # A recording of a script that runs ahead would wait for work of steps before it; what a settled step takes
     # is then the stream's time in any case.
     ahead = isinstance(subject, Recording) and subject.runs_ahead

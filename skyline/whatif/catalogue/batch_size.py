@@ -17,8 +17,8 @@ from skyline.predict.sizes import sizes_to_show
 from skyline.simulate.engine import simulate
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
+from skyline.whatif.cost.batch_scaling import grown, growth
 from skyline.whatif.cost.embedding_rows import cleared_shares
-from skyline.whatif.cost.standing_cost import grown, growth
 from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import whole_number
 

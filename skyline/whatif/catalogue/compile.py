@@ -25,7 +25,7 @@ from skyline.whatif.cost.compiling import (
     KERNEL_CALL_US,
     compiling_s,
 )
-from skyline.whatif.cost.fusion import BEST, LIKELY, WORST, Case, Regions, fused, regions
+from skyline.whatif.cost.fusion import BEST, LIKELY, WORST, FusionBound, Regions, fused, regions
 from skyline.whatif.cost.masks import MASK_NS, MASK_PART, kept_masks
 from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.dropout import OTHER_DRAWS, draws
@@ -91,7 +91,7 @@ class Compile:
         checkpointed = _checkpointed(scenario, subject)
         masks = larger * kept_masks(subject, graph, found, larger, checkpointed)
 
-        def compiled(case: Case, calls: float, tuned: float, mask_ns: float) -> Graph:
+        def compiled(case: FusionBound, calls: float, tuned: float, mask_ns: float) -> Graph:
             durations, gaps = fused(
                 graph, found, case, larger=larger, threads=threads, checkpointed=checkpointed
             )

@@ -13,8 +13,8 @@ from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.catalogue.fused_optimizer import FOREACH
 from skyline.whatif.catalogue.sparse_embedding import sparse_work
-from skyline.whatif.cost.beside_workers import beside_workers
-from skyline.whatif.cost.reloading import cores_of
+from skyline.whatif.cost.core_contention import core_contention
+from skyline.whatif.cost.loader_model import cores_of
 from skyline.whatif.cost.thread_scaling import factors, split_in_loader, split_tasks
 from skyline.whatif.loader_setting import present_setting, threads_in
 from skyline.whatif.number_formats import NARROW
@@ -101,7 +101,7 @@ class CpuThreads:
         )
         if "num_workers" in scenario.choices or not present_setting(subject).workers:
             return changed
-        return beside_workers(changed, scenario.graph, subject, asked)
+        return core_contention(changed, scenario.graph, subject, asked)
 
 
 def _with_python(subject: Baseline, graph: Graph, asked: int) -> Graph:

@@ -19,9 +19,9 @@ from skyline.predict.batch_curve import BatchCurve
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline, ran_on_cpu
+from skyline.whatif.cost.batch_scaling import grown, growth
 from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.cost.optimizer_traffic import bytes_per_us
-from skyline.whatif.cost.standing_cost import grown, growth
 from skyline.whatif.memory import Memory
 from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import MOST_AT_ONCE, whole_number

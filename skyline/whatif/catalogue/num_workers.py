@@ -7,7 +7,7 @@ from math import ceil
 
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
-from skyline.whatif.cost.reloading import cores_of, reloaded, told_load_us
+from skyline.whatif.cost.loader_model import cores_of, inferred_load_us, reloaded
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
 from skyline.whatif.epoch_start import with_start
 from skyline.whatif.loader_setting import LoaderSetting, present_setting, threads_in
@@ -54,7 +54,7 @@ class NumWorkers:
         now = present_setting(subject).workers
         load, compute = loader_and_compute_us(subject.outline, subject.lane)
         if now:
-            told = told_load_us(subject)
+            told = inferred_load_us(subject)
             if told is None:
                 return Applicability.no(
                     f"the batches of the DataLoader's {now} worker{'s' if now > 1 else ''} are ready when they are "

@@ -11,7 +11,7 @@ from skyline.graph.task import TaskKind
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.contention import Computing
-from skyline.whatif.cost.reloading import COSTS, core_bound_ms, told_load_us
+from skyline.whatif.cost.loader_model import COSTS, core_bound_ms, inferred_load_us
 from skyline.whatif.epoch_start import shorter_on_average
 from skyline.whatif.loader_setting import present_setting, threads_in, training_loader
 from skyline.whatif.recording import Recording
@@ -62,7 +62,7 @@ class PrefetchFactor:
         offered = tuple(one for one in values if int(one) != now.prefetch)
         waits_ms = _waits_ms(subject)
         worth_ms = _WORTH_A_WORD * subject.iteration_ms.value
-        if told_load_us(subject) is not None or float(np.mean(waits_ms > 0)) > _RARELY:
+        if inferred_load_us(subject) is not None or float(np.mean(waits_ms > 0)) > _RARELY:
             reason = "most batches are waited for: the workers are too slow, and a longer queue stays empty"
         elif float(np.mean(waits_ms)) < worth_ms:
             reason = "no batch is waited for"

@@ -12,7 +12,7 @@ from skyline.graph.scaling import scale
 from skyline.graph.task import WorkClass
 from skyline.graph.tasks import WORK
 from skyline.interval import Interval
-from skyline.whatif.attention import Call, Site, written_out
+from skyline.whatif.attention import AttentionCall, Site, written_out
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.baseline import ran_on_cpu
 from skyline.whatif.cost.thread_scaling import PLAIN_PART, attention_part, gained, threads_of
@@ -142,7 +142,7 @@ def _told(graph: Graph, sites: tuple[Site, ...]) -> Graph:
     return Graph(structure, graph.durations, graph.gaps, graph.priorities)
 
 
-def _forward_us(subject: Subject, graph: Graph, call: Call, larger: float) -> float:
+def _forward_us(subject: Subject, graph: Graph, call: AttentionCall, larger: float) -> float:
     pairs = call.pairs
     products_us = float(graph.durations[list(call.products)].sum())
     if not subject.on_gpu:

@@ -66,14 +66,19 @@ def pace(computing: Computing, *, workers: int, cores: int) -> Pace:
 
 
 def contended_us(
-    load_us: float, computing: Computing, *, workers: int, cores: int, crowding: float = USUAL_CROWDING
+    load_us: float,
+    computing: Computing,
+    *,
+    workers: int,
+    cores: int,
+    contention_penalty: float = USUAL_CROWDING,
 ) -> float:
     """One iteration's time when workers load beside a computation that is itself split over threads.
 
     ``load_us`` is one batch's work for one worker alone on a core. With a core for everybody the longer of the two
     counts. Without, both go at their contended pace until one is done, and the other goes on by itself. A worker that
-    sleeps most of the time has the cores before the threads when it wakes, and takes ``crowding`` times as much from
-    them: the less of the time it works, the more so.
+    sleeps most of the time has the cores before the threads when it wakes, and takes ``contention_penalty`` times as
+    much from them: the less of the time it works, the more so.
     """
     compute_us = computing.total_us
     if workers <= 0:
@@ -87,7 +92,7 @@ def contended_us(
     lost_us = busy_us * (1 - 1 / now.slowdown)
     if computing.threads > 1 and made_us > 0:
         low, high = _CROWDING
-        lost_us *= 1 + (min(high, max(low, crowding)) - 1) * (1 - load_us / made_us)
+        lost_us *= 1 + (min(high, max(low, contention_penalty)) - 1) * (1 - load_us / made_us)
     return compute_us + lost_us
 
 

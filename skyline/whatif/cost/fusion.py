@@ -14,7 +14,7 @@ from skyline.graph.task import TaskKind, WorkClass
 from skyline.graph.tasks import KIND, ON_GPU, PHASE, WORK
 from skyline.trace.phase import Phase
 from skyline.trace.shape import OperatorShape
-from skyline.whatif.cost.operator_class import OperatorClass, kernel_class, operator_class
+from skyline.whatif.cost.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.cost.thread_scaling import gained
 from skyline.whatif.cost.traffic import bandwidth, external_bytes, most_numbers, traffic
 from skyline.whatif.origins import shapes
@@ -26,7 +26,7 @@ _HOST = (KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH])
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class FusionBound:
     """Factors of one end of the range: of memory traffic, and of the arithmetic that is more than traffic.
 
     ``composite`` is that of operators which are one pass in PyTorch's own code already (norms, softmax, GELU,
@@ -54,9 +54,9 @@ class Case:
     read anyway. Two networks whose blocks were compiled and checkpointed took 3 and 13 % longer than compiled alone."""
 
 
-LIKELY = Case(1.0, 0.75, 1.4, 0.5, 0.15, 1.4, 1.0, 0.88, 17.5, (2.3, 5.0), 0.2)
-BEST = Case(0.7, 0.25, 0.6, 0.0, 0.05, 1.0, 0.95, 0.65, 12.0, (1.2, 1.5), 0.0)
-WORST = Case(1.3, 1.2, 2.5, 1.0, 0.6, 2.5, 1.12, 1.1, 30.0, (3.5, 8.0), 0.8)
+LIKELY = FusionBound(1.0, 0.75, 1.4, 0.5, 0.15, 1.4, 1.0, 0.88, 17.5, (2.3, 5.0), 0.2)
+BEST = FusionBound(0.7, 0.25, 0.6, 0.0, 0.05, 1.0, 0.95, 0.65, 12.0, (1.2, 1.5), 0.0)
+WORST = FusionBound(1.3, 1.2, 2.5, 1.0, 0.6, 2.5, 1.12, 1.1, 30.0, (3.5, 8.0), 0.8)
 _DRAWS = (
     "aten::dropout",
     "aten::native_dropout",
@@ -149,13 +149,13 @@ def regions(subject: Subject, graph: Graph) -> Regions:
         host = np.setdiff1d(host, np.concatenate(ends_in(subject, graph)))
     kernels = np.flatnonzero(inside & (tasks.kind == KIND[TaskKind.KERNEL]))
     kinds = _classes(graph, on_gpu)
-    reads = host[kinds[host] == OperatorClass.READ]
+    reads = host[kinds[host] == CostClass.READ]
     entries, heads = _entries(graph, host, kinds)
     computing = kernels if len(kernels) else host
     groups = _groups(subject, graph, computing, kinds, inside)
-    views = host[(kinds[host] == OperatorClass.VIEW) & (tasks.kind[host] == KIND[TaskKind.CPU])]
+    views = host[(kinds[host] == CostClass.VIEW) & (tasks.kind[host] == KIND[TaskKind.CPU])]
     steps = max(1, subject.steps)
-    counted = host[(graph.durations[host] > 0) & (kinds[host] != OperatorClass.OUTSIDE)]
+    counted = host[(graph.durations[host] > 0) & (kinds[host] != CostClass.OUTSIDE)]
     return Regions(
         host,
         entries,
@@ -173,7 +173,7 @@ def regions(subject: Subject, graph: Graph) -> Regions:
 def fused(
     graph: Graph,
     found: Regions,
-    case: Case,
+    case: FusionBound,
     *,
     larger: float = 1.0,
     threads: int = 1,
@@ -227,7 +227,7 @@ def _again(graph: Graph, checkpointed: Flags | None) -> Flags:
 
 
 def _group_us(
-    times: Times, group: Group, rate: float | None, case: Case, apart_us: Times, again: Flags
+    times: Times, group: Group, rate: float | None, case: FusionBound, apart_us: Times, again: Flags
 ) -> float:
     """Time of the one kernel; ``apart_us`` stands in place of what operators that draw or pool take now."""
     apart = apart_us > 0
@@ -296,7 +296,7 @@ def _entries(graph: Graph, host: Indices, kinds: Indices) -> tuple[Indices, Indi
         (tasks.lane[later] != tasks.lane[earlier])
         | (tasks.iteration[later] != tasks.iteration[earlier])
         | (tasks.phase[later] != tasks.phase[earlier])
-        | (kinds[earlier] == OperatorClass.READ)
+        | (kinds[earlier] == CostClass.READ)
     )
     entries = ordered[begins]
     return entries, entries[tasks.phase[entries] == PHASE[Phase.FORWARD]]
@@ -309,11 +309,11 @@ def _groups(
     members = graph.structure.lane_members
     kind = kinds[members]
     pointwise = np.zeros(len(graph), np.bool_)
-    pointwise[computing] = kinds[computing] == OperatorClass.POINTWISE
+    pointwise[computing] = kinds[computing] == CostClass.POINTWISE
     # Whatever computes and is not joined parts its neighbours; views and the like do not.
     computes = ON_GPU[tasks.kind[members]] == ON_GPU[tasks.kind[computing[0]]] if len(computing) else inside
-    leaves = (kind != OperatorClass.VIEW) & ~inside[members]
-    own = np.isin(kind, (OperatorClass.HEAVY, OperatorClass.KEPT, OperatorClass.READ))
+    leaves = (kind != CostClass.VIEW) & ~inside[members]
+    own = np.isin(kind, (CostClass.HEAVY, CostClass.KEPT, CostClass.READ))
     parts = computes & (own | leaves) & ~pointwise[members]
     changes = np.ones(len(members), np.bool_)
     for column in (tasks.lane, tasks.iteration, tasks.phase):

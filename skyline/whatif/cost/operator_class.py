@@ -9,7 +9,7 @@ from functools import cache
 from skyline.graph.task import WorkClass, work_class
 
 
-class OperatorClass(IntEnum):
+class CostClass(IntEnum):
     """Of an operator, a node of the backward pass, or a kernel."""
 
     POINTWISE = 0
@@ -129,40 +129,40 @@ _POINTWISE_KERNEL = re.compile(
 
 
 @cache
-def operator_class(name: str) -> OperatorClass:
+def operator_class(name: str) -> CostClass:
     """By its name: ``aten::relu``, ``AddmmBackward0``, ``torch::autograd::AccumulateGrad``."""
     if "AccumulateGrad" in name:
-        return OperatorClass.OUTSIDE
+        return CostClass.OUTSIDE
     if node := _BACKWARD_NODE.match(name):
         bare = node[1].lower()
         if work_class(bare) is not WorkClass.OTHER or bare in ("mm", "bmm", "addmm", "convolution"):
-            return OperatorClass.HEAVY
+            return CostClass.HEAVY
         if bare in _VIEWS and bare not in _COPIED_BACK:
-            return OperatorClass.VIEW
+            return CostClass.VIEW
         if bare in _KEPT or "::" in name or bare.startswith("compiledfunction"):
-            return OperatorClass.KEPT
-        return OperatorClass.POINTWISE
+            return CostClass.KEPT
+        return CostClass.POINTWISE
     if name == "python":
-        return OperatorClass.VIEW
+        return CostClass.VIEW
     space, _, bare = name.rpartition("::")
     if space != "aten":
-        return OperatorClass.KEPT
+        return CostClass.KEPT
     if bare in _READS:
-        return OperatorClass.READ
+        return CostClass.READ
     if work_class(name) is not WorkClass.OTHER:
-        return OperatorClass.HEAVY
+        return CostClass.HEAVY
     if bare in _VIEWS:
-        return OperatorClass.VIEW
-    return OperatorClass.KEPT if bare in _KEPT else OperatorClass.POINTWISE
+        return CostClass.VIEW
+    return CostClass.KEPT if bare in _KEPT else CostClass.POINTWISE
 
 
 @cache
-def kernel_class(name: str) -> OperatorClass:
+def kernel_class(name: str) -> CostClass:
     """Of a kernel on a GPU; what is not known to be pointwise is kept."""
     if work_class(name) is not WorkClass.OTHER or _HEAVY_KERNEL.search(name):
-        return OperatorClass.HEAVY
+        return CostClass.HEAVY
     if name.startswith("aten::") or _BACKWARD_NODE.match(name):
         # Kernels that a prediction names by their operators.
         found = operator_class(name)
-        return OperatorClass.POINTWISE if found is OperatorClass.VIEW else found
-    return OperatorClass.POINTWISE if _POINTWISE_KERNEL.search(name) else OperatorClass.KEPT
+        return CostClass.POINTWISE if found is CostClass.VIEW else found
+    return CostClass.POINTWISE if _POINTWISE_KERNEL.search(name) else CostClass.KEPT

@@ -20,7 +20,7 @@ from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import RecordKind, Trace
 
-Manner = tuple[int, str]
+ExecutionKey = tuple[int, str]
 """A number of threads, and the number format of the forward passes."""
 _Place = tuple[Phase, str, str, int]
 """Phase, module, name, and the how many-eth of these in its iteration."""
@@ -41,14 +41,14 @@ class TriedIterations:
     """
 
     threads: int
-    times_us: dict[Manner, Times]
-    elsewhere_us: dict[float, dict[Manner, Times]]
-    python_us: dict[Manner, dict[Phase, float]]
+    times_us: dict[ExecutionKey, Times]
+    elsewhere_us: dict[float, dict[ExecutionKey, Times]]
+    python_us: dict[ExecutionKey, dict[Phase, float]]
     codes: dict[str, int]
     name_codes: Indices
 
     @property
-    def standing(self) -> Manner:
+    def standing(self) -> ExecutionKey:
         """The script's own manner."""
         return self.threads, AS_IT_STANDS
 
@@ -58,7 +58,7 @@ class TriedIterations:
         return next((threads for threads, _ in self.times_us if threads != self.threads), None)
 
     def factors(
-        self, graph: Graph, chosen: Indices, before: Manner, after: Manner, larger: float = 1.0
+        self, graph: Graph, chosen: Indices, before: ExecutionKey, after: ExecutionKey, larger: float = 1.0
     ) -> Times:
         """By chosen task, its time in one manner over that in another; not a number where it is not known.
 
@@ -92,7 +92,7 @@ class TriedIterations:
         tried = [1.0, *self.elsewhere_us]
         return larger / min(max(tried), max(min(tried), larger))
 
-    def python_factors(self, graph: Graph, before: Manner, after: Manner) -> Times:
+    def python_factors(self, graph: Graph, before: ExecutionKey, after: ExecutionKey) -> Times:
         """By task, what Python behind it takes in one manner over that in another."""
         found = np.ones(len(graph))
         if before not in self.times_us or after not in self.times_us:
@@ -114,7 +114,7 @@ class TriedIterations:
         known = self._same(graph, everything) & np.isfinite(times_us) & (graph.durations > 0)
         return graph.with_times(durations=np.where(known, times_us, graph.durations))
 
-    def _ratios(self, before: Manner, after: Manner, larger: float) -> Times:
+    def _ratios(self, before: ExecutionKey, after: ExecutionKey, larger: float) -> Times:
         """By record, as near to such a batch as was tried."""
         with np.errstate(divide="ignore", invalid="ignore"):
             tried = {
@@ -172,7 +172,7 @@ def _is_steady(profile: Profile, standing: IterationTrial) -> bool:
     return bool(timed_ms) and 1 / _MOST_APART <= standing.took_us / 1e3 / median(timed_ms) <= _MOST_APART
 
 
-def _by_place(trials: Sequence[IterationTrial]) -> dict[Manner, dict[_Place, float]]:
+def _by_place(trials: Sequence[IterationTrial]) -> dict[ExecutionKey, dict[_Place, float]]:
     """By manner, what the operators of the first trial, of the script as it stands, take in each."""
     first, *others = trials
     keys = _places((one.phase, one.module, one.name) for one in first.works)
@@ -186,8 +186,8 @@ def _by_place(trials: Sequence[IterationTrial]) -> dict[Manner, dict[_Place, flo
 
 
 def _by_record(
-    found: dict[Manner, dict[_Place, float]], places: Sequence[_Place | None]
-) -> dict[Manner, Times]:
+    found: dict[ExecutionKey, dict[_Place, float]], places: Sequence[_Place | None]
+) -> dict[ExecutionKey, Times]:
     return {
         manner: np.array([times.get(place, np.nan) if place else np.nan for place in places])
         for manner, times in found.items()

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from skyline.analysis.analyse import Analysis, analyse
-from skyline.analysis.best import Wish, best
+from skyline.analysis.best import Constraints, best
 from skyline.analysis.estimate import applicability, estimate
 from skyline.whatif.base import Semantics
 from skyline.whatif.catalogue.fused_optimizer import WHATIF as FUSED
@@ -37,7 +37,7 @@ def by_trying_all(analysis: Analysis, names: tuple[str, ...], memory_bytes: floa
 
 @pytest.mark.parametrize("memory_bytes", [1e12, 120e6, 80e6])
 def test_it_is_about_as_good_as_the_best_of_all(analysis, memory_bytes) -> None:
-    found = best(analysis, Wish(memory_bytes))
+    found = best(analysis, Constraints(memory_bytes))
     assert found.estimate is not None
     assert found.estimate.peak_bytes.value <= memory_bytes
     everything = by_trying_all(analysis, ("batch_size", "fused_optimizer", "num_workers"), memory_bytes)
@@ -50,7 +50,7 @@ def test_the_answer_is_that_of_its_question(analysis) -> None:
 
 
 def test_only_what_leaves_the_results_as_they_are(analysis) -> None:
-    found = best(analysis, Wish(semantics=Semantics.EXACT))
+    found = best(analysis, Constraints(semantics=Semantics.EXACT))
     assert found.estimate is not None
     assert found.estimate.semantics == "exact"
     assert "batch_size" not in {choice.name for choice in found.question.choices}
@@ -65,7 +65,7 @@ def test_every_part_brings_something(analysis) -> None:
 
 
 def test_a_limit_below_everything_is_said(analysis) -> None:
-    found = best(analysis, Wish(1e3))
+    found = best(analysis, Constraints(1e3))
     assert found.estimate is None
     assert "memory" in found.reason
 

@@ -1,6 +1,6 @@
 import pytest
 
-from skyline.calibrate.machine import Machine, processor
+from skyline.calibrate.machine import CalibratedDevice, processor
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from skyline.calibrate.machine import Machine, processor
     ],
 )
 def test_what_a_person_types(name, device, slug):
-    assert Machine(name, device, 8, 2**30).slug == slug
+    assert CalibratedDevice(name, device, 8, 2**30).slug == slug
 
 
 def test_this_machine_has_figures():

@@ -12,7 +12,7 @@ from skyline.calibrate.bench import Bench
 from skyline.calibrate.case import Case
 from skyline.calibrate.designs import DEVICE_CALLS
 from skyline.calibrate.session import machine_here, sit
-from skyline.calibrate.store import Measured, alone, append, path_of, read
+from skyline.calibrate.store import CaseTime, alone, append, path_of, read
 from skyline.errors import CaptureImpossible, UsageError
 
 pytestmark = pytest.mark.capture
@@ -73,7 +73,7 @@ def test_measurements_of_another_kind_are_set_aside_and_nobody_measures_at_the_s
     here = machine_here(sys.executable, "cpu")
     path = path_of(here)
     for number, other in enumerate((replace(here, torch="1.0"), replace(here, timing=here.timing + 1)), 1):
-        append(path, other, [Measured(PRODUCT, 7.0)])
+        append(path, other, [CaseTime(PRODUCT, 7.0)])
         done = sit(sys.executable, "cpu", 0.1 / 60, progress=lambda *_: None)
         assert done.before == 0
         assert done.set_aside == path.with_suffix(f".csv.{number}")

@@ -3,14 +3,14 @@ from pathlib import Path
 import pytest
 
 from skyline.calibrate.case import Case
-from skyline.calibrate.machine import Machine
-from skyline.calibrate.store import Measured, append, folder, path_of, read, stamps, stored
+from skyline.calibrate.machine import CalibratedDevice
+from skyline.calibrate.store import CaseTime, append, folder, path_of, read, stamps, stored
 from skyline.errors import UsageError
 
-MACHINE = Machine("Example CPU 9000 @ 3.0GHz", "cpu", 4, 2**34, 3000, 384.0, 2**25, "2.13.0")
+MACHINE = CalibratedDevice("Example CPU 9000 @ 3.0GHz", "cpu", 4, 2**34, 3000, 384.0, 2**25, "2.13.0")
 ROWS = (
-    Measured(Case("mm", (("k", 8), ("m", 4), ("n", 2))), 12.5, 0.1),
-    Measured(
+    CaseTime(Case("mm", (("k", 8), ("m", 4), ("n", 2))), 12.5, 0.1),
+    CaseTime(
         Case("conv", (("b", 1), ("cin", 3)), "bf16", 1), None, 0.0, "RuntimeError: no such format, here"
     ),
 )

@@ -17,10 +17,10 @@ import psutil
 import pytest
 
 import skyline.capture
-from skyline.capture.nursery import Nursery
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.capture.session import capture
+from skyline.capture.warm_pool import WarmPool
 from skyline.trace.profile import Profile
 
 PLAIN = """
@@ -102,9 +102,9 @@ def starter(request: pytest.FixtureRequest) -> Iterator[Starter]:
     if getattr(request.module, "FRESH", False):
         yield start_fresh
         return
-    nursery = Nursery()
-    yield nursery.start
-    nursery.close()
+    warm_pool = WarmPool()
+    yield warm_pool.start
+    warm_pool.close()
 
 
 @pytest.fixture

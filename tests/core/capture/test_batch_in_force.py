@@ -265,9 +265,9 @@ def test_a_traced_script_follows_the_loader(script: Write, tmp_path: Path, start
     base = trace_shapes(request, None, progress=lambda _: None, starter=starter)
     assert shown(base) == (16, None)
     from skyline.predict.gpus import gpu_named
-    from skyline.predict.tracer import TracedSizes, Tracer
+    from skyline.predict.tracer import ScriptTracer, TracedSizes
 
-    tracer = Tracer(request, gpu_named("t4"), lambda _: None, None, None, starter)
+    tracer = ScriptTracer(request, gpu_named("t4"), lambda _: None, None, None, starter)
     traced = TracedSizes(tracer, base).at(32)
     assert traced is not None
     assert traced.batch_size == 32

@@ -11,7 +11,7 @@ import pytest
 
 from skyline.capture.child.sandbox import write_policy
 from skyline.capture.downloads import Downloads
-from skyline.capture.secrecy import Secrecy
+from skyline.capture.redactor import Redactor
 from skyline.capture.side_effects import read_side_effects
 
 Sandboxed = Callable[..., list[dict[str, Any]]]
@@ -57,7 +57,7 @@ def test_a_download_stays_so_that_it_is_not_made_twice(
     assert set(picture(folder)) - set(before) == {"raw", "raw/notes.txt"}
     listed = {
         (effect.kind, Path(effect.target).name, effect.outcome)
-        for effect in read_side_effects(scratch, Secrecy.of({}), downloads.kept)
+        for effect in read_side_effects(scratch, Redactor.of({}), downloads.kept)
     }
     assert listed >= {("download", "notes.txt", "allowed"), ("download", "c.txt", "redirected")}
     assert {effect["outcome"] for effect in effects} == {"redirected"}

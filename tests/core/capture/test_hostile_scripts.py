@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from skyline.capture.nursery import Nursery
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
+from skyline.capture.warm_pool import WarmPool
 from skyline.errors import SkylineError
 from skyline.trace.profile import Profile
 
@@ -168,15 +168,15 @@ class Outcome:
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Outcome]]]:
     """All cases, two at a time, forked from a process that has imported torch."""
-    nursery = Nursery()
+    warm_pool = WarmPool()
     before = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
     with ThreadPoolExecutor(2) as pool:
         yield {
-            name: pool.submit(_run, case, tmp_path_factory.mktemp("hostile"), nursery.start)
+            name: pool.submit(_run, case, tmp_path_factory.mktemp("hostile"), warm_pool.start)
             for name, case in CASES.items()
         }
-    nursery.close()
+    warm_pool.close()
     os.environ.pop("OMP_NUM_THREADS")
     if before is not None:
         os.environ["OMP_NUM_THREADS"] = before

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from skyline.capture import iteration_trials
+from skyline.capture.align_trials import _bare_ms, iteration_trial
 from skyline.capture.child_process import ScriptEnded
 from skyline.capture.events import Ended, StepRow
 from skyline.capture.iteration_trials import _plan
-from skyline.capture.tried_works import _bare_ms, iteration_trial
 from skyline.trace.iteration_trial import IterationTrial
 from skyline.trace.phase import Phase
 from skyline.trace.profile import BareTimes, Profile

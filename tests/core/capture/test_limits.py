@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from skyline.capture.guard import Guard, Limits
-from skyline.capture.lifeline import Lifeline
+from skyline.capture.guard import Guard, RunLimits
 from skyline.capture.output import ScriptOutput
+from skyline.capture.parent_death_reaper import ParentDeathReaper
 from skyline.capture.process import ENTRY, KEPT
 from skyline.capture.process_family import RUN_TAG, ProcessFamily
 from skyline.capture.scratch import make_scratch
@@ -167,23 +167,23 @@ def test_other_runs_are_left_alone() -> None:
     [
         (
             "import os, time\nfor _ in range(20):\n    if not os.fork(): time.sleep(600)\ntime.sleep(600)",
-            Limits(processes=10),
+            RunLimits(processes=10),
             "more than 10 processes",
         ),
         (
             "import os, time\ndata = bytearray(os.urandom(1 << 20) * 80)\ntime.sleep(600)",
-            Limits(memory_bytes=50_000_000),
+            RunLimits(memory_bytes=50_000_000),
             "over the limit of 50.0 MB",
         ),
         (
             "import os, time\nopen(os.environ['INTO'], 'wb').write(bytes(9_000_000))\ntime.sleep(600)",
-            Limits(scratch_bytes=5_000_000),
+            RunLimits(scratch_bytes=5_000_000),
             "wrote 9.0 MB of files",
         ),
     ],
     ids=["processes", "memory", "files"],
 )
-def test_a_run_over_a_limit_is_ended(code: str, limits: Limits, words: str, tmp_path: Path) -> None:
+def test_a_run_over_a_limit_is_ended(code: str, limits: RunLimits, words: str, tmp_path: Path) -> None:
     run = start(code, INTO=str(tmp_path / "big"))
     guard = Guard(ProcessFamily(run.pid, "none"), tmp_path, limits)
 
@@ -202,7 +202,7 @@ def test_the_lifeline_ends_a_group_when_its_holder_is_killed(tmp_path: Path) -> 
     (scratch / "tree").mkdir(parents=True)
     holder = start(
         f"import sys, time; sys.path[:] = {sys.path!r}\n"
-        "from pathlib import Path\nfrom skyline.capture.lifeline import Lifeline\n"
+        "from pathlib import Path\nfrom skyline.capture.parent_death_reaper import Lifeline\n"
         f"kept = Lifeline(Path({str(scratch)!r})); kept.watch({run.pid}); print(1, flush=True)\n{SLEEP}"
     )
     assert holder.stdout is not None
@@ -221,7 +221,7 @@ def test_the_folder_of_a_run_goes_though_its_holder_is_killed_before_the_run_sta
     scratch.mkdir()
     holder = start(
         f"import sys, time; sys.path[:] = {sys.path!r}\n"
-        "from pathlib import Path\nfrom skyline.capture.lifeline import Lifeline\n"
+        "from pathlib import Path\nfrom skyline.capture.parent_death_reaper import Lifeline\n"
         f"kept = Lifeline(Path({str(scratch)!r})); print(1, flush=True)\n{SLEEP}"
     )
     assert holder.stdout is not None
@@ -235,20 +235,20 @@ def test_the_folder_of_a_run_goes_though_its_holder_is_killed_before_the_run_sta
 
 def test_a_lifeline_that_was_killed_is_closed_all_the_same(tmp_path: Path) -> None:
     before = psutil.Process().children()
-    lifeline = Lifeline(tmp_path)
+    death_reaper = ParentDeathReaper(tmp_path)
     (shell,) = set(psutil.Process().children()) - set(before)
     shell.kill()
     wait_until(lambda: shell.status() == psutil.STATUS_ZOMBIE)
-    lifeline.watch(os.getpid())
-    lifeline.close()
+    death_reaper.watch(os.getpid())
+    death_reaper.close()
 
 
 def test_a_closed_lifeline_harms_nothing(tmp_path: Path) -> None:
     run = start(SLEEP)
     before = len(psutil.Process().children())
-    lifeline = Lifeline(tmp_path)
-    lifeline.watch(run.pid)
-    lifeline.close()
+    death_reaper = ParentDeathReaper(tmp_path)
+    death_reaper.watch(run.pid)
+    death_reaper.close()
     assert len(psutil.Process().children()) == before
     assert run.poll() is None
     assert tmp_path.exists()

@@ -17,7 +17,7 @@ pytest.importorskip("torch", reason="captures need torch")
 
 from skyline.capture import session, shape_session
 from skyline.capture.gpu_target import GpuTarget
-from skyline.capture.recording import Recording
+from skyline.capture.recording import ChildRecording
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.capture.shape_session import trace_shapes
 from skyline.errors import ScriptFailed
@@ -183,7 +183,7 @@ def test_batch_sizes_take_turns_on_a_device_that_does_not_hold_them_all(
 ):
     record = session.record
 
-    def on_a_full_device(*args: Any, **options: Any) -> Recording:
+    def on_a_full_device(*args: Any, **options: Any) -> ChildRecording:
         """As if on a device that would hold twice the batch by itself, and a quarter beside the run at rest."""
         recording = record(*args, **options)
         fixed, peak = recording.memory.total_bytes, recording.peak_bytes

@@ -9,10 +9,10 @@ from typing import NoReturn
 import pytest
 
 from skyline.capture.gpu_target import GpuTarget
-from skyline.capture.nursery import Nursery
 from skyline.capture.process import Start, Starter, start_fresh
 from skyline.capture.request import CaptureRequest
 from skyline.capture.shape_session import trace_shapes
+from skyline.capture.warm_pool import WarmPool
 from skyline.errors import CaptureImpossible
 from skyline.trace import store
 from skyline.trace.phase import Phase
@@ -362,10 +362,10 @@ def test_traces_from_a_process_that_has_imported_torch_are_the_same(script: Writ
     def never(start: Start) -> NoReturn:
         raise AssertionError("a fresh process was started")
 
-    nursery = Nursery(fallback=never)
+    warm_pool = WarmPool(fallback=never)
     try:
-        first, second = (traced(path, starter=nursery.start) for _ in range(2))
+        first, second = (traced(path, starter=warm_pool.start) for _ in range(2))
     finally:
-        nursery.close()
+        warm_pool.close()
     assert [record.name for record in first.trace.records] == [record.name for record in second.trace.records]
     assert first.peak_bytes == second.peak_bytes == traced(path).peak_bytes

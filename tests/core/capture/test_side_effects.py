@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline.capture.secrecy import HIDDEN, Secrecy
+from skyline.capture.redactor import HIDDEN, Redactor
 from skyline.report.kept_away import kept_away, let_through
 from skyline.trace import store
 from skyline.trace.profile import Profile
@@ -170,17 +170,17 @@ def test_secrets_are_known_by_their_names() -> None:
         "MAX_TOKENS": "100000",
         "SHORT_KEY": "abc",
     }
-    secrecy = Secrecy.of(environment, ("--lr", "0.1", "--hf-token", "from-the-line"))
+    redactor = Redactor.of(environment, ("--lr", "0.1", "--hf-token", "from-the-line"))
     text = "hf_abcdef123 aws/abc+def hunter22 /somewhere/else qwertyuiop abc from-the-line"
-    assert secrecy.scrub(text) == f"{HIDDEN} {HIDDEN} {HIDDEN} /somewhere/else qwertyuiop abc {HIDDEN}"
-    assert secrecy.scrub("https://me:pw@host/x?a=1 step 5") == f"https://{HIDDEN}@host/x?a=1 step 5"
+    assert redactor.scrub(text) == f"{HIDDEN} {HIDDEN} {HIDDEN} /somewhere/else qwertyuiop abc {HIDDEN}"
+    assert redactor.scrub("https://me:pw@host/x?a=1 step 5") == f"https://{HIDDEN}@host/x?a=1 step 5"
     assert (
-        secrecy.scrub("api_key=0123456789 tokens per second: 5") == f"api_key={HIDDEN} tokens per second: 5"
+        redactor.scrub("api_key=0123456789 tokens per second: 5") == f"api_key={HIDDEN} tokens per second: 5"
     )
     harmless = "set tokenizer.pad_token = tokenizer.eos_token, --pad-token something"
-    assert secrecy.scrub(harmless) == harmless
-    assert secrecy.scrub("password: correcthorse") == f"password: {HIDDEN}"
-    assert Secrecy.of({}).scrub_arguments(("--auth", "abc", "--tokenizer", "gpt2", "--steps", "3")) == (
+    assert redactor.scrub(harmless) == harmless
+    assert redactor.scrub("password: correcthorse") == f"password: {HIDDEN}"
+    assert Redactor.of({}).scrub_arguments(("--auth", "abc", "--tokenizer", "gpt2", "--steps", "3")) == (
         "--auth",
         HIDDEN,
         "--tokenizer",

@@ -14,11 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from skyline.capture.nursery import Nursery
 from skyline.capture.process import Start, Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.capture.session import capture
 from skyline.capture.warm_parent import ForkedProcess
+from skyline.capture.warm_pool import WarmPool
 from skyline.errors import CaptureImpossible, SkylineError
 from skyline.trace.profile import Profile
 
@@ -58,17 +58,17 @@ print("WORLD" + json.dumps({
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
+def warm_pool() -> Iterator[WarmPool]:
     """One for all tests that do no harm to it: the import is what takes long."""
-    made = Nursery(most=1)
+    made = WarmPool(most=1)
     yield made
     made.close()
     nothing_is_left()
 
 
 @pytest.fixture
-def own_nursery() -> Iterator[Nursery]:
-    made = Nursery(most=1)
+def own_nursery() -> Iterator[WarmPool]:
+    made = WarmPool(most=1)
     yield made
     made.close()
 
@@ -79,14 +79,14 @@ def test_the_next_run_does_not_wait_for_a_resident_process_that_did_not_answer(
     hanging = tmp_path / "python"
     hanging.write_text("#!/bin/sh\nexec sleep 600\n")
     hanging.chmod(0o755)
-    monkeypatch.setattr("skyline.capture.nursery._READY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("skyline.capture.warm_pool._READY_TIMEOUT_S", 0.2)
     fresh: list[Start] = []
-    nursery = Nursery(fallback=fresh.append)  # type: ignore[arg-type]
+    warm_pool = WarmPool(fallback=fresh.append)  # type: ignore[arg-type]
     start = Start(str(hanging), tmp_path, {}, "", b"", threading.Event())
-    first = nursery.pids
-    nursery.start(start)
-    assert (first, nursery.pids, fresh) == ((), (), [start])
-    nursery.close()
+    first = warm_pool.pids
+    warm_pool.start(start)
+    assert (first, warm_pool.pids, fresh) == ((), (), [start])
+    warm_pool.close()
     nothing_is_left()
 
 
@@ -132,29 +132,31 @@ def world(printed: str) -> tuple[dict[str, object], list[float]]:
     return json.loads(seen), json.loads(rest.partition("-----")[0])
 
 
-def test_a_forked_run_sees_what_a_fresh_one_sees(script: Write, nursery: Nursery) -> None:
+def test_a_forked_run_sees_what_a_fresh_one_sees(script: Write, warm_pool: WarmPool) -> None:
     path = script(WORLD + TRAINING)
     fresh, drawn_fresh = world(run(path, start_fresh, "--epochs", "3")[1])
-    first, drawn_first = world(run(path, nursery.start, "--epochs", "3")[1])
-    second, drawn_second = world(run(path, nursery.start, "--epochs", "3")[1])
+    first, drawn_first = world(run(path, warm_pool.start, "--epochs", "3")[1])
+    second, drawn_second = world(run(path, warm_pool.start, "--epochs", "3")[1])
     assert first == fresh
     assert second == fresh
     assert fresh["argv"] == [str(path), "--epochs", "3"]
     # What a fresh process seeds by chance differs from fork to fork too.
     for drawn in zip(drawn_fresh, drawn_first, drawn_second, strict=True):
         assert len(set(drawn)) == 3
-    assert len(nursery.pids) == 1
+    assert len(warm_pool.pids) == 1
 
 
-def test_one_process_imports_for_all_runs_and_nothing_is_left_open(script: Write, nursery: Nursery) -> None:
+def test_one_process_imports_for_all_runs_and_nothing_is_left_open(
+    script: Write, warm_pool: WarmPool
+) -> None:
     path = script(TRAINING)
-    profile, _ = run(path, nursery.start)
+    profile, _ = run(path, warm_pool.start)
     assert profile.times.steps_ms
-    (resident,) = nursery.pids
+    (resident,) = warm_pool.pids
     files, own = psutil.Process(resident).num_fds(), psutil.Process().num_fds()
     for _ in range(3):
-        run(path, nursery.start)
-    assert nursery.pids == (resident,)
+        run(path, warm_pool.start)
+    assert warm_pool.pids == (resident,)
     assert psutil.Process(resident).num_fds() == files
     assert psutil.Process().num_fds() == own
     assert psutil.Process(resident).children() == []
@@ -171,27 +173,29 @@ def test_one_process_imports_for_all_runs_and_nothing_is_left_open(script: Write
         ("def broken(:\n    pass\n", "SyntaxError"),
     ],
 )
-def test_how_a_forked_run_ended_is_known(script: Write, nursery: Nursery, source: str, message: str) -> None:
+def test_how_a_forked_run_ended_is_known(
+    script: Write, warm_pool: WarmPool, source: str, message: str
+) -> None:
     with pytest.raises(SkylineError, match=message):
-        run(script(source), nursery.start)
-    assert len(nursery.pids) == 1
+        run(script(source), warm_pool.start)
+    assert len(warm_pool.pids) == 1
 
 
-def test_a_script_that_kills_its_parent_costs_only_its_own_run(script: Write, nursery: Nursery) -> None:
-    run(script(TRAINING), nursery.start)
-    before = nursery.pids
+def test_a_script_that_kills_its_parent_costs_only_its_own_run(script: Write, warm_pool: WarmPool) -> None:
+    run(script(TRAINING), warm_pool.start)
+    before = warm_pool.pids
     with pytest.raises(SkylineError, match="SIGKILL"):
         run(
             script("import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(60)\n"),
-            nursery.start,
+            warm_pool.start,
         )
-    assert nursery.pids == before
-    assert run(script(TRAINING), nursery.start)[0].times.steps_ms
-    assert nursery.pids == before
+    assert warm_pool.pids == before
+    assert run(script(TRAINING), warm_pool.start)[0].times.steps_ms
+    assert warm_pool.pids == before
 
 
 def test_an_install_beside_torch_replaces_the_resident_process(
-    script: Write, own_nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Write, own_nursery: WarmPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed = tmp_path / "more" / "site-packages"
     installed.mkdir(parents=True)
@@ -209,15 +213,17 @@ def test_an_install_beside_torch_replaces_the_resident_process(
     assert len(own_nursery.pids) == 1
 
 
-def test_without_torch_the_reason_is_the_usual_one(script: Write, nursery: Nursery, tmp_path: Path) -> None:
+def test_without_torch_the_reason_is_the_usual_one(
+    script: Write, warm_pool: WarmPool, tmp_path: Path
+) -> None:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
     bare.chmod(0o755)
     with pytest.raises(CaptureImpossible, match="PyTorch is not installed"):
-        run(script(TRAINING), nursery.start, interpreter=str(bare))
+        run(script(TRAINING), warm_pool.start, interpreter=str(bare))
 
 
-def test_closing_ends_the_runs_that_are_under_way(script: Write, own_nursery: Nursery) -> None:
+def test_closing_ends_the_runs_that_are_under_way(script: Write, own_nursery: WarmPool) -> None:
     path = script("import os, time\nprint('pid', os.getpid(), flush=True)\ntime.sleep(100)\n")
     printed: list[str] = []
     failed: list[BaseException] = []
@@ -245,14 +251,14 @@ def test_closing_ends_the_runs_that_are_under_way(script: Write, own_nursery: Nu
     assert own_nursery.pids == ()
 
 
-def test_the_first_figures_come_before_the_profile(script: Write, nursery: Nursery) -> None:
+def test_the_first_figures_come_before_the_profile(script: Write, warm_pool: WarmPool) -> None:
     script("rate = 0.1\n", "settings.py")
     source = "import time\nimport settings\ntime.sleep(0.2)\nbatch_size = 16\n" + TRAINING.replace(
         "(w * w).sum()", "(w * torch.ones(batch_size, 1)).sum()"
     )
     path = script(source)
     stages: list[Progress] = []
-    profile, _ = run(path, nursery.start, stages=stages)
+    profile, _ = run(path, warm_pool.start, stages=stages)
     known = [progress.known for progress in stages if progress.known is not None]
     assert known[0].iteration_ms is None
     assert known[0].loop_line == source.splitlines().index("for _ in range(100_000):") + 1

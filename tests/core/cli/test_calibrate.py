@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from skyline.calibrate.case import Case
-from skyline.calibrate.machine import Machine
-from skyline.calibrate.store import Measured, append
+from skyline.calibrate.machine import CalibratedDevice
+from skyline.calibrate.store import CaseTime, append
 
 Run = Callable[..., Any]
-MACHINE = Machine("Example CPU", "cpu", 4, 2**34, 3000, 384.0, 2**25, "2.13.0")
-ROW = Measured(Case("mm", (("k", 512), ("m", 512), ("n", 512))), 400.0)
+MACHINE = CalibratedDevice("Example CPU", "cpu", 4, 2**34, 3000, 384.0, 2**25, "2.13.0")
+ROW = CaseTime(Case("mm", (("k", 512), ("m", 512), ("n", 512))), 400.0)
 
 
 @pytest.fixture(autouse=True)

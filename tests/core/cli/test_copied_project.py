@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skyline.capture.secrecy import HIDDEN
+from skyline.capture.redactor import HIDDEN
 from skyline.trace import store
 
 Run = Callable[..., Any]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline.ledger.entry import Entry, Machine, Predicted, Status
+from skyline.ledger.entry import Conditions, LedgerEntry, Predicted, VerificationStatus
 from skyline.ledger.ledger import Ledger
 
 Run = Callable[..., object]
@@ -21,19 +21,19 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
     return Ledger()
 
 
-def opened(name: str, script: str = "/project/train.py") -> Entry:
-    return Entry(
+def opened(name: str, script: str = "/project/train.py") -> LedgerEntry:
+    return LedgerEntry(
         id=name,
         created="2026-01-02T03:04:05+00:00",
         changed="2026-01-02T03:04:05+00:00",
-        status=Status.OPEN,
+        status=VerificationStatus.OPEN,
         script=script,
         sources_digest="d",
         whatif="num_workers",
         question="num_workers=2",
         profile_id="a1",
         skyline="0.1.0",
-        machine=Machine("Test CPU", 4, 2, "linux", "2.6.0", "3.11"),
+        machine=Conditions("Test CPU", 4, 2, "linux", "2.6.0", "3.11"),
         predicted=Predicted(10.0, 9.0, 8.5, 9.5, 1.1, 1e6, 1e6, "cpu-measured", "exact", False, "d"),
     )
 

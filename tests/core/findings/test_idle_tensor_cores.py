@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from skyline.findings.idle_tensor_cores import RULE
-from skyline.trace.facts import Device, Settings
+from skyline.trace.facts import Device, TorchSettings
 from skyline.trace.record import RecordKind
 from skyline.trace.shape import OperatorShape
 
@@ -22,7 +22,7 @@ def on(profile, name="NVIDIA A100-SXM4-80GB", number_format="float32", **setting
         profile,
         environment=replace(profile.environment, device=Device(name, "cuda")),
         trace=replace(profile.trace, records=records, shapes=(product(number_format),)),
-        settings=Settings(**{"matmul_precision": "highest", "compute_capability": (8, 0), **settings}),
+        settings=TorchSettings(**{"matmul_precision": "highest", "compute_capability": (8, 0), **settings}),
     )
 
 

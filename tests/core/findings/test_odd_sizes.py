@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from skyline.findings.odd_sizes import RULE
-from skyline.trace.facts import ModuleFact, Settings
+from skyline.trace.facts import ModuleFact, TorchSettings
 from skyline.trace.record import RecordKind
 
 
@@ -21,7 +21,7 @@ def model(profile, outputs, **settings):
         profile,
         trace=replace(profile.trace, records=records, modules=modules),
         modules=(layer("Net.head", profile.trace.lines[2], 768, outputs),),
-        settings=Settings(**{"autocast": "bfloat16", "compute_capability": (8, 0), **settings}),
+        settings=TorchSettings(**{"autocast": "bfloat16", "compute_capability": (8, 0), **settings}),
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from skyline.findings.slow_workers import RULE
 from skyline.trace.facts import LoaderFact
-from skyline.whatif.cost.reloading import COSTS
+from skyline.whatif.cost.loader_model import COSTS
 
 
 def waiting(profile, data_ms, workers=2):

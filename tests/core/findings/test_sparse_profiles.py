@@ -15,7 +15,7 @@ from skyline.trace.facts import (
     ModuleFact,
     OptimizerFact,
     ParallelFact,
-    Settings,
+    TorchSettings,
 )
 from skyline.trace.profile import BareTimes
 from skyline.trace.side_effect import SideEffect
@@ -48,7 +48,7 @@ def told_without_lines(profile):
         optimizers=(OptimizerFact("Adam", 1, 0, 0, 0, {}),),
         modules=(ModuleFact("Net", "Net", False, 0, False, {}),),
         parallel=ParallelFact("DistributedDataParallel", "", 2, None, None, None, None),
-        settings=Settings(),
+        settings=TorchSettings(),
     )
 
 

@@ -6,7 +6,7 @@ from skyline.errors import UsageError
 from skyline.graph import (
     Cause,
     Dependency,
-    GpuWork,
+    InsertedGpuWork,
     Insertion,
     Phase,
     Task,
@@ -51,7 +51,7 @@ def test_a_place_that_there_is_not_is_an_error(chain):
 
 
 def test_a_kernel_brings_its_launch_and_takes_its_turn(pipeline):
-    graph = insert_gpu_work(pipeline(), [GpuWork(KERNEL, 8.0, after=0)])
+    graph = insert_gpu_work(pipeline(), [InsertedGpuWork(KERNEL, 8.0, after=0)])
     found = starts(graph)
     # Launched from 10 on, it runs between the kernels launched before and after it.
     assert (found["launch new"], found["new"], found["sgemm 1"]) == (10, 34, 42)
@@ -62,13 +62,13 @@ def test_a_kernel_brings_its_launch_and_takes_its_turn(pipeline):
 
 def test_a_kernel_on_a_stream_of_its_own_starts_a_latency_after_its_launch(pipeline):
     alone = task("new", TaskKind.KERNEL, "stream 9")
-    graph = insert_gpu_work(pipeline(), [GpuWork(alone, 8.0, after=2)])
+    graph = insert_gpu_work(pipeline(), [InsertedGpuWork(alone, 8.0, after=2)])
     assert starts(graph)["new"] == 20 + 4
 
 
 def test_kernels_behind_the_same_call_are_launched_in_turn(pipeline):
     other = task("other", TaskKind.KERNEL, "stream 7")
-    work = [GpuWork(KERNEL, 8.0, after=2), GpuWork(other, 8.0, after=2)]
+    work = [InsertedGpuWork(KERNEL, 8.0, after=2), InsertedGpuWork(other, 8.0, after=2)]
     found = starts(insert_gpu_work(pipeline(), work, launch_us=1.0, latency_us=50.0))
     assert (found["launch new"], found["launch other"]) == (20, 21)
     assert (found["new"], found["other"]) == (70, 78)
@@ -77,20 +77,20 @@ def test_kernels_behind_the_same_call_are_launched_in_turn(pipeline):
 def test_what_a_launch_costs_must_be_known(chain):
     graph = chain(("main", 10))
     with pytest.raises(UsageError, match="no launch"):
-        insert_gpu_work(graph, [GpuWork(KERNEL, 8.0, after=0)])
-    told = insert_gpu_work(graph, [GpuWork(KERNEL, 8.0, after=0)], launch_us=5.0, latency_us=3.0)
+        insert_gpu_work(graph, [InsertedGpuWork(KERNEL, 8.0, after=0)])
+    told = insert_gpu_work(graph, [InsertedGpuWork(KERNEL, 8.0, after=0)], launch_us=5.0, latency_us=3.0)
     assert starts(told) == {"t0": 0, "launch new": 10, "new": 13}
 
 
 def test_cpu_work_is_not_launched_and_kernels_launch_nothing(pipeline):
     with pytest.raises(ValueError, match="insert\\(\\) adds it"):
-        insert_gpu_work(pipeline(), [GpuWork(task("new", TaskKind.CPU, "main"), 8.0, after=0)])
+        insert_gpu_work(pipeline(), [InsertedGpuWork(task("new", TaskKind.CPU, "main"), 8.0, after=0)])
     with pytest.raises(ValueError, match="runs on a GPU"):
-        insert_gpu_work(pipeline(), [GpuWork(KERNEL, 8.0, after=1)])
+        insert_gpu_work(pipeline(), [InsertedGpuWork(KERNEL, 8.0, after=1)])
 
 
 def test_on_a_free_lane_what_is_new_is_free(pipeline):
-    graph = insert_gpu_work(prioritise(pipeline(), [1], 5.0), [GpuWork(KERNEL, 8.0, after=0)])
+    graph = insert_gpu_work(prioritise(pipeline(), [1], 5.0), [InsertedGpuWork(KERNEL, 8.0, after=0)])
     priorities = {one.name: p for one, p in zip(graph.tasks, graph.priorities.tolist(), strict=True)}
     assert (priorities["sgemm 0"], priorities["new"], priorities["sgemm 1"]) == (5, 0, 0)
     assert priorities["launch new"] != priorities["launch new"]

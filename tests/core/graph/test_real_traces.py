@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skyline.graph import (
-    GpuWork,
+    InsertedGpuWork,
     Phase,
     Task,
     TaskKind,
@@ -47,7 +47,7 @@ def test_kernels_inserted_with_their_launches_and_removed_were_never_there(graph
     stream = graph.tasks.lanes[int(graph.tasks.lane[select(graph, on_gpu=True)[0]])]
     task = Task("inserted here", TaskKind.KERNEL, WorkClass.OTHER, stream, Phase.FORWARD, 0)
     places = select(graph, on_gpu=False, lane="main")[::10]
-    grown = insert_gpu_work(graph, [GpuWork(task, 5.0, after) for after in places.tolist()])
+    grown = insert_gpu_work(graph, [InsertedGpuWork(task, 5.0, after) for after in places.tolist()])
     assert len(grown) == len(graph) + 2 * len(places)
     assert simulate(grown).makespan_us >= simulate(graph).makespan_us
     assert_alike(remove(grown, select(grown, name="inserted here"), keep_gaps=False), graph)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from skyline.ledger.entry import Entry, Machine, Measurement, Predicted, Status
+from skyline.ledger.entry import Conditions, LedgerEntry, Measurement, Predicted, VerificationStatus
 from skyline.ledger.ledger import Ledger
 
-HERE = Machine("Test CPU", 4, 2, "linux", "2.6.0", "3.11.2")
+HERE = Conditions("Test CPU", 4, 2, "linux", "2.6.0", "3.11.2")
 
 
 def measured(ratio: float) -> Measurement:
@@ -23,18 +23,18 @@ def entry_of(
     *,
     predicted: float = 0.9,
     ratio: float | None = None,
-    status: Status | None = None,
+    status: VerificationStatus | None = None,
     whatif: str = "num_workers",
     script: str = "/project/train.py",
-    machine: Machine = HERE,
-) -> Entry:
+    machine: Conditions = HERE,
+) -> LedgerEntry:
     """A prediction of ``predicted`` times 100 ms ±5, and where ``ratio`` is given, the measurement of it."""
     time = 100 * predicted
-    entry = Entry(
+    entry = LedgerEntry(
         id=f"id{number:04}",
         created=f"2026-01-02T03:{number % 60:02}:05+00:00",
         changed=f"2026-01-02T03:{number % 60:02}:45+00:00",
-        status=Status.OPEN,
+        status=VerificationStatus.OPEN,
         script=script,
         sources_digest="d1",
         whatif=whatif,
@@ -48,17 +48,19 @@ def entry_of(
     )
     if ratio is not None:
         error, held = predicted / ratio - 1, abs(100 * ratio - time) <= 5
-        entry = replace(entry, status=Status.MEASURED, measurement=measured(ratio), error=error, held=held)
+        entry = replace(
+            entry, status=VerificationStatus.MEASURED, measurement=measured(ratio), error=error, held=held
+        )
     return replace(entry, status=status) if status is not None else entry
 
 
 @pytest.fixture
-def entry() -> Callable[..., Entry]:
+def entry() -> Callable[..., LedgerEntry]:
     return entry_of
 
 
 @pytest.fixture
-def here() -> Machine:
+def here() -> Conditions:
     return HERE
 
 

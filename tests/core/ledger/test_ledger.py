@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from skyline.ledger.entry import Entry, Status
+from skyline.ledger.entry import LedgerEntry, VerificationStatus
 from skyline.ledger.ledger import Ledger, LedgerUnusable
 from skyline.ledger.location import ledger_path
 
-Make = Callable[..., Entry]
+Make = Callable[..., LedgerEntry]
 
 
 def test_what_is_written_is_read_again(ledger: Ledger, entry: Make) -> None:
@@ -29,7 +29,7 @@ def test_what_is_written_is_read_again(ledger: Ledger, entry: Make) -> None:
 
 def test_an_entry_takes_the_place_of_the_one_with_its_id(ledger: Ledger, entry: Make) -> None:
     ledger.write(entry(1))
-    closed = replace(entry(1), status=Status.ABORTED, reason="interrupted")
+    closed = replace(entry(1), status=VerificationStatus.ABORTED, reason="interrupted")
     ledger.write(closed)
 
     assert ledger.entries() == (closed,)

@@ -8,20 +8,20 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.ledger.entry import Entry, Machine, Status
+from skyline.ledger.entry import Conditions, LedgerEntry, VerificationStatus
 from skyline.ledger.record import correction, track_record, track_records
 
-Make = Callable[..., Entry]
+Make = Callable[..., LedgerEntry]
 
 
-def test_a_record_counts_what_was_measured_here_for_this_whatif(entry: Make, here: Machine) -> None:
+def test_a_record_counts_what_was_measured_here_for_this_whatif(entry: Make, here: Conditions) -> None:
     elsewhere = replace(here, device="Another CPU")
     entries = [
         entry(1, ratio=0.9),
         entry(2, ratio=1.0, script="/project/other.py"),
         entry(3, ratio=0.89),
-        entry(4, ratio=0.5, status=Status.DISCARDED),
-        entry(5, status=Status.ABORTED),
+        entry(4, ratio=0.5, status=VerificationStatus.DISCARDED),
+        entry(5, status=VerificationStatus.ABORTED),
         entry(6, ratio=0.5, machine=elsewhere),
         entry(7, ratio=0.5, machine=replace(here, torch="1.0")),
         entry(8, ratio=0.5, whatif="amp+num_workers"),
@@ -43,7 +43,7 @@ def test_a_record_counts_what_was_measured_here_for_this_whatif(entry: Make, her
     }
 
 
-def test_the_spread_covers_four_fifths(entry: Make, here: Machine) -> None:
+def test_the_spread_covers_four_fifths(entry: Make, here: Conditions) -> None:
     ratios = [0.9 / (1 + error) for error in (0.01, -0.02, 0.03, -0.04, 0.5)]
     record = track_record([entry(n, ratio=ratio) for n, ratio in enumerate(ratios)], "num_workers", here)
     assert record is not None

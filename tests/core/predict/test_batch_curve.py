@@ -7,7 +7,7 @@ import pytest
 from skyline.graph.part import Part
 from skyline.interval import Interval
 from skyline.predict.batch_curve import batch_curve
-from skyline.trace.iteration_trial import IterationTrial, TriedWork
+from skyline.trace.iteration_trial import IterationTrial, OpTiming
 from skyline.trace.phase import Phase
 from skyline.trace.profile import BatchPoint
 
@@ -24,7 +24,7 @@ def test_points_carry_the_scatter_of_their_paired_ratios(profile):
 
 
 def tried(batch_size, took_us, *, threads=2, number_format=""):
-    work = TriedWork("aten::linear", Phase.FORWARD, "net", took_us - 100.0)
+    work = OpTiming("aten::linear", Phase.FORWARD, "net", took_us - 100.0)
     return IterationTrial(threads, number_format, (work,), {Phase.FORWARD: 100.0}, batch_size)
 
 

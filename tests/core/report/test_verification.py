@@ -11,7 +11,7 @@ from rich.console import Console
 
 from skyline.analysis.analyse import analyse
 from skyline.interval import Interval
-from skyline.ledger.entry import Entry, Measurement, Predicted, Status
+from skyline.ledger.entry import LedgerEntry, Measurement, Predicted, VerificationStatus
 from skyline.ledger.record import Correction, TrackRecord
 from skyline.report.build import whatif_report
 from skyline.report.schema import VERIFY_SCHEMA, MeasuredReport, VerifyReport, WhatIfReport
@@ -102,8 +102,10 @@ def test_two_scripts_have_no_predicted_column(report: VerifyReport) -> None:
     assert "no difference that exceeds the noise" in shown(render_verification, same)
 
 
-def entry(profile: Profile, number: int, ratio: float, status: Status = Status.MEASURED) -> Entry:
-    return Entry(
+def entry(
+    profile: Profile, number: int, ratio: float, status: VerificationStatus = VerificationStatus.MEASURED
+) -> LedgerEntry:
+    return LedgerEntry(
         id=f"id{number}",
         created="2026-01-02T03:04:05+00:00",
         changed="2026-01-02T03:05:05+00:00",
@@ -119,7 +121,7 @@ def entry(profile: Profile, number: int, ratio: float, status: Status = Status.M
         measurement=Measurement(ratio, ratio, ratio, 1.0, 1.0, 1.0, 8, 10.0, 0.1),
         error=0.9 / ratio - 1,
         held=abs(ratio - 0.9) <= 0.05,
-        reason="" if status is Status.MEASURED else "noisy: it was loud",
+        reason="" if status is VerificationStatus.MEASURED else "noisy: it was loud",
     )
 
 
@@ -153,7 +155,7 @@ def test_a_combination_has_a_record_of_its_own(profile: Profile) -> None:
 
 
 def test_entries_records_and_reasons_are_listed(profile: Profile) -> None:
-    entries = [entry(profile, 1, 0.9), entry(profile, 2, 0.7, Status.DISCARDED)]
+    entries = [entry(profile, 1, 0.9), entry(profile, 2, 0.7, VerificationStatus.DISCARDED)]
     record = TrackRecord("fused_optimizer", 5, 2, 0.031, 0.05, 4, 3, 1, Correction(1.0, 0.9, 1.1))
     text = shown(lambda *given: render_ledger(entries, [record], *given))
     counted, discarded = (line for line in text.splitlines() if "2026" in line)

@@ -7,21 +7,21 @@ from types import ModuleType
 import pytest
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.draft import Draft
-from skyline.rewrite.registry import Entry, entries
+from skyline.rewrite.draft import RewriteDraft
+from skyline.rewrite.registry import RewriteEntry, entries
 from skyline.source.edit import TextEdit
 from skyline.source.text import SourceText
 
 TEXT = "a = 1\r\nb = 2\r\n\tc = 3\r\n"
 
 
-def edit(draft: Draft, line: int, start: int, end: int, text: str) -> TextEdit:
+def edit(draft: RewriteDraft, line: int, start: int, end: int, text: str) -> TextEdit:
     source = draft.text
     return source.edit(source.span(source.offset(line, start), source.offset(line, end)), text)
 
 
 def test_edits_of_edits_are_edits_of_the_original() -> None:
-    draft = Draft.of(SourceText.of("x.py", TEXT))
+    draft = RewriteDraft.of(SourceText.of("x.py", TEXT))
     draft = draft.edited([edit(draft, 2, 4, 5, "20"), edit(draft, 1, 0, 0, "z = 0\r\n")])
     draft = draft.edited([edit(draft, 3, 6, 6, "  # in between"), edit(draft, 1, 5, 5, "0")])
     draft = draft.edited([edit(draft, 3, 0, 1, "")])
@@ -37,7 +37,7 @@ def test_edits_of_edits_are_edits_of_the_original() -> None:
 
 
 def test_nothing_done_is_no_edit() -> None:
-    draft = Draft.of(SourceText.of("x.py", TEXT))
+    draft = RewriteDraft.of(SourceText.of("x.py", TEXT))
     assert (
         draft.edits() == draft.edited([]).edits() == draft.edited([edit(draft, 1, 0, 1, "a")]).edits() == ()
     )
@@ -46,7 +46,7 @@ def test_nothing_done_is_no_edit() -> None:
 
 
 def test_what_another_wrote_is_not_replaced() -> None:
-    draft = Draft.of(SourceText.of("x.py", TEXT))
+    draft = RewriteDraft.of(SourceText.of("x.py", TEXT))
     draft = draft.edited([edit(draft, 1, 4, 5, "10")])
     with pytest.raises(RewriteRefused, match="same text"):
         draft.edited([edit(draft, 1, 4, 6, "12")])
@@ -56,9 +56,9 @@ def test_what_another_wrote_is_not_replaced() -> None:
 
 def test_the_registry_takes_modules_that_bind_both_names() -> None:
     module = ModuleType("their_rewrite")
-    assert Entry.of(module) is None
+    assert RewriteEntry.of(module) is None
     module.NAME, module.rewrite, module.ORDER = "theirs", lambda context, value: (), 7  # type: ignore[attr-defined]
-    entry = Entry.of(module)
+    entry = RewriteEntry.of(module)
     assert entry is not None
     assert (entry.name, entry.order, entry.snippet) == ("theirs", 7, None)
     assert next(iter(entries())) == "batch_size"

@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from skyline.rewrite.registry import Entry, entries
+from skyline.rewrite.registry import RewriteEntry, entries
 from skyline.rewrite.removal import attempt_removal, removal, removals
-from skyline.trace.facts import BatchFact, CallFact, Settings
+from skyline.trace.facts import BatchFact, CallFact, TorchSettings
 from skyline.trace.profile import SourceFile
 from skyline.trace.record import CodeLine
 
@@ -344,7 +344,7 @@ REFUSED = {
 def test_what_is_not_plain_is_refused_with_its_place(workshop, case: str) -> None:
     name, source, said = REFUSED[case]
     shop = workshop(source)
-    settings = Settings(autocast="float16")
+    settings = TorchSettings(autocast="float16")
     facts = (CallFact("compile", 0.0, None, {}),)
     shop = replace(shop, profile=replace(shop.profile, settings=settings, calls=facts))
     assert shop.present(name) is not None
@@ -466,7 +466,7 @@ def test_one_analysis_answers_by_name(workshop) -> None:
 def test_a_module_that_binds_one_of_both_is_left_as_it_was() -> None:
     module = ModuleType("plugin")
     module.NAME, module.rewrite, module.remove = "plugin", lambda context, value: (), print
-    entry = Entry.of(module)
+    entry = RewriteEntry.of(module)
     assert entry is not None
     assert (entry.present, entry.remove) == (None, None)
     assert all((entry.present is None) == (entry.remove is None) for entry in entries().values())

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.trace.facts import Settings
+from skyline.trace.facts import TorchSettings
 
 DOC = '#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n"""Trains."""\n'
 MAIN = "import torch\ndef main():\n    pass\nif __name__ == '__main__':\n    main()\n"
@@ -169,7 +169,7 @@ def test_refused_with_the_reason(workshop, change: str, source: str, said: str) 
 
 def test_a_run_that_was_deterministic_is_left_alone(workshop) -> None:
     shop = workshop("import torch\n")
-    shop = replace(shop, profile=replace(shop.profile, settings=Settings(deterministic=True)))
+    shop = replace(shop, profile=replace(shop.profile, settings=TorchSettings(deterministic=True)))
     assert "same results" in shop.reason("cudnn_benchmark")
 
 

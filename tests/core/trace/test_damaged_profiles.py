@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from skyline.analysis.analyse import analyse
-from skyline.browser.following import Follower
-from skyline.browser.subject import Subject
+from skyline.browser.following import FileFollower
+from skyline.browser.subject import ShownProfile
 from skyline.errors import UsageError
 from skyline.report import html, text
 from skyline.report.build import profile_report, whatif_report
@@ -180,11 +180,11 @@ def test_pipes_and_links_to_nowhere_are_no_profiles(tmp_path: Path) -> None:
 def test_following_goes_on_after_a_damaged_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page says what is wrong, and shows the next profile that is whole."""
     monkeypatch.setattr("skyline.browser.following._LOOK_EVERY_S", 0.01)
-    folder, script, subject = tmp_path / store.FOLDER, tmp_path / "train.py", Subject()
+    folder, script, subject = tmp_path / store.FOLDER, tmp_path / "train.py", ShownProfile()
     script.write_text("")
     folder.mkdir()
     (folder / "train-00000000.profile.json.gz").write_text(json.dumps({**DOCUMENT, "batch_size": 0}))
-    follower = Follower(script, subject, None)
+    follower = FileFollower(script, subject, None)
     follower.start()
     try:
         rest = threading.Event()

@@ -14,12 +14,12 @@ import pytest
 
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.capture.held_run import HeldRun
-from skyline.capture.nursery import Nursery
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.capture.session import capture
+from skyline.capture.warm_pool import WarmPool
 from skyline.errors import Cancelled, ScriptFailed, UsageError
-from skyline.ledger.entry import Status
+from skyline.ledger.entry import VerificationStatus
 from skyline.ledger.ledger import Ledger
 from skyline.verification.compare import compare
 from skyline.verification.measure import Effort
@@ -56,9 +56,9 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def starter() -> Iterator[Starter]:
-    nursery = Nursery()
-    yield nursery.start
-    nursery.close()
+    warm_pool = WarmPool()
+    yield warm_pool.start
+    warm_pool.close()
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_a_batch_size_is_predicted_written_down_measured_and_closed(
     path = Path(analysis.profile.script)
     before = path.read_bytes()
     stages: list[Progress] = []
-    written: list[Status] = []
+    written: list[VerificationStatus] = []
 
     def progress(said: Progress) -> None:
         stages.append(said)
@@ -124,15 +124,15 @@ def test_a_batch_size_is_predicted_written_down_measured_and_closed(
     assert path.read_bytes() == before
     # The prediction was there before the first process, and stayed as it was.
     launch = [said.stage for said in stages].index("launch")
-    assert set(written) == {Status.OPEN}
+    assert set(written) == {VerificationStatus.OPEN}
     assert len(written) == len(stages) - launch
     fractions = [said.fraction for said in stages]
     assert fractions == sorted(fractions)
     (entry,) = ledger.entries()
     assert entry == found.entry
     assert (entry.whatif, entry.question) == ("batch_size", "batch_size=48")
-    assert entry.status in {Status.MEASURED, Status.DISCARDED}
-    assert bool(entry.reason) == (entry.status is Status.DISCARDED)
+    assert entry.status in {VerificationStatus.MEASURED, VerificationStatus.DISCARDED}
+    assert bool(entry.reason) == (entry.status is VerificationStatus.DISCARDED)
     assert entry.predicted.iteration_ms == found.estimate.iteration_ms.value
     measured = entry.measurement
     assert measured is not None
@@ -170,7 +170,7 @@ def test_what_does_not_apply_or_fails_is_told_and_closed(
         ask(2000)
     assert "AssertionError: too large" in raised.value.traceback
     (crashed,) = ledger.entries()
-    assert crashed.status is Status.ABORTED
+    assert crashed.status is VerificationStatus.ABORTED
     assert "too large" in crashed.reason
     assert crashed.measurement is None
 
@@ -178,7 +178,9 @@ def test_what_does_not_apply_or_fails_is_told_and_closed(
     with pytest.raises(Cancelled):
         ask(32, cancel=cancel, progress=lambda said: cancel.set() if said.stage == "measure" else None)
     entries = [entry for entry in ledger.entries() if entry.id != crashed.id]
-    assert [(entry.status, entry.reason) for entry in entries] == [(Status.ABORTED, "interrupted")]
+    assert [(entry.status, entry.reason) for entry in entries] == [
+        (VerificationStatus.ABORTED, "interrupted")
+    ]
 
 
 def test_a_script_that_ends_early_is_started_again(tmp_path: Path, starter: Starter) -> None:

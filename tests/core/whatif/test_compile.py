@@ -22,7 +22,7 @@ from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.compile import WHATIF as COMPILE
 from skyline.whatif.cost.compiling import BACKWARD_CALL_US, FORWARD_CALL_US
 from skyline.whatif.cost.fusion import LIKELY, fused, regions
-from skyline.whatif.cost.operator_class import OperatorClass, kernel_class, operator_class
+from skyline.whatif.cost.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.cost.traffic import bandwidth, external_bytes
 from skyline.whatif.estimate import break_even
 from skyline.whatif.question import Choice, Question
@@ -202,17 +202,17 @@ def test_on_a_gpu_the_host_goes_and_the_modes_differ(gpu_profile):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("aten::relu", OperatorClass.POINTWISE),
-        ("NativeLayerNormBackward0", OperatorClass.POINTWISE),
-        ("aten::linear", OperatorClass.HEAVY),
-        ("ConvolutionBackward0", OperatorClass.HEAVY),
-        ("aten::permute", OperatorClass.VIEW),
-        ("ViewBackward0", OperatorClass.VIEW),
-        ("SliceBackward0", OperatorClass.POINTWISE),
-        ("torch::autograd::AccumulateGrad", OperatorClass.OUTSIDE),
-        ("aten::item", OperatorClass.READ),
-        ("aten::sort", OperatorClass.KEPT),
-        ("torchvision::nms", OperatorClass.KEPT),
+        ("aten::relu", CostClass.POINTWISE),
+        ("NativeLayerNormBackward0", CostClass.POINTWISE),
+        ("aten::linear", CostClass.HEAVY),
+        ("ConvolutionBackward0", CostClass.HEAVY),
+        ("aten::permute", CostClass.VIEW),
+        ("ViewBackward0", CostClass.VIEW),
+        ("SliceBackward0", CostClass.POINTWISE),
+        ("torch::autograd::AccumulateGrad", CostClass.OUTSIDE),
+        ("aten::item", CostClass.READ),
+        ("aten::sort", CostClass.KEPT),
+        ("torchvision::nms", CostClass.KEPT),
     ],
 )
 def test_classes_of_operators(name, expected):
@@ -220,9 +220,9 @@ def test_classes_of_operators(name, expected):
 
 
 def test_classes_of_kernels():
-    assert kernel_class("void at::native::vectorized_elementwise_kernel<4, …>") is OperatorClass.POINTWISE
-    assert kernel_class("ampere_sgemm_128x64_nn") is OperatorClass.HEAVY
-    assert kernel_class("some_custom_kernel") is OperatorClass.KEPT
+    assert kernel_class("void at::native::vectorized_elementwise_kernel<4, …>") is CostClass.POINTWISE
+    assert kernel_class("ampere_sgemm_128x64_nn") is CostClass.HEAVY
+    assert kernel_class("some_custom_kernel") is CostClass.KEPT
 
 
 def test_traffic_by_shapes():

@@ -10,9 +10,11 @@ from skyline.whatif.cost.contention import Computing, contended_us, pace, uncont
 SPLIT, WATCHED, ALONE = ThreadUse(1.0, 0.0, 0.0), ThreadUse(0.0, 1.0, 0.0), ThreadUse(0.0, 0.0, 1.0)
 
 
-def took_us(load_us, compute_us, use, *, threads=2, workers=1, cores=2, crowding=1.0):
+def took_us(load_us, compute_us, use, *, threads=2, workers=1, cores=2, contention_penalty=1.0):
     computing = Computing(compute_us, use, threads)
-    return contended_us(load_us, computing, workers=workers, cores=cores, crowding=crowding)
+    return contended_us(
+        load_us, computing, workers=workers, cores=cores, contention_penalty=contention_penalty
+    )
 
 
 def test_with_a_core_for_everybody_the_longer_counts() -> None:
@@ -38,14 +40,17 @@ def test_one_thread_shares_with_those_that_look_out_for_work() -> None:
 
 
 def test_a_worker_that_works_little_takes_more_than_its_work_from_split_operators() -> None:
-    lost = {crowding: took_us(20, 1000, SPLIT, crowding=crowding) - 1000 for crowding in (1.0, 1.5)}
+    lost = {
+        contention_penalty: took_us(20, 1000, SPLIT, contention_penalty=contention_penalty) - 1000
+        for contention_penalty in (1.0, 1.5)
+    }
     assert lost[1.0] == pytest.approx(20)
     assert lost[1.5] == pytest.approx(30, rel=0.01)
     # The more of the time it works, the less so: there are 2000 µs of work in the time of the stretched computing.
-    assert took_us(1000, 1000, SPLIT, crowding=1.5) == pytest.approx(2000 + 0.5 * 0.5 * 1000)
-    assert took_us(2000, 1000, SPLIT, crowding=1.5) == pytest.approx(3000)
+    assert took_us(1000, 1000, SPLIT, contention_penalty=1.5) == pytest.approx(2000 + 0.5 * 0.5 * 1000)
+    assert took_us(2000, 1000, SPLIT, contention_penalty=1.5) == pytest.approx(3000)
     # One thread by itself looks out for nobody.
-    assert took_us(20, 1000, ALONE, threads=1, cores=1, crowding=1.5) == took_us(
+    assert took_us(20, 1000, ALONE, threads=1, cores=1, contention_penalty=1.5) == took_us(
         20, 1000, ALONE, threads=1, cores=1
     )
 
@@ -59,9 +64,12 @@ def test_workers_have_their_cores_to_themselves_while_the_script_waits() -> None
 
 def test_more_load_never_takes_less() -> None:
     for use in (SPLIT, WATCHED, ALONE, ThreadUse(0.5, 0.3, 0.2)):
-        for workers, crowding in ((1, 1.0), (1, 9.0), (2, 1.5), (2, 0.1), (4, 1.0)):
+        for workers, contention_penalty in ((1, 1.0), (1, 9.0), (2, 1.5), (2, 0.1), (4, 1.0)):
             loads = range(0, 6000, 250)
-            times = [took_us(load, 1000, use, workers=workers, crowding=crowding) for load in loads]
+            times = [
+                took_us(load, 1000, use, workers=workers, contention_penalty=contention_penalty)
+                for load in loads
+            ]
             assert times == sorted(times)
 
 

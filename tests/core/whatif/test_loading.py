@@ -19,7 +19,7 @@ from skyline.whatif.catalogue.persistent_workers import WHATIF as PERSISTENT
 from skyline.whatif.catalogue.pin_memory import WHATIF as PIN
 from skyline.whatif.catalogue.prefetch_factor import WHATIF as PREFETCH
 from skyline.whatif.composition import compose
-from skyline.whatif.cost.reloading import COSTS
+from skyline.whatif.cost.loader_model import COSTS
 from skyline.whatif.cost.starting import start_ms
 from skyline.whatif.loader_setting import iterations_per_epoch
 from skyline.whatif.question import Choice

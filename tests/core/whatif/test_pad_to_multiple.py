@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.errors import UsageError
-from skyline.trace.facts import ModuleFact, Settings
+from skyline.trace.facts import ModuleFact, TorchSettings
 from skyline.trace.phase import Phase
 from skyline.trace.profile import BareTimes
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
@@ -16,7 +16,7 @@ from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.pad_to_multiple import WHATIF
 from skyline.whatif.cost.alignment import element_bytes, odd_layers, padded
 
-SETTINGS = Settings(matmul_precision="highest", autocast="bfloat16", compute_capability=(8, 0))
+SETTINGS = TorchSettings(matmul_precision="highest", autocast="bfloat16", compute_capability=(8, 0))
 
 
 def layer(path, kind, **options):

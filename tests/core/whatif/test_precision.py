@@ -11,7 +11,7 @@ import pytest
 from skyline.errors import UsageError
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.trace.facts import Device, ModuleFact, Settings
+from skyline.trace.facts import Device, ModuleFact, TorchSettings
 from skyline.trace.kineto.reader import read
 from skyline.trace.record import RecordKind
 from skyline.trace.shape import OperatorShape
@@ -46,7 +46,7 @@ def on(profile, name, shape=LARGE, kernel="aten::mm", **settings):
         profile,
         environment=replace(profile.environment, device=Device(name, "cuda")),
         trace=replace(profile.trace, records=records, shapes=(shape,)),
-        settings=Settings(**settings),
+        settings=TorchSettings(**settings),
     )
 
 
@@ -179,7 +179,8 @@ def test_cudnn_looks_for_its_algorithms_on_nvidia_only(profile, gpu_profile):
         ({"deterministic": True}, "deterministic"),
     ):
         assert (
-            reason in BENCHMARK.detect(baseline(replace(convolutions, settings=Settings(**settings)))).reason
+            reason
+            in BENCHMARK.detect(baseline(replace(convolutions, settings=TorchSettings(**settings)))).reason
         )
     assert "nothing ran on one" in BENCHMARK.detect(baseline(profile)).reason
     assert "no convolution" in BENCHMARK.detect(baseline(on(gpu_profile, "NVIDIA A100-SXM4-80GB"))).reason

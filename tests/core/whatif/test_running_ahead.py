@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.analysis.analyse import analyse
-from skyline.capture.recording import Recording, notes_on
+from skyline.capture.recording import ChildRecording, notes_on
 from skyline.findings.bounds import bounds, busy_share
 from skyline.findings.registry import find
 from skyline.graph.build import build
@@ -138,7 +138,7 @@ def test_a_gpu_that_was_not_recorded_is_not_called_idle(measured: Callable[..., 
 
 def test_a_note_says_so() -> None:
     trace = recorded(100, 9_000, 3_000)
-    recording = Recording(trace, (9.1,), MemoryFact(0, 0, 0, 0), 0)
+    recording = ChildRecording(trace, (9.1,), MemoryFact(0, 0, 0, 0), 0)
     assert notes_on(recording, "cuda") == ()
     blind = replace(recording, trace=unseen(trace))
     assert "none of the GPU's work" in notes_on(blind, "cuda")[0]

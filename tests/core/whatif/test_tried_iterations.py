@@ -9,7 +9,7 @@ import pytest
 
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.trace.iteration_trial import IterationTrial, TriedWork
+from skyline.trace.iteration_trial import IterationTrial, OpTiming
 from skyline.trace.phase import Phase
 from skyline.trace.profile import BatchPoint
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
@@ -32,13 +32,13 @@ TWO, ONE = 2, 1
 NARROW = "bfloat16"
 
 
-def works(*factors: float, casts: float = 0.0) -> tuple[TriedWork, ...]:
+def works(*factors: float, casts: float = 0.0) -> tuple[OpTiming, ...]:
     found = [
-        TriedWork(name, phase, module, took * factor)
+        OpTiming(name, phase, module, took * factor)
         for (name, phase, module, took), factor in zip(ROWS, factors, strict=True)
     ]
     if casts:
-        found.insert(4, TriedWork("ToCopyBackward0", BACKWARD, "net.second", casts))
+        found.insert(4, OpTiming("ToCopyBackward0", BACKWARD, "net.second", casts))
     return tuple(found)
 
 
@@ -171,7 +171,7 @@ def test_python_of_a_phase_takes_what_it_took_when_tried(tried) -> None:
 
 
 def test_another_computation_tells_nothing(tried) -> None:
-    other = IterationTrial(ONE, "", (TriedWork("aten::lstm", FORWARD, "net", 3.0),), PYTHON)
+    other = IterationTrial(ONE, "", (OpTiming("aten::lstm", FORWARD, "net", 3.0),), PYTHON)
     assert tried_iterations(replace(tried, iteration_trials=(TRIALS[0], other))) is None
     assert tried_iterations(replace(tried, iteration_trials=())) is None
     assert baseline(replace(tried, iteration_trials=(TRIALS[0],))).tried is None

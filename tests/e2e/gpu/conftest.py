@@ -13,9 +13,9 @@ from types import ModuleType
 
 import pytest
 
-from skyline.capture.nursery import Nursery
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
+from skyline.capture.warm_pool import WarmPool
 from skyline.trace.profile import Profile
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -73,16 +73,16 @@ def settings(gpu: dict[str, float]) -> str:
 
 
 @pytest.fixture(scope="session")
-def starters() -> Iterator[Nursery]:
+def starters() -> Iterator[WarmPool]:
     """Runs are forked from one process that has imported torch, as the language server does it."""
-    nursery = Nursery(most=1)
-    yield nursery
-    nursery.close()
+    warm_pool = WarmPool(most=1)
+    yield warm_pool
+    warm_pool.close()
 
 
 @pytest.fixture
 def profiled(
-    gpu_python: Path, starters: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gpu_python: Path, starters: WarmPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Profile]:
     """Profiles a script on the simulated GPU."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skyline.analysis.analyse import analyse
-from skyline.capture.nursery import Nursery
+from skyline.capture.warm_pool import WarmPool
 from skyline.cli.main import main
 from skyline.ledger.ledger import Ledger
 from skyline.trace import store
@@ -58,7 +58,7 @@ def test_what_ifs_are_answered_and_amp_is_worth_most_where_the_gpu_holds_the_ste
 
 
 def test_a_change_is_verified_against_the_script_as_it_stands(
-    profile: Profile, tmp_path: Path, starters: Nursery
+    profile: Profile, tmp_path: Path, starters: WarmPool
 ) -> None:
     found = verify(
         analyse(profile),

@@ -5,9 +5,9 @@ import pytest
 
 from skyline.calibrate.case import Case
 from skyline.calibrate.designs import designs
-from skyline.calibrate.machine import Machine
+from skyline.calibrate.machine import CalibratedDevice
 from skyline.calibrate.plan import plan
-from skyline.calibrate.store import Measured, append, path_of
+from skyline.calibrate.store import CaseTime, append, path_of
 from skyline.predict import registry
 from skyline.predict.gpus import gpu_named
 from skyline.predict.host_cost import HostCost
@@ -16,19 +16,19 @@ from skyline_predictors.calibrated.predictor import Calibrated
 from skyline_predictors.processor import Processor
 from skyline_predictors.processors import _spec
 
-MACHINE = Machine("Example CPU", "cpu", 4, 2**34, 3000, 384.0, 2**25, "2.13.0")
+MACHINE = CalibratedDevice("Example CPU", "cpu", 4, 2**34, 3000, 384.0, 2**25, "2.13.0")
 DEVICE = _spec(MACHINE, "example-4t")
 SLOWER = 3.0
 
 
-def measured(device=DEVICE, times: float = SLOWER) -> tuple[Measured, ...]:
+def measured(device=DEVICE, times: float = SLOWER) -> tuple[CaseTime, ...]:
     """Every operator takes so many times what is predicted without measurements."""
     cases = [case for case in islice(plan(("fp32",), (0,), designs("cpu")), 900) if shape_of(case)]
     shapes = [shape for case in cases if (shape := shape_of(case))]
     base = Processor().predict(shapes, device)
-    rows = [Measured(case, answer.time_us.value * times) for case, answer in zip(cases, base, strict=True)]
+    rows = [CaseTime(case, answer.time_us.value * times) for case, answer in zip(cases, base, strict=True)]
     host = [
-        Measured(Case(op, (("rows", 1),)), us)
+        CaseTime(Case(op, (("rows", 1),)), us)
         for op, us in (("host_view", 1.0), ("host_call", 2.0), ("host_module", 6.0))
     ]
     return (*rows, *host)  # fmt: skip
@@ -81,10 +81,12 @@ def test_the_host_is_measured_too(calibrated):
 
 
 def test_launching_and_waiting_were_measured_on_a_gpu():
-    gpu = Machine("NVIDIA H200", "cuda", 16, 2**37, torch="2.13.0", multiprocessors=132, capability=(9, 0))
+    gpu = CalibratedDevice(
+        "NVIDIA H200", "cuda", 16, 2**37, torch="2.13.0", multiprocessors=132, capability=(9, 0)
+    )
     one = (("cols", 1), ("rows", 1))
     named = {"host_view": 1.0, "host_call": 2.0, "host_module": 6.0, "launch_call": 4.5, "stream_sync": 3.0}
-    rows = tuple(Measured(Case(op, one), time_us) for op, time_us in named.items())
+    rows = tuple(CaseTime(Case(op, one), time_us) for op, time_us in named.items())
     cost = Calibrated(((gpu, rows),)).host_cost(gpu_named("h200"))
     assert cost is not None
     assert (cost.operator_us, cost.launch_us, cost.wait_us) == (1.0, 4.5, 3.0)
@@ -103,8 +105,10 @@ def test_rows_of_one_thread_do_not_speak_for_all_threads():
 
 def test_a_file_of_another_machine_makes_it_a_device(tmp_path, monkeypatch):
     monkeypatch.setenv("SKYLINE_DATA_DIR", str(tmp_path))
-    gpu = Machine("NVIDIA H200", "cuda", 16, 2**37, torch="2.13.0", multiprocessors=132, capability=(9, 0))
-    append(path_of(gpu), gpu, [Measured(Case("mm", (("k", 512), ("m", 512), ("n", 512))), 30.0)])
+    gpu = CalibratedDevice(
+        "NVIDIA H200", "cuda", 16, 2**37, torch="2.13.0", multiprocessors=132, capability=(9, 0)
+    )
+    append(path_of(gpu), gpu, [CaseTime(Case("mm", (("k", 512), ("m", 512), ("n", 512))), 30.0)])
     own = Calibrated()
     h200 = gpu_named("h200")
     assert own.claims(h200)

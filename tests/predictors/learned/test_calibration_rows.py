@@ -5,14 +5,16 @@ from dataclasses import replace
 import pytest
 
 from skyline.calibrate.case import Case
-from skyline.calibrate.machine import Machine
-from skyline.calibrate.store import Measured, append
+from skyline.calibrate.machine import CalibratedDevice
+from skyline.calibrate.store import CaseTime, append
 from skyline_predictors.learned.calibration_rows import calibration_files
 from skyline_predictors.learned.family import Family
 from skyline_predictors.learned.measurements import data_hash, measured
 
-H100 = Machine("NVIDIA H100", "cuda", 16, 2**36, torch="2.13.0", multiprocessors=132, capability=(9, 0))
-PROCESSOR = Machine("Example CPU", "cpu", 4, 2**34, 3000, 384.0, 2**25, "2.13.0")
+H100 = CalibratedDevice(
+    "NVIDIA H100", "cuda", 16, 2**36, torch="2.13.0", multiprocessors=132, capability=(9, 0)
+)
+PROCESSOR = CalibratedDevice("Example CPU", "cpu", 4, 2**34, 3000, 384.0, 2**25, "2.13.0")
 CONVOLVED = {"b": 8, "cin": 16, "cout": 16, "ksize": 3, "isize": 32, "stride": 1, "pad": 1}
 
 
@@ -21,13 +23,13 @@ def case(op: str, **sizes: int) -> Case:
 
 
 MEASURED = [
-    *(Measured(case("add", rows=64 * n, cols=1024), 5.0 + n) for n in range(1, 9)),
-    *(Measured(case("linear", m=64 * n, n=256, k=256), 9.0 + n) for n in range(1, 9)),
-    Measured(case("conv", **CONVOLVED, groups=1), 40.0),
-    Measured(case("conv", **CONVOLVED, groups=16), 40.0),
-    Measured(replace(case("add", rows=64, cols=64), dtype="bf16"), 5.0),
-    Measured(case("adam_fused", rows=64, cols=64), 5.0),
-    Measured(case("relu", rows=64, cols=64), None, note="it failed"),
+    *(CaseTime(case("add", rows=64 * n, cols=1024), 5.0 + n) for n in range(1, 9)),
+    *(CaseTime(case("linear", m=64 * n, n=256, k=256), 9.0 + n) for n in range(1, 9)),
+    CaseTime(case("conv", **CONVOLVED, groups=1), 40.0),
+    CaseTime(case("conv", **CONVOLVED, groups=16), 40.0),
+    CaseTime(replace(case("add", rows=64, cols=64), dtype="bf16"), 5.0),
+    CaseTime(case("adam_fused", rows=64, cols=64), 5.0),
+    CaseTime(case("relu", rows=64, cols=64), None, note="it failed"),
 ]
 
 

@@ -9,7 +9,7 @@ from skyline_predictors.kernel_row import product, rowwise, shape_of
 from skyline_predictors.learned import family as families
 from skyline_predictors.learned.family import Family
 from skyline_predictors.learned.model import RECORD_FILE, WEIGHTS_FILE, read, shipped, written
-from skyline_predictors.learned.predictor import Learned
+from skyline_predictors.learned.predictor import LearnedPredictor
 from skyline_predictors.roofline import Roofline
 
 CONVOLUTION = {"op": "conv", "b": 32, "cin": 64, "cout": 128, "ksize": 3, "isize": 56, "stride": 1, "pad": 1}
@@ -41,7 +41,7 @@ def half(shape: OperatorShape) -> OperatorShape:
 
 def test_every_gpu_gets_a_positive_time_inside_its_interval():
     for gpu in gpus():
-        for answer in Learned().predict(SHAPES, gpu):
+        for answer in LearnedPredictor().predict(SHAPES, gpu):
             assert 0 < answer.time_us.low <= answer.time_us.value <= answer.time_us.high
 
 
@@ -51,7 +51,7 @@ def test_no_answer_beats_the_hardware(gpu):
     chooser = np.random.default_rng(3)
     sizes = (2 ** chooser.uniform(0, [8, 13, 13, 13], size=(200, 4))).astype(int).tolist()
     shapes = [product("bmm", *size) for size in sizes]
-    for shape, answer in zip(shapes, Learned().predict(shapes, spec), strict=True):
+    for shape, answer in zip(shapes, LearnedPredictor().predict(shapes, spec), strict=True):
         beyond_cache = max(0, shape.bytes_moved - spec.l2_bytes) / (spec.bandwidth_gb_s * 1e3)
         assert answer.time_us.value >= 0.999 * max(shape.flops / (spec.tflops_fp32 * 1e6), beyond_cache)
 
@@ -59,7 +59,7 @@ def test_no_answer_beats_the_hardware(gpu):
 def test_doubted_measurements_do_not_decide():
     """The P4's linear layers were measured at a fifth of its peak in one set and at three quarters in another."""
     shape = product("mm", 1, 8192, 8192, 8192)
-    (answer,) = Learned().predict([shape], gpu_named("P4"))
+    (answer,) = LearnedPredictor().predict([shape], gpu_named("P4"))
     share = shape.flops / answer.time_us.value / (gpu_named("P4").tflops_fp32 * 1e6)
     assert 0.25 < share < 0.9
 
@@ -77,26 +77,28 @@ def test_physics_goes_on_where_nothing_was_learned_from():
 def test_no_call_shows_less_than_the_shortest():
     tiny, large = rowwise("add", 1, 1), rowwise("add", 8192, 8192)
     for gpu in ("V100", "H100"):
-        shown = Learned().measured_us([tiny, large], gpu_named(gpu))
-        kernels = [answer.time_us.value for answer in Learned().predict([tiny, large], gpu_named(gpu))]
+        shown = LearnedPredictor().measured_us([tiny, large], gpu_named(gpu))
+        kernels = [
+            answer.time_us.value for answer in LearnedPredictor().predict([tiny, large], gpu_named(gpu))
+        ]
         assert shown[0] > 20
         assert kernels[1] < shown[1] < kernels[1] + 40
 
 
 def test_many_at_once_are_answered_like_each_by_itself():
     spec = gpu_named("H100")
-    together = [answer.time_us.value for answer in Learned().predict(SHAPES, spec)]
-    alone = [Learned().predict([shape], spec)[0].time_us.value for shape in SHAPES]
+    together = [answer.time_us.value for answer in LearnedPredictor().predict(SHAPES, spec)]
+    alone = [LearnedPredictor().predict([shape], spec)[0].time_us.value for shape in SHAPES]
     assert together == pytest.approx(alone)
 
 
 def test_what_was_not_measured_is_left_to_the_analytical_model():
     spec = gpu_named("A100-80GB")
     shapes = [half(SHAPES[0]), half(SHAPES[4]), SHAPES[8]]
-    assert Learned().predict(shapes, spec) == Roofline().predict(shapes, spec)
-    assert not any(answer.measured for answer in Learned().predict(shapes, spec))
+    assert LearnedPredictor().predict(shapes, spec) == Roofline().predict(shapes, spec)
+    assert not any(answer.measured for answer in LearnedPredictor().predict(shapes, spec))
     # On GPUs without TF32 a convolution in float32 is what was measured.
-    assert Learned().predict(shapes[2:], gpu_named("V100"))[0].measured
+    assert LearnedPredictor().predict(shapes[2:], gpu_named("V100"))[0].measured
 
 
 def test_a_generation_that_was_not_measured_is_less_sure():
@@ -106,14 +108,14 @@ def test_a_generation_that_was_not_measured_is_less_sure():
             assert known.low < 1 < known.high
             assert unknown.low < 1 < unknown.high
             assert known.high / known.low <= unknown.high / unknown.low
-    assert "generation unmeasured" in Learned().basis(gpu_named("H100"))
-    assert "generation unmeasured" not in Learned().basis(gpu_named("A100-80GB"))
+    assert "generation unmeasured" in LearnedPredictor().basis(gpu_named("H100"))
+    assert "generation unmeasured" not in LearnedPredictor().basis(gpu_named("A100-80GB"))
 
 
 def test_a_board_held_by_its_power_is_slower_than_its_peak_says():
     """The L4 has half the H100's peak and a tenth of its power."""
     large = product("linear", 1, 16384, 4096, 4096)
-    (slow,), (fast,) = (Learned().predict([large], gpu_named(name)) for name in ("L4", "H100"))
+    (slow,), (fast,) = (LearnedPredictor().predict([large], gpu_named(name)) for name in ("L4", "H100"))
     peaks = gpu_named("H100").tflops_fp32 / gpu_named("L4").tflops_fp32
     assert slow.time_us.value > 2 * peaks * fast.time_us.value
 
@@ -132,14 +134,16 @@ def test_the_weights_are_small_and_say_where_they_come_from(request):
 @pytest.mark.parametrize("gpu", ["P100", "V100", "T4", "A100-40GB", "H100"])
 def test_a_kernel_that_was_measured_hidden_behind_its_launch_is_short(gpu):
     """Timed from outside a small addition takes 25 to 45 µs; profilers show 1.5 to 2.5 of them on the GPU."""
-    (answer,) = Learned().predict([rowwise("add", 384, 48)], gpu_named(gpu))
+    (answer,) = LearnedPredictor().predict([rowwise("add", 384, 48)], gpu_named(gpu))
     assert answer.time_us.value < 5.0
 
 
 def test_weights_that_are_written_and_read_again_answer_the_same():
     again = read(*written(shipped()))
     spec = gpu_named("T4")
-    for one, other in zip(Learned().predict(SHAPES, spec), Learned(again).predict(SHAPES, spec), strict=True):
+    for one, other in zip(
+        LearnedPredictor().predict(SHAPES, spec), LearnedPredictor(again).predict(SHAPES, spec), strict=True
+    ):
         assert one.time_us.value == pytest.approx(other.time_us.value, rel=1e-3)
 
 

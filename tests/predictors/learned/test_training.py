@@ -16,7 +16,7 @@ from skyline_predictors.learned import boosting
 from skyline_predictors.learned.family import Family
 from skyline_predictors.learned.fitting import START, fitted
 from skyline_predictors.learned.left_out import Held, by_length, departure, quantiles, trust
-from skyline_predictors.learned.measurements import FILE, Measured, data_hash, measured
+from skyline_predictors.learned.measurements import FILE, KernelMeasurements, data_hash, measured
 from skyline_predictors.learned.stream import Streams
 
 GPUS = {"V100": 900e3 * 0.9, "P100": 732e3 * 0.7}
@@ -70,7 +70,7 @@ def test_a_correction_that_helps_some_gpus_only_is_not_taken():
         ones = np.ones(count)
         sizes = Streams(ones * 1e6, ones * 1e3, ones * 1e7, ones * 0)
         time_us = ones * 100.0
-        measured_ = Measured(
+        measured_ = KernelMeasurements(
             gpu_named("V100"), sizes, time_us * np.exp(errors_us), time_us, ones, ones / count, ones, ones > 0
         )
         return Held(measured_, time_us, ones * correction, ones * 0)

@@ -9,7 +9,7 @@ from textual.content import Content
 from skyline.report.protocol import PreviewResult
 from skyline_tui.diff_text import diff_lines, preview_lines
 from skyline_tui.screens.sheet import Sheet
-from skyline_tui.workspace_edit import Written
+from skyline_tui.workspace_edit import RewrittenFile
 
 
 class Diff(Sheet):
@@ -19,7 +19,7 @@ class Diff(Sheet):
         super().__init__("What apply would write", Content("\n").join(preview_lines(preview)))
 
     @classmethod
-    def of_written(cls, files: Sequence[Written]) -> Sheet:
+    def of_written(cls, files: Sequence[RewrittenFile]) -> Sheet:
         """The last change of the files on disk."""
         lines = [line for file in files for line in diff_lines(file.diff)]
         return Sheet("What was written last", Content("\n").join(lines))

@@ -23,7 +23,7 @@ from skyline_tui.diff_text import diff_lines, preview_lines
 from skyline_tui.figures import MUTED, memory_change, tail, time_change
 from skyline_tui.views.view import View
 from skyline_tui.widgets.row_list import RowList
-from skyline_tui.workspace_edit import Written
+from skyline_tui.workspace_edit import RewrittenFile
 
 PENDING, WRITTEN = "pending", "written"
 _MOST_LINES = 12
@@ -80,7 +80,7 @@ class DiffView(View):
         super().__init__(id="view-diff", classes="view page")
         self._uri = uri
         self._preview: PreviewResult | None = None
-        self._written: tuple[Written, ...] = ()
+        self._written: tuple[RewrittenFile, ...] = ()
         self._compared: dict[str, ComparisonReport] = {}
         self._waiting = ""
         """The profile whose comparison is on its way."""
@@ -112,7 +112,7 @@ class DiffView(View):
         self._preview = preview
         self._offer(PENDING if preview is not None else "")
 
-    def wrote(self, files: Sequence[Written]) -> None:
+    def wrote(self, files: Sequence[RewrittenFile]) -> None:
         """Something was written."""
         self._written, self._preview = tuple(files), None
         self._offer(WRITTEN)

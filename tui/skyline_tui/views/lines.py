@@ -236,7 +236,7 @@ def _where(line: LineReport, base: Path | None) -> str:
     return f":{line.line}" if base is None else place(line.file, line.line, base)
 
 
-def _branch(node: TreeNode[ModuleCost], cost: ModuleCost, whole_ms: float, scale: units.Scale) -> None:
+def _branch(node: TreeNode[ModuleCost], cost: ModuleCost, whole_ms: float, scale: units.UnitScale) -> None:
     for inner in cost.by_cost():
         if inner.total_ms <= 0:
             continue

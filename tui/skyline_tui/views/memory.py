@@ -83,7 +83,12 @@ class LiveLines(RowList):
 
 
 def _row(
-    line: LiveLine, report: LiveMemoryReport, scale: units.Scale, base: Path | None, where: int, width: int
+    line: LiveLine,
+    report: LiveMemoryReport,
+    scale: units.UnitScale,
+    base: Path | None,
+    where: int,
+    width: int,
 ) -> Content:
     share = line.size_bytes / max(report.live_bytes, 1)
     at = middle(place(line.file, line.line, base) if line.file else "", where).ljust(where)

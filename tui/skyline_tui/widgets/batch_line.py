@@ -10,7 +10,7 @@ from skyline.report.place import middle
 from skyline.report.schema import ProfileReport
 from skyline_tui.expected import Expected
 from skyline_tui.figures import ARROW, MUTED, flow, time_change
-from skyline_tui.scale import Scale
+from skyline_tui.scale import CurveScale
 from skyline_tui.widgets.words import Words
 
 
@@ -23,7 +23,7 @@ class BatchLine(Words):
     def show(
         self,
         profile: ProfileReport,
-        scale: Scale | None,
+        scale: CurveScale | None,
         asked: int | None,
         then: Expected | None,
         *,
@@ -38,7 +38,7 @@ class BatchLine(Words):
 
 def _parts(
     profile: ProfileReport,
-    scale: Scale | None,
+    scale: CurveScale | None,
     asked: int | None,
     then: Expected | None,
     name_cells: int,

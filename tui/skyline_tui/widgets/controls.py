@@ -17,7 +17,7 @@ from skyline.report.protocol import QuestionParams
 from skyline.report.schema import CurvePointReport, EstimateReport, ProfileReport
 from skyline_tui.expected import Expected
 from skyline_tui.figures import MUTED, fitting, memory_change, throughput_change, where_it_lives
-from skyline_tui.scale import Axis, Scale, scale_of
+from skyline_tui.scale import Axis, CurveScale, scale_of
 from skyline_tui.widgets.bar_row import BarRow
 from skyline_tui.widgets.batch_line import BatchLine
 from skyline_tui.widgets.drag_bar import DragBar
@@ -52,13 +52,13 @@ class Controls(Vertical):
         self._estimate: EstimateReport | None = None
         self._answered: int | None = None
         """The batch size that the estimate is for; None where it is the one in the file."""
-        self._plain: Scale | None = None
+        self._plain: CurveScale | None = None
         """The curve of the unchanged script."""
-        self._under: tuple[tuple[str, ...], Scale] | None = None
+        self._under: tuple[tuple[str, ...], CurveScale] | None = None
         """The curve under what-ifs, with their names."""
-        self._scale: Scale | None = None
+        self._scale: CurveScale | None = None
         """The curve that the pointer reads, the present one."""
-        self._scale_to_come: Scale | None = None
+        self._scale_to_come: CurveScale | None = None
         """The one that takes its place when the pointer lets go: the ends of a bar stay while it is held."""
         self._settling: Timer | None = None
 
@@ -79,7 +79,7 @@ class Controls(Vertical):
         return self.asked if self.asked != self.current else None
 
     @property
-    def is_spent(self) -> bool:
+    def is_applied(self) -> bool:
         """Whether what the bars are at is written into the code already, and only waits to be measured."""
         return self._spent
 
@@ -238,7 +238,7 @@ class Controls(Vertical):
             return scale.usual_for_throughput(scale.throughput.value(fraction))
         return scale.usual_for_memory(scale.memory.value(fraction))
 
-    def _adopt(self, scale: Scale | None) -> None:
+    def _adopt(self, scale: CurveScale | None) -> None:
         """The pointer reads this curve from now on; while it holds a bar, once it lets go."""
         self._scale_to_come = scale
         if not self.held:
@@ -322,8 +322,8 @@ class Controls(Vertical):
 
 
 def _scale_under(
-    plain: Scale, question: QuestionParams, estimate: EstimateReport, current: int | None
-) -> Scale:
+    plain: CurveScale, question: QuestionParams, estimate: EstimateReport, current: int | None
+) -> CurveScale:
     """The curve with the effect of the what-ifs, so that the pointer reads it as the server answers it."""
     if not question.whatifs:
         return plain

@@ -121,7 +121,9 @@ def _bar(said: Interval, top: float, room: int, as_is: float | None) -> list[tup
     return [("".join(run), styles.get(char, "")) for char, run in groupby(cells)]
 
 
-def _numbers(point: CurvePointReport, rates: units.Scale, sizes: units.Scale, usable: int | None) -> str:
+def _numbers(
+    point: CurvePointReport, rates: units.UnitScale, sizes: units.UnitScale, usable: int | None
+) -> str:
     half = rates.half_width(point.throughput)
     spread = half and f"±{half}"
     full = "!" if usable and point.peak_bytes.high > usable else " "

@@ -11,7 +11,7 @@ NOTHING = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeWindow:
     """The stretch of the iteration that is in view, in ms, on so many cells."""
 
     begin_ms: float
@@ -31,22 +31,22 @@ class Window:
         """The time at a cell's left edge."""
         return self.begin_ms + cell * self.ms_per_cell
 
-    def zoomed(self, factor: float, about_ms: float, whole_ms: float) -> Window:
+    def zoomed(self, factor: float, about_ms: float, whole_ms: float) -> TimeWindow:
         """Closer by a factor (away: below 1), with a time staying where it is; within the iteration."""
         width = min(max((self.end_ms - self.begin_ms) / factor, whole_ms * 1e-6), whole_ms)
         share = (about_ms - self.begin_ms) / max(self.end_ms - self.begin_ms, 1e-9)
         return self._at(about_ms - share * width, width, whole_ms)
 
-    def moved(self, by_ms: float, whole_ms: float) -> Window:
+    def moved(self, by_ms: float, whole_ms: float) -> TimeWindow:
         """Along the iteration, within it."""
         return self._at(self.begin_ms + by_ms, self.end_ms - self.begin_ms, whole_ms)
 
-    def _at(self, begin_ms: float, width_ms: float, whole_ms: float) -> Window:
+    def _at(self, begin_ms: float, width_ms: float, whole_ms: float) -> TimeWindow:
         begin = min(max(begin_ms, 0.0), max(whole_ms - width_ms, 0.0))
-        return Window(begin, begin + width_ms, self.cells)
+        return TimeWindow(begin, begin + width_ms, self.cells)
 
 
-def cells_of(lane: LaneReport, window: Window) -> list[int]:
+def cells_of(lane: LaneReport, window: TimeWindow) -> list[int]:
     """For each cell the piece of work that takes most of it; ``NOTHING`` where the lane is idle for the most part."""
     shown = [NOTHING] * window.cells
     filled = [0.0] * window.cells

@@ -18,7 +18,7 @@ from textual.strip import Strip
 from skyline import units
 from skyline.report.place import middle
 from skyline.report.timelines import CRITICAL, LaneReport, TimelineReport, TimelineSide
-from skyline_tui.widgets.lane_cells import NOTHING, Window, cells_of, neighbour, piece_at
+from skyline_tui.widgets.lane_cells import NOTHING, TimeWindow, cells_of, neighbour, piece_at
 
 SIGNS = {
     "data": "▾",
@@ -35,7 +35,7 @@ _ZOOM = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _PictureRow:
     """A line of the picture: a heading, or a lane of a side."""
 
     side: TimelineSide
@@ -68,7 +68,7 @@ class Lanes(ScrollView, can_focus=True):
     class WindowMoved(Message):
         """Another stretch is in view, which finer data may be wanted for."""
 
-        window: Window
+        window: TimeWindow
 
     @dataclass
     class CursorMoved(Message):
@@ -82,9 +82,9 @@ class Lanes(ScrollView, can_focus=True):
         super().__init__(id="lanes")
         self.report: TimelineReport | None = None
         self.whole_ms = 0.0
-        self.window = Window(0.0, 1.0, 1)
+        self.window = TimeWindow(0.0, 1.0, 1)
         self.time_ms = 0.0
-        self._rows: list[_Row] = []
+        self._rows: list[_PictureRow] = []
         self._at = 0
         self._grip: float | None = None
         self._dragged = False
@@ -95,11 +95,13 @@ class Lanes(ScrollView, can_focus=True):
         """Other data; ``anew``: of another iteration or question, to be seen as a whole."""
         self.report = report
         rows = [
-            _Row(side, lane) for side in (report.measured, report.simulated) for lane in (None, *side.lanes)
+            _PictureRow(side, lane)
+            for side in (report.measured, report.simulated)
+            for lane in (None, *side.lanes)
         ]
         if anew or not self._rows:
             self.whole_ms = report.end_ms
-            self.window = Window(0.0, report.end_ms, self._track)
+            self.window = TimeWindow(0.0, report.end_ms, self._track)
             self._at = next((at for at, row in enumerate(rows) if row.lane is not None), 0)
             self.time_ms = min(self.time_ms, self.whole_ms)
         self._rows = rows
@@ -141,7 +143,7 @@ class Lanes(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """As many cells as there are."""
-        self.window = Window(self.window.begin_ms, self.window.end_ms, self._track)
+        self.window = TimeWindow(self.window.begin_ms, self.window.end_ms, self._track)
         self.virtual_size = Size(self.size.width, len(self._rows) + 1)
         self.redraw()
 
@@ -257,7 +259,7 @@ class Lanes(ScrollView, can_focus=True):
         self.refresh()
         self.post_message(self.CursorMoved())
 
-    def _look(self, window: Window) -> None:
+    def _look(self, window: TimeWindow) -> None:
         if window != self.window:
             self.window = window
             self.post_message(self.WindowMoved(window))
@@ -312,7 +314,7 @@ class Lanes(ScrollView, can_focus=True):
 
     def action_whole(self) -> None:
         """All of the iteration."""
-        self._look(Window(0.0, self.whole_ms, self.window.cells))
+        self._look(TimeWindow(0.0, self.whole_ms, self.window.cells))
 
     def action_fit(self) -> None:
         """As close as the work under the cursor is long, with some room around it."""
@@ -324,7 +326,7 @@ class Lanes(ScrollView, can_focus=True):
         self.time_ms = lane.start_ms[piece]
         width = min(1.5 * length, self.whole_ms)
         begin = min(max(middle_ms - width / 2, 0.0), self.whole_ms - width)
-        self._look(Window(begin, begin + width, self.window.cells))
+        self._look(TimeWindow(begin, begin + width, self.window.cells))
 
     def action_open(self) -> None:
         """Show the line in its file."""

@@ -112,7 +112,9 @@ def _place(line: LineReport, base: Path | None) -> str:
     return f":{line.line}" if base is None else place(line.file, line.line, base)
 
 
-def _row(line: LineReport, scale: units.Scale, base: Path | None, place_width: int, width: int) -> Content:
+def _row(
+    line: LineReport, scale: units.UnitScale, base: Path | None, place_width: int, width: int
+) -> Content:
     numbers = f"{scale.text(line.self_ms):>9}  {units.format_share(line.share):>6}"
     if width >= ROOMY:
         memory = units.format_bytes(line.activation_bytes) if line.activation_bytes else ""

@@ -60,10 +60,10 @@ class Workbench(Vertical):
         return self.screen.query_one(Status)
 
     @property
-    def is_spent(self) -> bool:
+    def is_applied(self) -> bool:
         """Whether all that is asked is written into the code already."""
         controls, checked = self.query_one(Controls), self.query_one(WhatIfs)
-        return (controls.wanted is None or controls.is_spent) and set(checked.checked) <= checked.spent
+        return (controls.wanted is None or controls.is_applied) and set(checked.checked) <= checked.spent
 
     @property
     def asks_nothing(self) -> bool:
@@ -184,6 +184,6 @@ class Workbench(Vertical):
         if self.asks_nothing:
             self.query_one(Controls).clear_estimate()
             self._status.sum_up(together(None, self.question))
-        elif not self.query_one(Controls).is_spent:
+        elif not self.query_one(Controls).is_applied:
             self._expected = None
         self.post_message(self.Changed())

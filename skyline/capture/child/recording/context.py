@@ -47,7 +47,7 @@ class Context:
         return other
 
 
-class Cause:
+class ForwardSource:
     """The forward work behind some backward work, with the records that it left."""
 
     __slots__ = ("function", "line", "module", "records")

@@ -6,13 +6,13 @@ import sys
 
 from ..sightings import CHECKPOINT_FILE
 from .calls_seen import CallsSeen
-from .context import Cause, Context, Step
+from .context import Context, ForwardSource, Step
 from .guests import BACKWARD_PREFIX, seat_guests
 from .kept import kept_bytes
 from .line_samples import WORTH_SPLITTING_NS
 from .operator_lines import is_mark, is_operator
 from .phases import settle_phases
-from .places import Places
+from .places import PlaceTable
 from .recording_cost import CALL_US, FULL_OPERATOR_US, OPERATOR_US
 from .rows import clipped, coalesced, iterations_between
 from .shapes import Shapes, operator_flops
@@ -73,7 +73,7 @@ class EventTree:
         frees of blocks from before the recording are not in it, so that earlier ones do not add up.
         """
         self._loop = loop
-        self._places = Places(module_names)
+        self._places = PlaceTable(module_names)
         self._device_kind = device_kind
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, _DEEPEST))
@@ -296,7 +296,7 @@ class EventTree:
         else:
             self._visit_whole(node, name, context)
         if context.phase != "backward" and len(self._records) > made:
-            self._own_sequence_numbers(node, Cause(context, self._records[made:]))
+            self._own_sequence_numbers(node, ForwardSource(context, self._records[made:]))
 
     def _backward_context(self, node, fields, context):
         """Backward work belongs where the forward operator stands whose number it carries.

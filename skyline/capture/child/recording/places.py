@@ -31,7 +31,7 @@ _PLUMBING = frozenset(
 """Functions that only pass a call on: what they call names the work better."""
 
 
-class Places:
+class PlaceTable:
     """Rows are numbered in the order in which they are first asked for."""
 
     def __init__(self, module_names):

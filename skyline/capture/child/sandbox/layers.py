@@ -21,7 +21,7 @@ _KERNEL = ("/proc/", "/sys/")
 """Links there may stand for what has no path."""
 
 
-class Layers:
+class FileLayers:
     """Maps the paths that the script uses to where their contents are for the length of the run.
 
     A path that was written lies at the same place under ``tree``, in the scratch folder. ``moved`` says of

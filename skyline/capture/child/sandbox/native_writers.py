@@ -112,12 +112,12 @@ def _lead(overlay, module, name, position, writes):
                 "__module__": native.__module__,
                 "_stands_for": native,
             }
-            kind = _Same if type(native) is type else type(native)
+            kind = _SameClass if type(native) is type else type(native)
             led = kind(native.__name__, (native,), members)
     setattr(module, name, led)
 
 
-class _Same(type):
+class _SameClass(type):
     """Of a class that stands for the one it derives from: instances of that one are its own."""
 
     def __instancecheck__(cls, instance):

@@ -8,10 +8,10 @@ import shutil
 import stat
 
 from . import write_policy
-from .layers import Layers
+from .layers import FileLayers
 
 
-class Overlay(Layers):
+class Overlay(FileLayers):
     """The ways to change files. With ``redirects`` off they happen for real and are only noted."""
 
     def __init__(self, scratch, policy, log, *, redirects=True):

@@ -10,7 +10,7 @@ _GRANULE = 512
 """PyTorch's CUDA allocator gives out multiples of this."""
 
 
-class Block:
+class StorageBlock:
     """One block: its size, where it lies, and a number that stands for its address."""
 
     __slots__ = ("address", "on_gpu", "size_bytes", "stale", "watch")
@@ -23,7 +23,7 @@ class Block:
         self.watch = None
 
 
-class Ledger:
+class StorageLedger:
     """Follows storages from their first sight to their end; ``on_change(block, sign)`` hears of both."""
 
     def __init__(self, on_change):
@@ -45,7 +45,7 @@ class Ledger:
         if on_gpu:
             size = -(-size // _GRANULE) * _GRANULE
         self._addresses += 1
-        block = Block(size, on_gpu, self._addresses)
+        block = StorageBlock(size, on_gpu, self._addresses)
         block.watch = weakref.ref(storage, lambda _: self._freed(key))
         self._blocks[key] = block
         self.live_bytes[on_gpu] += size

@@ -26,7 +26,7 @@ def keep(tensor):
 
 def computed(func, args, kwargs, ledger):
     """The real result of an operator all of whose arguments are known, or None."""
-    real = _Known(ledger)
+    real = _KnownTensors(ledger)
     arguments = real.take(args)
     options = {name: real.take(value) for name, value in kwargs.items()}
     if real.missing:
@@ -48,7 +48,7 @@ def guess(dtype):
     return 1.0 if dtype.is_floating_point else 1
 
 
-class _Known:
+class _KnownTensors:
     """Swaps tensors for their numbers; ``missing`` tells that one has none."""
 
     def __init__(self, ledger):

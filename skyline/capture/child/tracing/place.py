@@ -13,7 +13,7 @@ _ACCUMULATES = 1 << 62
 """Nodes that add up a parameter's gradient have a number beyond any that is counted."""
 
 
-class Place:
+class Attribution:
     """What is responsible for one operator.
 
     ``call_lines`` holds the line of every frame that may turn out to be the one with the training loop.
@@ -29,7 +29,7 @@ class Place:
         self.root_call = root_call
 
 
-class Places:
+class Attributor:
     """Tells the place of the operator that runs now."""
 
     def __init__(self, observer, modules):
@@ -52,10 +52,10 @@ class Places:
         if part == "backward":
             return self._backward(line, call_lines)
         if part in ("data", "optimizer"):
-            return Place(line, call_lines, -1, part, 0)
+            return Attribution(line, call_lines, -1, part, 0)
         module = self._modules.innermost()
         phase = "other" if module is None else "forward"
-        return Place(line, call_lines, self._module(module), phase, self._modules.root_calls)
+        return Attribution(line, call_lines, self._module(module), phase, self._modules.root_calls)
 
     def made(self, record):
         """The operator of this record made the newest node of the backward graph, unless an earlier one did."""
@@ -80,16 +80,16 @@ class Places:
     def _backward(self, line, call_lines):
         node = torch._C._current_autograd_node()
         if node is None:
-            return Place(line, call_lines, -1, "backward", 0)
+            return Attribution(line, call_lines, -1, "backward", 0)
         number = node._sequence_nr()
         cause = self._forward.get(number)
         if cause is not None:
             cause["grad"] = True
-            return Place(cause["line"], call_lines, cause["module"], "backward", 0)
+            return Attribution(cause["line"], call_lines, cause["module"], "backward", 0)
         module = None
         if number > _ACCUMULATES:
             module = self._modules.owner(getattr(node, "variable", None))
-        return Place(line, call_lines, self._module(module), "backward", 0)
+        return Attribution(line, call_lines, self._module(module), "backward", 0)
 
     def _stand(self, frame):
         line = -1

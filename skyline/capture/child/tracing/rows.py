@@ -27,7 +27,7 @@ def _dimensions(value):
     return value
 
 
-class Rows:
+class RecordRows:
     """Collects records, shapes and allocations while the iteration runs."""
 
     def __init__(self):

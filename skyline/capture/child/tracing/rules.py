@@ -209,7 +209,7 @@ class Rules:
         return result
 
 
-class _Same:
+class _SameArgument:
     """A result that is the argument of this number."""
 
     __slots__ = ("number",)
@@ -250,7 +250,7 @@ def _template(result, tensors, storages):
     if isinstance(result, torch.Tensor):
         for number, tensor in enumerate(tensors):
             if tensor is result:
-                return _Same(number)
+                return _SameArgument(number)
         if not result.is_meta or result.untyped_storage()._cdata in storages:
             return None
         return _New(result)
@@ -263,7 +263,7 @@ def _template(result, tensors, storages):
 def _made(template, tensors):
     if type(template) is _New:
         return torch.empty_strided(template.shape, template.strides, dtype=template.dtype, device="meta")
-    if type(template) is _Same:
+    if type(template) is _SameArgument:
         return tensors[template.number]
     if type(template) is list:
         return tuple(_made(part, tensors) for part in template)

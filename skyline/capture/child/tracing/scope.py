@@ -12,7 +12,7 @@ _TRUTH = frozenset(("__bool__", "is_nonzero", "equal", "allclose"))
 _FROM_NUMBERS = (torch.tensor, torch.as_tensor, torch.asarray)
 
 
-class Scope(TorchFunctionMode):
+class TensorScope(TorchFunctionMode):
     """Carries out what moves tensors, and remembers the call that is under way.
 
     ``target`` is where the copy that is being made goes (True: the GPU), None outside of copies.

@@ -17,9 +17,9 @@ from .facade import Facade
 from .loaders import Loaders
 from .modules import Modules
 from .owners import owned
-from .place import Places
-from .scope import Scope
-from .tracer import Tracer
+from .place import Attributor
+from .scope import TensorScope
+from .tracer import OperatorTracer
 from .virtual import GPU
 from .witness import Witness
 
@@ -38,14 +38,14 @@ class ShapeStepper(measured.Stepper):
         self._gpu = gpu
         self._before = []
         self._retries = _RETRIES
-        self._scope = Scope(self._in_gpu_backward)
+        self._scope = TensorScope(self._in_gpu_backward)
         processor = bool(gpu and gpu.get("processor"))
-        self._tracer = tracer = Tracer(gpu is not None, self._scope, processor)
+        self._tracer = tracer = OperatorTracer(gpu is not None, self._scope, processor)
         self._evaluations = Evaluation(tracer)
         self._loaders = Loaders(tracer, timing=processor)
         self._facade = Facade(tracer, gpu)
         tracer.modules = Modules(tracer, self._evaluations)
-        tracer.places = Places(self.observer, tracer.modules)
+        tracer.places = Attributor(self.observer, tracer.modules)
         tracer.witness = Witness(tracer, tracer.modules, tracer.places.number, self._in_backward)
         tracer.modules.witness = self._scope.witness = tracer.witness
 

@@ -10,9 +10,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import numbers, rules
-from .ledger import Ledger
+from .ledger import StorageLedger
 from .operator import operator
-from .rows import COPY, WAIT, Rows
+from .rows import COPY, WAIT, RecordRows
 from .virtual import Runner, VirtualTensor, meta_like
 
 _BRANCHES = re.compile(r"^\s*(if|elif|while|assert)\b|\bif\b.*\belse\b")
@@ -39,7 +39,7 @@ _ON_GPU = {
 """What the CPU's operators, which stand in for the GPU's, are called there."""
 
 
-class Tracer(TorchDispatchMode):
+class OperatorTracer(TorchDispatchMode):
     """Sees every operator of the process.
 
     Operators on virtual tensors are not executed. Those on real tensors are (they read files, shuffle and
@@ -52,8 +52,8 @@ class Tracer(TorchDispatchMode):
         super().__init__()
         self.for_gpu = for_gpu
         self._processor = processor
-        self.ledger = Ledger(self._changed)
-        self.rows = Rows()
+        self.ledger = StorageLedger(self._changed)
+        self.rows = RecordRows()
         self._rules = rules.Rules(for_gpu)
         self.recording = self.spoiled = False
         self._retries = 0
@@ -100,7 +100,7 @@ class Tracer(TorchDispatchMode):
 
     def record(self, retries):
         """Write down what follows; up to so often, not if the script evaluates meanwhile."""
-        self.rows = Rows()
+        self.rows = RecordRows()
         self.branches = {}
         self.places.forget()
         self.witness.forget()

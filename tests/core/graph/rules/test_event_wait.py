@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 from skyline.graph.rules.calls import gpu_work
-from skyline.graph.rules.constants import Constants
+from skyline.graph.rules.constants import LaunchConstants
 from skyline.graph.rules.event_wait import event_waits
 from skyline.graph.rules.names import names_of
 
-TIMES = Constants(5.0, 1.0)
+TIMES = LaunchConstants(5.0, 1.0)
 
 
 def pairs(trace):

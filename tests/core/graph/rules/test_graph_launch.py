@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 
 from skyline.graph.rules.calls import gpu_work
-from skyline.graph.rules.constants import Constants
+from skyline.graph.rules.constants import LaunchConstants
 from skyline.graph.rules.graph_launch import with_unrecorded
 
-TIMES = Constants(5.0, 1.0)
+TIMES = LaunchConstants(5.0, 1.0)
 NOTHING = np.empty(0, np.int64)
 
 

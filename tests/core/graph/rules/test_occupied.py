@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 
 from skyline.graph.rules.calls import gpu_work
-from skyline.graph.rules.constants import Constants
+from skyline.graph.rules.constants import LaunchConstants
 from skyline.graph.rules.occupied import occupied
 
-TIMES = Constants(5.0, 1.0)
+TIMES = LaunchConstants(5.0, 1.0)
 
 
 def test_a_late_kernel_waited_for_the_one_that_filled_the_gpu(traced, events) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skyline.trace.kineto import event_stream
 from skyline.trace.kineto.notes import Notes
-from skyline.trace.kineto.window import OPEN, Window, value_end
+from skyline.trace.kineto.window import OPEN, TextWindow, value_end
 
 EVENTS = [
     {"ph": "X", "name": "plain", "ts": 1, "dur": 2},
@@ -34,7 +34,7 @@ def test_any_cut_gives_the_same_events(
     monkeypatch.setattr(event_stream, "_LONGEST_STRETCH", stretch)
     monkeypatch.setattr(event_stream, "_SHORTEST_STRETCH", min(stretch, 64))
     text = json.dumps(EVENTS * 9, indent=indent).encode() + b', "after": [{"x": 1}, {"y": 2}]'
-    window = Window(chunked(text, piece))
+    window = TextWindow(chunked(text, piece))
     assert window.skip() == b"["
     window.at += 1
     notes = Notes()

@@ -18,7 +18,7 @@ _RETRY_S = 0.05
 _SOCKET = "calls"
 
 
-class Switchboard:
+class EventBus:
     """Events come from every process that called; commands go to the one that called last.
 
     A script may train in a process that it starts itself. That process calls when it makes its first step,

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from skyline.capture.switchboard import Switchboard
+from skyline.capture.event_bus import EventBus
 
 
-def call(board: Switchboard, key: bytes) -> Connection:
+def call(board: EventBus, key: bytes) -> Connection:
     return Client(board.address, authkey=key)
 
 
@@ -23,7 +23,7 @@ def tell(line: Connection, event: str) -> None:
     line.send_bytes(json.dumps({"event": event}).encode())
 
 
-def next_event(board: Switchboard) -> str:
+def next_event(board: EventBus) -> str:
     for _ in range(50):
         found = board.next_event(0.1)
         if found is not None:
@@ -33,7 +33,7 @@ def next_event(board: Switchboard) -> str:
 
 def test_events_come_from_all_and_commands_go_to_the_last_that_called(tmp_path: Path) -> None:
     key = secrets.token_bytes(16)
-    board = Switchboard(key, tmp_path)
+    board = EventBus(key, tmp_path)
     try:
         assert not board.wait_for_call(0.01)
         first = call(board, key)
@@ -63,7 +63,7 @@ def test_events_come_from_all_and_commands_go_to_the_last_that_called(tmp_path: 
 
 def test_a_caller_with_another_key_is_turned_away(tmp_path: Path) -> None:
     key = secrets.token_bytes(16)
-    board = Switchboard(key, tmp_path)
+    board = EventBus(key, tmp_path)
     try:
         with pytest.raises(Exception, match="digest"):
             call(board, secrets.token_bytes(16))
@@ -80,7 +80,7 @@ def test_it_closes_where_no_descriptor_is_left_to_take_a_call(
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr(Listener, "accept", accept)
-    board = Switchboard(secrets.token_bytes(16), tmp_path)
+    board = EventBus(secrets.token_bytes(16), tmp_path)
     closing = threading.Thread(target=board.close, daemon=True)
     closing.start()
     closing.join(30)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.capture.secrecy import HIDDEN, Secrecy
+from skyline.capture.redactor import HIDDEN, Redactor
 from skyline.capture.secret_free import secret_free
 from skyline.trace.facts import CallFact, ModuleFact
 from skyline.trace.profile import Profile
 
-NOTHING_KNOWN = Secrecy.of({})
+NOTHING_KNOWN = Redactor.of({})
 HF = "hf_abcdefghijklmnopqrstuvwx"
 
 
@@ -74,11 +74,13 @@ def test_texts_that_hold_none(text: str) -> None:
 
 
 def test_values_of_several_lines_and_short_ones() -> None:
-    secrecy = Secrecy.of({"SIGNING_KEY": "first line\nsecond line\n", "PASSPHRASE": "ab12", "A_KEY": "1234"})
-    assert secrecy.scrub("> second line <") == f"> {HIDDEN} <"
-    assert secrecy.scrub("first line\nsecond line") == HIDDEN
-    assert secrecy.scrub(r"'first line\nsecond line'") == f"'{HIDDEN}'"
-    assert secrecy.scrub("ab12 cab123 1234") == f"{HIDDEN} cab123 1234"
+    redactor = Redactor.of(
+        {"SIGNING_KEY": "first line\nsecond line\n", "PASSPHRASE": "ab12", "A_KEY": "1234"}
+    )
+    assert redactor.scrub("> second line <") == f"> {HIDDEN} <"
+    assert redactor.scrub("first line\nsecond line") == HIDDEN
+    assert redactor.scrub(r"'first line\nsecond line'") == f"'{HIDDEN}'"
+    assert redactor.scrub("ab12 cab123 1234") == f"{HIDDEN} cab123 1234"
 
 
 def test_names_that_are_recorded(profile: Profile) -> None:

@@ -26,7 +26,7 @@ rm -rf -- "$0"
 """
 
 
-class Lifeline:
+class ParentDeathReaper:
     """A tiny shell that waits for the end of its standard input, which is ours, and then clears away a run.
 
     It knows the run's folder from the beginning, and is told the process group once there is one. The run listens for

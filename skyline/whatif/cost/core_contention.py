@@ -5,7 +5,7 @@ from __future__ import annotations
 from skyline.graph.graph import Graph
 from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.contention import Computing, contended_us, uncontended
-from skyline.whatif.cost.reloading import cores_of, told_load_us
+from skyline.whatif.cost.loader_model import cores_of, inferred_load_us
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
 from skyline.whatif.epoch_start import longer
 from skyline.whatif.loader_setting import present_setting, threads_in
@@ -15,7 +15,7 @@ _OF_THE_TIME = (0.0, 0.5, 1.0)
 """Workers that keep up may be busy for any part of the time: half of it is what is likely."""
 
 
-def beside_workers(scenario: Scenario, before: Graph, baseline: Baseline, threads: int) -> Scenario:
+def core_contention(scenario: Scenario, before: Graph, baseline: Baseline, threads: int) -> Scenario:
     """The scenario, whose operators take what they take on ``threads`` threads, with the cores shared anew.
 
     ``before`` is the graph with the operators as they were. Were it not for the workers nothing would change here.
@@ -26,7 +26,7 @@ def beside_workers(scenario: Scenario, before: Graph, baseline: Baseline, thread
         return scenario
     waited_us, before_us = loader_and_compute_us(before, baseline.lane)
     _, after_us = loader_and_compute_us(scenario.graph, baseline.lane)
-    told = told_load_us(baseline)
+    told = inferred_load_us(baseline)
     loads = [share * workers * before_us for share in _OF_THE_TIME] if told is None else [told]
     ways: list[float] = []
     for load_us in loads:

@@ -8,7 +8,7 @@ _UNDER_AUTOCAST = (None, "closure")
 """The parts of an iteration that a script runs under autocast: all but loading, backward passes and updates."""
 
 
-class Manner:
+class ExecutionConfig:
     """What ``change`` asked for last, until it is asked for something else."""
 
     def __init__(self):

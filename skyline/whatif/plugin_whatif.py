@@ -14,7 +14,7 @@ _METHODS = ("title", "basis", "detect", "transform")
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class PluginWhatIf:
     """Stands for a what-if from elsewhere; ``source`` says which, and from which package."""
 
     whatif: WhatIf

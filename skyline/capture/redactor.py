@@ -59,7 +59,7 @@ _LEAST_WORD = 4
 """A known value that is as short is hidden where it stands alone: it may be part of a word."""
 
 
-class Secrecy:
+class Redactor:
     """The secrets that were known when a run began."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
@@ -75,7 +75,7 @@ class Secrecy:
         self._values = re.compile("|".join((*long, *short))) if long or short else None
 
     @classmethod
-    def of(cls, environment: Mapping[str, str] | None = None, arguments: Iterable[str] = ()) -> Secrecy:
+    def of(cls, environment: Mapping[str, str] | None = None, arguments: Iterable[str] = ()) -> Redactor:
         """Those of an environment (default: ours) whose names say so, and of options such as ``--api-key``."""
         given = os.environ if environment is None else environment
         values = [

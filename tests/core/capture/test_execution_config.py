@@ -1,4 +1,4 @@
-"""Another manner for a while: threads, and autocast around all but loading, backward passes and updates."""
+"""Another config for a while: threads, and autocast around all but loading, backward passes and updates."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from skyline.capture.child.manner import Manner
+from skyline.capture.child.execution_config import ExecutionConfig
 from skyline.capture.child.part_clock import PartClock
 
 
 @pytest.fixture
-def manner() -> Iterator[Manner]:
-    before, made = torch.get_num_threads(), Manner()
+def config() -> Iterator[ExecutionConfig]:
+    before, made = torch.get_num_threads(), ExecutionConfig()
     yield made
     made.change(before, "")
 
@@ -22,9 +22,9 @@ def autocast_on() -> bool:
     return torch.is_autocast_enabled("cpu")
 
 
-def test_autocast_stops_where_a_part_begins_and_goes_on_behind_it(manner: Manner) -> None:
-    clock = PartClock(manner.follow)
-    manner.change(1, "bfloat16")
+def test_autocast_stops_where_a_part_begins_and_goes_on_behind_it(config: ExecutionConfig) -> None:
+    clock = PartClock(config.follow)
+    config.change(1, "bfloat16")
     assert autocast_on()
     assert torch.get_num_threads() == 1
     seen = {}
@@ -36,9 +36,9 @@ def test_autocast_stops_where_a_part_begins_and_goes_on_behind_it(manner: Manner
     assert not any(seen.values())
 
 
-def test_what_an_optimizer_calls_back_runs_under_autocast(manner: Manner) -> None:
-    clock = PartClock(manner.follow)
-    manner.change(1, "bfloat16")
+def test_what_an_optimizer_calls_back_runs_under_autocast(config: ExecutionConfig) -> None:
+    clock = PartClock(config.follow)
+    config.change(1, "bfloat16")
     clock.enter("optimizer")
     clock.enter("closure")
     assert autocast_on()
@@ -51,10 +51,10 @@ def test_what_an_optimizer_calls_back_runs_under_autocast(manner: Manner) -> Non
     clock.leave()
 
 
-def test_weights_are_cast_anew_after_an_update(manner: Manner) -> None:
+def test_weights_are_cast_anew_after_an_update(config: ExecutionConfig) -> None:
     weight = torch.nn.Parameter(torch.ones(4, 4))
-    clock = PartClock(manner.follow)
-    manner.change(1, "bfloat16")
+    clock = PartClock(config.follow)
+    config.change(1, "bfloat16")
     for expected in (4.0, 8.0):
         assert torch.mm(torch.ones(1, 4), weight)[0, 0].item() == expected
         clock.enter("optimizer")
@@ -63,10 +63,10 @@ def test_weights_are_cast_anew_after_an_update(manner: Manner) -> None:
         clock.leave()
 
 
-def test_the_script_s_own_manner_is_as_it_was(manner: Manner) -> None:
-    clock = PartClock(manner.follow)
-    manner.change(1, "bfloat16")
-    manner.change(2, "")
+def test_the_script_s_own_manner_is_as_it_was(config: ExecutionConfig) -> None:
+    clock = PartClock(config.follow)
+    config.change(1, "bfloat16")
+    config.change(2, "")
     assert not autocast_on()
     assert torch.get_num_threads() == 2
     clock.enter("data")

@@ -47,7 +47,7 @@ class _Work:
     computing: Computing
 
 
-def told_load_us(baseline: Baseline) -> float | None:
+def inferred_load_us(baseline: Baseline) -> float | None:
     """What an iteration's batches take one worker, for a script that has workers; None where nothing tells it.
 
     Where the script waits for its batches all the time the workers are always busy, and so many batches as they
@@ -122,7 +122,7 @@ def _work(scenario: Scenario, baseline: Baseline, graph: Graph) -> _Work:
     if now == 0:
         alone_us = max(0.0, in_loader_us - _joining_us(scenario, baseline))
         return _Work(alone_us, _computing(baseline, scenario, compute_us, 0.0, 0))
-    load_us = (told_load_us(baseline) or 0.0) * scenario.batch_factor(baseline)
+    load_us = (inferred_load_us(baseline) or 0.0) * scenario.batch_factor(baseline)
     return _Work(load_us, _computing(baseline, scenario, compute_us, load_us, now))
 
 
@@ -216,7 +216,10 @@ def _shared_ms(
     load_us: float,
     computing: Computing,
     workers: int,
-    crowding: float = USUAL_CROWDING,
+    contention_penalty: float = USUAL_CROWDING,
 ) -> float:
     cores = cores_of(baseline)
-    return contended_us(load_us, computing, workers=workers, cores=cores, crowding=crowding) / 1e3
+    return (
+        contended_us(load_us, computing, workers=workers, cores=cores, contention_penalty=contention_penalty)
+        / 1e3
+    )

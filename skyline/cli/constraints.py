@@ -9,12 +9,12 @@ from skyline.cli.numbers import gigabytes
 from skyline.errors import UsageError
 
 if TYPE_CHECKING:
-    from skyline.analysis.best import Wish
+    from skyline.analysis.best import Constraints
 
 _CLASSES = ("exact", "numerics", "convergence")
 
 
-def add_wish_options(command: argparse.ArgumentParser) -> None:
+def add_constraint_options(command: argparse.ArgumentParser) -> None:
     """Add ``--best`` and what it takes."""
     group = command.add_argument_group("the best combination")
     group.add_argument(
@@ -37,8 +37,8 @@ def add_wish_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def wish_of(options: argparse.Namespace) -> Wish | None:
-    """What the options wish for; None without ``--best``.
+def constraints_from(options: argparse.Namespace) -> Constraints | None:
+    """The constraints that the options set; None without ``--best``.
 
     Raises:
         UsageError: options that go with ``--best`` stand without it, or names beside it.
@@ -61,8 +61,8 @@ def wish_of(options: argparse.Namespace) -> Wish | None:
             f"--best searches by itself: {options.names[0]} cannot be given beside it",
             hint="Leave the names or --best away.",
         )
-    from skyline.analysis.best import Wish
+    from skyline.analysis.best import Constraints
     from skyline.whatif.base import Semantics
 
     semantics = Semantics(options.semantics) if options.semantics else Semantics.CONVERGENCE
-    return Wish(options.max_memory, semantics, options.rewritable)
+    return Constraints(options.max_memory, semantics, options.rewritable)

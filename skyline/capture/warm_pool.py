@@ -44,7 +44,7 @@ _READ_AT_IMPORT = (
 _Key = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
-class Nursery:
+class WarmPool:
     """Starts runs from resident processes where that works, and fresh ones where it does not.
 
     Forking after imports is safe on Linux alone: elsewhere every run is started fresh.

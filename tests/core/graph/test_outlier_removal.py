@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skyline.graph.graph import Graph, Structure
-from skyline.graph.steadying import steadied
+from skyline.graph.outlier_removal import steadied
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.trace.phase import Phase
 

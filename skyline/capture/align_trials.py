@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median, median_low
 
 from skyline.capture.events import StepRow
-from skyline.trace.iteration_trial import IterationTrial, TriedWork
+from skyline.trace.iteration_trial import IterationTrial, OpTiming
 from skyline.trace.phase import Phase
 from skyline.trace.record import Record, RecordKind, Trace
 
@@ -52,7 +52,7 @@ def iteration_trial(
         threads,
         number_format,
         tuple(
-            TriedWork(name, phase, module, round(scales[phase] * took_us, 2))
+            OpTiming(name, phase, module, round(scales[phase] * took_us, 2))
             for (phase, module, name, _), took_us in took
         ),
         {phase: round(scales[phase] * took_us, 2) for phase, took_us in between.items()},
