@@ -76,7 +76,7 @@ class Measurement:
     rounds: int
     baseline_ms: float
     """The script as it stands, as it ran this time."""
-    others_cores: float
+    others_cores: float = 0.0
     """Cores that other programs kept busy meanwhile."""
     baseline_peak_bytes: int | None = None
     peak_bytes: int | None = None

@@ -1,100 +1,47 @@
-"""The ledger's table: one row for each entry, and files of earlier versions brought up to date."""
-
-# Much of peewee takes and gives whatever a column holds, and its type stubs leave it open.
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
-# pyright: reportMissingTypeStubs=false, reportPrivateUsage=false
+"""The ledger's SQLite table: one row per entry. Files of earlier versions get the columns that they lack."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
-import peewee
-from playhouse.migrate import SqliteMigrator, migrate
+import msgspec
 
 from skyline.errors import UsageError
-from skyline.ledger.entry import Conditions, LedgerEntry, Measurement, Predicted, VerificationStatus
+from skyline.ledger.entry import Conditions, LedgerEntry, Measurement, Predicted
 
 SCHEMA_VERSION = 1
-"""Raised with every change of the columns; a column may be added, never given another meaning."""
+"""Raised with every change of the columns. A column may be added; its meaning never changes."""
+TABLE = "verification"
 _WAIT_S = 10
+_PARTS: dict[str, type] = {"machine": Conditions, "predicted": Predicted, "measurement": Measurement}
+_PREFIXES = {"machine": "machine", "predicted": "predicted", "measurement": "measured"}
+_TYPES: dict[object, str] = {str: "TEXT", int: "INTEGER", bool: "INTEGER", float: "REAL"}
+_DEFAULTS = {"TEXT": "''", "INTEGER": "0", "REAL": "0"}
 
 
-class Row(peewee.Model):
-    """An entry as a row; ``machine``, ``predicted`` and ``measured`` are the prefixes of the parts of an entry."""
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open the file and bring its table up to date. Several programs may use it at once; each waits for the others.
 
-    id = peewee.TextField(primary_key=True)
-    created = peewee.TextField(index=True)
-    changed = peewee.TextField()
-    status = peewee.TextField()
-    script = peewee.TextField()
-    sources_digest = peewee.TextField(default="")
-    whatif = peewee.TextField(index=True)
-    question = peewee.TextField()
-    profile_id = peewee.TextField(default="")
-    skyline = peewee.TextField(default="")
-    machine_device = peewee.TextField(default="")
-    machine_cores = peewee.IntegerField(default=0)
-    machine_threads = peewee.IntegerField(default=0)
-    machine_platform = peewee.TextField(default="")
-    machine_torch = peewee.TextField(default="")
-    machine_python = peewee.TextField(default="")
-    predicted_baseline_ms = peewee.FloatField()
-    predicted_iteration_ms = peewee.FloatField()
-    predicted_low_ms = peewee.FloatField()
-    predicted_high_ms = peewee.FloatField()
-    predicted_speedup = peewee.FloatField(default=1.0)
-    predicted_baseline_peak_bytes = peewee.FloatField(default=0.0)
-    predicted_peak_bytes = peewee.FloatField(default=0.0)
-    predicted_basis = peewee.TextField(default="")
-    predicted_semantics = peewee.TextField(default="")
-    predicted_extrapolated = peewee.BooleanField(default=False)
-    predicted_assumptions_digest = peewee.TextField(default="")
-    measured_ratio = peewee.FloatField(null=True)
-    measured_ratio_low = peewee.FloatField(null=True)
-    measured_ratio_high = peewee.FloatField(null=True)
-    measured_null_ratio = peewee.FloatField(null=True)
-    measured_null_low = peewee.FloatField(null=True)
-    measured_null_high = peewee.FloatField(null=True)
-    measured_rounds = peewee.IntegerField(null=True)
-    measured_baseline_ms = peewee.FloatField(null=True)
-    measured_others_cores = peewee.FloatField(null=True)
-    measured_baseline_peak_bytes = peewee.BigIntegerField(null=True)
-    measured_peak_bytes = peewee.BigIntegerField(null=True)
-    error = peewee.FloatField(null=True)
-    held = peewee.BooleanField(null=True)
-    reason = peewee.TextField(default="")
+    The file uses SQLite's rollback journal. The write-ahead log needs shared memory, which network drives lack, and
+    it cannot be read in a folder without write permission. Transactions here take about 1 ms.
 
-    class Meta:
-        """The table's name; the database is named by whoever uses it."""
-
-        table_name = "verification"
-
-
-def connect(path: Path, *, readable_only: bool = False) -> peewee.SqliteDatabase:
-    """The file, open and up to date; several programs may use it at once, each waiting for the others.
-
-    SQLite's rollback journal, not its write-ahead log: that one needs shared memory, which network drives lack, and
-    cannot be read where nothing may be written. Our transactions take a millisecond.
-    Raises peewee's errors, and UsageError for the file of a later version.
+    Raises sqlite3.Error, and UsageError for a file of a later version.
     """
-    if readable_only:
-        database = peewee.SqliteDatabase(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_WAIT_S)
-        database.connect()
-        try:
-            _refuse_later(database)
-        except BaseException:
-            database.close()
-            raise
-        return database
-    database = peewee.SqliteDatabase(str(path), timeout=_WAIT_S)
-    database.connect()
+    name = f"{path.resolve().as_uri()}?mode=ro" if read_only else str(path)
+    database = sqlite3.connect(name, uri=read_only, timeout=_WAIT_S, isolation_level=None)
     try:
-        # Another program may be making the table at this moment: look and make in one transaction.
-        with database.atomic("IMMEDIATE"):
+        database.row_factory = sqlite3.Row
+        if read_only:
+            _refuse_later_version(database)
+        else:
+            # Another program may create the table at this moment: check and create in one transaction.
+            database.execute("BEGIN IMMEDIATE")
             _bring_up_to_date(database)
+            database.execute("COMMIT")
     except BaseException:
         database.close()
         raise
@@ -102,55 +49,47 @@ def connect(path: Path, *, readable_only: bool = False) -> peewee.SqliteDatabase
 
 
 def to_row(entry: LedgerEntry) -> dict[str, Any]:
-    """An entry as values by column."""
-    values = {field.name: getattr(entry, field.name) for field in fields(entry)}
-    parts: dict[str, object] = {
-        "machine": values.pop("machine"),
-        "predicted": values.pop("predicted"),
-        "measured": values.pop("measurement"),
-    }
-    for prefix, part in parts.items():
-        if part is not None:
-            values.update(_prefixed(prefix, part))
+    """Values of an entry by column."""
+    values = asdict(entry)
+    for part, prefix in _PREFIXES.items():
+        values.update({f"{prefix}_{name}": value for name, value in (values.pop(part) or {}).items()})
     return {**values, "status": entry.status.value}
 
 
 def from_row(row: Mapping[str, Any]) -> LedgerEntry:
-    """The entry of a row. Raises ValueError for a row that no version of ours wrote."""
-    values: dict[str, Any] = {name: row[name] for name in _plain_columns() if name in row}
-    values["status"] = VerificationStatus(row["status"])
-    measured = _part("measured", Measurement, row) if row.get("measured_ratio") is not None else None
-    return LedgerEntry(
-        **values,
-        machine=_part("machine", Conditions, row),
-        predicted=_part("predicted", Predicted, row),
-        measurement=measured,
-    )
+    """The entry in a row. Raises msgspec.ValidationError for a row that Skyline did not write."""
+    values: dict[str, Any] = {name: row[name] for name in _columns_of(LedgerEntry) if name in row}
+    for part, prefix in _PREFIXES.items():
+        named = {name: row.get(f"{prefix}_{name}") for name in _columns_of(_PARTS[part])}
+        values[part] = {name: value for name, value in named.items() if value is not None}
+    if row.get("measured_ratio") is None:
+        values["measurement"] = None
+    return msgspec.convert(values, LedgerEntry, strict=False)
 
 
-def _plain_columns() -> list[str]:
-    return [
-        field.name
-        for field in fields(LedgerEntry)
-        if field.name not in {"machine", "predicted", "measurement"}
-    ]
+def _columns_of(kind: type) -> list[str]:
+    return [field.name for field in fields(kind) if field.name not in _PARTS]
 
 
-def _prefixed(prefix: str, part: Any) -> dict[str, object]:
-    return {f"{prefix}_{field.name}": getattr(part, field.name) for field in fields(part)}
+def _declarations() -> dict[str, str]:
+    """The SQL type of each column. Optional columns, and those of a measurement, may be null."""
+    found: dict[str, str] = {}
+    for kind, prefix in (
+        (LedgerEntry, ""),
+        *((_PARTS[part], f"{name}_") for part, name in _PREFIXES.items()),
+    ):
+        hints = get_type_hints(kind)
+        for name in _columns_of(kind):
+            either = get_args(hints[name])
+            declared = _TYPES.get(either[0] if either else hints[name], "TEXT")
+            if not either and kind is not Measurement:
+                declared += f" NOT NULL DEFAULT {_DEFAULTS[declared]}"
+            found[prefix + name] = declared
+    return {**found, "id": "TEXT NOT NULL PRIMARY KEY"}
 
 
-def _part(prefix: str, kind: Any, row: Mapping[str, Any]) -> Any:
-    named = {field.name: row.get(f"{prefix}_{field.name}") for field in fields(kind)}
-    return kind(**named)
-
-
-def _version(database: peewee.SqliteDatabase) -> int:
-    return int(database.execute_sql("PRAGMA user_version").fetchone()[0])
-
-
-def _refuse_later(database: peewee.SqliteDatabase) -> None:
-    version = _version(database)
+def _refuse_later_version(database: sqlite3.Connection) -> None:
+    version = int(database.execute("PRAGMA user_version").fetchone()[0])
     if version > SCHEMA_VERSION:
         raise UsageError(
             f"The ledger was written by a later version of Skyline (format {version}, this one knows "
@@ -159,22 +98,15 @@ def _refuse_later(database: peewee.SqliteDatabase) -> None:
         )
 
 
-def _bring_up_to_date(database: peewee.SqliteDatabase) -> None:
-    """Make the table, or give one of an earlier version the columns that it lacks, with what they mean for old rows."""
-    _refuse_later(database)
-    with database.bind_ctx([Row]):
-        table: str = "verification"
-        if not database.table_exists(table):
-            database.create_tables([Row])
-        else:
-            present = {column.name for column in database.get_columns(table)}
-            migrator = SqliteMigrator(database)
-            wanted: dict[str, peewee.Field] = Row._meta.fields
-            migrate(
-                *(
-                    migrator.add_column(table, name, field)
-                    for name, field in wanted.items()
-                    if name not in present
-                )
-            )
-    database.execute_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
+def _bring_up_to_date(database: sqlite3.Connection) -> None:
+    _refuse_later_version(database)
+    declarations = _declarations()
+    present = {row["name"] for row in database.execute(f"PRAGMA table_info({TABLE})")}
+    if not present:
+        columns = ", ".join(f"{name} {declared}" for name, declared in declarations.items())
+        database.execute(f"CREATE TABLE {TABLE} ({columns})")
+    else:
+        for name, declared in declarations.items():
+            if name not in present:
+                database.execute(f"ALTER TABLE {TABLE} ADD COLUMN {name} {declared}")
+    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
