@@ -106,15 +106,18 @@ class Smoke:
         misses += _beyond("peak", alone_peak, skyline_peak, _PEAK_TOLERANCE)
         return SmokeRun(kind, alone_ms, skyline_ms, alone_peak, skyline_peak, check, tuple(misses))
 
-    def predicted_ms(self, gpu: str) -> float | None:
-        """The plain script's iteration as it is told for this card without running it."""
+    def predicted_ms(self, gpu: str, troubles: list[str]) -> float | None:
+        """Predicted iteration time of the plain script on this card, without running it there."""
         report = self._folder / "predicted.json"
         report.unlink(missing_ok=True)
-        self._skyline(
+        ran = self._skyline(
             ["profile", "--no-save", "--gpu", gpu, "--json", str(report)],
             ["--interpreter", self._interpreter, str(_SCRIPT), "plain", *self._words],
         )
-        return json.loads(report.read_text())["iteration_ms"]["value"] if report.is_file() else None
+        if not report.is_file():
+            troubles.append(f"--gpu {gpu}: {_last_line(ran.stderr)}")
+            return None
+        return float(json.loads(report.read_text(encoding="utf-8"))["iteration_ms"]["value"])
 
     def calibrate(self, minutes: float) -> str:
         """Measures operators; what went wrong, in words, or nothing."""
@@ -208,9 +211,9 @@ def _sitting(smoke: Smoke, gpu: str, options: argparse.Namespace) -> tuple[str, 
     before = after = None
     troubles: list[str] = []
     if options.minutes > 0:
-        before = smoke.predicted_ms(gpu)
+        before = smoke.predicted_ms(gpu, troubles)
         troubles += [smoke.calibrate(options.minutes), smoke.ground_truth(options.minutes)]
-        after = smoke.predicted_ms(gpu)
+        after = smoke.predicted_ms(gpu, troubles)
     troubles = [trouble for trouble in troubles if trouble]
     took_minutes = (time.monotonic() - began) / 60
     figures: dict[str, object] = {

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from statistics import median
-
-import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 HARD_LIMIT = 500
-MEDIAN_LIMIT = 120
 
 
 def modules() -> list[Path]:
@@ -41,12 +37,3 @@ def test_no_module_is_over_the_hard_limit() -> None:
     sizes = {path.relative_to(REPOSITORY).as_posix(): line_count(path) for path in modules()}
     too_long = {name: size for name, size in sizes.items() if size > HARD_LIMIT}
     assert not too_long, f"split these, none may pass {HARD_LIMIT} lines: {too_long}"
-
-
-@pytest.mark.parametrize("folder", ["skyline", "lsp", "tui", "predictors", "tests"])
-def test_the_typical_module_is_short(folder: str) -> None:
-    inside = [path for path in modules() if path.is_relative_to(REPOSITORY / folder)]
-    sizes = [size for path in inside if (size := line_count(path)) > 1]
-    assert not sizes or median(sizes) <= MEDIAN_LIMIT, (
-        f"{folder}: median of {len(sizes)} modules is {median(sizes)}"
-    )
