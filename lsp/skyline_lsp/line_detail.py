@@ -14,7 +14,7 @@ from skyline.predict.gpus import gpu_named
 from skyline.simulate.critical_path import critical_chain
 from skyline.trace.record import Record, RecordKind, Trace
 
-PYTHON, DATA, HOST = "Python and dispatch", "loading of data", "the host: the GPU waits for launches"
+PYTHON, DATA, HOST = "Python and dispatch", "data loading", "the host: the GPU waits for launches"
 ARITHMETIC, MEMORY = "arithmetic", "memory bandwidth"
 _MOST_OPERATORS = 2
 _OUTSIDE = {RecordKind.PYTHON, RecordKind.DATA}

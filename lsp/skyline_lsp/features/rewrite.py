@@ -31,10 +31,10 @@ from skyline_lsp.rewriting import PlannedChange, check_current, planned_question
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
 
-NOTHING_APPLIED = "no change of Skyline's is in the code"
+NOTHING_APPLIED = "the code contains no change made by Skyline"
 ALREADY_UNDONE = "the change was already undone in the editor"
-CHANGED_SINCE = "the code was edited where the change is: take it back by hand or with the editor's undo"
-STILL_CHANGING = "the code was changed again each time the edit came: apply it when it rests"
+CHANGED_SINCE = "the changed code was edited since: undo the change by hand or with the editor's undo"
+STILL_CHANGING = "the code changed each time before the edit arrived: apply the change when you stop typing"
 _OFFERS = 4
 _NEWS_WAIT_S = 0.5
 _ANSWER_WAIT_S = 120.0
