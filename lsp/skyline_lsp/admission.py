@@ -141,7 +141,8 @@ class AccessToken:
 def token_in(file: Path | None) -> Generator[AccessToken, None, None]:
     """The token in a file that only this user can read.
 
-    Uses an existing file, or creates one and deletes it at exit. ``file`` None: a file in a new temporary folder.
+    Uses an existing file, or creates one for the duration of the context. ``file`` None: a file in a new temporary
+    folder.
     Raises TokenUnusable if others can read the file or it contains no valid token.
     """
     with contextlib.ExitStack() as stack:

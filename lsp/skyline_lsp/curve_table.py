@@ -20,7 +20,7 @@ _MOST_ROWS = 12
 def largest_that_fits(analysis: Analysis) -> int | None:
     """The largest batch size of the curve that certainly fits into memory.
 
-    None if unknown: no size fits, or all offered sizes fit.
+    None if the memory's capacity is unknown, if no size certainly fits, or if all offered sizes do.
     """
     curve, usable = analysis.baseline.curve, usable_bytes(analysis.profile)
     offered = offered_sizes(analysis.baseline)

@@ -120,7 +120,7 @@ def _bound(tally: _DetailTally, ridge: float | None) -> str:
 
 
 def _flops_per_byte(analysis: Analysis) -> float | None:
-    """Ridge point of a GPU in the device table: peak operations per byte of bandwidth. None if unknown."""
+    """Ridge point of a GPU in the device table, in operations per byte: peak rate over bandwidth. None if unknown."""
     device = analysis.profile.environment.device
     if device.kind == "cpu":
         return None

@@ -193,7 +193,7 @@ class Profiler:
         self.server.refresh()
 
     def _early(self, state: ScriptState, profile: Profile) -> Prepared:
-        """Prepare a profile without its batch-size curve: the sliders keep the previous curve."""
+        """Prepare a profile without its batch-size curve: the view's bars keep the previous curve."""
         return prepare(with_carried_curve(profile, state.prepared.profile if state.prepared else None))
 
     def _call(self, action: Callable[[], None]) -> None:
