@@ -90,6 +90,6 @@ describe("a real interpreter that is asked", () => {
   it("refuses to start a server in the same words", () => {
     compiledFor("_core.cpython-37-x.so");
     const start = (): Buffer => execFileSync("python3", ["-B", join(folder, "run_skyline.py"), "--bundled", "lsp"], { stdio: "pipe" });
-    expect(start).toThrow(/supports Python 3\.7 to 3\.7: choose such a Python/);
+    expect(start).toThrow(/supports Python 3\.7 to 3\.7: choose one of these versions/);
   });
 });

@@ -103,7 +103,7 @@ function headline(state: ViewState, post: (message: FromView) => void): HTMLElem
 function disturbed(profile: ProfileReport, post: (message: FromView) => void): HTMLElement[] {
   if (!profile.set_aside) return profile.machine_busy ? [h("div", { class: "busy" }, "Machine busy: other programs slowed the script down during the measurement.")] : [];
   const show = h("button", { class: "link", "data-key": "later", onclick: () => post({ type: "command", command: "skyline.showLater" }) }, "Show the later one");
-  return [h("div", { class: "busy" }, "Machine busy: this is an earlier measurement. ", show)];
+  return [h("div", { class: "busy" }, "Machine busy: an earlier measurement is shown. ", show)];
 }
 
 /** The basis of the figures. */

@@ -96,7 +96,7 @@ async def test_what_another_program_wrote_is_read_before_it_is_changed(profiled:
     refused = await second.apply(None)
     assert not refused["applied"]
     assert "changed on disk by another program" in refused["reason"]
-    assert "Read it again" in refused["reason"]
+    assert "Reload it" in refused["reason"]
     assert second.editor.offered == []
     adam = next(n for n, line in enumerate(second.known.splitlines()) if "AdamW" in line)
     for action in await second.editor.actions(second.uri, adam):
