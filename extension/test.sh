@@ -42,7 +42,7 @@ fi
 
 if [ ! node_modules/.package-lock.json -nt package-lock.json ]; then
   install() { npm ci --ignore-scripts --no-audit --no-fund; }
-  # Once more where the network had a bad moment.
+  # Retry once in case of a temporary network failure.
   if ! install && ! install; then
     if npm view esbuild version >/dev/null 2>&1; then exit 1; fi
     echo "test.sh: no npm registry is within reach" >&2
