@@ -1,12 +1,12 @@
-"""Puts Skyline's server and all that it needs, but for NumPy, into ``bundled/libs``: for one platform, all Pythons.
+"""Copy Skyline's server and its dependencies, except NumPy, into ``bundled/libs``, for one platform and all Pythons.
 
-``python bundle.py [--target linux-x64]``. Every distribution is there once, in the one version that
-``requirements/constraints.txt`` pins for the oldest Python, so every Python gets the same. Of the compiled parts,
-those that work on any Python are there once and the others once for each; their names hold the version, so they lie
-side by side.
+``python bundle.py [--target linux-x64]``. Each distribution is included once, in the version that
+``requirements/constraints.txt`` pins for the oldest Python, so every Python uses the same version. Compiled modules
+that work on any Python are included once, the others once per Python version. File names contain the version, so they
+can share a folder.
 
-NumPy is the environment's own. It would be nine tenths of the package, 16 MB for each version of Python, and next to
-every environment with PyTorch has it; ``bundled/interpreter_fit.py`` says what to do where it is missing.
+NumPy comes from the environment. It would be nine tenths of the package, 16 MB for each version of Python, and almost
+every environment with PyTorch has it. ``bundled/interpreter_fit.py`` tells the user what to do if it is missing.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
     "darwin-x64": ("macosx_11_0_x86_64",),
     "darwin-arm64": ("macosx_11_0_arm64",),
 }
-"""Platforms as VS Code names them, and as wheels do, newest C library first."""
+"""VS Code's platform names and the matching wheel platforms, newest C library first."""
 
 NOT_BUNDLED = {
-    "numpy": "the environment's own",
-    "textual": "the terminal interface's, which no editor starts",
-    "markdown-it-py": "rich's, to render Markdown",
-    "h11": "that of `skyline serve`, which no editor starts",
-    "starlette": "that of `skyline serve`",
-    "uvicorn": "that of `skyline serve`",
+    "numpy": "comes from the environment",
+    "textual": "for the terminal UI, which editors do not start",
+    "markdown-it-py": "used by rich to render Markdown",
+    "h11": "for `skyline serve`, which editors do not start",
+    "starlette": "for `skyline serve`",
+    "uvicorn": "for `skyline serve`",
 }
 WORK_WITHOUT_COMPILED = {"markupsafe", "watchdog"}
-"""They are slower without their compiled part, or watch files in another way: it may be missing for some Python."""
+"""Packages that also work without their compiled modules, slower or by polling. These may be missing for a Python."""
 
 LEFT_OUT = (
     "skyline_tui/*",
@@ -62,23 +62,23 @@ LEFT_OUT = (
     "*.pyc",
     "*.pyi",
     "*/tests/*",
-    # Only Python is coloured.
+    # Only Python source is highlighted.
     "pygments/lexers/[!_]*.py",
     "pygments/lexers/_*_builtins.py",
     "pygments/styles/[!_]*.py",
 )
 KEPT = ("pygments/lexers/python.py", "pygments/lexers/special.py", "pygments/styles/default.py")
 METADATA = ("METADATA", "entry_points.txt", "licenses/*", "LICENSE*")
-"""What is kept of a distribution's metadata: its version, what it registers, and on which terms it may be passed on."""
+"""Metadata files of a distribution to keep: its version, entry points and licences."""
 
 
 def main() -> None:
-    """Fill ``bundled/libs`` and try what lies there."""
+    """Fill ``bundled/libs`` and test the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", choices=sorted(TARGETS), default=this_machine())
     target = parser.parse_args().target
     if target is None:
-        parser.error(f"this machine is none of {', '.join(TARGETS)}; name one of them with --target")
+        parser.error(f"this machine is not one of {', '.join(TARGETS)}; choose one of them with --target")
     for old in [BUNDLED / "libs", *BUNDLED.glob("cp3*"), *BUNDLED.rglob("__pycache__")]:
         shutil.rmtree(old, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
@@ -95,20 +95,20 @@ def main() -> None:
 
 
 def this_machine() -> str | None:
-    """The target that is this machine; None where it is none of them."""
+    """The target for this machine. None if it is not supported."""
     system = {"Linux": "linux", "Darwin": "darwin"}.get(platform.system())
     machine = {"x86_64": "x64", "AMD64": "x64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine())
     return f"{system}-{machine}" if f"{system}-{machine}" in TARGETS else None
 
 
 def build_wheel(folder: Path) -> Path:
-    """Skyline's own wheel, from this checkout."""
+    """Build Skyline's own wheel from this checkout."""
     pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(REPOSITORY))
     return next(folder.glob("*.whl"))
 
 
 def gather(own: Path, folder: Path, target: str) -> list[Path]:
-    """Skyline's wheel, those of all that it needs for the oldest Python, and compiled ones for the others too."""
+    """Download all required wheels: for the oldest Python, and compiled ones for the other versions too."""
     markers = environment(target)
     pinned = pins(CONSTRAINTS.read_text(encoding="utf-8").splitlines(), markers)
     wheels = [own]
@@ -134,12 +134,12 @@ def gather(own: Path, folder: Path, target: str) -> list[Path]:
                 missing = f"bundle.py: there is no wheel of {name} {version} for Python {python} on {target}"
                 if name not in WORK_WITHOUT_COMPILED:
                     sys.exit(missing)
-                print(f"{missing}; it works there without its compiled part", file=sys.stderr)
+                print(f"{missing}; it works there without its compiled module", file=sys.stderr)
     return wheels
 
 
 def environment(target: str) -> dict[str, str]:
-    """What the markers of requirements are about, on the oldest Python of a target."""
+    """The values of requirement markers for the oldest Python on a target."""
     system = "Darwin" if target.startswith("darwin") else "Linux"
     return {
         "python_version": PYTHONS[0],
@@ -154,7 +154,7 @@ def environment(target: str) -> dict[str, str]:
 
 
 def pins(constraints: Iterable[str], markers: Mapping[str, str]) -> dict[str, str]:
-    """The version of each distribution that holds in this environment."""
+    """The pinned version of each distribution in this environment."""
     found: dict[str, str] = {}
     for line in constraints:
         text, _, marker = line.partition("#")[0].partition(";")
@@ -165,14 +165,14 @@ def pins(constraints: Iterable[str], markers: Mapping[str, str]) -> dict[str, st
 
 
 def needed(wheel: Path, markers: Mapping[str, str]) -> set[str]:
-    """The distributions that a wheel asks for in this environment."""
+    """The distributions that a wheel requires in this environment."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (one for one in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", one))
         return asked_for(archive.read(name).decode(), markers)
 
 
 def asked_for(metadata: str, markers: Mapping[str, str]) -> set[str]:
-    """Those that a distribution's metadata ask for in this environment, without any of its extras."""
+    """The distributions that the metadata require in this environment, without extras."""
     asked = [Requirement(text) for text in Parser().parsestr(metadata).get_all("Requires-Dist", [])]
     return {
         canonicalize_name(one.name)
@@ -182,7 +182,7 @@ def asked_for(metadata: str, markers: Mapping[str, str]) -> set[str]:
 
 
 def download(requirements: Collection[str], folder: Path, python: str, target: str) -> list[Path]:
-    """The wheels of these, as this version of Python on this platform would get them."""
+    """Download the wheels of the requirements for this Python version and platform."""
     chosen = ["--only-binary=:all:", "--no-deps", "--dest", str(folder), "--python-version", python]
     chosen += ["--implementation", "cp"]
     for abi in ("cp" + python.replace(".", ""), "abi3", "none"):
@@ -195,25 +195,27 @@ def download(requirements: Collection[str], folder: Path, python: str, target: s
 
 
 def is_for_one_python(wheel: Path) -> bool:
-    """Whether a wheel is compiled for one version of Python alone."""
+    """True if a wheel is compiled for a single Python version."""
     return all(tag.abi not in {"abi3", "none"} for tag in parse_wheel_filename(wheel.name)[3])
 
 
 def unpack(wheel: Path, libs: Path) -> None:
-    """What is needed of a wheel; what is there already must be the same."""
+    """Unpack the needed files of a wheel. Files that exist already must be identical."""
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
             if name.endswith("/") or not is_kept(name):
                 continue
             path, data = libs / name, archive.read(name)
             if path.exists() and path.read_bytes() != data:
-                sys.exit(f"bundle.py: {wheel.name} has another {name} than the wheel for Python {PYTHONS[0]}")
+                sys.exit(
+                    f"bundle.py: {wheel.name} has a different {name} than the wheel for Python {PYTHONS[0]}"
+                )
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
 
 
 def is_kept(name: str) -> bool:
-    """Whether a file of a wheel comes along."""
+    """True if a file of a wheel is included."""
     top, _, rest = name.partition("/")
     if top.endswith(".dist-info"):
         return any(fnmatch.fnmatchcase(rest, pattern) for pattern in METADATA)
@@ -221,10 +223,10 @@ def is_kept(name: str) -> bool:
 
 
 def try_out() -> None:
-    """Start the server's command line with nothing else within reach than NumPy."""
+    """Start the bundled command line with no other package importable than NumPy."""
     spec = importlib.util.find_spec("numpy")
     if spec is None or spec.origin is None:
-        sys.exit("bundle.py: NumPy is needed to try what was bundled; install it into this environment")
+        sys.exit("bundle.py: NumPy is needed to test the bundle; install it into this environment")
     installed = Path(spec.origin).parent.parent
     with tempfile.TemporaryDirectory() as lonely:
         for name in ("numpy", "numpy.libs"):
@@ -236,7 +238,7 @@ def try_out() -> None:
 
 
 def pip(*arguments: str) -> None:
-    """Run pip, quietly; raises CalledProcessError where it fails, with what it had to say on the screen."""
+    """Run pip quietly. Raises CalledProcessError if it fails; pip then prints its error."""
     quiet = ["--disable-pip-version-check", "--quiet", "--quiet", "--no-input"]
     subprocess.run(
         [sys.executable, "-m", "pip", *arguments, *quiet], check=True, env={**os.environ, "PYTHONPATH": ""}

@@ -1,4 +1,4 @@
-// Two bundles: the extension host's (Node) and the side bar's page (browser).
+// Builds two bundles: one for the extension host (Node) and one for the side bar's page (browser).
 import { build, context } from "esbuild";
 
 const watch = process.argv.includes("--watch");

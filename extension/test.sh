@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The tests of the extension, from a fresh clone; what npm can install is installed.
-#   test.sh checks           build, lint, types, units: needs Node alone
-#   test.sh e2e PYTHON       then package it, look into the package, and use it in a real VS Code in a real browser;
+# Tests the extension from a fresh clone and installs npm packages.
+#   test.sh checks           build, lint, type checks, unit tests: needs only Node
+#   test.sh e2e PYTHON       then package it, check the package, and test it in a real VS Code in a real browser;
 #                            PYTHON: an interpreter with PyTorch, Skyline and pytest
-# Exits with 3 where something is missing that npm cannot install. With SKYLINE_APT=1 Debian's packages are installed.
+# Exits with 3 if a requirement is missing that npm cannot install. SKYLINE_APT=1 installs Debian's packages.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 part=$1
@@ -42,7 +42,7 @@ fi
 
 if [ ! node_modules/.package-lock.json -nt package-lock.json ]; then
   install() { npm ci --ignore-scripts --no-audit --no-fund; }
-  # Once more where the network had a bad moment.
+  # Retry once in case of a temporary network failure.
   if ! install && ! install; then
     if npm view esbuild version >/dev/null 2>&1; then exit 1; fi
     echo "test.sh: no npm registry is within reach" >&2

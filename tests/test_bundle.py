@@ -93,7 +93,7 @@ def test_compiled_parts_lie_side_by_side(bundle: ModuleType, tmp_path: Path) -> 
 def test_code_that_differs_between_pythons_is_refused(bundle: ModuleType, tmp_path: Path) -> None:
     bundle.unpack(wheel(tmp_path, "cp310-cp310-linux_x86_64", {"lib/__init__.py": "1"}), tmp_path / "libs")
     other = wheel(tmp_path, "cp311-cp311-linux_x86_64", {"lib/__init__.py": "2"})
-    with pytest.raises(SystemExit, match=r"has another lib/__init__\.py than the wheel for Python 3\.10"):
+    with pytest.raises(SystemExit, match=r"has a different lib/__init__\.py than the wheel for Python 3\.10"):
         bundle.unpack(other, tmp_path / "libs")
 
 

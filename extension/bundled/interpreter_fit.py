@@ -1,4 +1,4 @@
-"""Whether an interpreter can run the Skyline that lies beside this file, and if not, why. Any Python 3 imports it."""
+"""Checks whether an interpreter can run the Skyline bundled beside this file. Importable by any Python 3."""
 
 import importlib.util
 import os
@@ -10,10 +10,16 @@ OLDEST_NUMPY = (1, 24)
 
 
 def misfit():
-    """Why not, as the end of a sentence that begins with the interpreter, and what to do; None where it can."""
+    """The reason why the interpreter cannot run Skyline, and the next step. None if it can.
+
+    The text completes a sentence that starts with the interpreter.
+    """
     built = built_for()
     if not built:
-        return "cannot run this extension's own Skyline: it is not in %s; install the extension again" % LIBS
+        return (
+            "cannot run this extension's bundled Skyline, because %s is missing; reinstall the extension"
+            % LIBS
+        )
     if not has_compiled_part():
         own = (
             "is %s, and the Skyline in this extension supports Python %d.%d to %d.%d"
@@ -21,7 +27,7 @@ def misfit():
             else "is %s for another platform than the Skyline in this extension, which supports Python %d.%d to %d.%d"
         ) % ((own_name(),) + built[0] + built[-1])
         return (
-            "%s: choose such a Python, or install Skyline into this one (%s -m pip install skyline-profiler)"
+            "%s: choose one of these versions, or install Skyline into this Python (%s -m pip install skyline-profiler)"
             % (
                 own,
                 sys.executable,
@@ -38,7 +44,7 @@ def misfit():
 
 
 def built_for():
-    """The versions of Python that the compiled part is there for, oldest first."""
+    """The Python versions for which the bundled compiled modules exist, oldest first."""
     try:
         names = os.listdir(os.path.join(LIBS, "msgspec"))
     except OSError:
@@ -48,7 +54,7 @@ def built_for():
 
 
 def has_compiled_part():
-    """Whether it is there for this interpreter: its version, its processor, its kind of build."""
+    """True if a compiled module exists for this interpreter's version, processor and build."""
     from importlib.machinery import EXTENSION_SUFFIXES
 
     return any(
@@ -57,7 +63,7 @@ def has_compiled_part():
 
 
 def own_name():
-    """This interpreter in words."""
+    """Name and version of this interpreter."""
     name = "Python %d.%d.%d" % sys.version_info[:3]
     if sys.implementation.name != "cpython":
         return "%s (%s)" % (name, sys.implementation.name)
@@ -67,7 +73,7 @@ def own_name():
 
 
 def numpy_version():
-    """Major and minor version of the environment's NumPy; None where its metadata does not tell."""
+    """Major and minor version of the environment's NumPy. None if its metadata is missing or invalid."""
     try:
         from importlib.metadata import version
 

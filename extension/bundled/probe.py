@@ -1,4 +1,4 @@
-"""Says, as one line of JSON, what an interpreter has that Skyline needs. Any Python 3 runs it."""
+"""Prints one line of JSON about the interpreter and its packages that Skyline needs. Runs on any Python 3."""
 
 import importlib.util
 import json
@@ -7,11 +7,11 @@ import sys
 
 from interpreter_fit import misfit
 
-sys.path.pop(0)  # The folder of this file; what lies in it is not part of the environment.
+sys.path.pop(0)  # The folder of this file: its modules are not part of the environment.
 
 
 def version_of(distribution):
-    """The version as the package's metadata tells it; None where it is not installed."""
+    """The version in the package's metadata. None if there is no metadata."""
     try:
         from importlib.metadata import version
     except ImportError:
@@ -23,7 +23,7 @@ def version_of(distribution):
 
 
 def has(module):
-    """Whether a module can be imported, without importing it."""
+    """True if the module is found, without importing it."""
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):

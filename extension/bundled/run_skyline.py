@@ -1,8 +1,8 @@
-"""Runs Skyline as it is installed in this environment, or the copy that lies beside this file.
+"""Runs the Skyline installed in this environment, or the bundled copy beside this file.
 
-``python run_skyline.py [--bundled] ARGUMENTS`` is ``skyline ARGUMENTS``. Started by its path, and not as a module, so
-that no file of the workspace can stand in for one of the standard library. Without ``--bundled`` the environment's own
-packages come first, and the copy fills in what is not there. NumPy is the environment's in either case.
+``python run_skyline.py [--bundled] ARGUMENTS`` is ``skyline ARGUMENTS``. Start it by its path, not as a module, so
+that no file of the workspace can shadow a module of the standard library. Without ``--bundled`` the environment's own
+packages come first, and the copy provides the missing ones. NumPy always comes from the environment.
 """
 
 import importlib.util
@@ -10,11 +10,11 @@ import sys
 
 from interpreter_fit import LIBS, misfit, own_name
 
-CAPTURE_IMPOSSIBLE = 3  # The exit code of Skyline's own command line where the environment lacks something.
+CAPTURE_IMPOSSIBLE = 3  # The exit code of Skyline's command line if the environment lacks a requirement.
 
 
 def main():
-    """Hand over to Skyline's own command line."""
+    """Run Skyline's command line."""
     bundled_first = sys.argv[1:2] == ["--bundled"]
     if bundled_first:
         del sys.argv[1]
@@ -28,9 +28,9 @@ def main():
             return refuse(reason)
         if sys.argv[1:2] == ["tui"]:
             return refuse(
-                "has no terminal interface, which does not come with the extension: pip install skyline-profiler"
+                "has no terminal UI, which is not part of the extension: run pip install skyline-profiler"
             )
-        # All of them together: Skyline is tried with the versions that it brings.
+        # Use all bundled packages: Skyline is tested with these versions together.
         sys.path.insert(0, LIBS)
     else:
         sys.path.append(LIBS)
@@ -41,7 +41,7 @@ def main():
 
 
 def refuse(reason):
-    """Say why it cannot be run by this interpreter."""
+    """Print the reason why this interpreter cannot run Skyline."""
     sys.stderr.write("skyline: %s %s\n" % (sys.executable, reason))
     return CAPTURE_IMPOSSIBLE
 

@@ -1,4 +1,4 @@
-/** The extension's beginning: what is made at once is cheap; the server comes with the first training script. */
+/** Activation of the extension. It is cheap: the server starts with the first training script. */
 
 import * as vscode from "vscode";
 import { registerCommands } from "./commands/register";
@@ -70,7 +70,7 @@ export async function deactivate(): Promise<void> {
   await session?.stop();
 }
 
-/** What makes the session start, and look for its interpreter again. */
+/** Listen for the events that start the session or make it search for its interpreter again. */
 function follow(session: Session, desk: Desk, log: vscode.LogOutputChannel): vscode.Disposable[] {
   const look = (document: vscode.TextDocument | undefined): void => {
     const training = document?.languageId === "python" && importsTorch(document.getText());
@@ -79,7 +79,7 @@ function follow(session: Session, desk: Desk, log: vscode.LogOutputChannel): vsc
   };
   const again = (): void => void session.reconsider();
   let environments: vscode.Disposable | null = null;
-  // The Python extension is woken only where there is something to run.
+  // Activate the Python extension only once there is a script to run.
   const once = session.onDidChange(({ phase }) => {
     if (phase === "off" || environments) return;
     once.dispose();

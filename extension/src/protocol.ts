@@ -1,8 +1,8 @@
-/** What the server and its clients say beyond the standard protocol, as generated from the server's own types. */
+/** Messages between server and clients beyond the standard protocol, generated from the server's types. */
 
 export * from "./protocol.generated";
 
-/** A batch size (null: as it is) and what-ifs as `NAME` or `NAME=VALUE`. */
+/** A batch size (null: unchanged) and what-ifs as `NAME` or `NAME=VALUE`. */
 export interface Question {
   readonly batchSize: number | null;
   readonly whatifs: readonly string[];

@@ -1,4 +1,4 @@
-/** The status item of Python files: which interpreter runs them, on what device, and how old the profile is. */
+/** The status item of Python files: interpreter, device and age of the profile. */
 
 import * as vscode from "vscode";
 import type { Desk } from "./scripts/desk";
@@ -12,7 +12,7 @@ export function statusItem(session: Session, desk: Desk): vscode.Disposable {
     const python = environment ? `Python ${environment.version} (${environment.prefix})` : "";
     item.busy = phase === "starting" || desk.state.progress !== "";
     item.severity = phase === "trouble" ? vscode.LanguageStatusSeverity.Error : vscode.LanguageStatusSeverity.Information;
-    item.text = phase === "trouble" ? "Skyline cannot run" : phase === "off" ? "Skyline: waits for a training script" : `Skyline: ${python}`;
+    item.text = phase === "trouble" ? "Skyline cannot run" : phase === "off" ? "Skyline: waiting for a training script" : `Skyline: ${python}`;
     item.detail = trouble?.message ?? details(session, desk);
     item.command = trouble?.fix ?? { title: "Select Interpreter", command: "skyline.selectInterpreter", tooltip: environment?.executable ?? "" };
   };
@@ -32,7 +32,7 @@ function details(session: Session, desk: Desk): string {
   return parts.filter(Boolean).join(" · ");
 }
 
-/** `just now`, `5 min ago`, `3 h ago`, or the day. */
+/** Age of a profile: `just now`, `5 min ago`, `3 h ago`, or the date. */
 export function age(created: string, nowMs: number): string {
   const minutes = Math.floor((nowMs - Date.parse(created)) / 60_000);
   if (minutes < 1) return "just now";

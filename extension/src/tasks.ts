@@ -1,4 +1,4 @@
-/** The task type `skyline`: a script profiled in the terminal, its result shown in the editor as well. */
+/** The task type `skyline`: profiles a script in the terminal. The editor shows the result too. */
 
 import * as vscode from "vscode";
 import { importsTorch } from "./editor/training-file";

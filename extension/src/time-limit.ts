@@ -1,16 +1,16 @@
-/** Waiting with an end: what does not answer in time has failed. */
+/** Time limits for promises. */
 
-/** There was no answer in time; the message names what was waited for. */
+/** There was no answer in time. The message names the party that did not answer. */
 export class TimedOut extends Error {
   override readonly name = "TimedOut";
 }
 
-/** Whether that is why something failed. By its name: the client is a bundle of its own, with a class of its own. */
+/** True for a TimedOut error. Compares the name, because the client is a separate bundle with its own class. */
 export function isTimedOut(error: unknown): boolean {
   return error instanceof Error && error.name === "TimedOut";
 }
 
-/** What a promise gives; raises TimedOut where that takes longer. */
+/** The value of a promise. Throws TimedOut if it takes longer than the limit. */
 export async function within<T>(limitMs: number, what: string, answer: PromiseLike<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

@@ -61,13 +61,13 @@ describe("a real interpreter that is asked", () => {
   afterEach(() => rmSync(folder, { recursive: true }));
 
   it("says that nothing was bundled", () => {
-    expect(ask().misfit).toMatch(/is not in .*libs; install the extension again/);
+    expect(ask().misfit).toMatch(/because .*libs is missing; reinstall the extension/);
   });
 
   it("names the versions that are supported where its own is another, and what to do", () => {
     compiledFor("_core.cpython-37-x.so", "_core.cpython-38-x.so", "_core.cpython-36-x.so");
     expect(ask().misfit).toMatch(
-      new RegExp(`^is Python ${major}\\.${minor}\\.\\S+, and the Skyline in this extension supports Python 3\\.6 to 3\\.8: choose such a Python, or install Skyline .* -m pip install skyline-profiler`),
+      new RegExp(`^is Python ${major}\\.${minor}\\.\\S+, and the Skyline in this extension supports Python 3\\.6 to 3\\.8: choose one of these versions, or install Skyline .* -m pip install skyline-profiler`),
     );
   });
 
@@ -90,6 +90,6 @@ describe("a real interpreter that is asked", () => {
   it("refuses to start a server in the same words", () => {
     compiledFor("_core.cpython-37-x.so");
     const start = (): Buffer => execFileSync("python3", ["-B", join(folder, "run_skyline.py"), "--bundled", "lsp"], { stdio: "pipe" });
-    expect(start).toThrow(/supports Python 3\.7 to 3\.7: choose such a Python/);
+    expect(start).toThrow(/supports Python 3\.7 to 3\.7: choose one of these versions/);
   });
 });

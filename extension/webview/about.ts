@@ -1,10 +1,10 @@
-/** What is to be said of the script on show beside its figures: whose module the editor holds, and what it is given. */
+/** Notes about the script shown: the module in the editor, and the script's arguments. */
 
 import { notebookWords } from "../src/editor/notebook-words";
 import type { ViewState } from "../src/view/messages";
 import { h } from "./dom";
 
-/** Lines that stand with the figures, or with the invitation to measure them. */
+/** The lines shown with the figures, or with the button to profile. */
 export function about(state: ViewState): HTMLElement[] {
   const { module, script } = state;
   const lines = [
@@ -14,16 +14,16 @@ export function about(state: ViewState): HTMLElement[] {
   return lines.map((line) => h("p", { class: "muted" }, line));
 }
 
-/** A module that several scripts train with, or none. */
+/** The message for a module that several scripts, or none, train with. */
 export function ofModule({ module }: ViewState, profile: HTMLElement): HTMLElement[] {
   const name = module?.name ?? "This file";
   if (!module || module.scripts.length === 0) {
-    return [h("p", {}, `${name} has no training loop, and no script in this folder was found that trains with it. Open the script that trains, or name it in the setting skyline.profile.entryPoint.`)];
+    return [h("p", {}, `${name} has no training loop, and no script in this folder was found that trains with it. Open the script with the training loop, or name it in the setting skyline.profile.entryPoint.`)];
   }
   return [h("p", {}, `${name} has no training loop of its own. These scripts train with it: ${module.scripts.join(", ")}.`), profile];
 }
 
-/** A notebook. */
+/** The message for a notebook. */
 export function ofNotebook(state: ViewState): HTMLElement[] {
   return [h("p", {}, notebookWords(state.notebook))];
 }

@@ -1,4 +1,4 @@
-/** Questions asked faster than they are answered: one under way, the newest next, those between dropped. */
+/** Queue for questions that come faster than their answers: one is pending, the newest is next, others are dropped. */
 
 import type { EstimateReport, Question } from "../src/protocol";
 import type { FromView } from "../src/view/messages";
@@ -18,21 +18,21 @@ export class Asker {
 
   constructor(private readonly post: (message: FromView) => void) {}
 
-  /** Ask; where another is asked before this one has gone out, this one never does. */
+  /** Ask a question. It is dropped if a newer one is asked before it is sent. */
   ask(question: Question, curve: boolean, answered: Answered): void {
-    // A curve that was wanted is still wanted, whatever else is asked in its place.
+    // Keep an earlier request for the curve, even if a newer question replaces it.
     this.#next = { question, curve: curve || (this.#next?.curve ?? false), answered };
     this.#send();
   }
 
-  /** Ask something that no other question takes the place of. */
+  /** Ask a question that newer ones do not replace. */
   askAside(question: Question, answered: Answered): void {
     const id = ++this.#last;
     this.#aside.set(id, answered);
     this.post({ type: "simulate", id, question, curve: false });
   }
 
-  /** An answer has come. One that nobody waits for any more is dropped. */
+  /** Handle an answer. Answers to dropped questions are ignored. */
   answered(id: number, estimate: EstimateReport | null, reason: string): void {
     const aside = this.#aside.get(id);
     if (aside) {
@@ -46,7 +46,7 @@ export class Asker {
     }
   }
 
-  /** Nobody waits for an answer any more. */
+  /** Drop all questions. */
   forget(): void {
     this.#underWay = null;
     this.#next = null;

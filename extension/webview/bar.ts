@@ -1,8 +1,8 @@
-/** A bar that is dragged: what is measured, what is asked, and how far the curve is trusted. */
+/** A draggable bar: measured value, requested value, and the range in which the curve is trusted. */
 
 import { h } from "./dom";
 
-/** What a bar shows; fractions of its width, from 0 to 1. */
+/** The values that a bar shows. Positions are fractions of its width, from 0 to 1. */
 export interface BarPicture {
   readonly measured: number;
   readonly asked: number;
@@ -14,15 +14,15 @@ export interface BarPicture {
   readonly changed: boolean;
 }
 
-/** What the person does with a bar. */
+/** Callbacks for the user's actions on a bar. */
 export interface BarActions {
-  /** The handle is at this fraction. */
+  /** The handle was moved to this fraction. */
   readonly drag: (fraction: number) => void;
-  /** The handle was let go. */
+  /** The handle was released. */
   readonly drop: () => void;
-  /** The batch size was moved by keys. */
+  /** The batch size was changed by keys. */
   readonly step: (steps: number, kind: "one" | "ten" | "double" | "end") => void;
-  /** Nothing of it after all: by a key, or by the system. */
+  /** The action was cancelled by a key or by the system. */
   readonly cancel: () => void;
   readonly point: (on: boolean) => void;
   readonly open: () => void;
@@ -41,9 +41,9 @@ const KEYS: Readonly<Record<string, readonly [number, "one" | "double" | "end"]>
   Home: [-1, "end"],
 };
 
-const WRITES = "Drag to predict; let go to write the batch size into the code";
+const WRITES = "Drag to predict. Release to write the batch size into the code";
 
-/** Moved less than this, a press is a click: it opens the line and changes nothing. */
+/** A press that moves less than this is a click: it opens the line and changes nothing. */
 const CLICK_PX = 3;
 
 export class Bar {
@@ -55,7 +55,7 @@ export class Bar {
   readonly #handle = h("div", { class: "handle" });
   readonly #text = h("output", { class: "figure" });
   #pressedAt: number | null = null;
-  /** Where the pointer holds the handle, from 0 to 1. */
+  /** Position at which the pointer holds the handle, from 0 to 1. */
   #held: number | null = null;
   #moved = false;
 
@@ -87,7 +87,7 @@ export class Bar {
     return this.#pressedAt !== null && this.#moved;
   }
 
-  /** Why it cannot be dragged; why it can be dragged but not written; empty: it can. */
+  /** Set the reasons why the bar cannot be dragged, or its value not be written. Empty: it can. */
   limit(dead: string, readOnly: string): void {
     this.track.setAttribute("aria-disabled", String(dead !== ""));
     this.track.classList.toggle("disabled", dead !== "");
@@ -96,7 +96,7 @@ export class Bar {
 
   draw(picture: BarPicture): void {
     const percent = (fraction: number): string => `${(100 * fraction).toFixed(2)}%`;
-        // A hand that holds it finds it where it is; let go, it rests at the batch size that was chosen.
+        // While held, the handle follows the pointer. Released, it stands at the chosen batch size.
     const handle = this.#held ?? picture.asked;
     const [low, high] = [Math.min(picture.measured, handle), Math.max(picture.measured, handle)];
     this.#now.style.width = percent(low);

@@ -1,4 +1,4 @@
-/** The two bars, the batch size and the curve: what is asked, previewed while it is dragged. */
+/** The two bars, the batch-size field and the curve, with a preview while a bar is dragged. */
 
 import type { EstimateReport, ProfileReport, Question } from "../src/protocol";
 import type { FromView, ViewState } from "../src/view/messages";
@@ -21,11 +21,11 @@ export class Board {
   readonly #actions = h("div", { class: "actions" });
   #state: ViewState | null = null;
   #scale: Scale | null = null;
-  /** What is dragged to; null: what is in the code. */
+  /** The batch size chosen by the user. Null: the one in the code. */
   #asked: number | null = null;
   #estimate: EstimateReport | null = null;
   #frame = 0;
-  /** The handle was moved to another batch size since the last question. */
+  /** The batch size has changed since the last request. */
   #unsent = false;
   #key = "";
 
@@ -66,7 +66,7 @@ export class Board {
     this.#state = state;
     if (another) {
       this.#asked = null;
-      // What was previewed stays on show until the answer about what is in the code now is there.
+      // Keep the preview until the estimate for the current code arrives.
       if (!before || before.id !== profile.id) this.#estimate = null;
       this.#setCurve(null);
       if (!this.#plain()) this.#send(true);
@@ -78,12 +78,12 @@ export class Board {
     this.#draw();
   }
 
-  /** Show what another batch size would bring; nothing is written yet. */
+  /** Predict another batch size without writing it. */
   ask(batchSize: number): void {
     const another = batchSize !== this.#asked;
     this.#asked = batchSize;
     this.#unsent ||= another;
-    // One drawing and one question a frame, however often the pointer is heard of.
+    // Draw and request at most once per frame.
     if (this.#frame) return;
     this.#frame = requestAnimationFrame(() => {
       this.#frame = 0;
@@ -96,17 +96,17 @@ export class Board {
     });
   }
 
-  /** Why no other batch size can be predicted; empty: it can. */
+  /** The reason why no other batch size can be predicted. Empty if it can. */
   get #dead(): string {
-    return this.#scale ? "" : (this.#state?.profile?.batch_size.reason ?? "Other batch sizes were not measured: there is no curve to drag along.");
+    return this.#scale ? "" : (this.#state?.profile?.batch_size.reason ?? "Other batch sizes were not measured, so there is no curve to predict from.");
   }
 
-  /** Why no other batch size can be written into the code, with the place where the number lives; empty: it can. */
+  /** The reason why the batch size cannot be written into the code, with its place. Empty if it can. */
   get #readOnly(): string {
     const { knob, lives, reason } = this.#state?.profile?.batch_size ?? { knob: null, lives: null, reason: null };
     if (knob) return "";
     const name = lives?.file.split(/[/\\]/).at(-1) ?? "";
-    return lives ? `The number is in ${name}, line ${lives.line} (${lives.key}: ${lives.text}): change it there.` : (reason ?? "No number in the code sets it.");
+    return lives ? `The number is in ${name}, line ${lives.line} (${lives.key}: ${lives.text}): change it there.` : (reason ?? "No number in the code sets the batch size.");
   }
 
   get #question(): Question {
@@ -124,7 +124,7 @@ export class Board {
     this.asker.ask(this.#question, curve && this.#question.whatifs.length > 0, (estimate) => {
       if (key !== this.#key) return;
       this.#estimate = estimate;
-      // Only an answer that was asked for a curve has one.
+      // Only requested curves are in the answer.
       if (estimate?.curve && estimate.curve.length > 1) this.#setCurve(estimate.curve);
       this.#draw();
     });
@@ -181,10 +181,10 @@ export class Board {
       h("button", { class: "secondary", "data-key": title, title: hint, onclick: () => this.post(message) }, title);
     fill(
       this.#actions,
-      inCode && button("Diff", { type: "diff" }, "The code without Skyline's changes, beside the code as it is"),
+      inCode && button("Diff", { type: "diff" }, "Compare the code with and without Skyline's changes"),
       inCode && button("Take back", { type: "takeBack" }, "Undo the latest change"),
-      state.canVerify && state.trusted && button(state.verifying ? "Verifying…" : "Verify", state.verifying ? { type: "command", command: "skyline.cancelRun" } : { type: "verify" }, state.verifying ? "Cancel the measurement" : "Measure the change against its prediction; takes minutes"),
-      h("button", { class: "link", "data-key": "best", title: "The combination that gets most samples through within this memory", onclick: () => this.post({ type: "best" }) }, "Find the best combination"),
+      state.canVerify && state.trusted && button(state.verifying ? "Verifying…" : "Verify", state.verifying ? { type: "command", command: "skyline.cancelRun" } : { type: "verify" }, state.verifying ? "Cancel the measurement" : "Measure the change and compare it with its prediction. Takes minutes"),
+      h("button", { class: "link", "data-key": "best", title: "The combination with the highest throughput that fits into this memory", onclick: () => this.post({ type: "best" }) }, "Find the best combination"),
     );
   }
 

@@ -1,4 +1,4 @@
-/** Where the iteration goes: phases, memory by owner, the dearest lines, findings. Everything goes to its code. */
+/** Breakdown of the iteration: phases, memory by owner, most expensive lines, findings. Each part links to its code. */
 
 import type { ProfileReport } from "../src/protocol";
 import type { FromView, Place } from "../src/view/messages";
@@ -11,7 +11,7 @@ const PHASES = ["data", "forward", "backward", "optimizer", "communication", "ot
 const OWNERS = ["parameters", "gradients", "optimizer", "activations", "other"] as const;
 const MOST_LINES = 8;
 
-/** A button that marks its code while it is pointed at, and opens it. */
+/** A button that marks its code on hover and opens it on click. */
 export function link(post: Post, place: Place, attributes: Record<string, string>, ...children: (Node | string)[]): HTMLElement {
   return h(
     "button",
@@ -35,7 +35,7 @@ interface Part {
   readonly place: Place;
 }
 
-/** Parts of a whole, side by side and as a list with its figures. */
+/** Parts of a whole as a stacked strip and as a list with figures. */
 function stacked(post: Post, parts: readonly Part[]): HTMLElement[] {
   const shown = parts.filter((part) => part.value > 0);
   const whole = shown.reduce((sum, part) => sum + part.value, 0);
@@ -71,7 +71,7 @@ export function lines(post: Post, profile: ProfileReport): HTMLElement[] {
 }
 
 export function findings(post: Post, profile: ProfileReport): HTMLElement[] {
-  if (profile.findings.length === 0) return [h("div", { class: "muted" }, "Nothing that stands out.")];
+  if (profile.findings.length === 0) return [h("div", { class: "muted" }, "No findings.")];
   return profile.findings.map((finding) => {
     const cost = finding.cost_ms > 0 ? [h("span", { class: "muted" }, `${number(finding.cost_ms, timeUnit(finding.cost_ms))} ${timeUnit(finding.cost_ms).name}`)] : [];
     const code = h("span", { class: "code" }, finding.code);

@@ -1,4 +1,4 @@
-/** Throughput over the batch size with its band, and where memory ends. */
+/** Chart of throughput by batch size with its uncertainty band and the memory limit. */
 
 import uPlot from "uplot";
 import type { CurvePoint, ProfileReport } from "../src/protocol";
@@ -7,7 +7,7 @@ import type { Scale } from "./scale";
 import { byteUnit, number, rateUnit, text, withSpread } from "./units";
 
 const HEIGHT_PX = 150;
-/** Logarithmic, as the library numbers it: its own constant is not there at run time. */
+/** uPlot's code for a logarithmic axis. Its named constant does not exist at run time. */
 const LOGARITHMIC: object = { distr: 3, log: 2 };
 
 export class Curve {
@@ -22,11 +22,11 @@ export class Curve {
   constructor(private readonly onPick: (batchSize: number) => void) {
     this.root.append(this.#legend);
     new ResizeObserver(() => this.#plot?.setSize({ width: this.#width(), height: HEIGHT_PX })).observe(this.root);
-    // The chart is painted, so it does not follow the theme by itself.
+    // The chart is a canvas, so it must be redrawn when the theme changes.
     new MutationObserver(() => this.#make()).observe(document.body, { attributes: true, attributeFilter: ["class", "data-vscode-theme-id"] });
   }
 
-  /** Another curve, or another script. */
+  /** Show another curve. */
   show(profile: ProfileReport, points: readonly CurvePoint[], scale: Scale | null): void {
     this.#own = profile.batch_size.value;
     this.#limit = largestThatFits(scale, profile.memory.usable_bytes);
@@ -34,7 +34,7 @@ export class Curve {
     this.#make();
   }
 
-  /** The batch size that is asked about. */
+  /** Mark the batch size chosen by the user. */
   mark(batchSize: number | null): void {
     if (batchSize === this.#asked) return;
     this.#asked = batchSize;
@@ -64,7 +64,7 @@ export class Curve {
       ],
       bands: [{ series: [2, 1], fill: faint(line) }],
       axes: [
-        // The library would label only some places of a logarithmic axis.
+        // By default the library labels only some positions of a logarithmic axis.
         { ...axis, splits: () => sparse(points.map((point) => point.batch_size)), filter: (_, sizes) => sizes, values: (_, sizes) => sizes.map(String), size: 24 },
         { ...axis, size: 52, values: (_, rates) => rates.map((rate) => (rate >= 10_000 ? `${rate / 1000}k` : String(rate))) },
       ],
@@ -97,7 +97,7 @@ export class Curve {
   #read(index: number | null): void {
     const point = index === null ? undefined : this.#points[index];
     if (!point) {
-      this.#legend.textContent = this.#limit === null ? "samples/s by batch size, with its band" : `samples/s by batch size; memory is full beyond ${this.#limit}`;
+      this.#legend.textContent = this.#limit === null ? "samples/s by batch size, with uncertainty band" : `samples/s by batch size; memory is full beyond ${this.#limit}`;
       return;
     }
     const rate = withSpread(point.throughput, rateUnit(point.throughput.value));
@@ -131,7 +131,7 @@ export class Curve {
   }
 }
 
-/** The largest batch size on the curve that fits; null where all of them do, or nobody knows. */
+/** The largest batch size on the curve that fits into memory. Null if all fit, or if that is unknown. */
 function largestThatFits(scale: Scale | null, usableBytes: number | null): number | null {
   if (!scale || usableBytes === null || scale.value("memory", scale.largest) <= usableBytes) return null;
   let [fits, not] = [scale.smallest, scale.largest];
@@ -143,7 +143,7 @@ function largestThatFits(scale: Scale | null, usableBytes: number | null): numbe
   return fits;
 }
 
-/** Not more sizes than there is room for: each at least 1.6 times the one before. */
+/** The sizes to label: each at least 1.6 times the previous one, so that labels do not overlap. */
 function sparse(sizes: readonly number[]): number[] {
   const kept: number[] = [];
   for (const size of sizes) if (size >= 1.6 * (kept.at(-1) ?? 0)) kept.push(size);

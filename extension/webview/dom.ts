@@ -1,9 +1,9 @@
-/** Elements made in one expression; a page with a strict policy has no use for HTML in strings. */
+/** Creates DOM elements in one expression, because the page's security policy rules out HTML strings. */
 
 type Child = Node | string | null | false;
 type Attributes = Readonly<Record<string, string | number | boolean | ((event: Event) => void) | null>>;
 
-/** An element; attributes that begin with `on` are listeners, false and null leave one out. */
+/** Create an element. Function values are listeners, named `on` plus the event; false and null omit an attribute. */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   attributes: Attributes = {},
@@ -20,8 +20,8 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 }
 
 /**
- * Have an element hold these children. Those that read the same stay the elements that they are, so that a click or an
- * open list that meets news of something else is not lost; the focus stays on the element with the same `data-key`.
+ * Replace the children of an element. Equal children keep their DOM nodes, so that an update does not interrupt a click
+  * or close an open list. The focus stays on the element with the same `data-key`.
  */
 export function fill(element: HTMLElement, ...children: readonly Child[]): void {
   const key = element.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.key : undefined;
@@ -37,7 +37,7 @@ export function fill(element: HTMLElement, ...children: readonly Child[]): void 
   if (key !== undefined && !element.contains(document.activeElement)) element.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`)?.focus();
 }
 
-/** A switch that a hand has moved goes back to what is so: its state is no attribute, and not compared. */
+/** Set switches to their wanted state. `isEqualNode` ignores it, because it is not an attribute. */
 function sameSwitches(old: Node, wanted: Node): void {
   if (!(old instanceof HTMLElement) || !(wanted instanceof HTMLElement)) return;
   const switches = (node: HTMLElement): HTMLInputElement[] => [...node.querySelectorAll<HTMLInputElement>("input[type=checkbox]")];
@@ -45,7 +45,7 @@ function sameSwitches(old: Node, wanted: Node): void {
   switches(old).forEach((input, index) => (input.checked = now[index]?.checked ?? input.checked));
 }
 
-/** A part of the page that folds, whose title says what is in it. */
+/** A collapsible section of the page with a title and a note. */
 export function section(title: string, open: boolean, onToggle: (open: boolean) => void): { root: HTMLElement; body: HTMLElement; note: HTMLElement } {
   const body = h("div", { class: "body" });
   const note = h("span", { class: "note" });

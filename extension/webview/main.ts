@@ -1,4 +1,4 @@
-/** The page in the side bar: one state from the extension, shown from the top down. */
+/** The page in the side bar. It shows the state that the extension sends. */
 
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
@@ -15,7 +15,7 @@ import { WhatIfs } from "./whatifs";
 
 declare function acquireVsCodeApi(): { postMessage(message: FromView): void; getState(): unknown; setState(state: unknown): void };
 
-/** What outlives a reload of the window. */
+/** Data that survives a reload of the window. */
 interface Kept {
   readonly open: Readonly<Record<string, boolean>>;
   readonly state: ViewState | null;
@@ -71,7 +71,7 @@ export function start(root: HTMLElement): void {
       asker.answered(data.id, data.estimate, data.reason);
     }
   });
-  // What was shown before the window was reloaded, until the server is there again.
+  // Show the state from before the reload until the server is running again.
   if (kept.state) show(kept.state);
   post({ type: "ready" });
 }
@@ -86,7 +86,7 @@ function headline(state: ViewState, post: (message: FromView) => void): HTMLElem
   const rate = profile.throughput;
   const again = state.trusted ? h("button", { class: "link", "data-key": "again", onclick: () => post({ type: "command", command: state.progress ? "skyline.cancelRun" : "skyline.profileScript" }) }, state.progress ? "Cancel" : "Profile again") : "";
   return [
-    h("h1", {}, h("span", {}, state.script?.name ?? ""), state.stale ? h("span", { class: "badge", title: "The code does something else by now" }, "~ stale") : "", again),
+    h("h1", {}, h("span", {}, state.script?.name ?? ""), state.stale ? h("span", { class: "badge", title: "The code has changed since this profile" }, "~ stale") : "", again),
     ...disturbed(profile, post),
     h(
       "div",
@@ -99,27 +99,27 @@ function headline(state: ViewState, post: (message: FromView) => void): HTMLElem
   ];
 }
 
-/** Whether other programs disturbed the measurement, or a later one, which can be shown all the same. */
+/** A note if other programs disturbed the measurement, or a later one, which can still be shown. */
 function disturbed(profile: ProfileReport, post: (message: FromView) => void): HTMLElement[] {
-  if (!profile.set_aside) return profile.machine_busy ? [h("div", { class: "busy" }, "Machine busy: other programs slowed the script down while it was measured.")] : [];
+  if (!profile.set_aside) return profile.machine_busy ? [h("div", { class: "busy" }, "Machine busy: other programs slowed the script down during the measurement.")] : [];
   const show = h("button", { class: "link", "data-key": "later", onclick: () => post({ type: "command", command: "skyline.showLater" }) }, "Show the later one");
   return [h("div", { class: "busy" }, "Machine busy: an earlier measurement is shown. ", show)];
 }
 
-/** What the figures rest on. */
+/** The basis of the figures. */
 function basis(profile: ProfileReport): string {
   const threads = profile.device.kind === "cpu" ? `, ${profile.intraop_threads} ${profile.intraop_threads === 1 ? "thread" : "threads"}` : "";
   const where = profile.prediction ? `predicted for ${profile.prediction.gpu}` : `measured on ${profile.device.name}${threads}`;
   return `${where} · ${new Date(profile.created).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`;
 }
 
-/** How far they can be trusted. */
+/** The accuracy of the figures. */
 function howMeasured(profile: ProfileReport): string {
-  const overhead = profile.overhead > 0 && !profile.prediction ? [`iterations that were recorded took ${number(profile.overhead, { name: "", factor: 1, decimals: 1 })} times as long as bare ones`] : [];
+  const overhead = profile.overhead > 0 && !profile.prediction ? [`recorded iterations took ${number(profile.overhead, { name: "", factor: 1, decimals: 1 })} times as long as unrecorded ones`] : [];
   return [`${profile.steps.length} iterations were timed`, `the simulation of an iteration is off by ${share(profile.replay_error)}`, ...overhead].join("\n");
 }
 
-/** What is to be said where there is no profile, or before it. */
+/** The message shown without a profile, or before it is complete. */
 function staging(state: ViewState, post: (message: FromView) => void): HTMLElement[] {
   const button = (title: string, command: string): HTMLElement => h("button", { "data-key": command, onclick: () => post({ type: "command", command }) }, title);
   const said = (words: string, ...more: HTMLElement[]): HTMLElement[] => [h("p", {}, words), ...more];
@@ -131,7 +131,7 @@ function staging(state: ViewState, post: (message: FromView) => void): HTMLEleme
   const progress = state.progress ? [h("div", { class: "progress", role: "status" }, h("i", { class: "pulse" }), state.progress)] : [];
   switch (state.stage) {
     case "idle":
-      return said("Open a Python script that trains with PyTorch. Its speed and memory appear here, and what a change would do.");
+      return said("Open a Python script that trains with PyTorch. This view then shows its speed, its memory and the predicted effect of changes.");
     case "notebook":
       return ofNotebook(state);
     case "starting":
@@ -139,9 +139,9 @@ function staging(state: ViewState, post: (message: FromView) => void): HTMLEleme
     case "module":
       return ofModule(state, button("Profile Training Script", "skyline.profileScript"));
     case "untrusted":
-      return said("This workspace is not trusted: Skyline shows saved profiles and runs nothing. There is none of this script.", button("Manage Workspace Trust", "workbench.trust.manage"));
+      return said("This workspace is not trusted: Skyline shows saved profiles and runs nothing. This script has no saved profile.", button("Manage Workspace Trust", "workbench.trust.manage"));
     case "unprofiled":
-      return said("There is no profile of this script yet. Skyline runs it for some iterations in a process of its own, unchanged.", button("Profile Training Script", "skyline.profileScript"));
+      return said("There is no profile of this script yet. Skyline runs it unchanged for a few iterations in a separate process.", button("Profile Training Script", "skyline.profileScript"));
     case "profiling":
       return [...progress, button("Cancel", "skyline.cancelRun")];
     default:

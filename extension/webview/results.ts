@@ -1,4 +1,4 @@
-/** What came of longer questions: GPUs that need not be here, a verification, the best combination. */
+/** Results of longer requests: other GPUs, a verification, the best combination. */
 
 import type { BestReport, DevicesReport, VerifyReport } from "../src/protocol";
 import type { FromView } from "../src/view/messages";
@@ -12,7 +12,7 @@ export function devices(report: DevicesReport | null, comparing: boolean, truste
     comparing ? "Predicting… cancel" : report ? "Predict again" : "Predict on other GPUs",
   );
   if (!trusted) return [h("div", { class: "muted" }, "Trust this workspace to predict the script on other GPUs.")];
-  if (!report) return [h("div", { class: "muted" }, "None of them need be here; takes about a minute."), h("div", { class: "actions" }, ask)];
+  if (!report) return [h("div", { class: "muted" }, "The GPUs need not be present. Takes about a minute."), h("div", { class: "actions" }, ask)];
   const rate = rateUnit(...report.devices.map((one) => one.as_is.throughput?.value ?? 0));
   const rows = [...report.devices]
     .sort((a, b) => a.as_is.iteration_ms.value - b.as_is.iteration_ms.value)
@@ -30,10 +30,10 @@ export function devices(report: DevicesReport | null, comparing: boolean, truste
   return [h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)), h("div", { class: "muted caption" }, "predicted, not measured"), h("div", { class: "actions" }, ask)];
 }
 
-/** How a prediction held; in words, so that it can be read aloud. */
+/** The result of a verification in words, suitable for screen readers. */
 export function verified(report: VerifyReport): HTMLElement {
   const { measured, predicted } = report;
-  if (!report.valid) return h("div", { class: "verified worse", role: "status" }, `Measured, but it does not count: ${[report.reason, report.hint].filter(Boolean).join(". ")}`);
+  if (!report.valid) return h("div", { class: "verified worse", role: "status" }, `The measurement is not valid: ${[report.reason, report.hint].filter(Boolean).join(". ")}`);
   const figures = change(predicted?.iteration_ms ?? null, measured.iteration_ms, timeUnit);
   const off = report.error === null ? "" : `, prediction ${share(Math.abs(report.error))} too ${report.error < 0 ? "short" : "long"}`;
   const held = report.held === null ? "" : report.held ? " (within its interval)" : " (outside its interval)";
@@ -42,7 +42,7 @@ export function verified(report: VerifyReport): HTMLElement {
 
 export function best(report: BestReport, post: (message: FromView) => void): HTMLElement {
   const { estimate } = report;
-  if (!estimate) return h("div", { class: "verified", role: "status" }, report.reason ?? "Nothing was found that helps.");
+  if (!estimate) return h("div", { class: "verified", role: "status" }, report.reason ?? "No combination was found that helps.");
   const sizes = report.choices.filter((choice) => choice.startsWith("batch_size=")).map((choice) => Number(choice.split("=", 2)[1]));
   const question = { batchSize: sizes[0] ?? null, whatifs: report.choices.filter((choice) => !choice.startsWith("batch_size=")) };
   const gain = estimate.speedup_range ?? { value: estimate.speedup, low: estimate.speedup, high: estimate.speedup };

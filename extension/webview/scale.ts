@@ -1,17 +1,17 @@
 /**
- * Where a place on a bar lies in batch sizes, and back: the curve of the profile read both ways.
- *
- * Between two points of the curve the iteration time, the samples of an iteration and the memory are taken as straight
- * lines in the batch size. Throughput is then samples over time, which within one piece rises or falls all the way.
+ * Converts between positions on a bar and batch sizes, using the curve of the profile.
+  *
+  * Iteration time, samples per iteration and memory are interpolated linearly in the batch size between two points.
+  * Throughput is samples divided by time, which is monotonic between two points.
  */
 
 import type { CurvePoint } from "../src/protocol";
 
-/** What the two ends of a bar stand for: the lowest and the highest value of the curve, so that all of it can be dragged to. */
+/** The values at both ends of a bar: the minimum and maximum of the curve. */
 export interface Axis {
   readonly bottom: number;
   readonly top: number;
-  /** The quantity is the same at every batch size: the bar is one of batch sizes. */
+  /** The quantity is the same at every batch size, so positions stand for batch sizes. */
   readonly flat: boolean;
 }
 
@@ -26,7 +26,7 @@ export interface Place {
 
 export type Quantity = "throughput" | "memory";
 
-/** A curve that moves less than this share of itself says nothing about where a bar is. */
+/** Relative change below which a curve counts as flat. */
 const FLAT = 1e-6;
 
 export class Scale {
@@ -36,7 +36,7 @@ export class Scale {
     readonly usual: readonly number[],
   ) {}
 
-  /** The scale of a curve; null where it has fewer than two points. `own` is the batch size of the script itself. */
+  /** The scale of a curve. Null if it has fewer than two points. `own` is the batch size of the script. */
   static of(curve: readonly CurvePoint[], own: number | null): Scale | null {
     const places = placesOf(curve);
     if (places.length < 2) return null;
@@ -53,13 +53,13 @@ export class Scale {
     return this.#last.batchSize;
   }
 
-  /** The largest batch size before the curve is extrapolated; null where it never is, or always. */
+  /** The largest batch size that is not extrapolated. Null if none or all are. */
   get trustedUpTo(): number | null {
     const inside = this.places.filter((place) => !place.extrapolated);
     return inside.length < this.places.length ? (inside.at(-1)?.batchSize ?? null) : null;
   }
 
-  /** The curve at a batch size; outside its range, its nearer end. */
+  /** The curve at a batch size. Outside its range, the nearer end. */
   at(batchSize: number): Place {
     if (batchSize <= this.smallest) return this.#first;
     const right = this.places.find((place) => place.batchSize >= batchSize) ?? this.#last;
@@ -71,13 +71,13 @@ export class Scale {
     return READERS[quantity](this.at(batchSize));
   }
 
-  /** Where on a bar a value lies, from 0 to 1; on a flat one its batch size decides. */
+  /** The position of a value on a bar, from 0 to 1. On a flat curve, the position of its batch size. */
   fraction(quantity: Quantity, value: number, batchSize: number): number {
     const { bottom, top, flat } = this.axes[quantity];
     return Math.min(1, Math.max(0, ((flat ? batchSize : value) - bottom) / (top - bottom)));
   }
 
-  /** The batch size at a place on a bar: of those that people use the one that comes nearest. */
+  /** The batch size at a position on a bar, rounded to the nearest usual size. */
   batchSizeAt(quantity: Quantity, fraction: number): number {
     const { bottom, top } = this.axes[quantity];
     const target = bottom + Math.min(1, Math.max(0, fraction)) * (top - bottom);
@@ -85,7 +85,7 @@ export class Scale {
     return this.usual.reduce((best, size) => (Math.abs(size - reaching) < Math.abs(best - reaching) ? size : best));
   }
 
-  /** The smallest batch size that reaches a value, or the one that comes nearest to it. */
+  /** The smallest batch size that reaches a value, or the one with the highest value. */
   #reaching(quantity: Quantity, target: number): number {
     const read = this.#reader(quantity);
     if (read(this.#first) >= target) return this.smallest;
@@ -127,7 +127,7 @@ function bySize(place: Place): number {
   return place.batchSize;
 }
 
-/** The sizes that people use between two: up to 8 all, then four to each doubling; the ends and the script's own too. */
+/** Usual batch sizes in a range: all up to 8, then four per doubling, plus both ends and the script's own size. */
 export function usualSizes(smallest: number, largest: number, own: number | null): number[] {
   const found = new Set([smallest, largest]);
   if (own !== null && own >= smallest && own <= largest) found.add(own);
@@ -164,7 +164,7 @@ function between(left: Place, right: Place, batchSize: number): Place {
   };
 }
 
-/** The whole batch size in one rising piece of the curve that comes nearest to the target. */
+/** The integer batch size on a rising segment of the curve that comes nearest to the target. */
 function nearest(left: Place, right: Place, target: number, read: (place: Place) => number): number {
   let [below, above] = [left.batchSize, right.batchSize];
   const at = (size: number): number => read(between(left, right, size));

@@ -1,8 +1,8 @@
-/** Numbers as people read them, by the same rules as Skyline's reports: three to four digits, always with the unit. */
+/** Formats numbers by the rules of Skyline's reports: three to four digits, always with the unit. */
 
 import type { Interval } from "../src/protocol";
 
-/** A unit and a precision shared by several numbers. */
+/** A unit and a number of decimals shared by several numbers. */
 export interface Unit {
   readonly name: string;
   readonly factor: number;
@@ -16,7 +16,7 @@ const BYTES: readonly (readonly [string, number])[] = [
   ["kB", 1e3],
 ];
 
-/** The unit and decimals that suit the largest of some times in ms. */
+/** The unit and decimals for the largest of several times in ms. */
 export function timeUnit(...values: readonly number[]): Unit {
   const largest = Math.max(0, ...values.map(Math.abs));
   if (largest >= 10_000) return { name: "s", factor: 1e-3, decimals: decimals(largest * 1e-3) };
@@ -24,26 +24,26 @@ export function timeUnit(...values: readonly number[]): Unit {
   return { name: "ms", factor: 1, decimals: decimals(largest) };
 }
 
-/** The decimal unit (GB is 10^9) that suits the largest of some byte counts. */
+/** The decimal unit (GB is 10^9) for the largest of several byte counts. */
 export function byteUnit(...values: readonly number[]): Unit {
   const largest = Math.max(0, ...values.map(Math.abs));
   const [name, size] = BYTES.find(([, one]) => largest >= one * 0.9995) ?? ["B", 1];
   return { name, factor: 1 / size, decimals: name === "B" || largest >= 100 * size ? 0 : 1 };
 }
 
-/** Decimals that suit the largest of some rates in samples per second. */
+/** The decimals for the largest of several rates in samples per second. */
 export function rateUnit(...values: readonly number[]): Unit {
   const largest = Math.max(0, ...values.map(Math.abs));
   return { name: "samples/s", factor: 1, decimals: largest >= 100 ? 0 : decimals(largest) };
 }
 
-/** The bare number. */
+/** The number without its unit. */
 export function number(value: number, unit: Unit): string {
   const text = (value * unit.factor).toFixed(unit.decimals);
   return /[1-9]/.test(text) ? text : text.replace("-", "");
 }
 
-/** The bare number with its sign; what rounds to nothing has none. */
+/** The number with its sign and without its unit. Zero after rounding has no sign. */
 export function signed(value: number, unit: Unit): string {
   const text = number(value, unit);
   return /[1-9]/.test(text) && !text.startsWith("-") ? `+${text}` : text;
@@ -54,7 +54,7 @@ export function text(value: number, unit: Unit): string {
   return `${number(value, unit)} ${unit.name}`;
 }
 
-/** ` ±2.1`, or ` (61–340)` where the interval is wide and lopsided; empty without a spread. */
+/** ` ±2.1`, or ` (61–340)` if the interval is wide and asymmetric. Empty without a spread. */
 export function spread(interval: Interval, unit: Unit): string {
   const half = (interval.high - interval.low) / 2;
   if (half <= 0) return "";
@@ -63,7 +63,7 @@ export function spread(interval: Interval, unit: Unit): string {
   if (wide && Math.max(below, above) > 1.5 * Math.min(below, above)) {
     return ` (${number(interval.low, unit)}–${number(interval.high, unit)})`;
   }
-  // Finer than the number beside it says nothing.
+  // Use the decimals of the number itself.
   const digits = (half * unit.factor).toFixed(unit.decimals);
   return /[1-9]/.test(digits) ? ` ±${digits}` : "";
 }
@@ -73,7 +73,7 @@ export function withSpread(interval: Interval, unit: Unit): string {
   return text(interval.value, unit) + spread(interval, unit);
 }
 
-/** `175 → 231 samples/s ±9`; one number where nothing is asked. */
+/** `175 → 231 samples/s ±9`. A single number if there is no second one. */
 export function change(now: Interval | null, then: Interval | null, unitOf: (...values: readonly number[]) => Unit): string {
   const last = then ?? now;
   if (!last) return "unknown";
@@ -83,7 +83,7 @@ export function change(now: Interval | null, then: Interval | null, unitOf: (...
   return (same ? "as now: " : `${number(now.value, unit)} → `) + withSpread(then, unit);
 }
 
-/** `-5.1 ±1.0 ms`: a change, signed and with its spread. */
+/** A signed change with its spread: `-5.1 ±1.0 ms`. */
 export function timeChange(interval: Interval): string {
   const half = (interval.high - interval.low) / 2;
   const largest = Math.max(Math.abs(interval.value), half);
@@ -98,17 +98,17 @@ export function byteChange(value: number): string {
   return `${signed(value, unit)} ${unit.name}`;
 }
 
-/** `22 %`; one decimal below ten. */
+/** `22 %`, with one decimal below ten. */
 export function share(value: number): string {
   const percent = value * 100;
   if (percent > 0 && percent < 0.05) return "<0.1 %";
   return `${percent.toFixed(percent > 0 && percent < 9.95 ? 1 : 0)} %`;
 }
 
-/** Changes of this factor and more are printed as a factor, not in percent. */
+/** Changes by at least this factor are shown as a factor instead of in percent. */
 const FACTOR = 10;
 
-/** `+27 %` more or fewer samples per second; `71×` where it is many times as many. */
+/** Change of throughput: `+27 %`, or `71×` for large factors. */
 export function speedup(value: number): string {
   if (value >= FACTOR) return `${value.toFixed(0)}×`;
   const percent = (value - 1) * 100;
@@ -121,7 +121,7 @@ export function speedupWithRange(value: Interval): string {
   return value.high > value.low ? `${speedup(value.value)} (${speedup(value.low)} to ${speedup(value.high)})` : speedup(value.value);
 }
 
-/** Whether a change is for the better or worse in its whole range; empty where that is not so, or not known. */
+/** Direction of a change if it is the same over its whole range. Empty otherwise, or if unknown. */
 export function direction(gain: Interval | null): "better" | "worse" | "" {
   if (!gain) return "";
   if (gain.low > 1) return "better";

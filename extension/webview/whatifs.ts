@@ -1,4 +1,4 @@
-/** The what-ifs as switches, each with what it is predicted to bring. */
+/** The what-ifs as switches with their predicted effects. */
 
 import type { EstimateReport, WhatIfReport } from "../src/protocol";
 import type { FromView, ViewState } from "../src/view/messages";
@@ -6,7 +6,7 @@ import type { Asker } from "./asker";
 import { fill, h } from "./dom";
 import { byteChange, direction, duration, speedup, timeChange } from "./units";
 
-/** Has the bars for itself. */
+/** Has its own bars instead of a switch. */
 const BATCH_SIZE = "batch_size";
 const SEMANTICS = {
   exact: "trains exactly as before",
@@ -16,7 +16,7 @@ const SEMANTICS = {
 
 export class WhatIfs {
   readonly root = h("div", { class: "whatifs" });
-  /** Values chosen in the lists, and what they would bring. */
+  /** Estimates for the values chosen in the lists. */
   readonly #values = new Map<string, EstimateReport>();
   #profile = "";
   #state: ViewState | null = null;
@@ -34,7 +34,7 @@ export class WhatIfs {
     const report = state.whatifs;
     const known = (report?.estimates ?? []).filter((estimate) => estimate.name !== BATCH_SIZE);
     const shown = known.filter((estimate) => estimate.applicable);
-    // Where another value took the place of the one that was profiled, that has a row already.
+    // A what-if whose profiled value was replaced by another one already has a row.
     const replaced = (name: string): boolean => shown.some((one) => one.name === name) && state.applied.whatifs.some((whatif) => nameOf(whatif) === name);
     const there = known.filter((estimate) => estimate.present !== null && !replaced(estimate.name));
     const rest = known.filter((estimate) => !estimate.applicable && estimate.present === null);
@@ -63,7 +63,7 @@ export class WhatIfs {
       { class: `whatif${inCode === undefined ? "" : " on"}`, title: [SEMANTICS[estimate.semantics], ...estimate.assumptions].join("\n") },
       h("label", {}, input, h("span", { class: "name" }, estimate.name.replaceAll("_", " "))),
       this.#choice(estimate, inCode),
-      h("span", { class: `gain ${gain}`, title: gain ? "" : "The range includes no change: this may bring nothing" }, speedup(estimate.speedup)),
+      h("span", { class: `gain ${gain}`, title: gain ? "" : "The range includes zero: this change may have no effect" }, speedup(estimate.speedup)),
       h("div", { class: "muted" }, details.filter(Boolean).join(" · ")),
       this.#refused(estimate, state),
     );
@@ -72,20 +72,20 @@ export class WhatIfs {
     return row;
   }
 
-  /** A what-if that the code had when it was profiled: on, and without a prediction of what it would be like without. */
+  /** The row of a what-if that was in the profiled code. There is no prediction for its removal. */
   #present(estimate: EstimateReport, state: ViewState): HTMLElement {
     const { name } = estimate;
     const on = !state.removed.includes(name);
     const spec = estimate.present ? `${name}=${estimate.present}` : name;
-    const locked = on && estimate.removal !== "available" ? (estimate.removal_reason ?? "Skyline cannot take it out") : "";
-    const input = this.#switch(`present ${name}`, spec, on, on ? `${name.replaceAll("_", " ")}: in the code; switch off to take it out` : `${name.replaceAll("_", " ")}: taken out of the code`);
+    const locked = on && estimate.removal !== "available" ? (estimate.removal_reason ?? "Skyline cannot remove it") : "";
+    const input = this.#switch(`present ${name}`, spec, on, on ? `${name.replaceAll("_", " ")}: in the code. Switch off to remove it` : `${name.replaceAll("_", " ")}: removed from the code`);
     return h(
       "div",
       { class: `whatif${on ? " on" : ""}`, title: locked || (on ? `Remove ${name} from the code` : "Put it back into the code") },
       h("label", {}, input, h("span", { class: "name" }, name.replaceAll("_", " "))),
       h("span", { class: "value" }, estimate.present === "true" ? "" : estimate.present),
-      h("span", { class: "gain" }, on ? "in the code" : "taken out"),
-      h("div", { class: "muted" }, on ? locked || "switch off to take it out" : "profile again to see the difference"),
+      h("span", { class: "gain" }, on ? "in the code" : "removed"),
+      h("div", { class: "muted" }, on ? locked || "switch off to remove it" : "profile again to see the difference"),
       this.#refused(estimate, state),
     );
   }
@@ -141,7 +141,7 @@ export class WhatIfs {
   }
 }
 
-/** What a change costs once, such as compiling, and when that is paid back. */
+/** The one-off cost of a change, such as compiling, and its break-even point. */
 function once(estimate: EstimateReport): string {
   const { one_off_s, break_even_iterations } = estimate;
   if (!one_off_s) return "";
@@ -149,12 +149,12 @@ function once(estimate: EstimateReport): string {
   return `costs ${duration(one_off_s.value)} once, ${back}`;
 }
 
-/** `num_workers=2` or `fused_optimizer`: how a what-if is asked for. */
+/** The spec of a what-if: `num_workers=2` or `fused_optimizer`. */
 function specOf(estimate: EstimateReport): string {
   return estimate.value ? `${estimate.name}=${estimate.value}` : estimate.name;
 }
 
-/** `amp` of `amp=bf16`. */
+/** The name in a what-if spec: `amp` for `amp=bf16`. */
 function nameOf(whatif: string): string {
   return whatif.split("=", 1)[0] ?? whatif;
 }

@@ -1,1 +1,1 @@
-"""The Skyline language server: what a training script costs, inside the editor."""
+"""The Skyline language server: shows the cost of a training script inside the editor."""

@@ -1,8 +1,8 @@
-"""Admission over a TCP port: only a client that shows the token in its first message is served.
+"""Admission over a TCP port: only a client that sends the token in its first message is served.
 
-Any web page can make a browser connect to a loopback port, and any user of the machine can. So nothing that a
-connection sends is acted on before its first bytes are a header of the protocol and its first message is
-``initialize`` with the token.
+Any web page can make a browser connect to a loopback port, and so can any user of the machine. The server therefore
+ignores a connection unless its first bytes are a header of the protocol and its first message is ``initialize`` with
+the token.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lsprotocol import types
 from skyline.settings.model import SECTION
 
 LONGEST_INTRODUCTION = 1 << 20
-"""Bytes of the longest first message; those of editors have some ten thousand."""
+"""Maximum size of the first message in bytes. Editors send about ten thousand."""
 _LONGEST_HEADER = 512
 _SHORTEST_TOKEN = 16
 _FIELDS = (b"content-length:", b"content-type:")
@@ -38,9 +38,9 @@ _REFUSED = types.LSPErrorCodes.RequestFailed.value
 
 
 class NotAdmitted(Exception):
-    """What came in is not the first message of a client that knows the token.
+    """The first message does not come from a client that knows the token.
 
-    ``answer`` is what the client is sent before the connection is closed: empty where it does not speak the protocol.
+    ``answer`` is sent to the client before the connection is closed. Empty if it does not use the protocol.
     """
 
     def __init__(self, reason: str, answer: bytes = b"") -> None:
@@ -49,25 +49,28 @@ class NotAdmitted(Exception):
 
 
 class TokenUnusable(Exception):
-    """The token file cannot be used; the message says why."""
+    """The token file cannot be used. The message gives the reason."""
 
 
 class Doorway:
-    """The first message of one connection, as its bytes come in."""
+    """Collects and checks the first message of a connection."""
 
     def __init__(self, token: str) -> None:
         self._token = token
         self._data = bytearray()
 
     def feed(self, piece: bytes) -> bytes | None:
-        """All that came in, less the token, once the first message is whole; None until then. Raises NotAdmitted."""
+        """Add received bytes. Returns all bytes, without the token, once the first message is complete.
+
+        Returns None until then. Raises NotAdmitted if the message is invalid or lacks the token.
+        """
         self._data += piece
         found = self._header()
         if found is None:
             return None
         start, length = found.end(), int(found.group(1))
         if length > LONGEST_INTRODUCTION:
-            raise NotAdmitted(f"its first message has {length} bytes")
+            raise NotAdmitted(f"its first message is too long ({length} bytes)")
         if len(self._data) < start + length:
             return None
         body = _without_token(bytes(self._data[start : start + length]), self._token)
@@ -76,15 +79,15 @@ class Doorway:
     def _header(self) -> re.Match[bytes] | None:
         first = bytes(self._data[: max(map(len, _FIELDS))]).lower()
         if not any(first.startswith(field[: len(first)]) for field in _FIELDS):
-            raise NotAdmitted("it does not begin with a header of the Language Server Protocol")
+            raise NotAdmitted("it does not start with a header of the Language Server Protocol")
         found = _HEADER.match(self._data)
         if found is None and (len(self._data) > _LONGEST_HEADER or b"\n\r\n" in self._data):
-            raise NotAdmitted("its first header is none of the Language Server Protocol")
+            raise NotAdmitted("its first header is not one of the Language Server Protocol")
         return found
 
 
 def _without_token(body: bytes, token: str) -> bytes:
-    """The first message as the server is to see it, and may log it."""
+    """The first message without the token, so that the server can log it. Raises NotAdmitted."""
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
@@ -95,11 +98,11 @@ def _without_token(body: bytes, token: str) -> bytes:
         shown = holder.pop("token", None)
         if isinstance(shown, str) and _same(shown, token):
             return json.dumps(message).encode()
-    raise NotAdmitted(f"{types.INITIALIZE} did not show the token", _refusal(message.get("id")))
+    raise NotAdmitted(f"{types.INITIALIZE} did not contain the token", _refusal(message.get("id")))
 
 
 def _holders(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """Where the token may stand: in the options themselves, or in the section of them that is Skyline's."""
+    """The objects that may hold the token: the options themselves and Skyline's section of them."""
     parameters = message.get("params")
     options = parameters.get("initializationOptions") if isinstance(parameters, dict) else None
     if not isinstance(options, dict):
@@ -115,8 +118,8 @@ def _same(shown: str, token: str) -> bool:
 def _refusal(request_id: object) -> bytes:
     error = {
         "code": _REFUSED,
-        "message": "The token is missing or wrong. Put the text of the token file, "
-        "whose path the server prints when it starts, into initializationOptions.token.",
+        "message": "The token is missing or wrong. Put the content of the token file into "
+        "initializationOptions.token. The server prints the path of that file at startup.",
     }
     known = request_id if isinstance(request_id, str | int) else None
     return _framed(json.dumps({"jsonrpc": "2.0", "id": known, "error": error}).encode())
@@ -128,7 +131,7 @@ def _framed(body: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """The text that a client has to show, and the file that it can read it from."""
+    """The token that a client must send, and the file that contains it."""
 
     text: str
     file: Path
@@ -136,13 +139,15 @@ class AccessToken:
 
 @contextlib.contextmanager
 def token_in(file: Path | None) -> Generator[AccessToken, None, None]:
-    """The token in a file that only this person may read: the one that is there, else a new one while this lasts.
+    """The token in a file that only this user can read.
 
-    None: a file in a new folder. Raises TokenUnusable where others can read the file, or it holds no token.
+    Uses an existing file, or creates one for the duration of the context. ``file`` None: a file in a new temporary
+    folder.
+    Raises TokenUnusable if others can read the file or it contains no valid token.
     """
     with contextlib.ExitStack() as stack:
         if file is None:
-            # Made for this person alone.
+            # TemporaryDirectory makes the folder accessible to this user only.
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="skyline-lsp-"))
             file = Path(folder) / "token"
         try:

@@ -1,4 +1,4 @@
-"""The arguments of commands: first the URI of a script, then an object with options."""
+"""The arguments of commands: the URI of a script, then an object with options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def script_uri(server: SkylineServer, arguments: tuple[Any, ...]) -> str:
-    """The first argument; without any, the script that was last worked on, for clients that cannot pass one."""
+    """The first argument. Without arguments, the most recently used script, for clients that cannot pass any."""
     if arguments and isinstance(arguments[0], str):
         return arguments[0]
     if not arguments and server.latest:
@@ -22,6 +22,6 @@ def script_uri(server: SkylineServer, arguments: tuple[Any, ...]) -> str:
 
 
 def options(arguments: tuple[Any, ...], kind: type[wire.Params]) -> wire.Params | None:
-    """The second argument; None where there is none."""
+    """The second argument. None if there is none."""
     given = arguments[1] if len(arguments) > 1 else None
     return None if given is None else wire.receive(given, kind)

@@ -1,4 +1,4 @@
-"""The other batch sizes that are offered where the batch size stands: twice, half, and the largest that fits."""
+"""The other batch sizes offered at the batch size in the code: double, half, and the largest that fits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skyline_lsp.state import ScriptState
 
 @dataclass(frozen=True, slots=True)
 class BatchSizeOffer:
-    """One other size with its answer; ``refused`` says why it is not to be chosen, empty where it is."""
+    """Another size with its estimate. ``refused`` is the reason it cannot be chosen, empty if it can."""
 
     size: int
     title: str
@@ -25,7 +25,7 @@ class BatchSizeOffer:
 
 
 def batch_size_offers(state: ScriptState, current: int) -> Iterator[BatchSizeOffer]:
-    """What to make of the size that the code has now; nothing where other sizes cannot be answered."""
+    """The sizes to offer for the current one. Empty if other sizes cannot be estimated."""
     prepared = state.prepared
     if prepared is None:
         return
@@ -43,9 +43,11 @@ def batch_size_offers(state: ScriptState, current: int) -> Iterator[BatchSizeOff
         title, refused = words.format(size=size), ""
         if verdict is Fit.TOO_LARGE and usable:
             needed, there = units.format_bytes(answer.peak_bytes.value), units.format_bytes(usable)
-            refused = f"Batch size {size} does not fit into memory: it needs {needed}, and tensors can have {there}."
+            refused = (
+                f"Batch size {size} does not fit into memory: it needs {needed}, and {there} are available."
+            )
         elif not answer.applicable:
-            # There is no curve: that is told once, in the report and in the list of what-ifs.
+            # There is no curve: the report and the list of what-ifs show the reason.
             continue
         elif verdict is Fit.UNSURE:
             title += ", which may not fit into memory"
@@ -53,7 +55,7 @@ def batch_size_offers(state: ScriptState, current: int) -> Iterator[BatchSizeOff
 
 
 def throughput_words(state: ScriptState, answer: Estimate) -> str:
-    """``predicted 57,538 samples/s ±2,000``, with how it is known; empty where samples cannot be counted."""
+    """Throughput with its basis: ``predicted 57,538 samples/s ±2,000``. Empty if samples cannot be counted."""
     prepared = state.prepared
     size = answer.batch_size
     if prepared is None or size is None or answer.throughput is None:

@@ -1,4 +1,4 @@
-"""Where the batch size stands in a file as it reads now, and which number it is there."""
+"""Locates the batch size in the current text of a file and reads its value."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _NUMBER = r"(\d\w*)"
 
 @dataclass(frozen=True, slots=True)
 class BatchSizePlace:
-    """The literal, from the name before it on where one stands on its line; ``value`` is what is in force."""
+    """The literal, including the name before it on the same line, if any. ``value`` is the effective batch size."""
 
     span: SourceSpan
     value: int
 
 
 def batch_size_place(report: ProfileReport, profiled: SourceText, text: SourceText) -> BatchSizePlace | None:
-    """The place in a text of the file that was profiled as ``profiled``.
+    """The place of the batch size in ``text``, the current text of the file profiled as ``profiled``.
 
-    None where the file does not set the batch size, or where its line says something else by now than another number.
+    None if the file does not set the batch size, or if its line changed in more than the number.
     """
     batch = report.batch_size
     knob = batch.knob
@@ -40,7 +40,7 @@ def batch_size_place(report: ProfileReport, profiled: SourceText, text: SourceTe
 
 
 def _with_another_number(knob: KnobReport, profiled: SourceText, text: SourceText) -> BatchSizePlace | None:
-    """The line that is like the profiled one but for the number, nearest to where it should be."""
+    """The line that equals the profiled one apart from the number, nearest to its expected place."""
     if knob.kind == KnobKind.COMMAND_LINE.value:
         return None
     before = profiled.line(knob.line)

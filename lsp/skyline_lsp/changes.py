@@ -1,4 +1,4 @@
-"""The changes that a profile suggests, each with its edits and the lines where it is offered, worked out ahead."""
+"""The code changes that a profile suggests, with their edits and the lines at which they are offered."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _IMPORTS = ("import ", "from ")
 
 @dataclass(frozen=True, slots=True)
 class ApplicableChange:
-    """A what-if that applies. ``places`` are files and lines, as they were profiled.
+    """An applicable what-if. ``places`` are the files and lines of the profiled code.
 
-    Without ``edits`` it cannot be written, and ``refused`` says why.
+    Without ``edits`` it cannot be written; ``refused`` gives the reason.
     """
 
     estimate: EstimateReport
@@ -31,7 +31,7 @@ class ApplicableChange:
 def changes(
     analysis: Analysis, whatifs: WhatIfReport, findings: Iterable[FindingReport] = ()
 ) -> tuple[ApplicableChange, ...]:
-    """Every what-if that applies and has a rewrite, in the order of the answers; then the cures with other values."""
+    """Every applicable what-if that has a rewrite, in the report's order, then cures with other values."""
     known = {str(Choice(one.name, one.value)) for one in whatifs.estimates}
     cures = [one.whatif for one in findings if one.whatif and "=" in one.whatif and one.whatif not in known]
     further = [estimate(analysis, Question(choices=(Choice.parse(cure),))) for cure in dict.fromkeys(cures)]
@@ -55,11 +55,11 @@ def _changes(analysis: Analysis, estimates: Iterable[EstimateReport]) -> Iterato
 
 
 def _touched(edits: tuple[TextEdit, ...]) -> Iterator[tuple[str, int]]:
-    """The lines that a person would look at for the change; an import that it needs is not where it happens."""
+    """The lines at which to offer a change. Lines of added imports count only if there are no other edits."""
     essential = [edit for edit in edits if not edit.new_text.strip().startswith(_IMPORTS)] or edits
     for edit in essential:
         span = edit.span
-        # What ends at the start of a line leaves that line alone.
+        # An edit that ends at the start of a line does not change that line.
         last = span.end_line - 1 if span.end_column == 0 and span.end_line > span.line else span.end_line
         for line in range(span.line, last + 1):
             yield span.file, line

@@ -1,4 +1,4 @@
-"""How the code differs from what was profiled, as far as Skyline knows the difference."""
+"""Differences between the current code and the profiled code, as far as the journal knows them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def code_changes(server: SkylineServer, state: ScriptState) -> CodeChanges:
-    """What is in the code but not in the profile, what went out of it, and the changes that can be taken back."""
+    """What-ifs added to and removed from the code since the profile, and the changes that can be reverted."""
     read, prepared = server.texts.shown, state.prepared
 
     def as_profiled(path: str) -> SourceText | None:
@@ -58,11 +58,11 @@ def code_changes(server: SkylineServer, state: ScriptState) -> CodeChanges:
 
 
 def _verifiable(here: list[tuple[JournalEntry, bool]], prepared: Prepared | None) -> Verifiable | None:
-    """What a verification would measure: the changes in the code, over the profile from before the first of them."""
+    """The changes that a verification would measure, and the profile from before the first of them."""
     asked = [(entry, measured) for entry, measured in here if entry.batch_size is not None or entry.whatifs]
     if not asked or prepared is None:
         return None
-    # A profile that has none of them is the newest to compare with.
+    # Without a measured change, the latest profile contains none of them and is the baseline.
     profile = next((entry.profile for entry, measured in asked if measured), prepared.report.id)
     specs = {name_of(spec): spec for entry, _ in asked for spec in entry.whatifs}
     batch_size = next(
@@ -72,7 +72,7 @@ def _verifiable(here: list[tuple[JournalEntry, bool]], prepared: Prepared | None
 
 
 def _batch_size_now(server: SkylineServer, prepared: Prepared | None) -> int | None:
-    """What the place of the batch size holds now, None where that is no number or cannot be found."""
+    """The current batch size in the code. None if it is not a number or its place cannot be found."""
     knob = prepared.report.batch_size.knob if prepared is not None else None
     if prepared is None or knob is None or knob.kind == KnobKind.COMMAND_LINE.value:
         return None

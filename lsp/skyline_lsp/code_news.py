@@ -1,4 +1,4 @@
-"""Tells the client how the code differs from what was profiled, whenever that becomes another answer."""
+"""Notifies the client when the difference between the code and the profile changes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from skyline_lsp.state import ScriptState
 
 _REST_S = 0.08
-"""Looking costs a comparison of texts: it waits until nobody has typed for so long."""
+"""Pause in typing before the texts, which take time to compare, are compared."""
 
 
 class CodeNews:
-    """Looks at scripts whose code or profile changed, once they rest."""
+    """Checks scripts after a change of their code or profile, once typing pauses."""
 
     def __init__(self, server: SkylineServer) -> None:
         self._server = server
@@ -26,7 +26,7 @@ class CodeNews:
         self._told: dict[str, protocol.CodeChanges] = {}
 
     def look(self, state: ScriptState) -> None:
-        """Look at this script soon; any number of calls until then are one."""
+        """Schedule a check of this script. Repeated calls until then cause one check."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -36,13 +36,13 @@ class CodeNews:
         self._waiting[state.path] = loop.call_later(_REST_S, self._look, state)
 
     def close(self) -> None:
-        """Look no more."""
+        """Cancel all scheduled checks."""
         for waiting in self._waiting.values():
             waiting.cancel()
         self._waiting.clear()
 
     def ask(self, state: ScriptState) -> protocol.CodeChanges:
-        """What is so now, for a client that asks; it is told when that is no longer so."""
+        """The current changes, on request. The client is notified when they change again."""
         now = code_changes(self._server, state)
         self._told[state.path] = now
         return now

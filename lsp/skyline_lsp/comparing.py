@@ -1,4 +1,4 @@
-"""A script traced for several GPUs: on a worker thread, one at a time."""
+"""Compares GPUs for a script on a worker thread, one comparison at a time."""
 
 from __future__ import annotations
 
@@ -24,17 +24,19 @@ class Comparer:
     errand: Errand
 
     async def compare(self, state: ScriptState, asked: DevicesParams) -> DevicesReport:
-        """The script on each GPU; raises SkylineError, Cancelled among them.
+        """Predict the script on each GPU. Raises SkylineError, or its subclass Cancelled.
 
-        Refused beside another comparison, and while the script is measured: it would disturb that.
+        Raises UsageError during another comparison, and while the script is being profiled: the comparison would
+        disturb that measurement.
         """
         self.errand.server.require_trust()
         if self.errand.path:
             raise UsageError(
-                f"{Path(self.errand.path).name} is being compared", hint="Wait for its end, or cancel it."
+                f"{Path(self.errand.path).name} is being compared",
+                hint="Wait until it has finished, or cancel it.",
             )
         if state.job is not None:
-            raise UsageError("The script is being profiled", hint="Compare GPUs when that is done.")
+            raise UsageError("The script is being profiled", hint="Compare GPUs when profiling has finished.")
         chosen = gpus_named(asked.gpus)
         if asked.provider:
             check_provider(asked.provider)

@@ -1,7 +1,7 @@
-"""Between Skyline's places and the protocol's: the only module that knows LSP positions.
+"""Converts between Skyline's positions and those of LSP. No other module handles LSP positions.
 
-Skyline counts lines from 1 and columns in characters; the protocol counts lines from 0 and columns in the
-code units that client and server agreed on.
+Skyline counts lines from 1 and columns in characters. The protocol counts lines from 0 and columns in the code
+units that client and server agreed on.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _UTF16 = PositionCodec(types.PositionEncodingKind.Utf16)
 
 
 def path_of(uri: str) -> str | None:
-    """The file of a URI, links resolved, as profiles name it; None where it is no local file."""
+    """The path of a URI with links resolved, as in profiles. None if it is not a local file."""
     try:
         path = to_fs_path(uri)
         return os.path.realpath(path) if path and os.path.isabs(path) else None
     except (AttributeError, OSError, ValueError):
-        # No URI at all, or one with characters that no path has.
+        # Not a URI, or one with characters that a path cannot contain.
         return None
 
 
@@ -42,12 +42,12 @@ def line_number(position: types.Position) -> int:
 
 
 def to_position(codec: PositionCodec, text: SourceText, line: int, column: int) -> types.Position:
-    """A place of ours in the client's units; beyond the end of its line it is the end of the line."""
+    """A Skyline position in the client's units. A column beyond the end of the line becomes the end of the line."""
     return types.Position(line - 1, codec.client_num_units(text.line(line)[:column]))
 
 
 def to_range(codec: PositionCodec, text: SourceText, span: SourceSpan) -> types.Range:
-    """A span of ours in the client's units."""
+    """A Skyline span in the client's units."""
     return types.Range(
         to_position(codec, text, span.line, span.column),
         to_position(codec, text, span.end_line, span.end_column),
@@ -55,19 +55,19 @@ def to_range(codec: PositionCodec, text: SourceText, span: SourceSpan) -> types.
 
 
 def line_end(codec: PositionCodec, text: SourceText, line: int) -> types.Position:
-    """Behind the last visible character of a line."""
+    """The position after the last visible character of a line."""
     return to_position(codec, text, line, len(text.line(line).rstrip()))
 
 
 def line_range(codec: PositionCodec, text: SourceText, line: int) -> types.Range:
-    """A line without its indentation and what trails it."""
+    """The range of a line without its indentation and trailing whitespace."""
     content = text.line(line)
     start = len(content) - len(content.lstrip())
     return types.Range(to_position(codec, text, line, start), line_end(codec, text, line))
 
 
 def line_start(line: int) -> types.Range:
-    """The empty range at the start of a line: where a lens goes."""
+    """The empty range at the start of a line, for lenses."""
     return types.Range(types.Position(line - 1, 0), types.Position(line - 1, 0))
 
 
@@ -77,7 +77,7 @@ def to_workspace_edit(
     texts: Mapping[str, SourceText],
     documents: Mapping[str, types.OptionalVersionedTextDocumentIdentifier],
 ) -> types.WorkspaceEdit:
-    """Edits as one versioned change per document, to be taken or refused as a whole."""
+    """Edits as one versioned change per document. The client applies all or none of them."""
     by_file: dict[str, list[types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit]] = {}
     for edit in edits:
         file = edit.span.file
@@ -91,7 +91,7 @@ def to_workspace_edit(
 
 
 def without_versions(edit: types.WorkspaceEdit) -> types.WorkspaceEdit:
-    """The same edit for a client that does not know versioned document changes."""
+    """The same edit for a client without support for versioned document changes."""
     changes: dict[str, Sequence[types.TextEdit]] = {}
     for change in edit.document_changes or ():
         if isinstance(change, types.TextDocumentEdit):
@@ -103,7 +103,7 @@ def without_versions(edit: types.WorkspaceEdit) -> types.WorkspaceEdit:
 def to_preview(
     edits: Iterable[TextEdit], texts: Mapping[str, SourceText], uris: Mapping[str, str]
 ) -> tuple[PreviewEdit, ...]:
-    """Edits as the preview shows them, in UTF-16 whatever the client reads elsewhere."""
+    """Edits in the preview's format, always in UTF-16 units, independent of the client's encoding."""
     preview: list[PreviewEdit] = []
     for edit in edits:
         place = to_range(_UTF16, texts[edit.span.file], edit.span)

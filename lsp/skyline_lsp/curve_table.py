@@ -1,4 +1,4 @@
-"""The curve over batch sizes as a Markdown table, with the size in the code marked."""
+"""The batch-size curve as a Markdown table with the size in the code in bold."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MOST_ROWS = 12
 
 
 def largest_that_fits(analysis: Analysis) -> int | None:
-    """The largest batch size of the curve that fits into memory for certain.
+    """The largest batch size of the curve that certainly fits into memory.
 
-    None where that is not known: no size fits, or no larger one is known to be too much.
+    None if the memory's capacity is unknown, if no size certainly fits, or if all offered sizes do.
     """
     curve, usable = analysis.baseline.curve, usable_bytes(analysis.profile)
     offered = offered_sizes(analysis.baseline)
@@ -32,7 +32,7 @@ def largest_that_fits(analysis: Analysis) -> int | None:
 
 
 def point_of(answer: Estimate, size: int) -> CurvePoint | None:
-    """An answer for a size between the points of the curve, or beyond them, as a point of its own."""
+    """An estimate for a size between or beyond the points of the curve, as a point."""
     if not answer.applicable or answer.throughput is None:
         return None
     return CurvePoint(
@@ -53,9 +53,9 @@ def curve_table(
     largest: int | None,
     stale: bool = False,
 ) -> str:
-    """A dozen rows at most, smallest size first; empty where there is no curve.
+    """The table with at most a dozen rows, smallest size first. Empty if there is no curve.
 
-    ``current`` is the size in the code, ``largest`` the largest that fits into memory, where that is known.
+    ``current`` is the size in the code. ``largest`` is the largest that fits into memory, if known.
     """
     if not curve:
         return ""
@@ -88,7 +88,7 @@ def curve_table(
 def _chosen(
     curve: Sequence[CurvePointReport], current: int, largest: int | None
 ) -> tuple[CurvePointReport, ...]:
-    """The size in the code, the largest that fits and the ends first, then what was measured, then the others."""
+    """The points to show. Priority: size in the code, largest that fits, both ends, measured, others."""
     ends = {min(point.batch_size for point in curve), max(point.batch_size for point in curve)}
 
     def rank(point: CurvePointReport) -> int:

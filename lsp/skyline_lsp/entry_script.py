@@ -1,4 +1,4 @@
-"""Which script is run for a file: the file itself, or the one that trains with it."""
+"""Finds the script to run for a file: the file itself, or a script that trains with it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from skyline_lsp.server import SkylineServer
 
 _MOST_ACTIONS = 5
-"""Scripts that a client is asked to choose from; more buttons fit into no window."""
+"""Maximum number of scripts to choose from: message windows have room for few buttons."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptEntry:
-    """How a file is profiled. ``itself``: it is run; else by one of ``scripts``, paths with the most likely first.
+    """The way to profile a file. ``itself``: run the file. Otherwise run one of ``scripts``, most likely first.
 
-    Neither: it only defines names, and no script was found that trains with it.
+    With neither, the file only defines names and no script was found that trains with it.
     """
 
     itself: bool
@@ -37,9 +37,9 @@ class ScriptEntry:
 
 
 async def entry_of(server: SkylineServer, path: str) -> ScriptEntry:
-    """How a file is profiled, by its text, its profiles, the settings, and last by a search of its folder.
+    """Find the entry script from the file's text, its profiles, the settings and a search of its folder.
 
-    Raises UsageError where the entry point that is set is not there.
+    Raises UsageError if the entry point in the settings does not exist.
     """
     known = server.scripts.at(path)
     if known is not None and (known.prepared is not None or known.job is not None):
@@ -62,14 +62,15 @@ async def entry_of(server: SkylineServer, path: str) -> ScriptEntry:
     unsaved = {one.path: one.text for one in server.texts.unsaved()}
     search = partial(trainers, path, os.path.realpath(server.folder_of(path)), unsaved)
     found = await asyncio.get_running_loop().run_in_executor(None, search)
-    # A program whose training was not recognised is run all the same: the run tells what it does.
+    # Run a program even if no training was recognised in its text: the run shows whether it trains.
     return ScriptEntry(itself=not found and (runs or trains(text)), scripts=found)
 
 
 async def script_for(server: SkylineServer, uri: str) -> ScriptState | None:
-    """The script to run for a file; the person is told where that is another one, and asked where several may be meant.
+    """The state of the script to run for a file.
 
-    None where the URI is no local file, or the person chose none. Raises UsageError where no script is known.
+    Informs the user if it is another file, and asks if there are several candidates. None if the user chose none.
+    Raises UsageError if the URI is not a local file or no script was found.
     """
     path = convert.path_of(uri)
     if path is None:
@@ -84,7 +85,7 @@ async def script_for(server: SkylineServer, uri: str) -> ScriptState | None:
     if not entry.scripts:
         raise UsageError(
             f"{name} has no training loop, and no script in {server.folder_of(path)} was found that trains with it",
-            hint="Open the script that trains and profile that, "
+            hint="Profile the script that contains the training loop, "
             "or name it in the setting skyline.profile.entryPoint.",
         )
     chosen = entry.scripts[0]
@@ -95,7 +96,7 @@ async def script_for(server: SkylineServer, uri: str) -> ScriptState | None:
         chosen = asked
     if chosen not in {state.path for state in server.scripts if state.prepared is not None}:
         server.once(
-            f"{name} has no training loop of its own: {os.path.basename(chosen)} is profiled, which uses it."
+            f"{name} has no training loop. Skyline profiles {os.path.basename(chosen)}, which uses it."
         )
     state = server.touch(server.texts.uri(chosen))
     if state is None:
@@ -104,12 +105,12 @@ async def script_for(server: SkylineServer, uri: str) -> ScriptState | None:
 
 
 async def _asked(server: SkylineServer, name: str, path: str, scripts: tuple[str, ...]) -> str | None:
-    """The script that the person means; None where they chose none. The likeliest where the client cannot ask."""
+    """Ask the user for a script. None if they chose none. The most likely one if the client cannot ask."""
     folder = server.folder_of(path)
     titles = {os.path.relpath(script, folder): script for script in scripts}
     params = types.ShowMessageRequestParams(
         types.MessageType.Info,
-        f"{name} has no training loop of its own. Which script shall be profiled?",
+        f"{name} has no training loop. Which script do you want to profile?",
         [types.MessageActionItem(title) for title in titles],
     )
     try:

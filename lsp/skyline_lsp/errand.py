@@ -1,4 +1,4 @@
-"""One long piece of work at a time: on a worker thread, with a bar that has a cancel button."""
+"""Runs one long task at a time on a worker thread, with a progress bar and a cancel button."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Report = Callable[[Progress], None]
 
 @dataclass(slots=True)
 class Errand:
-    """Starts and ends the work. Everything here but the work itself happens on the event loop.
+    """Starts and ends the task. Everything but the task itself runs on the event loop.
 
-    ``path`` is the script that it is under way for, empty where nothing is.
+    ``path`` is the script of the current task, empty if there is none.
     """
 
     server: SkylineServer
@@ -42,9 +42,10 @@ class Errand:
         work: Callable[[Report, threading.Event], _Result],
         done: Callable[[_Result], str],
     ) -> _Result:
-        """What the work gives; ``done`` is told of it first, and says how the bar ends.
+        """Run ``work`` and return its result. ``done`` receives the result first and returns the bar's final text.
 
-        The work reports how far it is, and stops when its event is set. Raises what it raises.
+        ``work`` receives a callback for its progress and an event that requests it to stop. Its exceptions are
+        passed on.
         """
         loop, cancel = asyncio.get_running_loop(), threading.Event()
         self.path, self._cancel, self._idle = path, cancel, threading.Event()
@@ -64,7 +65,7 @@ class Errand:
                 idle.set()
 
         try:
-            # Shielded: when the client takes its request back, the work is told to stop, and stops by itself.
+            # Shielded: if the client cancels its request, the event asks the work to stop, which takes a moment.
             future = loop.run_in_executor(None, working)
             future.add_done_callback(self._ended)
             result = await asyncio.shield(future)
@@ -77,20 +78,20 @@ class Errand:
 
     def _ended(self, future: asyncio.Future[Any]) -> None:
         self.path = ""
-        # Whoever asked may be gone: then nobody else looks at what went wrong.
+        # Retrieve the exception: if the caller was cancelled, nothing else does.
         if not future.cancelled():
             future.exception()
 
     def cancel(self, path: str) -> bool:
-        """Stop the work for a script; False where none is under way."""
+        """Stop the task of a script. Returns False if there is none."""
         if not path or path != self.path:
             return False
         self._cancel.set()
         return True
 
     def close(self) -> None:
-        """Stop what is under way and wait until its processes are gone."""
+        """Stop the current task and wait until its processes have ended."""
         if self.path:
             self._cancel.set()
             if not self._idle.wait(_CLOSE_TIMEOUT_S):
-                logger.error("the work for %s did not stop in time", self.path)
+                logger.error("the task for %s did not stop in time", self.path)

@@ -1,4 +1,4 @@
-"""A profile written to a file in one of the formats that other programs open."""
+"""Exports a profile to a file in a format that other programs open."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _SUFFIXES: dict[Format, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What ``skyline.export`` writes; ``path`` is relative to the script, by default named after it."""
+    """Options of ``skyline.export``. ``path`` is relative to the script's folder; its default is the script's name."""
 
     format: Format = "html"
     path: str | None = None
 
 
 def default_name(script: Path, format: Format) -> str:
-    """What a file of this format is called where nobody said."""
+    """The default file name of an export in this format."""
     return f"{script.stem}.skyline{_SUFFIXES[format]}"
 
 
 def write(prepared: Prepared, format: Format, path: Path) -> None:
-    """Write the profile over whatever was there; raises UsageError where that is not possible."""
+    """Write the profile, replacing an existing file. Raises UsageError if it cannot be written."""
     data = _encode(prepared, format)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be written: {error.strerror or error}", hint="Name another file."
+            f"{path} cannot be written: {error.strerror or error}", hint="Choose another file."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Cuts the bytes that a client sends into messages, and finds its way again after a broken one."""
+"""Splits the client's byte stream into messages and resynchronises after a malformed one."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 from collections.abc import Iterator
 
 LONGEST_BODY = 1 << 28
-"""Bytes of the longest message that is taken; a header that announces more is taken for a broken one."""
+"""Maximum size of a message in bytes. A header that announces more counts as malformed."""
 
-# The base protocol's header part: fields end in CR LF, an empty line ends them. Names of fields are those of HTTP,
-# whose case does not count; a bare newline is let pass.
+# The header part of the base protocol: fields end in CR LF, and an empty line ends the header. Field names are
+# case-insensitive as in HTTP. A bare newline is accepted too.
 _HEADER = re.compile(
     rb"content-length:[ \t]*([0-9]+)[ \t]*\r?\n(?:[!-9;-~]+:[^\r\n]*\r?\n)*\r?\n", re.IGNORECASE
 )
-# A header may still be coming in behind this many bytes, no more.
+# Maximum size of a header in bytes, including an incomplete one.
 _LONGEST_HEADER = 4096
 
 
 class Frames:
-    """The bodies of the messages in a stream that comes in pieces.
+    """The message bodies of a stream that arrives in pieces.
 
-    What is no header is skipped up to the next one, so that one wrong length or field costs the message that it
-    stands before, not the connection.
+    Bytes that are not a header are skipped up to the next header. A wrong length or field therefore costs one
+    message, not the connection.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Frames:
         self._length: int | None = None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The bodies that are complete with these bytes."""
+        """Add received bytes and yield the completed bodies."""
         self._waiting += data
         while True:
             if self._length is None and not self._find_header():
@@ -42,9 +42,9 @@ class Frames:
             yield body
 
     def broken(self, body: bytes) -> None:
-        """The body just given is no message: its length was wrong, and the next ones may begin within it.
+        """Report that the last body was not a message: its length was wrong and it may contain further messages.
 
-        No string in a JSON text holds a raw line end, so that a header found there is one.
+        JSON strings contain no raw line ends, so a header found in the body is a real one.
         """
         if _HEADER.search(body) is not None:
             self._waiting[:0] = body
@@ -52,7 +52,7 @@ class Frames:
     def _find_header(self) -> bool:
         end, length = _header_in(self._waiting)
         if length is None:
-            # Nothing before the last few bytes can be the start of a header that is still to be completed.
+            # Only the last few bytes can be the start of an incomplete header.
             end = max(end, len(self._waiting) - _LONGEST_HEADER)
         del self._waiting[:end]
         self._length = length
@@ -60,7 +60,7 @@ class Frames:
 
 
 def _header_in(data: bytearray) -> tuple[int, int | None]:
-    """Where the first usable header ends, and the length that it announces; None: there is none up to there."""
+    """The end of the first valid header and its content length. None: no valid header before that end."""
     end = 0
     for found in _HEADER.finditer(data):
         end, digits = found.end(), found.group(1)

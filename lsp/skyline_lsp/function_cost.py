@@ -1,4 +1,4 @@
-"""What the functions and classes of a source take together."""
+"""Cost of the functions and classes of a source file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(frozen=True, slots=True)
 class FunctionCost:
-    """A function or class with its cost per iteration; ``line`` is where its definition or first decorator is.
+    """A function or class with its cost per iteration. ``line`` is that of its definition or first decorator.
 
-    A function has the lines that are in no function inside it, a class all lines of its methods. ``bound`` is what
-    most of that time is bound by, empty where that is not known.
+    A function's cost excludes the functions nested in it. A class's cost includes all its methods. ``bound`` is the
+    bottleneck of most of that time, empty if unknown.
     """
 
     name: str
@@ -30,9 +30,10 @@ class FunctionCost:
 def function_costs(
     text: str, rows: Iterable[LineReport], bounds: Mapping[int, str] | None = None
 ) -> tuple[FunctionCost, ...]:
-    """The functions and classes of a source that the rows fall into, in source order.
+    """The functions and classes that contain the rows, in source order.
 
-    A class with one method alone says nothing that the method does not. ``bounds`` tells what lines are bound by.
+    A class with cost in one method only is left out, because its cost equals that method's. ``bounds`` has the
+    bottleneck of each line.
     """
     try:
         tree = ast.parse(text)

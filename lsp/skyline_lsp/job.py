@@ -1,4 +1,4 @@
-"""One profiling on its way: a worker thread that runs the child process and prepares what came back."""
+"""One profiling run: a worker thread that runs the child process and prepares its profile."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from skyline.trace.profile import Profile
 logger = logging.getLogger(__name__)
 
 _LONGEST_OUTPUT = 2000
-"""Characters that are logged of what a script printed at once."""
+"""Maximum number of characters logged per piece of script output."""
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Result]):
-    """How a job ended: with a result, with an error the person can act on, or, with neither, cancelled."""
+    """Result of a job: a result, or an error for the user. With neither, the job was cancelled."""
 
     result: Result | None = None
     error: SkylineError | None = None
 
 
 class CaptureJob(Generic[Result]):
-    """Runs a capture, then ``prepare``, off the event loop; all callbacks come from the worker thread."""
+    """Runs a capture, then ``prepare``, on a worker thread, which also makes all callbacks."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class CaptureJob(Generic[Result]):
         self._thread = threading.Thread(target=self._run, name=f"profile {request.script.name}", daemon=True)
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the worker thread. Returns at once."""
         self._thread.start()
 
     def cancel(self) -> None:
-        """Ask the run to stop; ``on_done`` follows when its process is gone."""
+        """Request the run to stop. ``on_done`` is called once its process has ended."""
         self._cancel.set()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end; False where it did not come in time."""
+        """Wait for the end of the job. Returns False on timeout."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -110,6 +110,6 @@ class CaptureJob(Generic[Result]):
 def _log_output(text: str) -> None:
     words = text[:_LONGEST_OUTPUT].rstrip()
     if words:
-        # A script may print without end, and a client need not read what is logged as fast as that.
+        # A script may print faster than the client reads the log.
         left_out = len(text.rstrip()) - len(words)
-        logger.info("script: %s%s", words, f" … ({left_out} characters more)" if left_out > 0 else "")
+        logger.info("script: %s%s", words, f" … ({left_out} more characters)" if left_out > 0 else "")

@@ -1,8 +1,8 @@
-"""The changes that were written into a script's code, kept until they are out of it again.
+"""Record of the changes that Skyline wrote into a script's code, kept until they are removed.
 
-An entry knows its own replacements, so that it is found, and can be taken out, after other edits of the same file,
-after a new profile, and in a later session. It is kept in the person's data directory: what a folder that somebody else
-made holds must not be written into code.
+An entry stores its replacements. It can therefore be found and removed after other edits of the same file, after a
+new profile, and in a later session. The journal is in the user's data directory, not beside the script: text from a
+folder that somebody else created must not be written into code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 _FOLDER = "changes"
 _MOST_ENTRIES = 40
 _MOST_BYTES = 4_000_000
-"""A journal that is larger is not kept on disk."""
+"""A larger journal is not stored on disk."""
 
 Read = Callable[[str], SourceText | None]
 
@@ -35,8 +35,8 @@ Read = Callable[[str], SourceText | None]
 class JournalEntry:
     """One change that was written into the code.
 
-    ``profile`` is the id of the profile that it was predicted from. ``whatifs`` are those it put into the code,
-    ``removes`` those it took out, as ``NAME`` or ``NAME=VALUE``.
+    ``profile`` is the id of the profile that the prediction came from. ``whatifs`` are the what-ifs added to the
+    code and ``removes`` those removed from it, each as ``NAME`` or ``NAME=VALUE``.
     """
 
     label: str
@@ -47,17 +47,17 @@ class JournalEntry:
     removes: tuple[str, ...] = ()
 
     def is_in(self, read: Read) -> bool:
-        """Whether all of it stands in the code."""
+        """True if the whole change is in the code."""
         return all((text := read(file.path)) is not None and file.is_in(text.text) for file in self.files)
 
     def is_undone_in(self, read: Read) -> bool:
-        """Whether the code reads in all its places as before it."""
+        """True if the code at all its places is as it was before the change."""
         return all(
             (text := read(file.path)) is not None and file.is_undone_in(text.text) for file in self.files
         )
 
     def taken_out(self, read: Read) -> tuple[TextEdit, ...] | None:
-        """The edits that take it out of the code as it reads now; None where that is not possible exactly."""
+        """The edits that remove the change from the current code. None if it cannot be removed exactly."""
         edits: list[TextEdit] = []
         for file in self.files:
             text = read(file.path)
@@ -68,45 +68,45 @@ class JournalEntry:
         return tuple(edits)
 
     def names(self) -> set[str]:
-        """The names of the what-ifs that it put into the code."""
+        """The names of the what-ifs that the change added to the code."""
         return {name_of(whatif) for whatif in self.whatifs}
 
 
 def name_of(whatif: str) -> str:
-    """``amp`` of ``amp=bf16``."""
+    """The name in a what-if spec: ``amp`` for ``amp=bf16``."""
     return whatif.partition("=")[0]
 
 
 @dataclass(slots=True)
 class Journal:
-    """The entries of all scripts by path, oldest first; each script's are read from disk when they are first needed."""
+    """The entries of all scripts by path, oldest first. Each script's entries are read from disk on first use."""
 
     folder: Path = field(default_factory=lambda: ledger_path().with_name(_FOLDER))
     _entries: dict[str, tuple[JournalEntry, ...]] = field(default_factory=dict[str, tuple[JournalEntry, ...]])
 
     def of(self, script: str, read: Read) -> tuple[JournalEntry, ...]:
-        """The entries of a script, some of which may be undone at the moment.
+        """The entries of a script, including entries that are currently undone.
 
-        Of those kept by an earlier session only what is in the code counts.
+        Entries stored by an earlier session are included only if they are in the code.
         """
         if script not in self._entries:
             self._entries[script] = tuple(entry for entry in self._load(script) if entry.is_in(read))
         return self._entries[script]
 
     def in_code(self, script: str, read: Read) -> tuple[JournalEntry, ...]:
-        """The entries that stand in the code."""
+        """The entries that are in the code now."""
         return tuple(entry for entry in self.of(script, read) if entry.is_in(read))
 
     def push(self, script: str, entry: JournalEntry, read_before: Read) -> None:
-        """Remember a change that the client has carried out; ``read_before`` gives the texts that it found.
+        """Add a change that the client has applied. ``read_before`` returns the texts from before the change.
 
-        What was undone before it cannot be redone any more, and is dropped.
+        Entries that were undone before it are dropped, because the editor can no longer redo them.
         """
         known = self.in_code(script, read_before)
         self.replace(script, (*known, entry))
 
     def replace(self, script: str, entries: Iterable[JournalEntry]) -> None:
-        """These are the entries of a script from now on."""
+        """Replace the entries of a script."""
         self._entries[script] = tuple(entries)[-_MOST_ENTRIES:]
         self._save(script)
 
@@ -123,7 +123,7 @@ class Journal:
         except FileNotFoundError:
             return ()
         except (OSError, msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            logger.warning("the changes made in %s before cannot be read: %s", script, error)
+            logger.warning("cannot read the journal of earlier changes in %s: %s", script, error)
             return ()
 
     def _save(self, script: str) -> None:
@@ -138,4 +138,4 @@ class Journal:
             partial.write_bytes(data)
             partial.replace(file)
         except (OSError, UnicodeError) as error:
-            logger.warning("the changes made in %s cannot be kept: %s", script, error)
+            logger.warning("cannot write the journal of changes in %s: %s", script, error)

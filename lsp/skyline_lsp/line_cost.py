@@ -1,4 +1,4 @@
-"""The measured costs of a file's lines, at the places where those lines are now."""
+"""The measured costs of a file's lines, at their current places."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOTHING = LineDetail()
 
 @dataclass(frozen=True, slots=True)
 class PlacedLineCost:
-    """A row of a profile and the line, counted from 1, that it belongs to in the current text."""
+    """A row of a profile with its line in the current text, counted from 1."""
 
     line: int
     row: LineReport
@@ -26,7 +26,7 @@ class PlacedLineCost:
 
 
 def line_costs(scripts: Scripts, path: str, text: SourceText) -> Iterator[PlacedLineCost]:
-    """The costs in a file, of the script that was profiled last among those that use it."""
+    """The costs of a file's lines, from the script with the latest profile that includes the file."""
     state = scripts.covering(path)
     if state is None or state.prepared is None:
         return

@@ -1,4 +1,4 @@
-"""What a line's time is bound by, the operators in it, and how much of it the iteration waits for."""
+"""Details of a line: its bottleneck, its operators and its share on the critical path."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skyline.predict.gpus import gpu_named
 from skyline.simulate.critical_path import critical_chain
 from skyline.trace.record import Record, RecordKind, Trace
 
-PYTHON, DATA, HOST = "Python and dispatch", "loading of data", "the host: the GPU waits for launches"
+PYTHON, DATA, HOST = "Python and dispatch", "data loading", "the host: the GPU waits for launches"
 ARITHMETIC, MEMORY = "arithmetic", "memory bandwidth"
 _MOST_OPERATORS = 2
 _OUTSIDE = {RecordKind.PYTHON, RecordKind.DATA}
@@ -22,12 +22,12 @@ _OUTSIDE = {RecordKind.PYTHON, RecordKind.DATA}
 
 @dataclass(frozen=True, slots=True)
 class LineDetail:
-    """Beside what a line costs.
+    """Details of a line beside its cost.
 
-    ``operators`` are its dearest ones with the shapes they were called with; ``kernels`` counts launches on a GPU in
-    an iteration. ``critical_share`` is the share of its work that the iteration waits for. ``bound`` says in words
-    what its time goes into, empty where that cannot be told: without the peaks of the device, arithmetic and memory
-    are not told apart.
+    ``operators`` are its most expensive ones with their input shapes. ``kernels`` is the number of GPU kernels and
+    copies per iteration. ``critical_share`` is the share of its work on the critical path. ``bound`` names its
+    bottleneck. It is empty if unknown: without the peaks of the device, arithmetic and memory cannot be
+    distinguished.
     """
 
     operators: tuple[str, ...] = ()
@@ -56,9 +56,9 @@ class _DetailTally:
 
 
 def line_details(analysis: Analysis) -> dict[Place, LineDetail]:
-    """The details of every line that does anything; follows Williams, Waterman and Patterson's roofline (2009).
+    """The details of every line that has records, after the roofline of Williams, Waterman and Patterson (2009).
 
-    Work whose operations per byte lie above the device's peak over its bandwidth is bound by arithmetic.
+    Work with more operations per byte than the device's peak divided by its bandwidth is bound by arithmetic.
     """
     trace = analysis.profile.trace
     tallies: dict[Place, _DetailTally] = {}
@@ -120,7 +120,7 @@ def _bound(tally: _DetailTally, ridge: float | None) -> str:
 
 
 def _flops_per_byte(analysis: Analysis) -> float | None:
-    """Operations per byte at which a GPU of the table is as busy with the one as with the other."""
+    """Ridge point of a GPU in the device table, in operations per byte: peak rate over bandwidth. None if unknown."""
     device = analysis.profile.environment.device
     if device.kind == "cpu":
         return None

@@ -1,4 +1,4 @@
-"""All that is known about one line, as a short Markdown table with its basis."""
+"""All details of one line as a short Markdown table with its basis."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from skyline.report.schema import LineReport
 from skyline_lsp.line_cost import PlacedLineCost
 
 _ALL = 0.995
-"""Share from which everything is on the critical path, as on a machine without a GPU: not worth a row."""
+"""Share from which a line counts as entirely on the critical path. The row is then left out, as on a CPU."""
 
 
 def story(cost: PlacedLineCost) -> str:
-    """The Markdown that a hover or a hint's tooltip shows, a dozen rows at most; what does not apply is left out."""
+    """The Markdown of a hover or of a hint's tooltip: at most a dozen rows, without those that do not apply."""
     row, report, detail = cost.row, cost.report, cost.detail
     phases = (
         ("data", row.data_ms),

@@ -1,4 +1,4 @@
-"""Which files of a folder a Python file imports, told from their text alone."""
+"""Resolves the local imports of a Python file from the source text alone."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 ReadText = Callable[[str], "str | None"]
-"""Gives a file's text, None where there is no such file."""
+"""Returns the text of a file, or None if it does not exist."""
 
-# As in skyline.source.program: a project's scripts often stand a few folders below the package that they import.
+# As in skyline.source.program: scripts are often a few folders below the package that they import.
 _FOLDERS_UPWARD = 3
 _MOST_MODULES = 60
 
 
 @dataclass(slots=True)
 class LocalImports:
-    """The import graph as far as it was asked for; each file is parsed once."""
+    """The import graph, built on demand. Each file is parsed once."""
 
     read: ReadText
     _named: dict[str, tuple[tuple[str, int], ...]] = field(
@@ -26,7 +26,7 @@ class LocalImports:
     )
 
     def reached(self, script: str) -> dict[str, int]:
-        """The files that a script imports, directly or through others, with the number of imports on the way."""
+        """The files that a script imports, directly or indirectly, with the length of the import chain."""
         found = {script: 0}
         waiting = [script]
         for path in waiting:
@@ -49,13 +49,13 @@ class LocalImports:
                     break
 
     def _names(self, path: str) -> tuple[tuple[str, int], ...]:
-        """What a file imports: the dotted names with the number of dots before them."""
+        """The dotted names that a file imports, each with its number of leading dots."""
         if path not in self._named:
             text = self.read(path)
             try:
                 tree = ast.parse(text or "")
             except (SyntaxError, ValueError, RecursionError):
-                # It does not parse at the moment, as is usual while somebody types.
+                # The text is often not valid Python while the user types.
                 tree = ast.Module([], [])
             self._named[path] = tuple(dict.fromkeys(_imports(tree)))
         return self._named[path]
@@ -80,7 +80,7 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def _folders(path: str, script_folder: str, name: str, level: int) -> list[str]:
-    """Where a name is looked for: the importer's package, or the script's folder and those above it."""
+    """Search path of a name: the importer's package, or the script's folder and its parents."""
     if level:
         return _upward(os.path.dirname(path), level)[level - 1 :]
     if name.partition(".")[0] in sys.stdlib_module_names:

@@ -1,4 +1,4 @@
-"""Where the training loop of each file is, also while somebody types in a large one."""
+"""Tracks the line of the training loop of each file, also while the user types in a large file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from skyline_lsp.server import SkylineServer
 
 _LARGE = 20_000
-"""Characters from which looking for the loop anew at every keystroke would be felt."""
+"""File size in characters from which searching for the loop at every keystroke would be noticeable."""
 _REST_S = 0.4
 
 
@@ -25,7 +25,7 @@ class _KnownLoops:
 
 
 class LoopLines:
-    """The line of each file's training loop, None where it has none."""
+    """The line of each file's training loop. None if it has none."""
 
     def __init__(self, server: SkylineServer) -> None:
         self._server = server
@@ -33,7 +33,7 @@ class LoopLines:
         self._waiting: dict[str, tuple[str, asyncio.TimerHandle]] = {}
 
     def at(self, text: SourceText) -> int | None:
-        """The loop of this text; in a large one that was just edited, where it was, moved with its lines."""
+        """The loop's line in this text. Just after an edit of a large text, the earlier line, moved with the edit."""
         known = self._known.get(text.path)
         if known is None or len(text.text) < _LARGE:
             return self._look(text)

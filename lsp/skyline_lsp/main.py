@@ -1,4 +1,4 @@
-"""Starts the language server: on stdio for an editor, on a loopback port for a debugger."""
+"""Start the language server: on stdio for an editor, on a loopback port for a debugger."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ FEATURES = (
 
 
 def create_server(command_line: SettingsSource | None = None) -> SkylineServer:
-    """A server that can do everything, not yet connected to anyone; settings of the command line win over others."""
+    """Create a server with all features registered and no client connected.
+
+    Settings of ``command_line`` override those from all other sources.
+    """
     server = SkylineServer(command_line)
     for feature in FEATURES:
         feature.register(server)
@@ -60,37 +63,38 @@ def create_server(command_line: SettingsSource | None = None) -> SkylineServer:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve one client until it leaves; returns the exit code of the process."""
+    """Serve one client until it disconnects. Returns the exit code of the process."""
     parser = argparse.ArgumentParser(
         prog="skyline lsp",
-        description="The Skyline language server: what a training script costs, in any editor.",
+        description="The Skyline language server: shows the cost of a training script in any editor.",
     )
     parser.add_argument(
-        "--stdio", action="store_true", help="speak over standard input and output (the default)"
+        "--stdio", action="store_true", help="communicate over standard input and output (the default)"
     )
     parser.add_argument(
-        "--tcp", type=int, metavar="PORT", help="serve one client on 127.0.0.1:PORT instead (0: any)"
+        "--tcp",
+        type=int,
+        metavar="PORT",
+        help="serve one client on 127.0.0.1:PORT instead (0: any free port)",
     )
     parser.add_argument(
         "--token-file",
         metavar="FILE",
-        help="with --tcp: the file with the token that the client must show in initializationOptions.token; "
-        "made if it is missing (default: a new file, whose path is printed)",
+        help="with --tcp: the file with the token that the client must send in initializationOptions.token; "
+        "created if missing (default: a new file, whose path is printed)",
     )
     parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="a setting that wins over the editor's, as in --set profile.steps=20",
+        help="override a setting of the editor, for example --set profile.steps=20",
     )
-    parser.add_argument("--log-file", metavar="FILE", help="write the log there instead of to standard error")
-    parser.add_argument("-v", "--verbose", action="store_true", help="log every message too")
+    parser.add_argument("--log-file", metavar="FILE", help="write the log to FILE instead of standard error")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also log every message")
     options = parser.parse_args(argv)
     if options.token_file and options.tcp is None:
-        parser.error(
-            "--token-file is for --tcp: on standard input and output there is nobody else to keep out"
-        )
+        parser.error("--token-file needs --tcp: only the parent process can use standard input and output")
 
     try:
         _log_to(options.log_file, verbose=options.verbose)
@@ -98,11 +102,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"skyline lsp: cannot write the log: {error}", file=sys.stderr)
         return ExitCode.USAGE
 
-    # A drag asks for an estimate every few milliseconds while a worker thread may be analysing a profile:
-    # with the default of 5 ms the answer would wait for the interpreter's lock longer than it takes.
+    # Dragging a bar requests an estimate every few milliseconds, possibly while a worker thread analyses a
+    # profile. With the default interval of 5 ms, waiting for the GIL would take longer than the answer itself.
     sys.setswitchinterval(0.0005)
-    # Until a client has introduced itself there is nothing to clean up, and the thread that reads standard
-    # input would hold up a gentler ending.
+    # Before `initialize` there is nothing to clean up, and the thread that reads standard input would block a
+    # graceful exit.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     server = create_server(from_words(options.set))
     if options.tcp is None:
@@ -116,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (OSError, OverflowError) as error:
             print(f"skyline lsp: cannot listen on 127.0.0.1:{options.tcp}: {error}", file=sys.stderr)
             return ExitCode.USAGE
-    # The protocol's own rule: leaving without having been asked to shut down first is an error.
+    # The protocol requires exit code 1 if `exit` comes without a `shutdown` request before it.
     return 0 if server.shutdown_requested else 1
 
 
@@ -129,7 +133,7 @@ def _log_to(file: str | None, *, verbose: bool) -> None:
         force=True,
     )
     if not verbose:
-        # pygls logs every message in full, and a traceback for every request that is answered with a reason.
+        # pygls logs every message in full, and a traceback for every request that is answered with an error.
         logging.getLogger("pygls").setLevel(logging.WARNING)
         handler.addFilter(lambda record: not wire.is_refusal(record))
 

@@ -1,7 +1,8 @@
-"""Messages in both directions: every request is answered, whatever it holds, and nothing is kept of what is over.
+"""JSON-RPC messages in both directions: every request is answered, and finished requests are forgotten.
 
-The library underneath (pygls 2) leaves a request that does not fit its type without an answer, keeps a future for
-every notification it has seen, and mixes up the client's requests with its own when their ids are alike.
+Works around three defects of pygls 2. It does not answer a request whose parameters do not match their type. It
+keeps a future for every notification received. It confuses requests of the client with its own if their ids are
+equal.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ logger = logging.getLogger(__name__)
 Json = dict[str, Any]
 _INTERNAL_ERROR = -32603
 _MOST_COMPLAINTS = 3
-# The library would keep texts of its own, and notebooks, which are never shown anything.
+# pygls would keep its own copies of texts, and of notebooks, which Skyline does not support.
 _OURS_ALONE = (
     types.TEXT_DOCUMENT_DID_OPEN,
     types.TEXT_DOCUMENT_DID_CHANGE,
@@ -50,31 +51,32 @@ _OURS_ALONE = (
 
 
 class Messages(LanguageServerProtocol):
-    """One conversation. ``receive`` takes a body as it came; handlers are those of the features."""
+    """The messages of one connection. ``receive`` takes a raw body; the features provide the handlers."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        # Nothing stops a client from using an id twice at once; taking it back is then for all that bear it.
+        # A client may use an id for two pending requests. A cancellation then applies to both.
         self._incoming: dict[int | str, list[Any]] = {}
         for method in _OURS_ALONE:
             self.fm.builtin_features.pop(method, None)
 
     def receive(self, body: bytes) -> bool:
-        """Act on one message; False where the body is no JSON at all."""
+        """Handle one message. Returns False if the body is not JSON."""
         try:
             data = json.loads(body, parse_constant=_finite, parse_float=_finite)
         except (ValueError, RecursionError) as error:
             self._refuse(None, JsonRpcParseError(f"This is not JSON: {_brief(error)}"))
             return False
         if not isinstance(data, dict):
-            self._refuse(None, JsonRpcInvalidRequest("A message is an object, and comes alone"))
+            self._refuse(None, JsonRpcInvalidRequest("A message must be a single JSON object"))
         elif "method" in data:
             self._asked(data)
         elif "id" in data and ("result" in data or "error" in data):
             self._answered(data)
         else:
             self._refuse(
-                _id_of(data), JsonRpcInvalidRequest("This is no request, no notification, no response")
+                _id_of(data),
+                JsonRpcInvalidRequest("The message is not a request, a notification or a response"),
             )
         return True
 
@@ -82,9 +84,9 @@ class Messages(LanguageServerProtocol):
         method, is_request, msg_id = data["method"], "id" in data, _id_of(data)
         try:
             if data.get("jsonrpc") != self.VERSION or not isinstance(method, str):
-                raise JsonRpcInvalidRequest('A message has "jsonrpc": "2.0" and the name of its method')
+                raise JsonRpcInvalidRequest('A message needs "jsonrpc": "2.0" and a method name')
             if is_request and msg_id is None:
-                raise JsonRpcInvalidRequest("The id of a request is a whole number or a string")
+                raise JsonRpcInvalidRequest("The id of a request must be an integer or a string")
             self._in_order(method)
             message = self._structured(data, method, is_request)
         except JsonRpcException as error:
@@ -96,12 +98,12 @@ class Messages(LanguageServerProtocol):
         try:
             self.handle_message(message)
         except Exception as error:
-            # What a handler raises does not come here: it is a fault of this module, and not worth the connection.
+            # Exceptions of handlers do not arrive here. This is a bug of this module: keep the connection.
             logger.exception("%.80r could not be handled", method)
             self._server._report_server_error(RuntimeError(fault(error)), FeatureNotificationError)
 
     def _in_order(self, method: str) -> None:
-        """Raise where a message is not allowed now: before the client has introduced itself, or after its farewell."""
+        """Raise if the message is not allowed now: before ``initialize`` or after ``shutdown``."""
         if method == types.EXIT:
             return
         if self._shutdown:
@@ -116,7 +118,7 @@ class Messages(LanguageServerProtocol):
             raise JsonRpcInvalidParams("params is an object or a list")
         plain = JsonRPCRequestMessage if is_request else JsonRPCNotification
         known = self.get_message_type(method)
-        # A request where a notification is meant, or the other way round, has the type of neither.
+        # Reject a request sent as a notification and a notification sent as a request.
         if known is not None and ("id" in known.__annotations__) != is_request:
             raise JsonRpcInvalidRequest(
                 f"{method} is a {'notification' if is_request else 'request'}: "
@@ -134,7 +136,7 @@ class Messages(LanguageServerProtocol):
         future = self._request_futures.pop(msg_id, None) if msg_id is not None else None
         kind = self._result_types.pop(msg_id, None) if msg_id is not None else None
         if future is None or future.done():
-            logger.debug("an answer to nothing that was asked: %.80r", data.get("id"))
+            logger.debug("ignored a response to an unknown request: %.80r", data.get("id"))
             return
         result: Any = None
         error: Exception | None = None
@@ -147,22 +149,22 @@ class Messages(LanguageServerProtocol):
                 fields.setdefault("jsonrpc", self.VERSION)
                 result = self._converter.structure(fields, kind or JsonRPCResponseMessage).result
         except Exception as reason:
-            error = JsonRpcInvalidParams(f"the client's answer makes no sense: {_complaints(reason)}")
+            error = JsonRpcInvalidParams(f"the client's response is invalid: {_complaints(reason)}")
         try:
             if error is not None:
                 future.set_exception(error)
             else:
                 future.set_result(result)
         except InvalidStateError:
-            logger.debug("nobody waits for the answer to %r any more", msg_id)
+            logger.debug("the request %r was cancelled before its response came", msg_id)
 
     def _refuse(self, msg_id: int | str | None, error: JsonRpcException) -> None:
         logger.warning("refused a message: %s", error.message)
-        # Not a typed message: those leave out an id that is null.
+        # Typed messages leave out a null id, so send plain data.
         told = {"code": error.code, "message": error.message}
         self._send_data({"jsonrpc": self.VERSION, "id": msg_id, "error": told})
 
-    # From here on: the library's own steps, which it calls.
+    # Overrides of pygls methods from here on.
 
     def _execute_handler(
         self,
@@ -193,7 +195,7 @@ class Messages(LanguageServerProtocol):
             else:
                 future.set_result(handler(*args, **kwargs))
         except InvalidStateError:
-            logger.debug("taken back while it was worked on: %r", msg_id)
+            logger.debug("cancelled while it was handled: %r", msg_id)
         except Exception as error:
             future.set_exception(error)
 
@@ -203,7 +205,7 @@ class Messages(LanguageServerProtocol):
         if not bearers:
             del self._incoming[msg_id]
         if not future.cancelled():
-            # Looked at here, since nobody else does where the request was taken back meanwhile.
+            # Retrieve the exception: nothing else does if the request was cancelled.
             future.exception()
 
     def _run_generator(
@@ -212,11 +214,11 @@ class Messages(LanguageServerProtocol):
         try:
             super()._run_generator(future, gen=gen, result_future=result_future)
         except InvalidStateError:
-            logger.debug("taken back while it was worked on")
+            logger.debug("cancelled while it was handled")
 
     def _send_handler_result(self, future: Any, *, msg_id: int | str) -> None:
         if future.cancelled():
-            error = JsonRpcRequestCancelled(f"The request {msg_id} was taken back")
+            error = JsonRpcRequestCancelled(f"The request {msg_id} was cancelled")
             self._send_response(msg_id, error=error.to_response_error())
             return
         error = future.exception()
@@ -226,7 +228,7 @@ class Messages(LanguageServerProtocol):
             logger.debug("refused the request %r: %s", msg_id, error.message)
             self._send_response(msg_id, error=error.to_response_error())
         elif isinstance(error, asyncio.CancelledError):
-            gone = JsonRpcRequestCancelled(f"The request {msg_id} was taken back")
+            gone = JsonRpcRequestCancelled(f"The request {msg_id} was cancelled")
             self._send_response(msg_id, error=gone.to_response_error())
         else:
             logger.error("the request %r failed", msg_id, exc_info=error)
@@ -238,7 +240,7 @@ class Messages(LanguageServerProtocol):
         if isinstance(error, JsonRpcException):
             logger.warning("ignored a notification: %s", error.message)
         elif error is not None:
-            logger.error("a notification could not be acted on", exc_info=error)
+            logger.error("a notification could not be handled", exc_info=error)
             self._server._report_server_error(RuntimeError(fault(error)), FeatureNotificationError)
 
     def _handle_cancel_notification(self, msg_id: int | str) -> None:
@@ -262,14 +264,14 @@ class Messages(LanguageServerProtocol):
         try:
             handler = self._get_handler(method_name)
         except JsonRpcMethodNotFound:
-            # Those of one implementation alone may be left alone, says the protocol; others are of newer versions.
+            # The protocol allows ignoring `$/` notifications; others belong to newer versions of the protocol.
             logger.debug("ignored the notification %.80r", method_name)
             return
         self._execute_handler(str(uuid.uuid4()), handler, self._check_handler_result, (params,))
 
     @lsp_method(types.SHUTDOWN)
     def lsp_shutdown(self, *args: Any) -> Generator[Any, Any, None]:
-        """End the work, then whatever else is under way in either direction."""
+        """Run the shutdown handler, then cancel all other pending requests in both directions."""
         handler = self.fm.features.get(types.SHUTDOWN)
         if handler is not None:
             yield handler, args, None
@@ -278,23 +280,23 @@ class Messages(LanguageServerProtocol):
             future for msg_id, bearers in self._incoming.items() if msg_id != own for future in bearers
         ]
         for future in (*waiting, *self._request_futures.values()):
-            # The steps of this very request wait for nothing, and are done.
+            # A running synchronous future belongs to the shutdown request itself.
             if isinstance(future, asyncio.Future) or not future.running():
                 future.cancel()
         self._shutdown = True
 
 
 def fault(error: BaseException) -> str:
-    """What the person is told of a fault of ours; where it is, the log tells."""
+    """Text that the user sees for an internal error. The traceback is in the log."""
     what = f"{type(error).__name__}: {_brief(error)}"
     return f"{what}. This is a fault in Skyline: please report it with the server's log."
 
 
 def _finite(number: str) -> float:
-    """Neither ``NaN`` nor ``1e999`` is a number that JSON has, and what is echoed must be JSON again."""
+    """Parse a number. Raises ValueError for ``NaN`` and ``1e999``: neither can be sent back as JSON."""
     value = float(number)
     if not math.isfinite(value):
-        raise ValueError(f"{number[:20]} is no number")
+        raise ValueError(f"{number[:20]} is not a finite number")
     return value
 
 

@@ -1,6 +1,6 @@
-"""Everything that is said beyond the standard protocol, with the types of what is sent.
+"""All messages beyond the standard protocol, with the types of their contents.
 
-The types of the clients in TypeScript are made from this table.
+The TypeScript types of the clients are generated from this table.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Kind = Literal["request", "notification", "event", "command", "options"]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One message. ``sent`` is what goes along, ``answer`` what comes back (None: nothing).
+    """One message. ``sent`` is the type of its parameters, ``answer`` that of its result (None: no result).
 
-    An ``event`` goes to the client, the others come from it. Of a ``command``, ``sent`` is the second argument, which
-    may be left out; the first is the script's uri.
+    An ``event`` goes to the client, the others come from it. For a ``command``, ``sent`` is the optional second
+    argument; the first is the script's URI.
     """
 
     name: str

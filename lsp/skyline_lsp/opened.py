@@ -1,4 +1,4 @@
-"""Files that are opened without a script: saved profiles, and traces of PyTorch's profiler."""
+"""Opens files without a script: saved profiles and traces of PyTorch's profiler."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from skyline_lsp.state import Prepared, prepare
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenedTrace:
-    """A trace with everything computed that a client asks for first."""
+    """A trace with its report and what-ifs, computed in advance."""
 
     recording: Recording
     report: ProfileReport
     whatifs: WhatIfReport
 
     def estimate(self, question: Question) -> EstimateReport:
-        """What the what-ifs would bring; raises UsageError where one is none."""
+        """The estimate for the what-ifs of a question. Raises UsageError if one is invalid."""
         return estimate_of_trace(estimate_traced(self.recording, question.choices))
 
 
@@ -37,19 +37,19 @@ class Traces:
     _traces: dict[str, OpenedTrace] = field(default_factory=dict[str, OpenedTrace])
 
     def at(self, path: str | None) -> OpenedTrace | None:
-        """The trace of a path, None where it was not opened as one."""
+        """The trace opened from a path. None if there is none."""
         return self._traces.get(path or "")
 
     def keep(self, path: str, trace: OpenedTrace) -> None:
-        """Answer for a path from now on."""
+        """Store the trace of a path."""
         self._traces[path] = trace
 
 
 def open_file(path: Path) -> Prepared | OpenedTrace:
-    """Read a saved profile or a trace and analyse it, which belongs on a worker thread.
+    """Read and analyse a saved profile or a trace. Slow: call it on a worker thread.
 
     Raises:
-        UsageError: a file that is neither, or is damaged.
+        UsageError: The file is neither, or is damaged.
     """
     if not is_trace(path):
         return prepare(store.load(path))

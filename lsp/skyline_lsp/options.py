@@ -1,4 +1,4 @@
-"""What a client may say for one session or one profiling, over the settings."""
+"""Options of a client for one session or one run, which override the settings."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ProfileOptions:
-    """The second argument of ``skyline.profile``; None: as in the settings.
+    """The second argument of ``skyline.profile``. None: as in the settings.
 
-    Later runs of the same script, such as those on save, keep them until others are given.
+    Later runs of the same script, such as those on save, use the same options until new ones are given.
     """
 
     args: tuple[str, ...] | None = None
@@ -20,23 +20,23 @@ class ProfileOptions:
     batchPoints: int | None = None
     device: str | None = None
     gpu: str | None = None
-    """A GPU to predict for, which need not be here: the script is traced and not run."""
+    """A GPU to predict for, which need not be present: the script is traced, not run."""
     env: Mapping[str, str] | None = None
-    """Variables over those of the settings."""
+    """Environment variables, which override those of the settings."""
     cwd: str | None = None
     """The folder that the script runs in."""
     module: str | None = None
-    """The dotted name under which the script is run, as by ``python -m``."""
+    """The dotted name to run the script under, as with ``python -m``."""
 
 
 @dataclass(frozen=True, slots=True)
 class InitializationOptions:
-    """What ``initializationOptions`` may hold beside the settings; camelCase because it is the wire format.
+    """``initializationOptions`` beside the settings, in camelCase as on the wire.
 
-    ``trusted`` false: the person has not said that they trust this workspace, so that nothing of it is run.
+    ``trusted`` false: the user has not trusted this workspace, so none of its code is run.
     ``warmStart``: keep a process with torch imported, so that runs need not wait for the import.
-    ``followDisk``: the client has no documents to save, so that a file that changes on disk counts as saved.
-    ``scripts``: how each script was profiled last, by its uri, where the client keeps that from session to session.
+    ``followDisk``: the client has no documents to save, so a file change on disk counts as a save.
+    ``scripts``: the last profile options of each script by URI, if the client stores them between sessions.
     """
 
     trusted: bool = True

@@ -1,4 +1,4 @@
-"""Whether saving a script may measure it: where the person has not said so for this branch, they are asked."""
+"""Consent to profiling on save. Skyline asks the user once for each script and branch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO = "Not Now"
 
 
 class Permission:
-    """Belongs to a script and what git has checked out around it. A yes is remembered, a no holds for the session."""
+    """Consents by script and git checkout. A yes is stored, a no holds for this session."""
 
     def __init__(self, server: SkylineServer) -> None:
         self._server = server
@@ -32,21 +32,21 @@ class Permission:
         self._asking: dict[tuple[str, Checkout], asyncio.Task[None]] = {}
 
     def was_given(self, script: str) -> bool:
-        """Whether the person ever had this script profiled, wherever and whenever that was."""
+        """True if the user ever had this script profiled, on any branch."""
         return script in self._remembered
 
     def give(self, script: str) -> None:
-        """The person has it profiled by hand, which counts as a yes for what is checked out now."""
+        """Record that the user profiled the script by hand, which is consent for the current checkout."""
         checkout = checkout_at(script)
         self._refused.discard((script, checkout))
         self._remembered.add(script, checkout)
 
     def holds(self, script: str) -> bool:
-        """Whether saving may measure it now."""
+        """True if a save may measure the script on the current checkout."""
         return self._remembered.holds(script, checkout_at(script))
 
     def ask(self, script: str, agreed: Callable[[], None]) -> None:
-        """Ask once for what is checked out now; ``agreed`` is called after a yes, where that is still checked out."""
+        """Ask once for the current checkout. ``agreed`` is called after a yes if the checkout is still the same."""
         key = (script, checkout_at(script))
         if key in self._refused or key in self._asking:
             return
@@ -55,7 +55,7 @@ class Permission:
         task.add_done_callback(lambda _: self._asking.pop(key, None))
 
     def close(self) -> None:
-        """Wait for no answer any more."""
+        """Cancel all open questions."""
         for task in self._asking.values():
             if not task.get_loop().is_closed():
                 task.cancel()
@@ -78,12 +78,12 @@ class Permission:
             if checkout_at(script) == checkout:
                 agreed()
         elif not self._remembered.holds(script, checkout):
-            # Where it was profiled by hand meanwhile, that counts.
+            # Profiling by hand while the question was open counts as a yes.
             self._refused.add((script, checkout))
 
 
 def wording(name: str, last: Consent | None, now: Checkout) -> tuple[str, str]:
-    """Why it is asked, and what."""
+    """The reason for asking and the question."""
     if last is not None and last.checkout == now and last.given_s:
         why = f"You last agreed to profile {name} on save more than {CONSENT_DAYS} days ago."
         return why, f"Profile it on save for {CONSENT_DAYS} more days?"

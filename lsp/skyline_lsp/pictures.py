@@ -1,4 +1,4 @@
-"""What pictures of a profile are cut from: worked out on another thread, once per question, and remembered."""
+"""Data for timeline and memory views, computed on another thread, once per question, and cached."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _REMEMBERED = 8
 
 @dataclass(slots=True)
 class Pictures:
-    """Of the profile or the trace that was asked about last; what belongs to another one is let go."""
+    """Cached data of the most recently requested profile or trace. Data of other ones is dropped."""
 
     _subject: object = None
     _made: OrderedDict[object, object] = field(default_factory=OrderedDict[object, object])
 
     async def sides(self, subject: Prepared | Recording, question: Question, step: int | None) -> Sides:
-        """Both timelines of an iteration; raises UsageError where a what-if is none."""
+        """Both timelines of an iteration. Raises UsageError if a what-if is invalid."""
         if isinstance(subject, Prepared):
             make = partial(profile_sides, subject.analysis, question.batch_size, question.choices, step)
         else:
@@ -35,7 +35,7 @@ class Pictures:
         return await self._remembered(subject, (question, step), make)
 
     async def blocks(self, prepared: Prepared) -> RecordedBlocks:
-        """The blocks of the recorded iteration."""
+        """The memory blocks of the recorded iteration."""
         make = partial(RecordedBlocks.of, prepared.profile, prepared.report.iteration_ms.value)
         return await self._remembered(prepared, "blocks", make)
 

@@ -1,4 +1,4 @@
-"""From "profile this script" to a result that every feature can read; the newest request wins."""
+"""Runs scripts and stores the results for all features. The newest request replaces older ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Started = Literal["started", "running", "restarted"]
 
 @dataclass(slots=True)
 class _Run:
-    """A job with the request that asked for it and, once a newer one came, the one to start after it."""
+    """A job with its request, and the newer request to start after it, if any."""
 
     request: CaptureRequest
     texts: dict[str, str | None]
@@ -49,7 +49,7 @@ class _Run:
 
 @dataclass(slots=True)
 class Profiler:
-    """Starts, follows and ends the runs of all scripts. Everything here happens on the event loop."""
+    """Starts, follows and ends the runs of all scripts. All methods run on the event loop."""
 
     server: SkylineServer
     loop: asyncio.AbstractEventLoop
@@ -60,10 +60,10 @@ class Profiler:
     def start(
         self, state: ScriptState, options: ProfileOptions | None = None, *, by_hand: bool = True
     ) -> Started:
-        """Have a script profiled as it reads now; ``by_hand`` is the person's consent to measure it on save, too.
+        """Profile a script in its current state. ``by_hand`` also records the user's consent to profiling on save.
 
-        Returns ``started``; ``running`` where the very same is under way already; ``restarted`` where a run
-        of older text is being stopped for it. Raises NotTrusted where nothing may be run.
+        Returns ``started``; ``running`` if an identical run is already in progress; ``restarted`` if a run with
+        older text or options is stopped first. Raises NotTrusted if the workspace is not trusted.
         """
         self.server.require_trust()
         if by_hand:
@@ -88,7 +88,7 @@ class Profiler:
         return "restarted"
 
     def cancel(self, state: ScriptState) -> bool:
-        """Stop the run of a script and kill its process; False where none is under way."""
+        """Stop the run of a script and kill its process. Returns False if there is no run."""
         run = self._runs.get(state.path)
         if run is None or state.job is None:
             return False
@@ -97,7 +97,7 @@ class Profiler:
         return True
 
     def restore(self, state: ScriptState) -> None:
-        """Show the profile that was saved last, by any front end, where it is newer than the one there is."""
+        """Show the latest saved profile, written by any front end, if it is newer than the current one."""
 
         def load() -> Prepared | None:
             try:
@@ -110,7 +110,7 @@ class Profiler:
         def loaded(task: asyncio.Future[Prepared | None]) -> None:
             prepared = None if task.cancelled() else task.result()
             known = state.prepared.report if state.prepared is not None else None
-            # A run under way says soon what is new; until it does, what was saved is better than nothing.
+            # A run in progress will replace a known profile soon; without one, show the saved profile for now.
             if prepared is None or self._closed or (state.job is not None and known is not None):
                 return
             if known is None or _is_newer(prepared.report, known):
@@ -123,7 +123,7 @@ class Profiler:
         self.loop.run_in_executor(None, load).add_done_callback(loaded)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Stop everything and wait until the child processes are gone."""
+        """Stop all runs and wait until their child processes have ended."""
         self._closed = True
         jobs = [state.job for state in self.server.scripts if state.job is not None]
         for job in jobs:
@@ -135,13 +135,13 @@ class Profiler:
 
     @property
     def starter(self) -> Starter:
-        """How runs start: from the process that has torch imported, unless the client wants none."""
+        """Starts runs from a warm process with torch imported, or from a fresh one if the client disabled that."""
         return self.warm_pool.start if self.server.warm_start else start_fresh
 
     def request_for(self, state: ScriptState, *, by_hand: bool = True) -> CaptureRequest:
-        """How a script is run now: by the settings, and by what was asked of it last.
+        """Build the capture request from the settings and the script's latest options.
 
-        Nobody waits for what a save starts, so that it reaches no other machine unless that is wanted.
+        The user does not supervise a run started by a save, so its network access follows the ``network`` setting.
         """
         settings, options = self.server.settings_at(state.path), state.options
         defaults, folder = CaptureRequest(Path(state.path)), self.server.folder_of(state.path)
@@ -193,11 +193,11 @@ class Profiler:
         self.server.refresh()
 
     def _early(self, state: ScriptState, profile: Profile) -> Prepared:
-        """The script is measured, its curve not yet: the bars to drag go on with the one they had."""
+        """Prepare a profile without its batch-size curve: the view's bars keep the previous curve."""
         return prepare(with_carried_curve(profile, state.prepared.profile if state.prepared else None))
 
     def _call(self, action: Callable[[], None]) -> None:
-        """Do something on the event loop from a worker thread; once the loop is gone nobody is listening."""
+        """Run an action on the event loop from a worker thread. Does nothing once the loop is closed."""
         try:
             self.loop.call_soon_threadsafe(action)
         except RuntimeError:
@@ -217,7 +217,7 @@ class Profiler:
             self.server.refresher.lenses()
 
     def _known(self, state: ScriptState, run: _Run, known: Known) -> None:
-        """There is something to show before the profile: tell it, and follow the files that it came from."""
+        """Send the first results of a run, and watch the files that it has read."""
         if state.job is None or run.next is not None:
             return
         state.job.known = known
@@ -229,7 +229,7 @@ class Profiler:
         self.server.measuring(state, known)
 
     def _measured(self, state: ScriptState, run: _Run, prepared: Prepared) -> None:
-        """The script itself is measured: show that while the curve over batch sizes is still being run."""
+        """Show the measured script while the batch-size curve is still being measured."""
         if self._closed or state.job is None or run.next is not None:
             return
         state.job.known = None
@@ -261,7 +261,10 @@ class Profiler:
             self.server.refresh()
 
     def _failed(self, state: ScriptState, error: SkylineError) -> bool:
-        """Show what went wrong; whether a message told it, which is left out where the run before it told the same."""
+        """Record a failure and show it, unless the previous run failed with the same message.
+
+        Returns True if a message was shown.
+        """
         repeated = state.error is not None and str(state.error) == str(error)
         state.error = error
         state.stale = state.prepared is not None
@@ -276,7 +279,7 @@ class Profiler:
 
 
 def _is_newer(one: ProfileReport, other: ProfileReport) -> bool:
-    # Times are told to the second: what was saved later counts as newer.
+    # Timestamps have a resolution of one second: on a tie the other profile counts as newer.
     return one.id != other.id and datetime.fromisoformat(one.created) >= datetime.fromisoformat(other.created)
 
 

@@ -1,4 +1,4 @@
-"""The progress bar of a run in the client, with its cancel button; messages where the client shows no bar."""
+"""The progress bar of a run in the client, with a cancel button. Clients without bars receive messages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _WORDLESS = {"eglot"}
-"""Clients, by their names in lower case, that show a percentage of a bar but not its words."""
+"""Names, in lower case, of clients that show the percentage of a progress bar but not its text."""
 
 
 class ProgressBar:
-    """Opens once the client has agreed to it; what happens before that is caught up on, not lost.
+    """Opens once the client has accepted it, then shows the progress made until then.
 
-    A client without progress bars, or whose bars have no words, is told of start, milestones and end in messages.
+    A client without progress bars, or whose bars show no text, receives messages at start, milestones and end.
     """
 
     def __init__(self, server: SkylineServer, title: str, on_cancel: Callable[[], object]) -> None:
@@ -42,7 +42,7 @@ class ProgressBar:
         self._tell(f"{title}…")
 
     def report(self, progress: Progress) -> None:
-        """How far it is; the bar never goes back, whatever the stages say."""
+        """Update the bar. Its fraction never decreases."""
         fraction = min(max(progress.fraction, self._shown.fraction), 1.0)
         self._shown = Progress(progress.stage, progress.message, fraction)
         if self._open:
@@ -52,13 +52,13 @@ class ProgressBar:
             self._server.work_done_progress.report(self._token, value)
 
     def milestone(self, message: str) -> None:
-        """Something worth knowing before the end; a bar shows its stages, so that nobody else is told."""
+        """Report an intermediate result in a message, only to clients whose bars show no text."""
         self._tell(f"{self._title}: {message}")
 
     def end(self, message: str, *, told: bool = False) -> None:
-        """Close the bar; the message stays readable for a moment in most clients.
+        """Close the bar. Most clients show the message for a moment.
 
-        ``told``: the person reads of the end in a message of its own, and needs no second one.
+        ``told``: another message already reports the end, so no second one is sent.
         """
         self._close(message)
         if not told:

@@ -1,4 +1,4 @@
-"""Has the client ask again for what it shows, at most a few times a second."""
+"""Asks the client to refresh its display, at most a few times a second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GATHER_S = 0.2
 
 
 class Refresher:
-    """Gathers requests for lenses and hints to be drawn anew, and passes them on together."""
+    """Collects refresh requests for lenses and hints and sends them together."""
 
     def __init__(self, server: SkylineServer) -> None:
         self._server = server
@@ -20,17 +20,17 @@ class Refresher:
         self._timer: asyncio.TimerHandle | None = None
 
     def lenses(self) -> None:
-        """The lenses changed."""
+        """Schedule a refresh of the lenses."""
         self._lenses = True
         self._schedule()
 
     def hints(self) -> None:
-        """The hints at the ends of lines changed."""
+        """Schedule a refresh of the inlay hints."""
         self._hints = True
         self._schedule()
 
     def close(self) -> None:
-        """Nothing more is to be drawn."""
+        """Cancel the scheduled refresh."""
         if self._timer is not None:
             self._timer.cancel()
 

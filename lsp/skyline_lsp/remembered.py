@@ -1,6 +1,7 @@
-"""Which scripts the person lets saving measure, on which branch, and since when; in this session or an earlier one.
+"""The user's consents to profiling on save, by script and branch, with the time of each.
 
-That is kept in the person's data directory, not beside the script: a folder that somebody else made cannot claim it.
+They are stored in the user's data directory, not beside the script: a folder that somebody else created must not be
+able to claim consent.
 """
 
 from __future__ import annotations
@@ -27,24 +28,27 @@ _MOST_BYTES = 1 << 24
 
 
 class Consent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Saving a script may measure it while this is checked out. Both are empty in a folder without git."""
+    """Consent to measure a script on save while this is checked out.
+
+    ``branch`` and ``commit`` are empty in a folder without git.
+    """
 
     script: str
     branch: str = ""
     commit: str = ""
     given_s: float = 0.0
-    """Seconds since the epoch; 0: by a version that did not keep it."""
+    """Seconds since the epoch. 0: given to a version that did not store the time."""
 
     @property
     def checkout(self) -> Checkout:
-        """Where it was given."""
+        """The checkout that the consent was given for."""
         return Checkout(self.branch, self.commit)
 
 
 class Remembered:
-    """Consents as JSON, one a line, the latest last; a file that cannot be read or written is as good as empty.
+    """Consents as JSON, one per line, latest last. An unreadable file counts as empty.
 
-    A line of an earlier version is a path: of a script that was profiled, with a consent that has lapsed.
+    A line of an earlier version is the path of a profiled script. Its consent has expired.
     """
 
     def __init__(self, path: Path | None = None, now_s: Callable[[], float] = time.time) -> None:
@@ -54,30 +58,30 @@ class Remembered:
         self._consents: dict[tuple[str, Checkout], Consent] = {}
 
     def __contains__(self, script: str) -> bool:
-        """Whether the person has ever had a script profiled."""
+        """True if the user has ever had the script profiled."""
         return self.latest(script) is not None
 
     def latest(self, script: str) -> Consent | None:
-        """The consent that was given last for a script, lapsed or not."""
+        """The latest consent for a script, expired or not."""
         given = [consent for consent in self._known().values() if consent.script == script]
-        # Of two in the same second, the one that stands last.
+        # Ties within one second go to the later entry.
         return max(reversed(given), key=lambda consent: consent.given_s, default=None)
 
     def holds(self, script: str, checkout: Checkout) -> bool:
-        """Whether saving a script may measure it here and now."""
+        """True if a save may measure the script on this checkout now."""
         consent = self._known().get((script, checkout))
-        # A clock that was set back makes a time in the future: that is no reason to hold for ever.
+        # If the clock was set back, the time lies in the future: the consent must still expire.
         return consent is not None and abs(self._now_s() - consent.given_s) < CONSENT_DAYS * _DAY_S
 
     def add(self, script: str, checkout: Checkout) -> None:
-        """The person agrees, from now on."""
+        """Record a consent given now."""
         consent = Consent(script, checkout.branch, checkout.commit, round(self._now_s()))
         known = self._known()
         before = known.get((script, checkout))
         if before is not None and abs(consent.given_s - before.given_s) < _DAY_S:
-            # Profiling by hand all day must not make the file grow.
+            # Keep the file from growing with every profile of a day.
             return
-        # The latest last: the oldest are dropped first.
+        # Keep the latest last: the oldest are dropped first.
         known.pop((script, checkout), None)
         known[script, checkout] = consent
         try:
@@ -89,10 +93,10 @@ class Remembered:
                 with self._path.open("ab") as file:
                     file.write(_line(consent))
         except (OSError, UnicodeError) as error:
-            logger.warning("cannot keep in mind that %r was profiled: %s", script, error)
+            logger.warning("cannot store the consent to profile %r on save: %s", script, error)
 
     def _known(self) -> dict[tuple[str, Checkout], Consent]:
-        """What the file holds, read again when another server has written to it, and what could not be written."""
+        """Consents from the file, read again if another server wrote to it, and those that could not be written."""
         try:
             status = os.stat(self._path)
             stamp = (status.st_mtime_ns, status.st_size)

@@ -1,4 +1,4 @@
-"""The edits of a change to the code as it reads now, worked out before anything is sent to the client."""
+"""Plans the edits of a change to the current code before anything is sent to the client."""
 
 from __future__ import annotations
 
@@ -29,27 +29,25 @@ NOT_IN_CODE = "is not in the code"
 
 @dataclass(slots=True)
 class _Draft:
-    """The files of a script as the client shows them, and as the edits so far leave them."""
+    """The files of a script as the client shows them, and after the edits so far."""
 
     server: SkylineServer
     script: str = ""
-    """On behalf of which files are changed by what a profile says; empty for what the journal holds."""
+    """The script whose profile the edits come from, used to check their paths. Empty for edits of the journal."""
     shown: dict[str, SourceText] = field(default_factory=dict[str, SourceText])
     now: dict[str, SourceText] = field(default_factory=dict[str, SourceText])
 
     def read(self, path: str) -> SourceText:
-        """A file as it is now; raises UsageError where it cannot be read."""
+        """The current text of a file. Raises UsageError if it cannot be read."""
         if path not in self.now:
             text = self.server.texts.shown(path)
             if text is None:
-                raise UsageError(
-                    f"{path} cannot be read any more", file=path, hint="Profile the script again."
-                )
+                raise UsageError(f"{path} can no longer be read", file=path, hint="Profile the script again.")
             self.shown[path] = self.now[path] = text
         return self.now[path]
 
     def apply(self, edits: Iterable[TextEdit]) -> tuple[WrittenChange, ...]:
-        """Make edits; what they wrote, by file."""
+        """Apply edits to the draft. Returns the written changes by file."""
         edits = tuple(edits)
         if self.script:
             folder = Path(self.server.folder_of(self.script))
@@ -65,9 +63,9 @@ class _Draft:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """The edits that make ``after`` of ``before``, the texts that the client shows, and what is left out of them.
+    """The edits that turn ``before``, the texts that the client shows, into ``after``, and the refused parts.
 
-    ``entries`` are what the journal shall hold of it, none for a change that only takes something back.
+    ``entries`` are the new journal entries. There are none for a change that only reverts another.
     """
 
     before: dict[str, SourceText]
@@ -78,7 +76,7 @@ class PlannedChange:
 
     @property
     def left_out(self) -> str:
-        """What is refused, in words."""
+        """The refused parts and their reasons in words."""
         return "; ".join(f"{refused.name}: {refused.reason}" for refused in self.refused)
 
     def diff(self) -> str:
@@ -87,10 +85,10 @@ class PlannedChange:
 
 
 def planned_question(server: SkylineServer, state: ScriptState, asked: Question) -> PlannedChange:
-    """What a question writes into the code.
+    """The change that writes the what-ifs of a question into the code.
 
-    A what-if that is there with another value is taken out first; one that was taken out is put back as it was.
-    Raises SkylineError where there is no profile, and UsageError where a file cannot be read.
+    A what-if that is in the code with another value is removed first. One that was removed is restored as it was.
+    Raises SkylineError if there is no profile, and UsageError if a file cannot be read.
     """
     if state.prepared is None:
         raise NO_PROFILE
@@ -103,9 +101,9 @@ def planned_question(server: SkylineServer, state: ScriptState, asked: Question)
 
 
 def planned_removal(server: SkylineServer, state: ScriptState, name: str) -> PlannedChange:
-    """What takes one what-if out of the code: the change that put it there reversed, or the code rewritten without it.
+    """The change that removes one what-if: reverses the change that added it, or rewrites the code without it.
 
-    Raises SkylineError where there is no profile, and UsageError where it is not in the code.
+    Raises SkylineError if there is no profile, and UsageError if the what-if is not in the code.
     """
     if state.prepared is None:
         raise NO_PROFILE
@@ -133,7 +131,7 @@ def planned_removal(server: SkylineServer, state: ScriptState, name: str) -> Pla
 
 
 def planned_return(server: SkylineServer, entry: JournalEntry) -> PlannedChange | None:
-    """What takes an entry of the journal out of the code; None where the code was edited in its place."""
+    """The change that removes a journal entry from the code. None if the code at its place was edited."""
     draft = _Draft(server)
     edits = entry.taken_out(server.texts.shown)
     if edits is None:
@@ -143,7 +141,7 @@ def planned_return(server: SkylineServer, entry: JournalEntry) -> PlannedChange 
 
 
 def texts_without(server: SkylineServer, state: ScriptState) -> dict[str, SourceText]:
-    """The files that the journal's entries touch, without what those wrote: for a diff against the code as it is."""
+    """The files that journal entries changed, without these changes: for a diff against the current code."""
     draft = _Draft(server)
     for entry in reversed(server.journal.in_code(state.path, server.texts.shown)):
         for file in entry.files:
@@ -155,7 +153,10 @@ def texts_without(server: SkylineServer, state: ScriptState) -> dict[str, Source
 
 
 def _make_room(server: SkylineServer, state: ScriptState, draft: _Draft, choice: Choice) -> list[str]:
-    """Take out what stands in the way of a what-if; gives its name where that alone put it into the code."""
+    """Remove earlier changes that conflict with a what-if.
+
+    Returns its name if the removal alone already puts the what-if into the code.
+    """
     back: list[str] = []
     for entry in reversed(server.journal.in_code(state.path, server.texts.shown)):
         removed = {name_of(one): one for one in entry.removes}
@@ -191,7 +192,8 @@ def _written(
     )
     edits = planned.edits
     if taken_out:
-        # Edits of a text that is nowhere on show: told as one replacement of what is.
+        # The planned edits refer to an intermediate text that the client does not have: replace them by one
+        # edit of each shown text.
         edits = tuple(
             draft.shown[path].difference(text.text)
             for path, text in draft.now.items()
@@ -201,19 +203,19 @@ def _written(
 
 
 def words(asked: Question) -> str:
-    """A question in a few words."""
+    """A question as a short label."""
     parts = [f"batch size {asked.batch_size}"] if asked.batch_size is not None else []
     return ", ".join((*parts, *map(str, asked.choices)))
 
 
 def check_current(server: SkylineServer, files: Iterable[str]) -> None:
-    """Raise UsageError where a file was written by another program and the client still has the text from before."""
+    """Raise UsageError if another program wrote a file and the client still has the older text."""
     for path in files:
         if server.texts.outdated(path):
             raise UsageError(
                 f"{os.path.basename(path)} was changed on disk by another program since the editor read it",
                 file=path,
-                hint="Read it again in the editor, or save it there; then make the change.",
+                hint="Reload it in the editor, or save it there, then make the change.",
             )
 
 

@@ -1,4 +1,4 @@
-"""What to do when files change, once the changes have settled: show what is new, and measure what the person saved."""
+"""Handles file changes once they settle: refreshes the display and measures the scripts that the user saved."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from skyline_lsp.state import ScriptState
 if TYPE_CHECKING:
     from skyline_lsp.server import SkylineServer
 
-# Editors write a file in several steps, and people save several files at once.
+# Editors write a file in several steps, and users save several files at once.
 _SETTLE_S = 0.3
-# A checkout of many files takes a while; one that was interrupted leaves its lock behind for ever.
+# A checkout of many files takes a while, but an interrupted one leaves its lock file behind.
 _LONGEST_GIT_S = 10.0
 
 
 class Saves:
-    """Collects changes, and acts on them together.
+    """Collects changes and handles them together.
 
-    A save is what the client says was saved. What changes on disk may be anybody's doing, that of git or of a
-    formatter, so that it is only shown. Where the client has no documents (``follows_disk``), a change on disk is the
-    person's save, too, unless git has written at the same time.
+    A save reported by the client triggers a measurement. A change on disk may come from git or a formatter, so it
+    only refreshes the display. If the client has no documents (``follows_disk``), a change on disk counts as a
+    save, unless git wrote at the same time.
     """
 
     def __init__(self, server: SkylineServer) -> None:
@@ -43,11 +43,11 @@ class Saves:
         self._waited_s = 0.0
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Use this loop from now on."""
+        """Set the event loop that handles the changes."""
         self._loop = loop
 
     def follow(self, paths: Iterable[str]) -> None:
-        """Notice when these files change on disk, and whether it was git."""
+        """Watch these files for changes on disk, and detect changes made by git."""
         files = set(paths)
         self._server.watch.add(files)
         if self.follows_disk:
@@ -56,22 +56,22 @@ class Saves:
             self._watch_git(folders)
 
     def from_disk(self, path: str) -> None:
-        """A watched file was written, by whatever program; called from the watching thread."""
+        """Record a write to a watched file by any program. Called from the watching thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.changed_on_disk, path)
 
     def changed_on_disk(self, path: str) -> None:
-        """A file was written, by whatever program; called on the event loop."""
+        """Record a write to a file by any program. Called on the event loop."""
         self._on_disk.add(path)
         self._settle()
 
     def saved(self, path: str) -> None:
-        """The client has saved a file; called on the event loop."""
+        """Record a save by the client. Called on the event loop."""
         self._by_person.add(path)
         self._settle()
 
     def measure(self, state: ScriptState) -> None:
-        """Measure a script that was saved, where that changed what it does and the person agrees."""
+        """Measure a saved script if the save changed its behaviour and the user agrees."""
         server = self._server
         if not self._wanted(state):
             return
@@ -81,7 +81,7 @@ class Saves:
             server.permission.ask(state.path, lambda: self.measure(state))
 
     def _wanted(self, state: ScriptState) -> bool:
-        """Whether a save of what the script does now is to be measured."""
+        """True if a save of the script in its current state should be measured."""
         server, settings = self._server, self._server.settings_at(state.path)
         return (
             server.trusted
@@ -117,15 +117,15 @@ class Saves:
             self._tell_of_git(self._concerned(by_git - saved))
 
     def _git_is_writing(self, files: set[str]) -> bool:
-        """Whether there may be more to come, and whose doing it is will only be known then."""
+        """True if git is still writing: more changes may follow, and their origin is not known yet."""
         return self._waited_s < _LONGEST_GIT_S and any(map(checkout.is_writing, files))
 
     def _of_git(self, files: set[str]) -> set[str]:
-        """Those around which git has written, too, since changes settled last."""
+        """The files whose repository git has also written to since changes last settled."""
         now = {folder: checkout.stamps(folder) for folder in self._git}
         written = {folder for folder, stamps in now.items() if stamps != self._git[folder]}
         self._git = now
-        # A repository may have been made meanwhile.
+        # A repository may have been created in the meantime.
         self._watch_git(written)
         return {path for path in files if os.path.dirname(path) in written or checkout.is_writing(path)}
 
@@ -150,11 +150,11 @@ class Saves:
     def _tell_of_git(self, states: Iterable[ScriptState]) -> None:
         for state in filter(self._wanted, states):
             name = os.path.basename(state.path)
-            words = f"git changed {name} or a module of it. Profile it again (r in the terminal UI) to measure it."
+            words = f"git changed {name} or one of its modules. Profile it again (r in the terminal UI) to measure it."
             self._server.window_show_message(types.ShowMessageParams(types.MessageType.Info, words))
 
     def _profile_saved(self, path: str) -> None:
-        """Another front end, such as the command line, has profiled a script."""
+        """Load a profile that another front end, such as the command line, has saved."""
         folder, name = os.path.split(path)
         for state in self._server.scripts:
             home, script = os.path.split(state.path)

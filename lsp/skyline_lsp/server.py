@@ -1,4 +1,4 @@
-"""The server object: what it remembers, and how it tells the client that something changed."""
+"""The server object: holds the state of the connection and notifies the client of changes."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _SETTINGS_TIMEOUT_S = 2.0
 
 
 class SkylineServer(LanguageServer):
-    """One session with one client. Features read from here; only the event loop's thread writes."""
+    """One session with one client. Features read its state; only the event loop's thread writes it."""
 
     protocol: Messages  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, command_line: SettingsSource | None = None) -> None:
-        # Whole documents: whatever went wrong with one change is right again with the next.
+        # Full document sync: an error in one change is corrected by the next one.
         super().__init__(
             "skyline",
             __version__,
@@ -76,11 +76,11 @@ class SkylineServer(LanguageServer):
         self.permission = Permission(self)
         self.warm_start = True
         self.kept_options: dict[str, ProfileOptions] = {}
-        """How scripts were profiled in earlier sessions, by path, as the client has kept it."""
+        """Profile options of earlier sessions by script path, as stored by the client."""
         self.latest = ""
-        """The URI of the script that was last worked on, for a command that names none."""
+        """The URI of the most recently used script, for commands without an argument."""
         self.client_name = ""
-        """What the client calls itself; empty where it does not say."""
+        """Name that the client sent in ``clientInfo``. Empty if it sent none."""
         self.shutdown_requested = False
         self._faults: set[str] = set()
         self._told: set[str] = set()
@@ -88,36 +88,40 @@ class SkylineServer(LanguageServer):
 
     @cached_property
     def profiler(self) -> Profiler:
-        """Runs the scripts; made on first use, since it needs the running event loop."""
+        """Runs the scripts. Created on first use because it needs the running event loop."""
         return Profiler(self, asyncio.get_running_loop())
 
     @property
     def trusted(self) -> bool:
-        """Whether anything of this workspace may be run."""
+        """True if code of this workspace may be run."""
         return self.book.trusted
 
     def require_trust(self) -> None:
-        """Raise NotTrusted where nothing may be run."""
+        """Raise NotTrusted if the workspace is not trusted."""
         if not self.trusted:
             raise NotTrusted
 
     async def await_settings(self) -> None:
-        """Return once the client was asked for its settings: its first requests may come before that."""
+        """Wait until the client's settings were requested: its first requests may arrive earlier.
+
+        Returns after a timeout in any case.
+        """
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self.settings_known.wait(), _SETTINGS_TIMEOUT_S)
 
     def settings_at(self, path: str | None) -> Settings:
-        """The settings in force for a file; None: for all files."""
+        """The effective settings of a file. None: the settings of all files."""
         return self.book.at(path)
 
     def state_of(self, uri: str) -> ScriptState | None:
-        """The state of a script, None where nothing was asked of it yet."""
+        """The state of a script. None if no request has named it yet."""
         return self.scripts.at(convert.path_of(uri) or "")
 
     def touch(self, uri: str) -> ScriptState | None:
-        """The state of a script, made on first use: a saved profile is shown, and its saves are followed.
+        """The state of a script, created on first use.
 
-        None where the URI is no local file, or one that is neither there nor open.
+        On first use the saved profile is loaded and saves of the script are watched. None if the URI is not a
+        local file, or if the file neither exists nor is open.
         """
         path = convert.path_of(uri)
         if path is None or not (os.path.isfile(path) or self.texts.at(path)):
@@ -135,32 +139,32 @@ class SkylineServer(LanguageServer):
         return state
 
     def folder_of(self, path: str) -> str:
-        """Where a script runs: the innermost workspace folder around it, as in editors, else its own."""
+        """Working folder of a script: the innermost workspace folder that contains it, else its own folder."""
         roots = [convert.path_of(folder.uri) for folder in self.workspace.folders.values()]
         roots.append(self.workspace.root_path)
         around = [root for root in roots if root and Path(root) in Path(path).parents]
         return max(around, key=len, default=os.path.dirname(path))
 
     def tell_problems(self, path: str | None) -> None:
-        """Name the settings of a file that make no sense, each once; their defaults are used."""
+        """Report the invalid settings of a file, each once. Their defaults apply."""
         news = self.book.news(path)
         if news:
             self.warn("Skyline settings: " + "; ".join(news))
 
     def is_training_script(self, path: str) -> bool:
-        """Whether a file looks like it trains something, without running it."""
+        """True if the file contains a training loop, found without running it."""
         text = self.texts.current(path)
         return text is not None and training_loop(text) is not None
 
     def settings_changed(self) -> None:
-        """The client or a project's file may say something else: look again, and draw accordingly."""
+        """Reload the settings of the client and of project files, and refresh the display."""
         self.book.forget()
         for path in [None, *(state.path for state in self.scripts)]:
             self.tell_problems(path)
         self.refresh()
 
     def profile_changed(self, state: ScriptState) -> None:
-        """A script has a new profile, a new error, or went stale: tell the client all that follows."""
+        """Notify the client that a script has a new profile or a new error, or that its staleness changed."""
         self.saves.follow(state.files())
         prepared, error = state.prepared, state.error
         change = protocol.ProfileChanged(
@@ -177,11 +181,11 @@ class SkylineServer(LanguageServer):
         self.refresh()
 
     def code_changed(self, state: ScriptState) -> None:
-        """The code may differ in another way from what was profiled: tell the client, once the code rests."""
+        """Report the differences between the code and the profile to the client once typing pauses."""
         self.code_news.look(state)
 
     def measuring(self, state: ScriptState, known: Known) -> None:
-        """A run under way has something to show before its profile is there."""
+        """Send the first results of a run before its profile is complete."""
         news = protocol.Measuring(
             uri=state.uri,
             text=headline_so_far(known.batch_size, known.iteration_ms, known.throughput),
@@ -193,12 +197,12 @@ class SkylineServer(LanguageServer):
         self.protocol.notify(protocol.MEASURING, wire.send(news))
 
     def texts_changed(self, path: str) -> None:
-        """A file reads differently: what was measured may be out of date, or fit again after an undo."""
+        """Update staleness after a text change: a profile may become outdated, or valid again after an undo."""
         for state in self.scripts.concerned_by(path):
             self.code_changed(state)
             outdated = state.is_stale(self.texts)
             if state.prepared is not None and not outdated and state.changed_since_attempt(self.texts):
-                # The code that failed is gone, and what was measured holds for the code that is there.
+                # The failing code was removed, and the profile is valid for the current code.
                 state.error = None
             stale = outdated or (state.error is not None and state.prepared is not None)
             if stale != state.stale:
@@ -207,13 +211,13 @@ class SkylineServer(LanguageServer):
         self.publish_diagnostics()
 
     def refresh(self) -> None:
-        """Have lenses and hints asked for again, and diagnostics brought up to date."""
+        """Ask the client to request lenses and hints again, and update the diagnostics."""
         self.refresher.lenses()
         self.refresher.hints()
         self.publish_diagnostics()
 
     def publish_diagnostics(self) -> None:
-        """Send the diagnostics of every file where they differ from those the client has."""
+        """Send the diagnostics of each file whose diagnostics changed since they were last sent."""
         current = diagnostics.by_file(self.scripts, self.texts, self.workspace.position_codec, self.book)
         for path in {*current, *self._published}:
             now = current.get(path, [])
@@ -224,30 +228,30 @@ class SkylineServer(LanguageServer):
         self._published = current
 
     def warn(self, message: str) -> None:
-        """Show the person something that went wrong."""
+        """Show a warning to the user."""
         self.window_show_message(types.ShowMessageParams(types.MessageType.Warning, message))
 
     def once(self, message: str) -> None:
-        """Tell the person something, the first time that it comes up."""
+        """Show an information message to the user, once per session."""
         if message not in self._told:
             self._told.add(message)
             self.window_show_message(types.ShowMessageParams(types.MessageType.Info, message))
 
     def report_server_error(self, error: Exception, source: object) -> None:
-        """Show the person a fault of ours that no request was there to be answered with; each once."""
+        """Show an internal error that occurred outside a request, each message once."""
         if str(error) not in self._faults:
             self._faults.add(str(error))
             self.window_show_message(types.ShowMessageParams(types.MessageType.Error, str(error)))
 
     def stop_runs(self) -> None:
-        """Stop what is being run for anybody, and go on without it."""
+        """Cancel all runs. The server keeps running."""
         for state in self.scripts:
             self.profiler.cancel(state)
             self.verifier.errand.cancel(state.path)
             self.comparer.errand.cancel(state.path)
 
     def stop_work(self) -> None:
-        """End all runs and watches; safe to call more than once."""
+        """End all runs and file watches. Safe to call more than once."""
         self.refresher.close()
         self.permission.close()
         self.code_news.close()
@@ -258,6 +262,6 @@ class SkylineServer(LanguageServer):
         self.watch.close()
 
     def shutdown(self) -> None:
-        """The connection is over, in whatever way: leave no process behind."""
+        """Clean up at the end of the connection, however it ended: leave no process behind."""
         self.stop_work()
         super().shutdown()

@@ -1,4 +1,4 @@
-"""The settings of every folder of a session: what the client says, over what the project's own file says."""
+"""The settings of each folder of a session. Settings of the client override those of the project's file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skyline.settings.source import SettingsSource, from_editor
 __all__ = ["SECTION", "Settings", "SettingsBook"]
 
 _LOOK_EVERY_S = 1.0
-"""How often a project's file is looked at again. It is asked for at every keystroke, and a disk may be far away."""
+"""Time for which a project's settings are cached. Every keystroke needs them, and the disk may be remote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class _KnownSettings:
 
 
 class SettingsBook:
-    """Settings by file, on the event loop alone.
+    """Settings by file. Used on the event loop only.
 
-    ``command_line`` is what the server was started with. A workspace that is not ``trusted`` has no say: its own file
-    is not read.
+    ``command_line`` holds the settings that the server was started with. The project file of a workspace that is
+    not ``trusted`` is not read.
     """
 
     def __init__(self, command_line: SettingsSource | None = None) -> None:
@@ -41,21 +41,21 @@ class SettingsBook:
         self._told: set[str] = set()
 
     def at_start(self, options: object) -> None:
-        """What came with the client's introduction; what it says later wins."""
+        """Set the settings of the client's ``initialize`` request. Later settings of the client override them."""
         self._at_start = from_editor(options)
         self.forget()
 
     def from_client(self, values: Mapping[str, object]) -> None:
-        """What the client's configuration holds, by workspace folder; under the empty text for all of them."""
+        """Set the client's configuration by workspace folder. The empty string holds that of all folders."""
         self._by_folder = {folder: from_editor(value) for folder, value in values.items()}
         self.forget()
 
     def at(self, path: str | None) -> Settings:
-        """The settings in force for a file; None: for all files."""
+        """The effective settings of a file. None: the settings of all files."""
         return self.resolved(path).settings
 
     def resolved(self, path: str | None) -> Resolved:
-        """The same with the origin of each."""
+        """The effective settings of a file with the origin of each."""
         folder = os.path.dirname(path) if path else None
         known = self._known.get(folder)
         now = time.monotonic()
@@ -64,11 +64,11 @@ class SettingsBook:
         return known.resolved
 
     def forget(self) -> None:
-        """Something may read differently: look again when asked."""
+        """Drop the cached settings, so that the next call reads them again."""
         self._known.clear()
 
     def news(self, path: str | None) -> tuple[str, ...]:
-        """What cannot be used for a file, as far as that was not told before."""
+        """The problems in the settings of a file that were not reported before."""
         news = tuple(one for one in self.resolved(path).problems if one not in self._told)
         self._told.update(news)
         return news

@@ -1,4 +1,4 @@
-"""What is known about each script: its latest profile made ready, how fresh it is, what went wrong last."""
+"""State of each script: its latest prepared profile, its staleness and its last error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REMEMBERED_ESTIMATES = 512
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A profile with everything computed that a keystroke may ask for."""
+    """A profile with all results that editor requests need, computed in advance."""
 
     profile: Profile
     analysis: Analysis
@@ -45,19 +45,19 @@ class Prepared:
     whatifs: WhatIfReport
     headline: str
     lines: dict[str, dict[int, LineReport]]
-    """Rows by file and line, without the unattributed one."""
+    """Rows by file and line, without the unattributed row."""
     details: dict[Place, LineDetail]
-    """What is known beside the cost of a line, by file and line."""
+    """Further details of each line, by file and line."""
     functions: dict[str, tuple[FunctionCost, ...]]
-    """What the lines of each function and class take together, by file."""
+    """Cost of each function and class, by file."""
     sources: dict[str, SourceText]
-    """The files as they were profiled."""
+    """The files as profiled."""
     changes: tuple[ApplicableChange, ...]
-    """What could be changed in the code, and where."""
+    """The possible code changes and their places."""
 
 
 def prepare(profile: Profile) -> Prepared:
-    """Analyse a profile and index it; takes a moment, so it belongs on a worker thread."""
+    """Analyse and index a profile. Slow: call it on a worker thread."""
     analysis = analyse(profile)
     report = build.profile_report(analysis)
     lines: dict[str, dict[int, LineReport]] = {}
@@ -91,7 +91,7 @@ def prepare(profile: Profile) -> Prepared:
 
 
 def with_records(whatifs: WhatIfReport, analysis: Analysis) -> WhatIfReport:
-    """The answers with what the ledger tells of earlier predictions; as they are where it cannot be read."""
+    """Add the accuracy of earlier predictions from the ledger. Returns the input if the ledger is unreadable."""
     try:
         return with_ledger(whatifs, analysis, Ledger().entries())
     except LedgerUnusable as error:
@@ -101,7 +101,7 @@ def with_records(whatifs: WhatIfReport, analysis: Analysis) -> WhatIfReport:
 
 @dataclass(slots=True)
 class ScriptState:
-    """One script. ``asked`` tells that the person has had it run in this session."""
+    """One script. ``asked``: the user has consented to running it, by profiling it now or in an earlier session."""
 
     uri: str
     path: str
@@ -112,39 +112,39 @@ class ScriptState:
     options: ProfileOptions = field(default_factory=ProfileOptions)
     stale: bool = False
     attempt: dict[str, str | None] = field(default_factory=dict)
-    """The texts that the latest run was made from, whether it succeeded or not; None: there was none to read."""
+    """The texts of the latest run by path, successful or not. None: the file could not be read."""
     estimates: OrderedDict[Question, Estimate] = field(default_factory=OrderedDict)
     curves: dict[tuple[Choice, ...], tuple[CurvePoint, ...]] = field(default_factory=dict)
-    """The batch-size curve under what-ifs, for those that were asked about."""
+    """Batch-size curves by the set of what-ifs that was requested."""
 
     def accept(self, prepared: Prepared) -> None:
-        """A newer profile takes the place of the one there was."""
+        """Replace the current profile with a newer one."""
         self.prepared, self.error, self.stale = prepared, None, False
         self.estimates.clear()
         self.curves.clear()
 
     def clear(self) -> None:
-        """Nothing is known any more, and nothing is measured again until it is asked for."""
+        """Forget all results. The script is not measured again until the user asks for it."""
         self.prepared, self.error, self.stale, self.asked = None, None, False, False
         self.attempt.clear()
         self.estimates.clear()
         self.curves.clear()
 
     def files(self) -> set[str]:
-        """Every file whose change makes the profile out of date."""
+        """All files whose changes can make the profile stale."""
         known = set(self.prepared.sources) if self.prepared else set()
         if self.prepared is not None and self.prepared.profile.setting is not None:
             known.add(self.prepared.profile.setting.file)
         return known | set(self.attempt) | {self.path}
 
     def is_stale(self, texts: Texts) -> bool:
-        """Whether any profiled file does something else by now."""
+        """True if the behaviour of a profiled file has changed since."""
         if self.prepared is None:
             return False
         setting = self.prepared.profile.setting
         if setting is not None:
             now = texts.current(setting.file)
-            # Only the number itself: what else such a file says is not known.
+            # Compare the number alone: the rest of the file was not recorded.
             if now is None or not re.search(
                 rf"(?<!\w){re.escape(setting.text)}(?!\w)", now.line(setting.line)
             ):
@@ -152,11 +152,11 @@ class ScriptState:
         return any(_differs(texts, source.path, source.text) for source in self.prepared.sources.values())
 
     def changed_since_attempt(self, texts: Texts) -> bool:
-        """Whether another run would do something else than the latest one did."""
+        """True if the code has changed in effect since the latest run."""
         return not self.attempt or any(_differs(texts, path, text) for path, text in self.attempt.items())
 
     def estimate(self, question: Question) -> Estimate:
-        """The answer to a question, from memory where it was asked before; needs a profile."""
+        """The estimate for a question, cached. Raises SkylineError if there is no profile."""
         if self.prepared is None:
             raise SkylineError("There is no profile yet", hint="Run skyline.profile first.")
         known = self.estimates.get(question)
@@ -168,7 +168,7 @@ class ScriptState:
 
 
 class Scripts:
-    """All scripts of a session by path."""
+    """All scripts of a session, by path."""
 
     def __init__(self) -> None:
         self._states: dict[str, ScriptState] = {}
@@ -177,29 +177,29 @@ class Scripts:
         return iter(self._states.values())
 
     def at(self, path: str) -> ScriptState | None:
-        """The state of a script, None where nothing was asked of it yet."""
+        """The state of a script. None if no request has named it yet."""
         return self._states.get(path)
 
     def ensure(self, uri: str, path: str) -> ScriptState:
-        """The state of a script, made on first use; the client's latest spelling of its URI is kept."""
+        """The state of a script, created on first use. Keeps the client's latest spelling of the URI."""
         state = self._states.setdefault(path, ScriptState(uri, path))
         state.uri = uri
         return state
 
     def covering(self, path: str) -> ScriptState | None:
-        """Whose profile to show in a file: the newest that has the file among its sources."""
+        """The script whose profile is shown in a file: the one with the newest profile that includes the file."""
         known = [state for state in self if state.prepared is not None and path in state.prepared.sources]
         return max(
             known, key=lambda state: state.prepared.report.created if state.prepared else "", default=None
         )
 
     def concerned_by(self, path: str) -> list[ScriptState]:
-        """The scripts that a change of this file may make out of date."""
+        """The scripts whose profiles a change of this file may make stale."""
         return [state for state in self if path in state.files()]
 
 
 def same_text(left: str, right: str) -> bool:
-    """Equal but for the newline convention, which a capture may not have kept."""
+    """True if the texts are equal apart from line endings, which a capture may not keep."""
     return left == right or left.replace("\r\n", "\n") == right.replace("\r\n", "\n")
 
 
@@ -211,7 +211,7 @@ def _differs(texts: Texts, path: str, text: str | None) -> bool:
         return False
     document = texts.at(path)
     if document is not None and document.dirty:
-        # Parsing at every keystroke would be felt.
+        # Parsing at every keystroke would be noticeable.
         return True
-    # What only a reader sees does not change what a run would show: the numbers stay, and move with their lines.
+    # A change of comments or layout does not change the run: the numbers stay and move with their lines.
     return not same_code(current.text, text)

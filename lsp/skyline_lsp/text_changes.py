@@ -1,4 +1,4 @@
-"""A document's text as its client changes it."""
+"""Applies the client's changes to a document's text."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from itertools import islice
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
-# Where the protocol ends a line; a form feed or U+2028 stays inside it.
+# The line ends of the protocol. A form feed or U+2028 does not end a line.
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def changed(text: str, changes: Sequence[types.TextDocumentContentChangeEvent], codec: PositionCodec) -> str:
-    """The text after the changes, one after the other.
+    """Apply the changes in order and return the new text.
 
-    Whole texts are what is asked for; a client that sends ranges all the same is followed too. What lies beyond the
-    end of a line is its end, what lies beyond the last line is the end of the text, and a range that is the wrong way
-    round is turned.
+    The server requests whole texts but also accepts ranges. A position beyond the end of a line means the end of the
+    line, and one beyond the last line means the end of the text. A reversed range is swapped.
     """
     for change in changes:
         if isinstance(change, types.TextDocumentContentChangePartial):

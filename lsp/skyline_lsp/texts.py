@@ -1,4 +1,4 @@
-"""The text of a file as it is now: the editor's buffer where one is open, the disk elsewhere."""
+"""The current text of a file: the editor's buffer if the file is open, otherwise the file on disk."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from skyline_lsp import convert, text_changes
 
 @dataclass(slots=True)
 class OpenDocument:
-    """A document the client holds. ``dirty``: changed by the client since it was last equal to the disk.
+    """An open document of the client. ``dirty``: the client changed it since it last matched the disk.
 
-    ``base`` is the text on disk that the client's one started from, None where that is not known.
+    ``base`` is the text on disk that the client's edits started from. None if unknown.
     """
 
     uri: str
@@ -32,7 +32,7 @@ class OpenDocument:
 
 
 class Texts:
-    """Open documents by path, and what was last read from disk with a stamp that shows when to read again."""
+    """Open documents by path, and texts read from disk with a stamp that detects later changes."""
 
     def __init__(self) -> None:
         self._documents: dict[str, OpenDocument] = {}
@@ -40,7 +40,7 @@ class Texts:
         self._disk: dict[str, tuple[tuple[int, int, int], SourceText | None]] = {}
 
     def opened(self, uri: str, version: int, text: str) -> None:
-        """The client opened a document, or opened it anew; other than local files are ignored."""
+        """Add a document that the client opened or reopened. URIs other than local files are ignored."""
         path = convert.path_of(uri)
         if path is not None:
             self.closed(uri)
@@ -58,7 +58,7 @@ class Texts:
         changes: Sequence[types.TextDocumentContentChangeEvent],
         codec: PositionCodec,
     ) -> bool:
-        """The client changed a document; False where it is not open, or this came late: a newer one is known."""
+        """Apply the client's changes to a document. Returns False if it is not open or a newer version is known."""
         document = self._documents.get(_key(uri))
         if document is None or version < document.version:
             return False
@@ -69,21 +69,21 @@ class Texts:
         disk = self.disk(before.path)
         document.dirty = disk is None or disk.text != document.text.text
         if not document.dirty:
-            # Typed back, or read again from disk.
+            # The edit was typed back, or the client reloaded the file.
             document.base = document.text.text
         self._to_front(document)
         return True
 
     def saved(self, uri: str) -> None:
-        """The client wrote a document to disk."""
+        """Mark a document as written to disk by the client."""
         document = self._documents.get(_key(uri))
         if document is not None:
-            # What the client made of its text while it wrote it, such as a newline at the end, is its own.
+            # Changes that the client makes while it saves, such as a final newline, count as its own.
             disk = self.disk(document.text.path)
             document.dirty, document.base = False, (disk or document.text).text
 
     def closed(self, uri: str) -> None:
-        """The client let go of a document: another one of the same file counts, or the disk again."""
+        """Remove a closed document. The file's text then comes from another open document of it, or from disk."""
         document = self._documents.pop(_key(uri), None)
         if document is not None:
             path = document.text.path
@@ -94,18 +94,18 @@ class Texts:
                 del self._open[path]
 
     def document(self, uri: str) -> OpenDocument | None:
-        """The open document of a URI, however the client spells it."""
+        """The open document of a URI, in any spelling."""
         return self._documents.get(_key(uri)) or self.at(convert.path_of(uri) or "")
 
     def at(self, path: str) -> OpenDocument | None:
-        """The open document of a file; where a client holds it under several names, the one changed last."""
+        """The open document of a file. If it is open under several URIs, the most recently changed one."""
         known = self._open.get(path)
         return known[-1] if known else None
 
     def outdated(self, path: str) -> bool:
-        """Whether another program wrote the file since the client's text of it was read or written.
+        """True if another program wrote the file since the client last read or wrote it.
 
-        What is changed in such a text cannot be saved without losing what the other program wrote.
+        Saving the client's text would then overwrite the other program's changes.
         """
         document = self.at(path)
         disk = self.disk(path) if document is not None and document.base is not None else None
@@ -117,15 +117,15 @@ class Texts:
         )
 
     def uri(self, path: str) -> str:
-        """The file's URI as the client spells it."""
+        """The URI of the file in the client's spelling."""
         document = self.at(path)
         return document.uri if document else convert.uri_of(path)
 
     def current(self, path: str) -> SourceText | None:
-        """What a run would read, None where there is nothing readable.
+        """The text that a run would read. None if the file cannot be read.
 
-        A buffer that the client has not touched since it was equal to the disk gives way to a newer disk:
-        another program saved the file, and not every client reloads at once.
+        If the buffer has no unsaved changes, the disk counts: another program may have saved the file, and not every
+        client reloads it at once.
         """
         document = self.at(path)
         if document is None or not document.dirty:
@@ -133,7 +133,7 @@ class Texts:
         return document.text
 
     def shown(self, path: str) -> SourceText | None:
-        """What the person sees, and what an edit must fit: the buffer where there is one."""
+        """The text that the user sees and that edits must match: the buffer if open, otherwise the disk."""
         document = self.at(path)
         return document.text if document else self.disk(path)
 
@@ -146,7 +146,7 @@ class Texts:
                 yield document.text
 
     def disk(self, path: str) -> SourceText | None:
-        """The file on disk, read again only when its size, time or identity changed."""
+        """The file on disk, read again only if its size, modification time or inode changed."""
         try:
             status = os.stat(path)
         except (OSError, ValueError):
@@ -176,5 +176,5 @@ def _key(uri: str) -> str:
 
 
 def _alike(left: str, right: str) -> bool:
-    """The same but for the ends of lines, which a client may keep in its own way."""
+    """True if the texts are equal apart from line endings, which a client may convert."""
     return left == right or left.replace("\r\n", "\n") == right.replace("\r\n", "\n")

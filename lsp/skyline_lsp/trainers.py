@@ -1,4 +1,4 @@
-"""The scripts that train with a module: found by their imports, among the files of a folder."""
+"""Finds the scripts of a folder that train with a module, by following their imports."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from skyline_lsp.local_imports import LocalImports
 from skyline_lsp.training_script import is_program, trains
 
 MOST_FILES = 400
-"""Python files that are looked at; beyond that, the search would be felt."""
+"""Maximum number of Python files to search: more would cause a noticeable delay."""
 _MOST_ENTRIES = 20_000
-"""Entries of folders that are looked at: a folder of images may have a million."""
+"""Maximum number of folder entries to search: a folder of images may have a million."""
 _LARGEST_BYTES = 1 << 20
 _SKIPPED = {"node_modules", "site-packages", "dist-packages", "__pycache__", "build", "dist"}
 _ENVIRONMENT = "pyvenv.cfg"
@@ -26,9 +26,9 @@ _NAMES = (re.compile("train|finetune|pretrain"), re.compile("main|run"))
 
 
 def trainers(module: str, root: str, unsaved: Mapping[str, str]) -> tuple[str, ...]:
-    """The paths of the scripts below ``root`` that train and whose imports reach ``module``, the most likely first.
+    """Paths of the scripts below ``root`` that train and import ``module``, directly or not; most likely first.
 
-    ``unsaved`` has the texts of files that differ from the disk. Reads files, so it belongs on a worker thread.
+    ``unsaved`` has the texts of files that differ from the disk. Reads files: call it on a worker thread.
     """
     files = _Files(unsaved)
     imports = LocalImports(files.text)
@@ -52,7 +52,7 @@ def trainers(module: str, root: str, unsaved: Mapping[str, str]) -> tuple[str, .
 
 @dataclass(slots=True)
 class _Files:
-    """The texts of files, each read once."""
+    """Texts of files. Each file is read once."""
 
     unsaved: Mapping[str, str]
     _texts: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
@@ -66,7 +66,7 @@ class _Files:
         return self._texts[path]
 
     def trains(self, path: str) -> bool:
-        """Whether a file has a training loop, or hands the training to a library's trainer."""
+        """True if a file has a training loop or calls a library's trainer."""
         if path not in self._training:
             self._training[path] = trains(SourceText.of(path, self.text(path) or ""))
         return self._training[path]
@@ -83,7 +83,7 @@ def _read(path: str) -> str | None:
 
 
 def _python_files(root: str, near: str) -> Iterator[str]:
-    """The Python files below a folder: those of ``near`` and of the folders above it first, then breadth first."""
+    """The Python files below ``root``: first those of ``near`` and its parent folders, then breadth first."""
     above = [near]
     while above[-1] != root and (parent := os.path.dirname(above[-1])) != above[-1]:
         above.append(parent)
@@ -97,7 +97,7 @@ def _python_files(root: str, near: str) -> Iterator[str]:
         seen.add(folder)
         below, here, looked_at = _listing(folder, _MOST_ENTRIES - entries)
         entries += looked_at
-        # Folders stay below the root: those above the module are reached from it.
+        # Subfolders only: the parents of the module's folder are already in the queue.
         folders.extend(one for one in below if one not in seen)
         for path in here[: MOST_FILES - files]:
             files += 1
@@ -105,7 +105,7 @@ def _python_files(root: str, near: str) -> Iterator[str]:
 
 
 def _listing(folder: str, most: int) -> tuple[list[str], list[str], int]:
-    """The folders and Python files of a folder, by name, and how many entries were looked at."""
+    """The subfolders and Python files of a folder, sorted by name, and the number of entries read."""
     below: list[str] = []
     here: list[str] = []
     count = 0

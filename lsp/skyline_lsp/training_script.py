@@ -1,4 +1,4 @@
-"""Whether a source looks like it trains something."""
+"""Recognises training scripts from their source text."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from skyline.source.training_loop import find
 
 _PASSES = re.compile(r"\.(?:backward|manual_backward|step)\s*\(")
 _FITS = re.compile(r"\btrainer\w*\.(?:fit|train)\s*\(|\bTrainer\([^)]*\)\.(?:fit|train)\s*\(")
-"""Scripts of Lightning and of Transformers have no loop of their own."""
+"""Trainer calls of Lightning and Transformers, whose scripts contain no training loop."""
 _WORKING = frozenset({"fit", "train", "main", "run"})
 _PREPARING = re.compile(
     "append|basicConfig|extend|filterwarnings|insert|load_dotenv|manual_seed(_all)?|register|seed|setLevel"
     "|set_num_threads|set_start_method|setdefault|simplefilter|update|use"
 )
-"""Calls that modules make when they are imported as well."""
-# What a module does when it is imported; a name that is bound is no more than that.
+"""Calls that modules also make at import."""
+# Statements that only define names.
 _DEFINITIONS = (
     ast.Import,
     ast.ImportFrom,
@@ -36,17 +36,17 @@ _DEFINITIONS = (
 
 @lru_cache(maxsize=64)
 def training_loop(text: SourceText) -> int | None:
-    """The line of the loop that drives the training, found without running anything; None: there is none."""
+    """The line of the training loop, found without running the script. None if there is none."""
     try:
         header = find(text)
     except SkylineError:
-        # It does not parse at the moment, as is usual while somebody types.
+        # The text is often not valid Python while the user types.
         return None
     return header.line if header else None
 
 
 def trains(text: SourceText) -> bool:
-    """Whether a source has a training loop, or hands the training to a library's trainer."""
+    """True if a source has a training loop or calls a library's trainer."""
     if _FITS.search(text.text):
         return True
     return bool(_PASSES.search(text.text)) and training_loop(text) is not None
@@ -54,9 +54,9 @@ def trains(text: SourceText) -> bool:
 
 @lru_cache(maxsize=512)
 def is_program(text: str) -> bool:
-    """Whether running a source does more than define names: a loop, a call, or what stands under ``__main__``.
+    """True if running a source does more than define names: it has a loop, a call or a ``__main__`` block.
 
-    True where it does not parse at the moment.
+    Also true if the source cannot be parsed at the moment.
     """
     try:
         tree = ast.parse(text)

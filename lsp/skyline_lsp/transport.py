@@ -1,4 +1,4 @@
-"""The connection to the client, and what ends it."""
+"""The connection to the client and its end."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ logger = logging.getLogger(__name__)
 _PIECE = 1 << 16
 _PIECES_AHEAD = 8
 _PATIENCE_S = 10.0
-"""A client on this machine introduces itself within milliseconds of connecting."""
+"""Time limit for the first message. A client on the same machine sends it within milliseconds."""
 _MOST_WAITING = 16
-"""Connections that have not introduced themselves yet; further ones are closed at once."""
+"""Limit of connections without a first message. Further connections are closed at once."""
 
 
 def serve_stdio(server: SkylineServer) -> None:
-    """Serve over standard input and output, which belong to the protocol alone from here on.
+    """Serve over standard input and output, and reserve both for the protocol.
 
-    A stray ``print``, ours, a library's or a child's, goes to standard error, and nothing else can read
-    what the client sends.
+    A stray ``print`` of Skyline, of a library or of a child process goes to standard error. Nothing else can
+    read the client's messages.
     """
     source = os.dup(0)
     writer = os.fdopen(os.dup(1), "wb")
@@ -47,19 +47,19 @@ def serve_stdio(server: SkylineServer) -> None:
 
 
 def serve(server: SkylineServer, source: int, writer: BinaryIO) -> None:
-    """Serve what comes in on a file descriptor, until it ends or the client takes its leave."""
+    """Serve the messages of a file descriptor until its end or the client's ``exit``."""
     server.protocol.set_writer(StdoutWriter(writer))
     _run(server, _conversation(server, _pieces(source)))
 
 
 def serve_tcp(server: SkylineServer, port: int, token_file: Path | None = None) -> None:
-    """Serve the first client that shows the token on the loopback port, and no other.
+    """Serve the first client that sends the token on the loopback port, and no other client.
 
-    Raises OSError where the port is taken, TokenUnusable where there is no token to be had.
+    Raises OSError if the port is taken, TokenUnusable if no token can be read or written.
     """
 
     async def converse() -> None:
-        # The token has served its purpose when a client is there.
+        # The token is needed only until a client is admitted.
         with token_in(token_file) as token:
             client = await _admitted(port, token)
         server.protocol.set_writer(client.writer)  # pyright: ignore[reportArgumentType]
@@ -81,7 +81,7 @@ async def _admitted(port: int, token: AccessToken) -> _Client:
             data = await asyncio.wait_for(_introduction(reader, writer, token.text), _PATIENCE_S)
         except asyncio.TimeoutError:
             data = None
-            logger.warning("closed a connection that did not introduce itself in %g s", _PATIENCE_S)
+            logger.warning("closed a connection that sent no first message within %g s", _PATIENCE_S)
         waiting.discard(writer)
         if data is None or found.done():
             writer.close()
@@ -101,7 +101,7 @@ async def _admitted(port: int, token: AccessToken) -> _Client:
 
 @dataclass(frozen=True, slots=True)
 class _Client:
-    """A connection that was admitted, with what came in on it by then."""
+    """An admitted connection with the bytes received so far."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -116,7 +116,10 @@ class _Client:
 async def _introduction(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str
 ) -> bytes | None:
-    """What a client sent with its proof; None where there is none, and the connection is to be closed."""
+    """Read a client's first message, which must contain the token.
+
+    Returns the bytes received, without the token. None if the client was not admitted: close the connection.
+    """
     doorway = Doorway(token)
     try:
         while piece := await reader.read(_PIECE):
@@ -146,12 +149,12 @@ async def _conversation(server: SkylineServer, pieces: AsyncIterator[bytes]) -> 
         for body in frames.feed(piece):
             if not server.protocol.receive(body):
                 frames.broken(body)
-            # A client that sends many at once must not hold up what is to be done between two messages.
+            # Let other tasks run between two messages of a client that sends many at once.
             await asyncio.sleep(0)
 
 
 async def _pieces(source: int) -> AsyncIterator[bytes]:
-    """What comes in on a file descriptor, read on a thread of its own: work elsewhere cannot hold it up."""
+    """Bytes from a file descriptor, read on a separate thread so that other work cannot delay reading."""
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[bytes] = asyncio.Queue(_PIECES_AHEAD)
 
@@ -174,9 +177,9 @@ async def _pieces(source: int) -> AsyncIterator[bytes]:
 
 
 def stop_on_signals(server: SkylineServer, loop: asyncio.AbstractEventLoop) -> None:
-    """Have SIGTERM, SIGINT and SIGHUP end the children first.
+    """Make SIGTERM, SIGINT and SIGHUP end the child processes before this process.
 
-    The thread that reads standard input cannot be interrupted, so that the process is left from here.
+    The thread that reads standard input cannot be interrupted, so the handler exits the process itself.
     """
 
     def leave(number: int) -> None:

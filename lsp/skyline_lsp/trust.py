@@ -1,4 +1,4 @@
-"""Whether anything of this workspace may be run."""
+"""The error for requests that need a trusted workspace."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from skyline.errors import UsageError
 
 
 class NotTrusted(UsageError):
-    """The person has not said that they trust this workspace."""
+    """The user has not trusted this workspace."""
 
     def __init__(self) -> None:
         super().__init__(
-            "This workspace is not trusted, so that nothing in it is run",
-            hint="Trust it in the editor. Saved profiles are shown in any case.",
+            "This workspace is not trusted, so Skyline runs none of its code",
+            hint="Trust it in the editor. Saved profiles are shown without trust.",
         )

@@ -1,4 +1,7 @@
-"""Declarations in TypeScript of all that is said beyond the standard protocol: ``python -m skyline_lsp.typescript``."""
+"""Generates the TypeScript types of all messages beyond the standard protocol.
+
+Usage: ``python -m skyline_lsp.typescript``.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,9 @@ _PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(N
 
 
 class Declarations:
-    """The interfaces that a set of types needs, each declared once, in the order in which they were met.
+    """The interfaces that a set of types needs, each declared once, in order of first use.
 
-    Of what a client sends, fields with a default may be left out; what it is sent always has all of them.
+    In messages from the client, fields with a default are optional. Messages to the client have all fields.
     """
 
     def __init__(self) -> None:
@@ -34,7 +37,7 @@ class Declarations:
         return iter(self._interfaces.values())
 
     def name(self, kind: Any, *, sent: bool) -> str:
-        """How a type is written in TypeScript; its interfaces are declared on the way."""
+        """The TypeScript expression of a type. Also declares the interfaces that it needs."""
         origin, parts = typing.get_origin(kind), typing.get_args(kind)
         if kind in _PLAIN:
             return _PLAIN[kind]
@@ -61,10 +64,9 @@ class Declarations:
 
     def _interface(self, kind: type[Any], *, sent: bool) -> str:
         name = kind.__name__
-        # A setting may be left out as well, where it is sent.
         if name in self._known:
             if self._known[name] != (kind, sent):
-                raise TypeError(f"{name} means two things")
+                raise TypeError(f"{name} is the name of two different types")
             return name
         self._known[name] = (kind, sent)
         self._interfaces[name] = ""
@@ -81,7 +83,7 @@ class Declarations:
 
 
 def generated() -> str:
-    """The whole file."""
+    """The content of the generated file."""
     declared = Declarations()
     sections: list[str] = []
     for kind, title in (
@@ -112,7 +114,7 @@ def _row(method: Method, declared: Declarations) -> str:
 
 
 def _aliases(declared: Declarations) -> Iterator[str]:
-    """The names under which a report calls what the analysis computed."""
+    """Type aliases for analysis types that the report modules import under another name."""
     known = {text.split()[text.split().index("interface") + 1] for text in declared}
     for module in (schema, devices):
         for name, value in vars(module).items():

@@ -1,4 +1,4 @@
-"""Verifications on their way: on a worker thread, one at a time."""
+"""Runs verifications on a worker thread, one at a time."""
 
 from __future__ import annotations
 
@@ -28,17 +28,19 @@ class Verifier:
     async def verify(
         self, state: ScriptState, asked: Question, effort: Effort, profile_id: str | None = None
     ) -> VerifyReport:
-        """The prediction from a profile, the latest by default, against its measurement; raises SkylineError.
+        """Measure a change and compare it with its prediction. ``profile_id`` defaults to the latest profile.
 
-        A second one while one is under way is refused: the two would measure each other.
+        Raises SkylineError if the verification fails. Raises UsageError if another verification is running: the two
+        would disturb each other's measurements.
         """
         self.errand.server.require_trust()
         if self.errand.path:
             raise UsageError(
-                f"{Path(self.errand.path).name} is being verified", hint="Wait for its end, or cancel it."
+                f"{Path(self.errand.path).name} is being verified",
+                hint="Wait until it has finished, or cancel it.",
             )
         if state.job is not None:
-            raise UsageError("The script is being profiled", hint="Verify it when that is done.")
+            raise UsageError("The script is being profiled", hint="Verify it when profiling has finished.")
         if state.prepared is None:
             raise SkylineError("There is no profile yet", hint="Run skyline.profile first.")
         server, latest, script = self.errand.server, state.prepared, Path(state.path)
@@ -69,15 +71,15 @@ class Verifier:
 
 
 def _as_profiled(request: CaptureRequest, prepared: Prepared) -> CaptureRequest:
-    """As the profile was made, with the settings of now for what it does not tell.
+    """The request that repeats the profile's run, with current settings where the profile records none.
 
-    The code is that of the profile: what the editor holds may have the change in it already.
+    Uses the profile's code, because the editor's text may already contain the change.
     """
     profile = prepared.profile
     known = not hides_something(profile.arguments)
     if not known and not request.arguments:
         raise UsageError(
-            f"{request.script.name} was profiled with a secret among its arguments, which is not kept",
+            f"{request.script.name} was profiled with a secret among its arguments, and secrets are not stored",
             hint="Set skyline.profile.args, or profile the script with its arguments again.",
         )
     others = [each for each in request.source_overrides if each[0] not in prepared.sources]
@@ -93,11 +95,11 @@ def _as_profiled(request: CaptureRequest, prepared: Prepared) -> CaptureRequest:
 
 
 def _saved(script: Path, profile_id: str) -> Prepared:
-    """A saved profile of a script; raises UsageError where it is gone."""
+    """Load a saved profile of a script. Raises UsageError if it no longer exists."""
     path = next((one for one in store.saved(script) if one.name == store.name_of(script, profile_id)), None)
     if path is None:
         raise UsageError(
-            "The profile from before the change is no longer there",
-            hint="Take the change back, profile the script, and make the change again.",
+            "The profile from before the change no longer exists",
+            hint="Undo the change, profile the script, and make the change again.",
         )
     return prepare(store.load(path, script))

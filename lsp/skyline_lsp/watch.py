@@ -1,4 +1,4 @@
-"""Notices when a watched file is saved, by whatever program."""
+"""Detects writes to watched files by any program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SAVES = (FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileClosedEvent)
 
 
 class FileWatch:
-    """Watches the folders of files, since a save may replace the file; ``on_save`` runs on another thread."""
+    """Watches the folders of the files, because a save may replace the file. ``on_save`` runs on another thread."""
 
     def __init__(self, on_save: Callable[[str], None]) -> None:
         self._on_save = on_save
@@ -40,7 +40,7 @@ class FileWatch:
         self._observer: BaseObserver | None = None
 
     def add(self, paths: Iterable[str]) -> None:
-        """Watch these files too, by real path; folders that are gone are left out."""
+        """Watch further files, given by real path. Files in missing folders are skipped."""
         new = set(paths) - self._files
         with self._lock:
             self._files |= new
@@ -49,7 +49,10 @@ class FileWatch:
                 self._watch(folder)
 
     def add_folder(self, folder: str) -> None:
-        """Watch all files of a folder, by real path, as soon as there is one; the folder around it is watched."""
+        """Watch all files of a folder, given by real path.
+
+        If the folder does not exist yet, watching starts at its creation, provided that its parent is watched.
+        """
         with self._lock:
             self._whole.add(folder)
         if os.path.isdir(folder) and folder not in self._folders:
@@ -70,7 +73,7 @@ class FileWatch:
                 self._observer.start()
             self._observer.schedule(handler, folder)
         except OSError as error:
-            # The system's limit on watches is the usual cause: looking every second still works.
+            # The usual cause is the system's limit on watches. Polling every second still works.
             logger.warning("cannot watch %s (%s): polling instead", folder, error)
             self._poll(handler, folder)
         self._folders.add(folder)
@@ -89,18 +92,18 @@ class FileWatch:
             self._on_save(path)
 
     def _made(self, folder: str) -> None:
-        """A folder has come to be; on the thread of the watch."""
+        """Handle the creation of a folder. Runs on the observer's thread."""
         with self._lock:
             wanted = folder in self._whole
         if wanted and folder not in self._folders and os.path.isdir(folder):
             self._watch(folder)
-            # What was written into it before it was watched was not seen.
+            # Files written before the watch started caused no event.
             for name in os.listdir(folder):
                 self._on_save(os.path.join(folder, name))
 
 
 class _Handler(FileSystemEventHandler):
-    """Turns the events that a save can consist of into the path that was saved."""
+    """Maps the events of a save to the saved path."""
 
     def __init__(self, saved: Callable[[str], None], made: Callable[[str], None]) -> None:
         self._saved = saved
@@ -110,6 +113,6 @@ class _Handler(FileSystemEventHandler):
         if isinstance(event, DirCreatedEvent):
             self._made(os.path.realpath(os.fsdecode(event.src_path)))
         if isinstance(event, _SAVES):
-            # Editors that save atomically move a new file into place: there the destination counts.
+            # Editors that save atomically move a new file into place: use the destination.
             name = os.fsdecode(event.dest_path or event.src_path)
             self._saved(os.path.join(os.path.realpath(os.path.dirname(name)), os.path.basename(name)))

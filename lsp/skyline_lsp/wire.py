@@ -1,4 +1,4 @@
-"""Our own messages between plain JSON and typed objects."""
+"""Converts Skyline's own messages between plain JSON and typed objects."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from skyline.errors import SkylineError
 Params = TypeVar("Params")
 
 Json = dict[str, Any]
-"""Params as they arrive. Not ``object``: pygls would pass a handler so annotated the server itself."""
+"""Params as received. Not ``object``: pygls would pass the server itself to a handler with that annotation."""
 
 _REQUEST_FAILED = -32803
 
 
 def converter() -> Converter:
-    """The converter of pygls, except that the params of custom messages stay the plain JSON they came as."""
+    """The converter of pygls, except that the params of custom messages stay plain JSON."""
     result = default_converter()
     for kind in (JsonRPCRequestMessage, JsonRPCNotification):
         result.register_structure_hook(kind, _keep_params)
@@ -30,7 +30,7 @@ def converter() -> Converter:
 
 
 def receive(params: object, kind: type[Params]) -> Params:
-    """The params of a custom request as ``kind``; raises the protocol's own error where they do not fit."""
+    """The params of a custom request as ``kind``. Raises JsonRpcInvalidParams if they do not match."""
     try:
         return msgspec.convert(params, kind)
     except (msgspec.ValidationError, UnicodeError, RecursionError) as error:
@@ -38,18 +38,18 @@ def receive(params: object, kind: type[Params]) -> Params:
 
 
 def send(result: object) -> Any:
-    """A dataclass, or several, as plain JSON."""
+    """One or several dataclasses as plain JSON."""
     return msgspec.to_builtins(result)
 
 
 def failed(error: SkylineError) -> JsonRpcException:
-    """The response for a request that was understood but cannot be answered, next step included."""
+    """The error response to a valid request that cannot be answered, including the next step."""
     message = f"{error.message}. {error.hint}" if error.hint else error.message
     return JsonRpcException(message, code=_REQUEST_FAILED)
 
 
 def is_refusal(record: logging.LogRecord) -> bool:
-    """Whether a log record is about a request that was answered as it should be: with the reason against it."""
+    """True if a log record is about a request that was refused with a reason, as intended."""
     error = record.exc_info[1] if record.exc_info else None
     return isinstance(error, JsonRpcException) and error.code in (_REQUEST_FAILED, JsonRpcInvalidParams.CODE)
 

@@ -107,7 +107,7 @@ async def test_memory_decides_what_is_offered(start_editor, profiled: Path) -> N
     )
     (double,) = [action for title, action in offered.items() if "double the batch size to 32" in title]
     assert double.disabled.reason == (
-        "Batch size 32 does not fit into memory: it needs 13.3 MB, and tensors can have 13.3 MB."
+        "Batch size 32 does not fit into memory: it needs 13.3 MB, and 13.3 MB are available."
     )
     editor.change(train, editor.text(train).replace("batch_size=16", "batch_size=4"))
     (largest,) = [title for title in await sizes(editor, train, OF_THE_LOADER) if "largest" in title]

@@ -81,7 +81,7 @@ async def test_a_report_is_named_where_it_cannot_be_shown(
     await editor.next_change(lambda change: change["profileId"])
     shown = await editor.run(protocol.COMMAND_SHOW_REPORT, train)
     assert shown["status"] == "written"
-    assert editor.client.messages[-1].message == f"The report is in {shown['path']}"
+    assert editor.client.messages[-1].message == f"The report was written to {shown['path']}"
 
 
 async def test_notebooks_are_not_taken_for_scripts(start_editor, profiled: Path) -> None:

@@ -23,7 +23,7 @@ async def test_the_script_that_imports_a_module_is_profiled(editor, project: Pat
     assert await editor.ask(protocol.ENTRY_SCRIPTS, uri=train) == {"itself": True, "scripts": []}
     started = await editor.run(protocol.COMMAND_PROFILE, model, QUICK)
     assert started == {"status": "started", "path": None, "script": train}
-    told = "model.py has no training loop of its own: train.py is profiled, which uses it."
+    told = "model.py has no training loop. Skyline profiles train.py, which uses it."
     await editor.until(lambda: told in [message.message for message in editor.client.messages])
     change = await editor.next_change(lambda change: change["profileId"])
     assert change["uri"] == train

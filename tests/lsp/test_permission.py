@@ -210,7 +210,7 @@ async def test_a_client_without_documents_tells_git_from_the_person(start_editor
     git(repository, "restore", "train.py")
     await editor.until(lambda: bool(editor.client.messages))
     (told,) = editor.client.messages
-    assert told.message.startswith("git changed train.py or a module of it. Profile it again")
+    assert told.message.startswith("git changed train.py or one of its modules. Profile it again")
     await person.nothing_runs(2)
     # A commit by itself does not make the next save git's doing.
     await saves_elsewhere()

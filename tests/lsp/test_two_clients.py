@@ -80,7 +80,7 @@ async def test_a_change_for_an_outdated_version_is_refused_and_offered_again(
     editor._apply = lambda edit: (person.type("# again"), take(edit))[1]
     result = await person.apply(64)
     assert not result["applied"]
-    assert "changed again each time" in result["reason"]
+    assert "changed each time before the edit arrived" in result["reason"]
     assert editor.text(person.uri) == typed + "# again\n" * 4
 
 
@@ -96,7 +96,7 @@ async def test_what_another_program_wrote_is_read_before_it_is_changed(profiled:
     refused = await second.apply(None)
     assert not refused["applied"]
     assert "changed on disk by another program" in refused["reason"]
-    assert "Read it again" in refused["reason"]
+    assert "Reload it" in refused["reason"]
     assert second.editor.offered == []
     adam = next(n for n, line in enumerate(second.known.splitlines()) if "AdamW" in line)
     for action in await second.editor.actions(second.uri, adam):

@@ -49,7 +49,7 @@ def test_what_is_sent_may_lack_what_has_a_default_and_what_comes_back_may_not() 
     assert "  readonly refused: readonly Refusal[];\n" in result
     assert "export interface Refusal {" in refusal
     assert declared.name(dict[str, float | None], sent=False) == "Readonly<Record<string, number | null>>"
-    with pytest.raises(TypeError, match="two things"):
+    with pytest.raises(TypeError, match="two different types"):
         declared.name(protocol.ApplyResult, sent=True)
 
 

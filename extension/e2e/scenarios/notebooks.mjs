@@ -19,7 +19,7 @@ export async function run({ bench, script, check }) {
   await window.openFile("training.ipynb");
   await seen(page.locator("text=Run All"), "the notebook is not open");
   await seen(view.locator(`text=${WORDS}`), "the view says nothing of the notebook");
-  check("the view says that notebooks are not profiled yet, and how to go on", (await view.locator("text=Notebooks are not profiled yet.").count()) === 1);
+  check("the view says that notebooks cannot be profiled yet, and how to go on", (await view.locator("text=Skyline cannot profile notebooks yet.").count()) === 1);
   check("and offers to run nothing", (await view.locator("button").count()) === 0);
   await window.command("Skyline: Profile Training Script");
   await seen(window.notification(WORDS), "the command says nothing of the notebook");

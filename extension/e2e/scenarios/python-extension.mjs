@@ -10,10 +10,10 @@ const ID = "ms-python.python";
 const NEVER = "new Promise(() => {})";
 const LISTENER = "onDidChangeActiveEnvironmentPath: () => ({ dispose() {} })";
 const CASES = [
-  ["throws where it is asked", `return { get environments() { throw new Error("broken on purpose"); } };`, /did not tell its environment: broken on purpose/],
-  ["throws where it names the environment", `return { environments: { ${LISTENER}, getActiveEnvironmentPath() { throw new Error("no path on purpose"); } } };`, /did not tell its environment: no path on purpose/],
-  ["never resolves the environment", `return { environments: { ${LISTENER}, getActiveEnvironmentPath: () => ({ path: "/nowhere" }), resolveEnvironment: () => ${NEVER} } };`, /did not tell its environment: the Python extension did not answer within 5 s/],
-  ["never comes up", `return ${NEVER};`, /did not tell its environment: the Python extension did not answer within 10 s/],
+  ["throws where it is asked", `return { get environments() { throw new Error("broken on purpose"); } };`, /did not report its environment: broken on purpose/],
+  ["throws where it names the environment", `return { environments: { ${LISTENER}, getActiveEnvironmentPath() { throw new Error("no path on purpose"); } } };`, /did not report its environment: no path on purpose/],
+  ["never resolves the environment", `return { environments: { ${LISTENER}, getActiveEnvironmentPath: () => ({ path: "/nowhere" }), resolveEnvironment: () => ${NEVER} } };`, /did not report its environment: the Python extension did not answer within 5 s/],
+  ["never comes up", `return ${NEVER};`, /did not report its environment: the Python extension did not answer within 10 s/],
 ];
 
 /** Put an extension of this id where the workbench keeps them; windows that are opened from now on have it. */

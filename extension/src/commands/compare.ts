@@ -1,4 +1,4 @@
-/** The profile on show against the one before it: the figures as a page of text, the code as a diff. */
+/** Compares the profile shown with the previous one: a text page with the figures and a diff of the code. */
 
 import * as vscode from "vscode";
 import { type ComparisonReport, METHODS } from "../protocol";
@@ -23,7 +23,7 @@ export async function comparePrevious(session: Session, desk: Desk): Promise<voi
   await vscode.window.showTextDocument(document, { preview: true, viewColumn: vscode.ViewColumn.Beside });
 }
 
-/** The comparison as a page. */
+/** The comparison as Markdown. */
 export function asText({ profiles, source }: ComparisonReport): string {
   const { before, after, verdict } = profiles;
   const ms = (value: number): string => `${value.toFixed(value < 10 ? 2 : 1)} ms`;
@@ -39,7 +39,7 @@ export function asText({ profiles, source }: ComparisonReport): string {
     `| peak memory | ${mb(before.peak_bytes.value)} | ${mb(after.peak_bytes.value)} | ${mb(profiles.peak_change_bytes)} |`,
     ...profiles.phases.map((phase) => `| ${phase.phase} | ${sides(phase.before_ms, phase.after_ms)} |`),
     "",
-    "## Lines that moved most",
+    "## Lines with the largest changes",
     "",
     "| line | before | now | change |",
     "|---|---:|---:|---:|",

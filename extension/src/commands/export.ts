@@ -1,4 +1,4 @@
-/** A profile written for another viewer. */
+/** Exports a profile for another viewer. */
 
 import * as vscode from "vscode";
 import type { Desk } from "../scripts/desk";
@@ -13,7 +13,7 @@ interface Format extends vscode.QuickPickItem {
 const FORMATS: readonly Format[] = [
   { label: "Perfetto", detail: "The timeline, for ui.perfetto.dev and chrome://tracing", format: "perfetto", suffix: ".perfetto.json.gz" },
   { label: "speedscope", detail: "Flame graphs, for speedscope.app", format: "speedscope", suffix: ".speedscope.json" },
-  { label: "HTML", detail: "The report as one page that needs nothing else", format: "html", suffix: ".html" },
+  { label: "HTML", detail: "The report as one self-contained page", format: "html", suffix: ".html" },
   { label: "JSON", detail: "All figures, for other programs", format: "json", suffix: ".json" },
 ];
 

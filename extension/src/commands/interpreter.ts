@@ -1,9 +1,9 @@
-/** Choosing the Python that runs scripts. */
+/** Lets the user choose the Python that runs scripts. */
 
 import * as vscode from "vscode";
 import type { Session } from "../server/session";
 
-/** Ask for it, by the Python extension's own list where that is there, and look at it at once. */
+/** Ask for an interpreter, also with the Python extension's list if installed, and check it at once. */
 export async function selectInterpreter(session: Session, script: vscode.Uri | null): Promise<void> {
   const settings = vscode.workspace.getConfiguration("skyline", script);
   const viaExtension = vscode.extensions.getExtension("ms-python.python") !== undefined;
@@ -13,7 +13,7 @@ export async function selectInterpreter(session: Session, script: vscode.Uri | n
     { label: "Find it automatically", detail: "The Python extension's environment, the nearest .venv, then the PATH", way: "automatic" },
   ];
   const now = session.state.environment;
-  const chosen = await vscode.window.showQuickPick(options, { title: "Python for training scripts", placeHolder: now ? `now ${now.executable} (${now.origin})` : "none at the moment" });
+  const chosen = await vscode.window.showQuickPick(options, { title: "Python for training scripts", placeHolder: now ? `current: ${now.executable} (${now.origin})` : "none at the moment" });
   if (!chosen) return;
   const target = vscode.workspace.workspaceFolders ? vscode.ConfigurationTarget.Workspace : vscode.ConfigurationTarget.Global;
   if (chosen.way === "extension") {

@@ -1,4 +1,4 @@
-/** The commands of the palette. */
+/** Registers the commands of the palette. */
 
 import * as vscode from "vscode";
 import type { Desk } from "../scripts/desk";
@@ -47,7 +47,7 @@ export function registerCommands(
   );
 }
 
-/** Run a command; what it raises is shown, once. */
+/** Run a command and show its error, if any. */
 async function said(run: () => unknown): Promise<void> {
   try {
     await run();
@@ -72,7 +72,7 @@ async function profileWithArguments(desk: Desk, runs: RememberedRuns): Promise<v
   await desk.run(options);
 }
 
-/** Whether there is a script to run; where not, the person is told why and how to go on. */
+/** True if there is a script to run. Otherwise shows the reason and the next step. */
 async function ready(desk: Desk): Promise<boolean> {
   if (!vscode.workspace.isTrusted) {
     const chosen = await vscode.window.showWarningMessage("Skyline runs nothing until you trust this workspace.", "Manage Trust");
@@ -86,6 +86,6 @@ async function ready(desk: Desk): Promise<boolean> {
   }
   await desk.follow(vscode.window.activeTextEditor?.document);
   if (desk.uri) return true;
-  void vscode.window.showInformationMessage("Open a Python script that imports PyTorch, and profile that.");
+  void vscode.window.showInformationMessage("Open a Python script that imports PyTorch, then profile it.");
   return false;
 }

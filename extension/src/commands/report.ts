@@ -1,4 +1,4 @@
-/** The report of a script's profile, in a tab of the editor: so it is seen over SSH and in containers too. */
+/** Shows the report of a script's profile in an editor tab, which also works over SSH and in containers. */
 
 import { randomBytes } from "node:crypto";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -11,7 +11,7 @@ import type { Connection } from "../server/client";
 import type { Session } from "../server/session";
 import { reportPage } from "../view/report-page";
 
-/** A tab, and the report in it as the server wrote it. */
+/** A tab and its report as written by the server. */
 interface Shown {
   readonly panel: vscode.WebviewPanel;
   report: string;
@@ -35,12 +35,12 @@ export class Reports implements vscode.Disposable {
     ];
   }
 
-  /** Show the report of the script on show: in the tab that it has already, else in a new one. */
+  /** Show the report of the current script in its existing tab or a new one. */
   async open(): Promise<void> {
     const { uri, profile } = this.desk;
     if (!uri || !profile) throw new Error("There is no profile yet: profile a training script first.");
     const { connection } = this.session;
-    if (!connection) throw new Error("The report comes from Skyline's server, which does not run: restart it with “Skyline: Restart Server”.");
+    if (!connection) throw new Error("Skyline's server, which creates the report, is not running. Start it with “Skyline: Restart Server”.");
     const report = await written(connection, uri);
     const shown = this.#shown.get(uri.toString()) ?? this.#create(uri);
     shown.report = report;
@@ -63,22 +63,22 @@ export class Reports implements vscode.Disposable {
     return shown;
   }
 
-  /** A script with a report on show has been profiled again. */
+  /** Update the report shown for a script that was profiled again. */
   async #renew(uri: vscode.Uri): Promise<void> {
     const shown = this.#shown.get(uri.toString());
     const { connection } = this.session;
     if (!shown || !connection) return;
     try {
       shown.report = await written(connection, uri);
-      // It may have been closed in the meantime.
+      // The tab may have been closed in the meantime.
       if (this.#shown.has(uri.toString())) draw(shown);
     } catch {
-      // The report of the profile before stays; opening it again says what is wrong.
+      // Keep the report of the previous profile. Opening the report again shows the error.
     }
   }
 }
 
-/** The report of a script's latest profile, by way of a file of its own: the server runs where the extension does. */
+/** The report of a script's latest profile, passed in a temporary file: server and extension share a machine. */
 async function written(connection: Connection, uri: vscode.Uri): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), "skyline-report-"));
   try {

@@ -1,14 +1,14 @@
-/** A background on the lines that cost time, in five steps, and the same in the overview ruler. */
+/** Colours the background of expensive lines in five steps, also in the overview ruler. */
 
 import * as vscode from "vscode";
 import type { LineReport, ProfileReport } from "../protocol";
 import { exactLine } from "./place";
 
-/** Shares of the iteration from which a line is one step warmer. */
+/** Thresholds of the steps as shares of the iteration time. */
 const STEPS = [0.01, 0.03, 0.08, 0.15, 0.3] as const;
 const OPACITY = ["0a", "14", "20", "2e", "40"] as const;
 
-/** The step of a share, from 0; -1 for one that is not shown. */
+/** The step of a share, from 0. -1 for a share that is not shown. */
 export function heatOf(share: number): number {
   return STEPS.findLastIndex((least) => share >= least);
 }
@@ -16,11 +16,11 @@ export function heatOf(share: number): number {
 export class Heat implements vscode.Disposable {
   #types: vscode.TextEditorDecorationType[] = [];
   #profiles: readonly ProfileReport[] = [];
-  /** Which profile an editor is coloured by: from then on the editor moves the colours with their lines. */
+  /** The profile shown in each editor. The editor itself moves the colours with their lines. */
   #shown = new WeakMap<vscode.TextEditor, string>();
   readonly #listener = vscode.window.onDidChangeVisibleTextEditors(() => this.#show());
 
-  /** Show these profiles, the first that has a file counting; none: nothing. */
+  /** Show these profiles. For each file, the first profile that contains it counts. */
   show(profiles: readonly ProfileReport[]): void {
     if (profiles.length > 0 && this.#types.length === 0) this.#types = OPACITY.map(typeOf);
     this.#profiles = profiles;

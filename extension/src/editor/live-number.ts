@@ -1,4 +1,4 @@
-/** The number in the code while a bar moves: shown in its place, not written, until the bar is let go. */
+/** Shows the new number in the code while a bar is dragged. It is written only when the bar is released. */
 
 import * as vscode from "vscode";
 import type { PreviewEdit } from "../protocol";
@@ -10,14 +10,14 @@ export class LiveNumber implements vscode.Disposable {
   });
   #asked = 0;
 
-  /** Show what these edits would write, as soon as they are known; a newer call takes the place of an older one. */
+  /** Show the text of these edits once they are known. A newer call replaces an older one. */
   async show(edits: Promise<readonly PreviewEdit[]>): Promise<void> {
     const asked = ++this.#asked;
     const found = await edits;
     if (asked === this.#asked) this.#draw(found);
   }
 
-  /** The code reads as it does. */
+  /** Show the code unchanged again. */
   clear(): void {
     this.#asked += 1;
     this.#draw([]);

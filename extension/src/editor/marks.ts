@@ -1,4 +1,4 @@
-/** Marks in the text: lines that were just changed, and the code that a part of the view came from. */
+/** Marks in the text: lines that were just changed, and the code that belongs to a part of the view. */
 
 import * as vscode from "vscode";
 import { touchedLines } from "./touched";
@@ -26,7 +26,7 @@ export class Marks implements vscode.Disposable {
   #changedLines: readonly Lines[] = [];
   readonly #listener = vscode.window.onDidChangeVisibleTextEditors(() => this.#show(this.#changed, this.#changedLines));
 
-  /** Mark the lines that a change has touched, until the next one or until it is gone. */
+  /** Mark the lines that a change has edited, until the next call. */
   changed(lines: readonly Lines[]): void {
     this.#changedLines = lines;
     this.#show(this.#changed, lines);
@@ -37,7 +37,7 @@ export class Marks implements vscode.Disposable {
     }
   }
 
-  /** Mark where something came from; nothing: take the mark away. */
+  /** Mark the source lines of a part of the view. An empty list removes the mark. */
   pointed(lines: readonly Lines[]): void {
     this.#show(this.#pointed, lines);
   }
@@ -57,7 +57,7 @@ export class Marks implements vscode.Disposable {
   }
 }
 
-/** Follows what is edited between its start and its end, as lines of the text after it. */
+/** Records the lines edited between construction and `stop`, as lines of the final text. */
 export class EditRecorder {
   readonly #touched = new Map<string, Set<number>>();
   readonly #listener = vscode.workspace.onDidChangeTextDocument((event) => {

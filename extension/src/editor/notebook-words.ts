@@ -1,6 +1,6 @@
-/** What is said of a notebook, in the editor and in the view. */
+/** The message about notebooks in the editor and in the view. */
 
-/** Why it is not profiled, and how to go on. */
+/** The reason why a notebook is not profiled, and the next step. */
 export function notebookWords(name: string): string {
-  return `Notebooks are not profiled yet. Export ${name} as a script (jupyter nbconvert --to script ${name}), open the script and profile that.`;
+  return `Skyline cannot profile notebooks yet. Export ${name} as a script (jupyter nbconvert --to script ${name}), then open and profile the script.`;
 }

@@ -1,8 +1,8 @@
-/** Where a line of the profile is in the text as it reads now. */
+/** Finds a line of the profile in the current text. */
 
 /**
- * The index, counted from 0, of the line that reads as `source` did and is nearest to where it was; where none does,
- * the line with the old number, kept within the text. `line` is counted from 1.
+ * The index, counted from 0, of the line with the text `source` that is nearest to its old place. Without such a line,
+  * the line with the old number, limited to the text. `line` is counted from 1.
  */
 export function lineNow(lines: readonly string[], line: number, source: string): number {
   const wanted = source.trim();
@@ -11,7 +11,7 @@ export function lineNow(lines: readonly string[], line: number, source: string):
   return exactLine(lines, line, wanted) ?? expected;
 }
 
-/** The same, but null where no line reads as it did. */
+/** Like `lineNow`, but null if there is no line with that text. */
 export function exactLine(lines: readonly string[], line: number, source: string): number | null {
   const wanted = source.trim();
   if (wanted === "") return null;

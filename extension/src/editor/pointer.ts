@@ -1,4 +1,4 @@
-/** From a part of the view to the code that it came from: marked while the pointer rests on it, opened by a click. */
+/** Links parts of the view to their code: hovering marks the code, a click opens it. */
 
 import * as vscode from "vscode";
 import type { LineReport, ProfileReport, Question } from "../protocol";
@@ -7,7 +7,7 @@ import type { Place } from "../view/messages";
 import type { Lines, Marks } from "./marks";
 import { lineNow } from "./place";
 
-/** A line of the profile; `line` from 1, `source` as it read. */
+/** A line of the profile. `line` is counted from 1, `source` is its text as profiled. */
 interface Spot {
   readonly file: string;
   readonly line: number;
@@ -24,7 +24,7 @@ export class Pointer {
     private readonly marks: Marks,
   ) {}
 
-  /** Mark where a part came from; null: nothing any more. */
+  /** Mark the code of a part of the view. Null removes the mark. */
   async point(place: Place | null): Promise<void> {
     const asked = ++this.#asked;
     if (!place) {
@@ -35,7 +35,7 @@ export class Pointer {
     if (asked === this.#asked) this.marks.pointed(lines);
   }
 
-  /** Open the first of its lines. */
+  /** Open the first line of a part's code. */
   async open(place: Place): Promise<void> {
     const [first] = await this.#lines(place);
     const line = first?.lines[0];
@@ -62,14 +62,14 @@ export class Pointer {
   }
 }
 
-/** The change whose edits are the place; null where the profile tells it. */
+/** The change whose edits mark the place. Null if the place comes from the profile. */
 function questionOf(place: Place, profile: ProfileReport): Question | null {
   if (place.kind === "whatif") return { batchSize: null, whatifs: [place.whatif] };
   if (place.kind !== "batchSize" || profile.batch_size.value === null) return null;
   return { batchSize: profile.batch_size.value + 1, whatifs: [] };
 }
 
-/** The lines of the profile that a part of the view came from, dearest first. */
+/** The lines of the profile for a part of the view, most expensive first. */
 export function spotsOf(place: Exclude<Place, { kind: "whatif" }>, profile: ProfileReport): Spot[] {
   switch (place.kind) {
     case "line":

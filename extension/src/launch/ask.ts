@@ -1,4 +1,4 @@
-/** Asking the person which script is meant, and what it is to be given. */
+/** Asks the user for a script and for its arguments. */
 
 import * as os from "node:os";
 import * as path from "node:path";
@@ -7,11 +7,11 @@ import { configurationsOf, type RunOptions } from "./configurations";
 import { asLine, UnfinishedLine, words } from "./words";
 
 interface Choice extends vscode.QuickPickItem {
-  /** Undefined: to be typed. */
+  /** Undefined: the user types the arguments. */
   readonly options?: RunOptions;
 }
 
-/** The arguments for a script; undefined where the person thought better of it, null where the settings count again. */
+/** Ask for a script's arguments. Undefined if the user cancelled, null to use those of the settings again. */
 export async function askArguments(script: vscode.Uri, last: RunOptions | null): Promise<RunOptions | null | undefined> {
   const name = path.basename(script.fsPath);
   const choices = choicesOf(script);
@@ -23,7 +23,7 @@ export async function askArguments(script: vscode.Uri, last: RunOptions | null):
   }
   const line = await vscode.window.showInputBox({
     title: `Arguments for ${name}`,
-    prompt: "As in a terminal, after the script's name. Empty: as in the settings.",
+    prompt: "As in a terminal, after the script's name. Leave empty to use the settings.",
     placeHolder: "--data data/train --epochs 1",
     value: asLine(last?.args ?? []),
     ignoreFocusOut: true,
@@ -41,11 +41,11 @@ export async function askArguments(script: vscode.Uri, last: RunOptions | null):
   return line.trim() === "" ? null : { ...last, args: words(line) };
 }
 
-/** The script that a module is to be profiled by. */
+/** Ask for the script to profile a module with. */
 export function askScript(module: vscode.Uri, scripts: readonly vscode.Uri[]): Thenable<vscode.Uri | undefined> {
   const rows = scripts.map((uri) => ({ label: path.basename(uri.fsPath), description: vscode.workspace.asRelativePath(uri), uri }));
-  const title = `${path.basename(module.fsPath)} has no training loop of its own: profile which script?`;
-  return vscode.window.showQuickPick(rows, { title, placeHolder: "Scripts that train with it, the most likely first" }).then((row) => row?.uri);
+  const title = `${path.basename(module.fsPath)} has no training loop of its own. Which script do you want to profile?`;
+  return vscode.window.showQuickPick(rows, { title, placeHolder: "Scripts that train with it, most likely first" }).then((row) => row?.uri);
 }
 
 function choicesOf(script: vscode.Uri): Choice[] {

@@ -1,10 +1,10 @@
-/** What `launch.json` says about running a script. */
+/** Reads the run configurations of a script from `launch.json`. */
 
 import * as path from "node:path";
 import type { ProfileOptions } from "../protocol";
 import { UnfinishedLine, words } from "./words";
 
-/** How a script is run: what the server's command takes of it. */
+/** The options of a configuration that the server's command accepts. */
 export type RunOptions = Pick<ProfileOptions, "args" | "env" | "cwd" | "module">;
 
 /** A configuration that runs the script. */
@@ -13,7 +13,7 @@ export interface Configuration {
   readonly options: RunOptions;
 }
 
-/** What the variables of a configuration stand for. */
+/** Values for the variables of a configuration. */
 export interface Around {
   readonly script: string;
   readonly folder: string;
@@ -23,14 +23,14 @@ export interface Around {
 
 const TYPES = new Set(["debugpy", "python"]);
 
-/** The configurations that run this script, in their order; what cannot be told without asking is left out. */
+/** The configurations that run this script, in order. Those that need input from the user are left out. */
 export function configurationsOf(given: unknown, around: Around): Configuration[] {
   if (!Array.isArray(given)) return [];
   return given.flatMap((one: unknown) => {
     try {
       const options = optionsOf(one as Record<string, unknown> | null, around);
       const name = (one as { name?: unknown } | null)?.name;
-      return options ? [{ name: typeof name === "string" ? name : "without a name", options }] : [];
+      return options ? [{ name: typeof name === "string" ? name : "unnamed", options }] : [];
     } catch (error) {
       if (error instanceof Unresolvable || error instanceof UnfinishedLine) return [];
       throw error;

@@ -1,8 +1,8 @@
-/** How each script was run last, kept with the workspace. */
+/** The last run options of each script, stored with the workspace. */
 
 import type { RunOptions } from "./configurations";
 
-/** Where it is kept: the workspace's own store. */
+/** The storage: VS Code's workspace state. */
 export interface Store {
   keys(): readonly string[];
   get(key: string): unknown;
@@ -14,17 +14,17 @@ const PREFIX = "run ";
 export class RememberedRuns {
   constructor(private readonly store: Store) {}
 
-  /** What a script was given last; null: nothing, so that the settings count. */
+  /** The last options of a script. Null if there are none, so the settings apply. */
   of(uri: string): RunOptions | null {
     return (this.store.get(PREFIX + uri) as RunOptions | undefined) ?? null;
   }
 
-  /** Keep it; null: the settings count again. */
+  /** Store the options of a script. Null: the settings apply again. */
   async keep(uri: string, options: RunOptions | null): Promise<void> {
     await this.store.update(PREFIX + uri, options ?? undefined);
   }
 
-  /** All of them by the script's uri, as a server wants them when it starts. */
+  /** All options by script URI, for the server's initialization options. */
   get all(): Readonly<Record<string, RunOptions>> {
     const keys = this.store.keys().filter((key) => key.startsWith(PREFIX));
     return Object.fromEntries(keys.flatMap((key) => {

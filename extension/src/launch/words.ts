@@ -1,9 +1,9 @@
-/** A command line as a person types it, and the arguments that it means. */
+/** Converts between a typed command line and its arguments. */
 
 /** The line cannot be split: a quote is not closed, or a backslash ends it. */
 export class UnfinishedLine extends Error {}
 
-/** The arguments of a line, by the rules of a POSIX shell without its expansions; a backslash means itself on Windows. */
+/** Split a line into arguments like a POSIX shell, without expansions. On Windows a backslash is literal. */
 export function words(line: string, platform: NodeJS.Platform = process.platform): string[] {
   const found: string[] = [];
   const escapes = platform !== "win32";
@@ -13,7 +13,7 @@ export function words(line: string, platform: NodeJS.Platform = process.platform
     const character = line[at] ?? "";
     const next = line[at + 1];
     if (character === "\\" && quote !== "'" && (escapes ? quote === "" || /["\\$`]/.test(next ?? "") : next === '"')) {
-      if (next === undefined) throw new UnfinishedLine("A backslash at the end escapes nothing");
+      if (next === undefined) throw new UnfinishedLine("The line ends with a backslash");
       word = (word ?? "") + next;
       at += 1;
     } else if (quote) {
@@ -34,7 +34,7 @@ export function words(line: string, platform: NodeJS.Platform = process.platform
   return found;
 }
 
-/** Arguments as a line that means them. */
+/** Join arguments into a line with quotes where needed. */
 export function asLine(args: readonly string[], platform: NodeJS.Platform = process.platform): string {
   const quoted = (part: string): string => {
     if (/^[\w@%+=:,./~-]+$/.test(part)) return part;

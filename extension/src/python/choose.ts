@@ -1,4 +1,4 @@
-/** The interpreter for a script, as the editor's settings, extensions and folders have it. */
+/** Chooses the interpreter for a script from settings, the Python extension and folders. */
 
 import { existsSync, statSync } from "node:fs";
 import * as vscode from "vscode";
@@ -8,20 +8,20 @@ import { NO_TORCH, unfitByFiles } from "./environment-files";
 import { misfitOf } from "./fitness";
 import type { Trouble } from "../view/messages";
 
-/** Either a usable environment, or the one message that says what is wrong and what mends it. */
+/** Either a usable environment, or a message with the problem and its fix. */
 export type Choice = { readonly environment: Environment } | { readonly trouble: Trouble };
 
-/** Waking the Python extension takes seconds where the machine is busy. */
+/** Activating the Python extension takes seconds on a busy machine. */
 const ACTIVATION_LIMIT_MS = 10_000;
 const ANSWER_LIMIT_MS = 5_000;
 const SELECT = { title: "Select Interpreter", command: "skyline.selectInterpreter" };
 
-/** Choose and check; nothing is started here but the check itself. */
+/** Choose an interpreter and check it. Starts nothing but the check. */
 export async function chooseInterpreter(script: vscode.Uri | null, probeScript: string, log: vscode.LogOutputChannel): Promise<Choice> {
   const configured = configuredInterpreter(script);
   const found = candidates({
     configured,
-    // The person's own choice needs no other extension to be woken.
+    // An interpreter in the settings does not need the Python extension.
     active: configured ? null : await activeEnvironment(script, log),
     script: script?.fsPath ?? null,
     roots: (vscode.workspace.workspaceFolders ?? []).map((folder) => folder.uri.fsPath),
@@ -59,7 +59,7 @@ export async function chooseInterpreter(script: vscode.Uri | null, probeScript: 
   return { trouble: { message: `${what}: ${reasons.join("; ")}.`, fix: SELECT } };
 }
 
-/** What the person has set, with `~` and `${workspaceFolder}` filled in. */
+/** The interpreter in the settings, with `~` and `${workspaceFolder}` expanded. */
 export function configuredInterpreter(script: vscode.Uri | null): string | null {
   const value = vscode.workspace.getConfiguration("skyline", script).get<string | null>("interpreter");
   if (!value) return null;
@@ -69,7 +69,7 @@ export function configuredInterpreter(script: vscode.Uri | null): string | null 
     .replace(/\$\{workspaceFolder\}/g, folder?.uri.fsPath ?? "");
 }
 
-/** The part of the Python extension's interface that is used here; it need not be installed. */
+/** The part of the Python extension's API that is used here. The extension may be missing. */
 interface PythonExtension {
   readonly environments?: {
     getActiveEnvironmentPath(resource?: vscode.Uri): { readonly path: string };
@@ -78,7 +78,7 @@ interface PythonExtension {
   };
 }
 
-/** Null where the Python extension is not there, has chosen none, or does not say in time: then others are tried. */
+/** The Python extension's interpreter. Null if the extension is missing, has none or does not answer in time. */
 async function activeEnvironment(script: vscode.Uri | null, log: vscode.LogOutputChannel): Promise<string | null> {
   let active: { readonly path: string } | null = null;
   try {
@@ -88,14 +88,14 @@ async function activeEnvironment(script: vscode.Uri | null, log: vscode.LogOutpu
     const resolved = await within(ANSWER_LIMIT_MS, "the Python extension", extension.environments.resolveEnvironment(active));
     return resolved?.executable.uri?.fsPath ?? null;
   } catch (error) {
-    log.warn(`the Python extension did not tell its environment: ${reason(error)}`);
+    log.warn(`the Python extension did not report its environment: ${reason(error)}`);
     return active ? interpreterAt(active.path, process.platform, isFile) : null;
   }
 }
 
 /**
- * Called when the person chooses another environment in the Python extension, if that is there, and once where the
- * extension was so late that the choice was made without it. Nothing waits for this, so that it has no limit.
+ * Calls `changed` when the user chooses another environment in the Python extension, and once if the extension was too
+  * late for the first choice. Nothing waits for this, so it has no time limit.
  */
 export async function onActiveEnvironment(changed: () => void, log: vscode.LogOutputChannel): Promise<vscode.Disposable | null> {
   const asked = Date.now();
@@ -105,7 +105,7 @@ export async function onActiveEnvironment(changed: () => void, log: vscode.LogOu
     if (disposable && Date.now() - asked > ACTIVATION_LIMIT_MS) changed();
     return disposable;
   } catch (error) {
-    log.warn(`changes of the Python extension's environment are not followed: ${reason(error)}`);
+    log.warn(`cannot follow environment changes of the Python extension: ${reason(error)}`);
     return null;
   }
 }

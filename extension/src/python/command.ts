@@ -1,4 +1,4 @@
-/** The command line that runs Skyline in an environment, in a form that can be copied into a terminal. */
+/** The command line that runs Skyline in an environment. It can be copied into a terminal. */
 
 import * as path from "node:path";
 import type { Environment } from "./environment";
@@ -10,7 +10,7 @@ export interface CommandLine {
 
 export type ImportStrategy = "fromEnvironment" | "useBundled";
 
-/** `skyline ARGS` by this environment's interpreter. */
+/** The command line for `skyline ARGS` with this environment's interpreter. */
 export function skylineCommand(
   environment: Environment,
   bundled: string,
@@ -21,7 +21,7 @@ export function skylineCommand(
   return { command: environment.executable, args: [path.join(bundled, "run_skyline.py"), ...flags, ...args] };
 }
 
-/** As it would be typed. */
+/** The command line as a shell command. */
 export function asTyped(line: CommandLine): string {
   return [line.command, ...line.args].map((part) => (/^[\w@%+=:,./-]+$/.test(part) ? part : `'${part.replaceAll("'", `'\\''`)}'`)).join(" ");
 }

@@ -1,25 +1,25 @@
-/** What the files of a virtual environment say, so that one that will not do is never run. */
+/** Checks a virtual environment by its files, so that an unsuitable one is never run. */
 
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { atLeast } from "./environment";
 
 export const NO_TORCH = "has no PyTorch";
-/** Part of every environment with setuptools, and leads nowhere. */
+/** Part of every environment with setuptools. Adds no packages. */
 const HARMLESS = "distutils-precedence.pth";
 
-/** Why an interpreter's environment will not do, as a sentence that names it; null where its files do not say so. */
+/** The reason why an interpreter's environment is unsuitable, naming it. Null if its files show no reason. */
 export function unfitByFiles(python: string): string | null {
   const prefix = path.dirname(path.dirname(python));
   const settings = text(path.join(prefix, "pyvenv.cfg"));
-  // Packages of other folders are not seen here.
+  // Packages of other folders cannot be checked here.
   if (settings === null || process.env.PYTHONPATH) return null;
   const version = /^version(?:_info)?\s*=\s*(\d+\.\d+)/m.exec(settings)?.[1];
   if (version && !atLeast(version, 3, 10)) return `${python} is Python ${version}; Skyline needs 3.10 or newer`;
   if (/^include-system-site-packages\s*=\s*true/im.test(settings)) return null;
   const folders = [path.join(prefix, "Lib", "site-packages"), ...names(path.join(prefix, "lib")).map((name) => path.join(prefix, "lib", name, "site-packages"))];
   const found = folders.flatMap(names);
-  // A package that was installed from its sources may lie anywhere.
+  // An editable install may be in any folder.
   const elsewhere = found.some((name) => (name.endsWith(".pth") && name !== HARMLESS) || name.endsWith(".egg-link"));
   return found.length === 0 || elsewhere || found.includes("torch") ? null : `${python} ${NO_TORCH}`;
 }

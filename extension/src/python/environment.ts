@@ -1,15 +1,15 @@
-/** Which Python serves and runs scripts: found in a fixed order, and looked at before anything is started. */
+/** Finds the Python that runs the server and scripts, in a fixed order, and checks it before use. */
 
 import { execFile } from "node:child_process";
 import * as path from "node:path";
 
-/** Where an interpreter comes from, as the person would say it. */
+/** An interpreter and its origin in the user's words. */
 export interface Candidate {
   readonly path: string;
   readonly origin: string;
 }
 
-/** What an interpreter has that Skyline needs. */
+/** An interpreter and the versions of its packages that Skyline needs. */
 export interface Environment {
   readonly executable: string;
   readonly origin: string;
@@ -17,16 +17,16 @@ export interface Environment {
   readonly prefix: string;
   readonly torch: string | null;
   readonly skyline: string | null;
-  /** Why the Skyline of this extension cannot run there, after the interpreter's name; null where it can. */
+  /** Reason why the bundled Skyline cannot run there, to follow the interpreter's name. Null if it can. */
   readonly misfit: string | null;
 }
 
-/** Why an interpreter cannot be used; the message names it. */
+/** An interpreter cannot be used. The message names it and gives the reason. */
 export class UnusableInterpreter extends Error {}
 
 const PROBE_TIMEOUT_MS = 15_000;
 
-/** What the choice depends on; given, so that the order can be tested without an editor. */
+/** Inputs of the choice, passed in so that the order can be tested without an editor. */
 export interface Surroundings {
   readonly configured: string | null;
   readonly active: string | null;
@@ -39,13 +39,13 @@ export interface Surroundings {
 
 /**
  * All candidates, best first: the setting, the Python extension's active environment, the nearest `.venv` at or above
- * the script, the `PATH`. In a workspace that is not trusted none that lies in it.
+ * the script, the `PATH`. If the workspace is not trusted, interpreters inside it are left out.
  */
 export function candidates(around: Surroundings): Candidate[] {
   const found: Candidate[] = [];
   const outside = (file: string): boolean => around.trusted || !around.roots.some((root) => inside(root, file));
   if (around.configured && outside(around.configured)) {
-    // The person has named one: nothing else is tried in its place.
+    // The user has set an interpreter: try no other one.
     return [{ path: around.configured, origin: "setting skyline.interpreter" }];
   }
   if (around.active && outside(around.active)) found.push({ path: around.active, origin: "Python extension" });
@@ -74,16 +74,16 @@ export function nearestEnvironment(around: Surroundings): string | null {
   return null;
 }
 
-/** The interpreter that a path names, itself or as the folder of its environment; null: there is none. */
+/** The interpreter at a path, which may also be the folder of an environment. Null if there is none. */
 export function interpreterAt(named: string, platform: NodeJS.Platform, isFile: (path: string) => boolean): string | null {
   const inFolder = platform === "win32" ? [path.join(named, "Scripts", "python.exe"), path.join(named, "python.exe")] : [path.join(named, "bin", "python")];
   return [named, ...inFolder].find(isFile) ?? null;
 }
 
-/** Ask an interpreter what it has; raises UnusableInterpreter where it cannot be run or does not answer. */
+/** Run the probe script. Rejects with UnusableInterpreter if the interpreter cannot be run or does not answer. */
 export function probe(candidate: Candidate, script: string, limitMs = PROBE_TIMEOUT_MS): Promise<Environment> {
   return new Promise((resolve, reject) => {
-    // A gentler signal may be ignored, and then there would be no answer at all.
+    // The process may ignore a weaker signal, and the promise would then never settle.
     execFile(candidate.path, [script], { timeout: limitMs, killSignal: "SIGKILL" }, (error, stdout) => {
       const line = stdout.trim().split("\n").at(-1) ?? "";
       try {
@@ -97,7 +97,7 @@ export function probe(candidate: Candidate, script: string, limitMs = PROBE_TIME
   });
 }
 
-/** Whether a version such as `3.11.7` is at least this one. */
+/** True if a version such as `3.11.7` is at least this one. */
 export function atLeast(version: string, major: number, minor: number): boolean {
   const [a = 0, b = 0] = version.split(".").map(Number);
   return a > major || (a === major && b >= minor);
@@ -106,9 +106,9 @@ export function atLeast(version: string, major: number, minor: number): boolean 
 function whyNot(candidate: Candidate, error: (Error & { code?: unknown; killed?: boolean }) | null, limitMs: number): string {
   const named = `${candidate.path} (${candidate.origin})`;
   if (error?.code === "ENOENT") return `There is no Python at ${named}`;
-  if (error?.code === "EACCES") return `${named} may not be executed`;
+  if (error?.code === "EACCES") return `${named} is not executable`;
   if (error?.killed) return `${named} did not answer within ${limitMs / 1000} s`;
-  return `${named} is no Python that works`;
+  return `${named} is not a working Python`;
 }
 
 function inside(root: string, file: string): boolean {

@@ -1,10 +1,10 @@
-/** Changes in the person's code: made, taken out and taken back by the server, each as one undo step. */
+/** Changes of the user's code. The server makes, removes and reverts them, each as one undo step. */
 
 import { EditRecorder, type Marks } from "../editor/marks";
 import { type ApplyResult, METHODS, type Question, type Refusal } from "../protocol";
 import type { Connection } from "../server/client";
 
-/** What came of a change: what was refused, and a sentence where there is something to say. */
+/** Result of a change: the refused parts, and a notice for the user or an empty string. */
 export interface Outcome {
   readonly refused: readonly Refusal[];
   readonly notice: string;
@@ -20,22 +20,22 @@ export class Changes {
     private readonly marks: Marks,
   ) {}
 
-  /** Write a change into the code, unsaved. */
+  /** Write a change into the code without saving it. */
   make(connection: Connection, part: Question): Promise<Outcome> {
     return this.#inTurn(() => connection.request(METHODS.apply, { uri: this.uri, ...part }));
   }
 
-  /** Take one what-if out of the code, whoever wrote it. */
+  /** Remove one what-if from the code, even if Skyline did not write it. */
   remove(connection: Connection, whatif: string): Promise<Outcome> {
     return this.#inTurn(() => connection.request(METHODS.remove, { uri: this.uri, whatif: nameOf(whatif) }));
   }
 
-  /** Take the latest change back. */
+  /** Revert the latest change. */
   takeBack(connection: Connection): Promise<Outcome> {
     return this.#inTurn(() => connection.request(METHODS.revert, { uri: this.uri }), false);
   }
 
-  /** One after the other; the lines that a change touches are marked. */
+  /** Run changes one after the other, and mark the lines that each one edits. */
   #inTurn(ask: () => Promise<ApplyResult>, marked = true): Promise<Outcome> {
     const turn = this.#busy.then(async () => {
       const recorder = new EditRecorder();
@@ -53,7 +53,7 @@ export class Changes {
   }
 }
 
-/** `amp` of `amp=bf16`. */
+/** The name in a what-if spec: `amp` for `amp=bf16`. */
 export function nameOf(whatif: string): string {
   return whatif.split("=", 1)[0] ?? whatif;
 }

@@ -1,4 +1,4 @@
-/** The script on show: what is known about it, and what the person asks of it. */
+/** State of the script shown in the view, and the user's actions on it. */
 
 import * as fs from "node:fs";
 import * as path from "node:path";
@@ -31,21 +31,21 @@ import type { Stage, ViewState } from "../view/messages";
 import { Changes, type Outcome, UNCHANGED } from "./changes";
 import { failureOf } from "./failure";
 
-/** What is kept of each script while another one is on show. */
+/** State of each script, kept while another one is shown. */
 interface Known {
   readonly uri: vscode.Uri;
   readonly changes: Changes;
   profile: ProfileReport | null;
   whatifs: WhatIfReport | null;
-  /** How the code differs from the profile. */
+  /** Differences between the code and the profile. */
   code: CodeChanges | null;
   stale: boolean;
   error: string | null;
-  /** What the script printed about its arguments, where the latest run failed for them. */
+  /** The script's usage text, if the latest run failed because of its arguments. */
   usage: string | null;
-  /** How the file is profiled, null where that is not known yet. */
+  /** The scripts that can profile the file. Null if not known yet. */
   entry: EntryScripts | null;
-  /** The run under way in words; empty: none. */
+  /** Progress text of the current run. Empty if there is none. */
   progress: string;
   outcome: Outcome;
   verifying: boolean;
@@ -55,7 +55,7 @@ interface Known {
   best: BestReport | null;
 }
 
-/** What is in the code and not in the profile. */
+/** The changes that are in the code but not in the profile. */
 function appliedOf(code: CodeChanges | null | undefined): Question {
   return code ? { batchSize: code.batchSize, whatifs: code.whatifs } : UNCHANGED;
 }
@@ -68,9 +68,9 @@ export class Desk implements vscode.Disposable {
   readonly #known = new Map<string, Known>();
   readonly #disposables: readonly { dispose(): unknown }[];
   #current: Known | null = null;
-  /** The file in the editor where it is a module of the script on show. */
+  /** The file in the editor, if it is a module of the script shown. */
   #module: vscode.Uri | null = null;
-  /** The notebook in the editor; empty: there is none. */
+  /** The notebook in the editor. Empty if there is none. */
   #notebook = "";
 
   constructor(
@@ -91,7 +91,7 @@ export class Desk implements vscode.Disposable {
     ];
   }
 
-  /** The script on show. */
+  /** The script that the view shows. */
   get uri(): vscode.Uri | null {
     return this.#current?.uri ?? null;
   }
@@ -100,19 +100,19 @@ export class Desk implements vscode.Disposable {
     return this.#current?.profile ?? null;
   }
 
-  /** The profiles of all scripts that were looked at, the one on show first. */
+  /** The profiles of all scripts opened so far, the one shown first. */
   get profiles(): readonly ProfileReport[] {
     const others = [...this.#known.values()].filter((known) => known !== this.#current);
     return [this.#current, ...others].flatMap((known) => known?.profile ?? []);
   }
 
-  /** The files that Skyline's changes are in, without those changes. */
+  /** The files with Skyline's changes, as they are without these changes. */
   async originals(): Promise<readonly OriginalText[]> {
     const { known, connection } = this.#both();
     return connection.request(METHODS.original, { uri: known.uri.toString() });
   }
 
-  /** Everything the view shows. */
+  /** The complete state of the view. */
   get state(): ViewState {
     const known = this.#notebook ? null : this.#current;
     const trouble = this.#notebook ? null : this.session.state.trouble;
@@ -144,7 +144,7 @@ export class Desk implements vscode.Disposable {
     };
   }
 
-  /** Show the script of an editor, if it is one: or keep the one on show where the file is a part of that. */
+  /** Show the script of an editor. Keeps the current script if the file is one of its modules. */
   async follow(document: vscode.TextDocument | undefined): Promise<void> {
     if (!document) return;
     this.showNotebook(notebookName(document.uri) ?? "");
@@ -164,21 +164,21 @@ export class Desk implements vscode.Disposable {
     if (connection) await this.#enter(known, connection);
   }
 
-  /** The notebook in the editor; empty: it is none. */
+  /** Set the notebook in the editor. Empty if there is none. */
   showNotebook(name: string): void {
     if (name === this.#notebook) return;
     this.#notebook = name;
     this.#changed.fire();
   }
 
-  /** The script that a run is of: the one on show, or one that trains with the module on show; null: none was chosen. */
+  /** The script to run: the one shown, or one that trains with the module shown. Null if none was chosen. */
   async target(): Promise<vscode.Uri | null> {
     const known = this.#current;
     const connection = known && (await this.session.need(known.uri));
     if (!connection) return null;
     known.entry = await entryOf(known.uri, connection);
     const scripts = known.entry.scripts.map((uri) => vscode.Uri.parse(uri));
-    // Where there is none the server says why not.
+    // If there is none, the server gives the reason.
     if (known.entry.itself || scripts.length === 0) return known.uri;
     const chosen = scripts.length === 1 ? scripts[0] : await askScript(known.uri, scripts);
     if (!chosen) return null;
@@ -187,7 +187,7 @@ export class Desk implements vscode.Disposable {
     return chosen;
   }
 
-  /** Run the script on show; its progress and result come by themselves. `options` are kept for later runs; null: none. */
+  /** Run the script shown. Progress and result arrive as events. Stores `options` for later runs; null resets them. */
   async run(options?: RunOptions | null): Promise<void> {
     const uri = await this.target();
     const connection = this.session.connection;
@@ -198,14 +198,14 @@ export class Desk implements vscode.Disposable {
     try {
       const { status, script: run } = await connection.execute(METHODS.commandProfile, uri.toString(), this.runs.of(uri.toString()) ?? {});
       const begun = status !== "idle" && (run === null || vscode.Uri.parse(run).toString() === uri.toString());
-      // Where no run begins none ends, and nothing would take the word away.
+      // Without a run there is no end event, which would otherwise clear the progress text.
       if (!begun) this.#update(script, { progress: "" });
     } catch (error) {
       this.#update(script, { progress: "", error: error instanceof Error ? error.message : String(error) });
     }
   }
 
-  /** Stop whatever runs for the script on show. */
+  /** Cancel all runs of the script shown. */
   async cancel(): Promise<void> {
     const known = this.#current;
     if (!known) return;
@@ -213,13 +213,13 @@ export class Desk implements vscode.Disposable {
     if (answer?.status !== "cancelled") this.#update(known, { progress: "" });
   }
 
-  /** Show the latest measurement although the machine was busy while it was made. */
+  /** Show the latest measurement although the machine was busy during it. */
   async showLater(): Promise<void> {
     const { known, connection } = this.#both();
     await connection.execute(METHODS.commandUseLater, known.uri.toString());
   }
 
-  /** What would come of this change over what was profiled. */
+  /** Predict the effect of a change relative to the profile. */
   async simulate(question: Question, curve: boolean): Promise<EstimateReport> {
     const { known, connection } = this.#both();
     return connection.request(METHODS.simulate, { uri: known.uri.toString(), ...question, ...(curve ? { curve } : {}) });
@@ -230,12 +230,12 @@ export class Desk implements vscode.Disposable {
     return this.#change((changes, connection) => changes.make(connection, { batchSize, whatifs: [] }));
   }
 
-  /** Put a what-if into the code, or take it out. */
+  /** Add a what-if to the code, or remove it. */
   toggle(whatif: string, on: boolean): Promise<void> {
     return this.#change((changes, connection) => (on ? changes.make(connection, { batchSize: null, whatifs: [whatif] }) : changes.remove(connection, whatif)));
   }
 
-  /** Put several changes into the code as one undo step. */
+  /** Make several changes as one undo step. */
   applyTogether(question: Question): Promise<void> {
     return this.#change(async (changes, connection) => {
       const applied = appliedOf(this.#current?.code);
@@ -244,12 +244,12 @@ export class Desk implements vscode.Disposable {
     });
   }
 
-  /** Take the latest change back. */
+  /** Revert the latest change. */
   takeBack(): Promise<void> {
     return this.#change((changes, connection) => changes.takeBack(connection));
   }
 
-  /** The edits that a change would make; none where it would make none. */
+  /** The edits that a change would make. Empty if the preview fails. */
   async previewed(question: Question): Promise<readonly PreviewEdit[]> {
     const { known, connection } = this.#both();
     try {
@@ -259,23 +259,23 @@ export class Desk implements vscode.Disposable {
     }
   }
 
-  /** Measure the changes in the code against their prediction. */
+  /** Measure the changes in the code and compare them with their prediction. */
   verify(): Promise<void> {
     return this.#errand("verifying", async (known, connection, token) => {
       const question = known.code?.verify;
-      if (!question) throw new Error("No change of Skyline's is in the code: there is nothing to verify.");
+      if (!question) throw new Error("The code contains no change made by Skyline: there is nothing to verify.");
       known.verified = await connection.request(METHODS.verify, { uri: known.uri.toString(), ...question }, token);
     });
   }
 
-  /** Predict the script on GPUs that need not be here. */
+  /** Predict the script on GPUs, which need not be present. */
   devices(): Promise<void> {
     return this.#errand("comparing", async (known, connection, token) => {
       known.devices = await connection.request(METHODS.devices, { uri: known.uri.toString() }, token);
     });
   }
 
-  /** The combination that gets most samples through. */
+  /** Find the combination with the highest throughput. */
   async best(): Promise<void> {
     const { known, connection } = this.#both();
     await this.#asked(known, async () => {
@@ -300,7 +300,7 @@ export class Desk implements vscode.Disposable {
     return vscode.workspace.isTrusted ? "unprofiled" : "untrusted";
   }
 
-  /** Show what is known of a script; in the place of a module the script that trains with it, where there is no doubt. */
+  /** Show a script. For a module, show the script that trains with it if there is only one candidate or run. */
   async #enter(known: Known, connection: Connection): Promise<void> {
     known.entry = await entryOf(known.uri, connection);
     const scripts = known.entry.scripts.map((uri) => this.#of(vscode.Uri.parse(uri)));
@@ -313,13 +313,13 @@ export class Desk implements vscode.Disposable {
     if (shown) await this.#refresh(shown);
   }
 
-  /** The names of the scripts that train with a module, as far as they are known. */
+  /** The names of the known scripts that train with a module. */
   #trainersOf(module: vscode.Uri): string[] {
     const scripts = this.#known.get(module.toString())?.entry?.scripts ?? [];
     return scripts.map((uri) => vscode.workspace.asRelativePath(vscode.Uri.parse(uri)));
   }
 
-  /** The server is gone, or is being started anew, and with it whatever it was doing. */
+  /** Clear the progress of all scripts: the server stopped or is restarting. */
   #interrupted(): void {
     for (const known of this.#known.values()) Object.assign(known, { progress: "", verifying: false, comparing: false });
     this.#changed.fire();
@@ -375,7 +375,7 @@ export class Desk implements vscode.Disposable {
     this.#update(known, { [flag]: false });
   }
 
-  /** Ask the server; a reason why not is shown in the view, where the question came from. */
+  /** Send a request to the server. Errors are shown in the view. */
   async #asked(known: Known, ask: () => Promise<void>): Promise<void> {
     try {
       await ask();
@@ -426,7 +426,7 @@ export class Desk implements vscode.Disposable {
   }
 }
 
-/** How a file is profiled. Where the server does not say, a run of the file itself tells why. */
+/** The scripts that can profile a file. If the server gives no answer, use the file: its run then shows the error. */
 async function entryOf(uri: vscode.Uri, connection: Connection): Promise<EntryScripts> {
   try {
     return await connection.request(METHODS.entryScripts, { uri: uri.toString() });
@@ -435,7 +435,7 @@ async function entryOf(uri: vscode.Uri, connection: Connection): Promise<EntrySc
   }
 }
 
-/** What the server calls a script: by the file itself, where the editor has a link to it. */
+/** The server's name for a script: the target file's name if the editor opened a symbolic link. */
 function nameOf(uri: vscode.Uri): string {
   try {
     return path.basename(fs.realpathSync(uri.fsPath));

@@ -1,4 +1,4 @@
-/** The changes made in the code, beside the code as it was. */
+/** Shows the code before and after Skyline's changes as a diff. */
 
 import * as path from "node:path";
 import * as vscode from "vscode";
@@ -7,7 +7,7 @@ import type { Desk } from "./desk";
 const SCHEME = "skyline-before";
 
 export class DiffView implements vscode.TextDocumentContentProvider {
-  /** The texts on show, by the URI that they are shown under. */
+  /** The texts shown, by the URI of their document. */
   readonly #texts = new Map<string, string>();
 
   constructor(private readonly desk: Desk) {}
@@ -21,17 +21,17 @@ export class DiffView implements vscode.TextDocumentContentProvider {
     return this.#texts.get(uri.toString()) ?? "";
   }
 
-  /** Open the diff of every file that was changed. */
+  /** Open the diff of every changed file. */
   async show(): Promise<void> {
     const files = await this.desk.originals();
     if (files.length === 0) {
-      void vscode.window.showInformationMessage("No change of Skyline's is in the code of this script.");
+      void vscode.window.showInformationMessage("The code of this script contains no change made by Skyline.");
       return;
     }
     this.#texts.clear();
     for (const { uri: file, text } of files) {
       const uri = vscode.Uri.parse(file);
-      // The time makes it another document each time: an editor keeps what a provider once gave it.
+      // The time makes the URI unique: an editor caches the text of a URI.
       const before = vscode.Uri.from({ scheme: SCHEME, path: uri.path, query: `at=${Date.now()}` });
       this.#texts.set(before.toString(), text);
       await vscode.commands.executeCommand("vscode.diff", before, uri, `${path.basename(uri.path)} (without ↔ with Skyline's changes)`);

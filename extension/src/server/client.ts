@@ -1,4 +1,4 @@
-/** The language client: loaded when the first training script is opened. */
+/** The language client, loaded when the first training script is opened. */
 
 import * as vscode from "vscode";
 import { CloseAction, ErrorAction, LanguageClient, State } from "vscode-languageclient/node";
@@ -14,21 +14,21 @@ import {
   type SkylineRequests,
 } from "../protocol";
 
-/** What the session needs to know of a connection. */
+/** Callbacks from a connection to the session. */
 export interface Hooks {
   readonly profileChanged: (news: ProfileChanged) => void;
   readonly measuring: (news: Measuring) => void;
   readonly codeChanged: (news: CodeChanges) => void;
   readonly progress: (news: Progress) => void;
-  /** The process ended by itself. */
+  /** The server process ended unexpectedly. */
   readonly lost: () => void;
-  /** The settings of a scope as the server shall see them. */
+  /** The settings of a scope to send to the server. */
   readonly settings: (scope: vscode.Uri | undefined) => object;
-  /** A command of a lens or a code action; false: not in a workspace that is not trusted. */
+  /** True if a command of a lens or code action may run: some need a trusted workspace. */
   readonly allowed: (command: string) => boolean;
 }
 
-/** How far a run is: what is run, and the stage it is at; null once it is over. */
+/** Progress of a run: its title and its stage, null at the end. */
 export interface Progress {
   readonly title: string;
   readonly stage: string | null;
@@ -51,14 +51,14 @@ export interface Connection {
   stop(): Promise<void>;
 }
 
-/** A client that writes to the log alone: the session says what went wrong, once and with the ways out. */
+/** A client that writes errors only to the log: the session shows them once, with buttons to fix them. */
 class QuietClient extends LanguageClient {
   override error(message: string, data?: unknown): void {
     super.error(message, data, false);
   }
 }
 
-/** Start a server and introduce ourselves; raises where the process does not answer in time. */
+/** Start a server and initialize the connection. Throws TimedOut if the process does not answer in time. */
 export async function connect(
   line: CommandLine,
   options: object,
@@ -73,7 +73,7 @@ export async function connect(
     initializationOptions: options,
     outputChannel: log,
     synchronize: { fileEvents: vscode.workspace.createFileSystemWatcher("**/.skyline/*.profile.json.gz") },
-    // The session says what went wrong, once; the library would restart it five times and then be silent.
+    // The session reports the error once. The library would restart the server five times and then be silent.
     initializationFailedHandler: () => false,
     errorHandler: {
       error: () => ({ action: ErrorAction.Continue, handled: true }),
@@ -120,7 +120,7 @@ export async function connect(
     try {
       await client.dispose(STOP_TIMEOUT_MS);
     } catch (error) {
-      log.warn(`the server did not end in time: ${String(error)}`);
+      log.warn(`the server did not stop in time: ${String(error)}`);
     }
   };
   try {
@@ -130,7 +130,7 @@ export async function connect(
     throw error;
   }
   return {
-    // An undefined token would be sent as a parameter.
+    // The library would send an undefined token as a parameter.
     request: (method, params, token) => (token ? client.sendRequest(method, params, token) : client.sendRequest(method, params)),
     notify: (method, params) => client.sendNotification(method, params),
     execute: (command, uri, options) =>
@@ -141,7 +141,7 @@ export async function connect(
 
 const STOP_TIMEOUT_MS = 6_000;
 
-/** What a lens does here: the headline opens the view, where the report is one button away. */
+/** Commands of this extension for the server's lens commands. The headline opens the view, which has a report button. */
 const OURS: Readonly<Record<string, string>> = {
   "skyline.showReport": "skyline.showView",
   "skyline.profile": "skyline.profileScript",
@@ -150,8 +150,8 @@ const OURS: Readonly<Record<string, string>> = {
 };
 
 /**
- * A lens with a command of this extension, which takes no arguments: it is about the script in its editor. The editor
- * forgets the arguments of a lens when lenses are asked for again, and a click just then would fail.
+ * Replace the command of a lens by one of this extension without arguments, which applies to the script in the editor.
+  * The editor drops the arguments of a lens when it requests lenses again, and a click at that moment would fail.
  */
 function toView(lens: vscode.CodeLens): vscode.CodeLens {
   const ours = OURS[lens.command?.command ?? ""];

@@ -1,4 +1,4 @@
-/** The one server of this window: started when it is needed, restarted one at a time, and its trouble said once. */
+/** The server of this window: started on demand, restarted one at a time. Each problem is reported once. */
 
 import * as vscode from "vscode";
 import { asTyped, type CommandLine, type ImportStrategy, skylineCommand } from "../python/command";
@@ -13,7 +13,7 @@ import { givenSettings } from "./settings";
 
 export type Phase = "off" | "starting" | "running" | "trouble";
 
-/** What the status item and the view show of the server. */
+/** The server's state for the status item and the view. */
 export interface SessionState {
   readonly phase: Phase;
   readonly environment: Environment | null;
@@ -23,7 +23,7 @@ export interface SessionState {
 const NOT_TRUSTED = new Set(["skyline.profile", "skyline.verify", "skyline.applyRewrite", "skyline.whatIf"]);
 const LOGS = { title: "Show Logs", command: "skyline.showLogs" };
 const RESTART = { title: "Restart Server", command: "skyline.restartServer" };
-/** A cold start from a network drive takes half of it. */
+/** A cold start from a network drive takes half of this. */
 const START_LIMIT_MS = 60_000;
 
 export class Session implements vscode.Disposable {
@@ -42,7 +42,7 @@ export class Session implements vscode.Disposable {
   #connection: Connection | null = null;
   #line = "";
   #script: vscode.Uri | null = null;
-  /** The start or stop under way; the next one waits for it. */
+  /** The current start or stop. The next one waits for it. */
   #work: Promise<void> = Promise.resolve();
   #queued: Promise<void> | null = null;
 
@@ -57,12 +57,12 @@ export class Session implements vscode.Disposable {
     return this.#state;
   }
 
-  /** The running server, None before one is needed. */
+  /** The running server. Null if there is none. */
   get connection(): Connection | null {
     return this.#connection;
   }
 
-  /** Start it for this script, unless it runs or was tried already. */
+  /** Start the server for this script, unless it is running or a start was attempted before. */
   async need(script: vscode.Uri): Promise<Connection | null> {
     if (this.#state.phase === "off") {
       this.#script = script;
@@ -74,9 +74,9 @@ export class Session implements vscode.Disposable {
   }
 
   /**
-   * Look for the interpreter again and restart where that changes anything, or where `always`.
-   *
-   * Any number of calls while one is under way become one more.
+   * Search for the interpreter again, and restart if the command line changed or `always` is set.
+    *
+    * Several calls during a restart cause one further restart.
    */
   restart(always: boolean): Promise<void> {
     if (this.#queued) return this.#queued;
@@ -88,18 +88,18 @@ export class Session implements vscode.Disposable {
     return (this.#queued = queued);
   }
 
-  /** Restart only where a server was asked for before. */
+  /** Search for the interpreter again, but only if a server was requested before. */
   async reconsider(): Promise<void> {
     if (this.#state.phase !== "off") await this.restart(false);
   }
 
-  /** Tell the running server that the person trusts the workspace now. */
+  /** Tell the running server that the user has trusted the workspace. */
   async trusted(): Promise<void> {
     await this.#connection?.notify(METHODS.trust, { trusted: true });
     await this.reconsider();
   }
 
-  /** The command line that runs Skyline here; null where no interpreter will do. */
+  /** The command line that runs Skyline. Null if there is no usable interpreter. */
   async commandLine(script: vscode.Uri | null, ...args: string[]): Promise<CommandLine | null> {
     const choice = await chooseInterpreter(script, this.#probe, this.log);
     return "environment" in choice ? skylineCommand(choice.environment, this.bundled.fsPath, strategy(), ...args) : null;
@@ -156,12 +156,12 @@ export class Session implements vscode.Disposable {
     } catch (error) {
       this.log.error(`the server did not start: ${String(error)}`);
       const why = isTimedOut(error) ? `did not answer within ${START_LIMIT_MS / 1000} s` : "did not start";
-      const message = `Skyline's server ${why} with ${environment.executable}. Its log says why; it can be tried in a terminal: ${this.#line}`;
+      const message = `Skyline's server ${why} with ${environment.executable}. See the log for the reason, or try this command in a terminal: ${this.#line}`;
       this.#fail({ message, fix: LOGS, more: [RESTART] }, environment, before);
     }
   }
 
-  /** An unexpected error is shown too: a start without any message looks endless. */
+  /** Show an unexpected error too: without a message, the start would seem to hang. */
   async #failedToStart(error: unknown, before: SessionState): Promise<void> {
     this.log.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
     await this.#disconnect().catch((reason: unknown) => this.log.warn(String(reason)));
@@ -193,13 +193,13 @@ export class Session implements vscode.Disposable {
 
   #lost(): void {
     this.#connection = null;
-    this.log.error("the server ended by itself");
+    this.log.error("the server ended unexpectedly");
     this.#fail({ message: "Skyline's server ended unexpectedly.", fix: RESTART, more: [LOGS] }, this.#state.environment, this.#state);
   }
 
   #fail(trouble: Trouble, environment: Environment | null, before: SessionState): void {
     this.#set({ phase: "trouble", environment, trouble });
-    // Said once: a restart that fails for the same reason says nothing new.
+    // Show the same message only once, although a restart may fail again.
     if (before.trouble?.message === trouble.message) return;
     const fixes = [...(trouble.fix ? [trouble.fix] : []), ...(trouble.more ?? [])];
     void vscode.window.showErrorMessage(trouble.message, ...fixes.map((fix) => fix.title)).then((chosen) => {

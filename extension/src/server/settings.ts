@@ -1,4 +1,4 @@
-/** The settings that the person has made, and none that they have not: defaults would win over pyproject.toml. */
+/** The settings that the user has set. Defaults are left out, because they would override pyproject.toml. */
 
 import * as vscode from "vscode";
 import { configuredInterpreter } from "../python/choose";
@@ -6,7 +6,7 @@ import type { Environment } from "../python/environment";
 
 const SECTION = "skyline";
 
-/** What the server gets for a script: nested, and with the interpreter where only an editor could find it. */
+/** The settings of a script as a nested object, with the Python extension's interpreter if none is set. */
 export function givenSettings(
   keys: readonly string[],
   scope: vscode.Uri | null,

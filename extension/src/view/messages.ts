@@ -1,4 +1,4 @@
-/** What the side bar's page and the extension say to each other. */
+/** Messages between the side bar's page and the extension. */
 
 import type {
   ApplyResult,
@@ -15,30 +15,30 @@ import type {
 
 export type Stage = "idle" | "notebook" | "starting" | "module" | "unprofiled" | "profiling" | "ready" | "untrusted" | "trouble";
 
-/** A command that mends something, as a button. */
+/** A command that fixes a problem, shown as a button. */
 export interface Fix {
   readonly title: string;
   readonly command: string;
 }
 
-/** One clear message, and the commands that mend it, the likeliest first. */
+/** A problem with the commands that fix it, most likely first. */
 export interface Trouble {
   readonly message: string;
-  /** What a script printed about its arguments. */
+  /** The script's usage text. */
   readonly usage?: string;
   readonly fix?: Fix;
   readonly more?: readonly Fix[];
 }
 
-/** Everything the page shows, but for what the person is doing at the moment. */
+/** The state of the page, without the user's current interaction. */
 export interface ViewState {
   readonly stage: Stage;
   readonly script: { readonly uri: string; readonly name: string } | null;
-  /** The notebook in the editor; empty: there is none. */
+  /** The notebook in the editor. Empty if there is none. */
   readonly notebook: string;
-  /** The file in the editor where it is a module, and the scripts that train with it; null: it is a script itself. */
+  /** The file in the editor if it is a module, with the scripts that train with it. Null if it is a script. */
   readonly module: { readonly name: string; readonly scripts: readonly string[] } | null;
-  /** What the script is given on its command line by the person's choice; empty: what the settings say. */
+  /** Command-line arguments chosen by the user. Empty: those of the settings. */
   readonly arguments: string;
   readonly trouble: Trouble | null;
   readonly progress: string;
@@ -46,11 +46,11 @@ export interface ViewState {
   readonly trusted: boolean;
   readonly profile: ProfileReport | null;
   readonly whatifs: WhatIfReport | null;
-  /** What is in the code but not in the profile. */
+  /** Changes that are in the code but not in the profile. */
   readonly applied: Question;
-  /** What-ifs, by name, that are in the profile but not in the code any more. */
+  /** Names of what-ifs that are in the profile but no longer in the code. */
   readonly removed: readonly string[];
-  /** Changes of Skyline's that are in the code, oldest first, whether they are in the profile or not. */
+  /** All changes by Skyline in the code, oldest first, including those in the profile. */
   readonly changes: readonly CodeChange[];
   readonly canVerify: boolean;
   readonly refused: readonly Refusal[];
@@ -62,7 +62,7 @@ export interface ViewState {
   readonly best: BestReport | null;
 }
 
-/** A part of the picture the pointer rests on, and so the code that it came from. */
+/** A part of the page that belongs to places in the code. */
 export type Place =
   | { readonly kind: "batchSize" }
   | { readonly kind: "phase"; readonly phase: string }

@@ -1,9 +1,9 @@
-/** The HTML that the side bar's page begins as. */
+/** The initial HTML of the side bar's page. */
 
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 
-/** The page: its script by a nonce, its style and chart from the extension's own folder, and nothing else. */
+/** The page. Its policy allows only the script with the nonce and styles from the extension's folder. */
 export function page(webview: vscode.Webview, dist: vscode.Uri): string {
   const nonce = randomBytes(16).toString("base64");
   const uri = (name: string): string => webview.asWebviewUri(vscode.Uri.joinPath(dist, name)).toString();

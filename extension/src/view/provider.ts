@@ -1,4 +1,4 @@
-/** The view in the side bar: sends it what there is to show, and does what it asks for. */
+/** The view in the side bar: sends the state to its page and handles the page's messages. */
 
 import * as vscode from "vscode";
 import type { LiveNumber } from "../editor/live-number";
@@ -7,7 +7,7 @@ import type { Desk } from "../scripts/desk";
 import type { FromView, ToView } from "./messages";
 import { page } from "./page";
 
-/** The commands that a button of the page may run. */
+/** The commands that buttons of the page may run. */
 const COMMANDS = new Set([
   "skyline.profileScript",
   "skyline.profileWithArguments",
@@ -50,7 +50,7 @@ export class ViewProvider implements vscode.WebviewViewProvider {
     view.webview.html = page(view.webview, this.dist);
   }
 
-  /** The state as it is at the end of this turn, however often it changes until then. */
+  /** Send the state once at the end of this turn, even if it changes several times. */
   #send(): void {
     if (this.#scheduled || !this.#view?.visible) return;
     this.#scheduled = true;

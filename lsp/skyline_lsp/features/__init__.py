@@ -1,1 +1,1 @@
-"""What an editor sees, one concern per module; each has ``register(server)``."""
+"""The editor features, one per module. Each module has ``register(server)``."""

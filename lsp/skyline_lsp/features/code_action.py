@@ -1,8 +1,8 @@
-"""Changes that are predicted to bring something, offered where the code would change.
+"""Code actions: changes with a predicted benefit, offered at the lines that they would edit.
 
-The cure of a finding is a quick fix at its line. Every what-if that applies and can be written is a refactoring at
-the lines that it edits, and the best of them at the training loop too; one that the code does not allow is shown with
-its reason, where the client has a way to. Where the batch size stands, other sizes are offered.
+The cure of a finding is a quick fix at its line. Every applicable what-if that can be written is a refactoring at the
+lines that it edits; the best of them are also offered at the training loop. A what-if that the code does not allow is
+shown with its reason if the client supports disabled actions. At the batch size, other sizes are offered.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ QUICK_FIX, REFACTORING = (
 FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.skyline"
 _MOST_AT_LOOP = 10
 _WORTH_TELLING = 0.01
-"""Share of the peak from which a change of memory is told."""
+"""Smallest change of peak memory that is shown, as a share of the peak."""
 _MEANING = {
     "numerics": "Changes how numbers are rounded.",
     "convergence": "Changes how the model trains.",
@@ -49,7 +49,7 @@ _MEANING = {
 
 
 def register(server: SkylineServer) -> None:
-    """Answer ``textDocument/codeAction``, and ``codeAction/resolve`` for edits that were not ready."""
+    """Answer ``textDocument/codeAction``, and ``codeAction/resolve`` for edits that are computed on demand."""
 
     @server.feature(
         types.TEXT_DOCUMENT_CODE_ACTION,
@@ -84,7 +84,7 @@ def register(server: SkylineServer) -> None:
 
 
 def fixes(server: SkylineServer, uri: str, place: types.Range) -> Iterator[types.CodeAction]:
-    """A fix for each finding in a range whose cure can be written and is predicted to help."""
+    """A fix for each finding in a range, if its cure can be written and is predicted to help."""
     path = convert.path_of(uri)
     for placed in diagnostics.placed_findings(server.scripts, server.texts):
         prepared = placed.state.prepared
@@ -105,7 +105,7 @@ def fixes(server: SkylineServer, uri: str, place: types.Range) -> Iterator[types
 
 
 def refactorings(server: SkylineServer, uri: str, place: types.Range) -> Iterator[types.CodeAction]:
-    """What would be changed at a range, then what the code does not allow: other batch sizes first, then the best."""
+    """The changes offered at a range: other batch sizes first, then what-ifs, the refused changes last."""
     path = convert.path_of(uri)
     state = server.scripts.covering(path) if path else None
     prepared = state.prepared if state else None
@@ -133,7 +133,7 @@ def _changes_at(
     text: SourceText,
     place: types.Range,
 ) -> Iterator[ApplicableChange]:
-    """Those that edit the range; at the training loop also the best of all, and all that are refused."""
+    """The changes that edit the range. At the training loop, also the best of all and the refused ones."""
     moved = line_map(prepared.sources[path].text, text.text)
     here = {
         (change.estimate.name, change.estimate.value)
@@ -157,7 +157,7 @@ def _changes_at(
 def _batch_sizes(
     state: ScriptState, prepared: Prepared, path: str, text: SourceText, place: types.Range
 ) -> Iterator[_Offer]:
-    """Twice, half, and the largest that fits, where the batch size stands in the range and can be written."""
+    """Double, half and largest fitting batch size, if the batch size is set in the range and can be rewritten."""
     found = batch_size_place(prepared.report, prepared.sources[path], text)
     if found is None or not _covers(place, found.span.line):
         return
@@ -165,14 +165,14 @@ def _batch_sizes(
         choice = Choice(BATCH_SIZE, str(other.size))
         tried = prepared.analysis.rewrites.tried(choice.name, choice.value)
         if tried.edits is None:
-            # Why it cannot be written is told once, with the change of the batch size that is offered anyway.
+            # The what-if for the batch size, which is offered anyway, shows the reason once.
             return
         words = other.title if other.refused else f"{other.title}, {_effect(other.answer, state)}"
         yield _Offer(choice, words, other.answer.semantics, tried.edits, other.refused)
 
 
 def fix_all(server: SkylineServer, uri: str) -> Iterator[types.CodeAction]:
-    """One action that cures every finding of a file whose cure changes nothing about the training, and helps."""
+    """One action with all helpful cures in a file that leave the training result unchanged."""
     path = convert.path_of(uri)
     settings = server.settings_at(path).diagnostics
     cures: dict[str, tuple[ScriptState, Choice]] = {}
@@ -192,7 +192,7 @@ def fix_all(server: SkylineServer, uri: str) -> Iterator[types.CodeAction]:
         if state is None:
             break
         with contextlib.suppress(SkylineError):
-            # What cannot be written together with the others is left for the person.
+            # A cure that cannot be combined with the others is left to the user.
             planned = planned_edit(server, state, Question(choices=(*chosen, choice)))
             if planned is not None:
                 chosen, edit = (*chosen, choice), planned
@@ -210,7 +210,7 @@ def _wanted(kind: str, only: Any) -> bool:
 
 
 def _named(kind: str, only: Any) -> bool:
-    """Whether exactly this kind is asked for: what changes all of a file is not for who wants everybody's fixes."""
+    """True if exactly this kind is requested: a request for a parent kind must not change the whole file."""
     return any(getattr(one, "value", one) == kind for one in only or ())
 
 
@@ -222,13 +222,13 @@ def _cure(prepared: Prepared, placed: PlacedFinding) -> ApplicableChange | None:
     known = next((change for change in prepared.changes if diagnostics.cures(change, placed.finding)), None)
     if known is None or not known.edits:
         return None
-    # The cure of a finding that costs no time is one that saves memory.
+    # A finding without a time cost is about memory, so its cure needs no speedup.
     return known if known.estimate.speedup > 1 or placed.finding.cost_ms == 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """One change to choose: ``edits`` are those of the profiled text; ``refused`` says why it cannot be chosen."""
+    """One change on offer. ``edits`` refer to the profiled text. ``refused`` is the reason it cannot be chosen."""
 
     choice: Choice
     words: str
@@ -244,7 +244,7 @@ def _offer(state: ScriptState, change: ApplicableChange) -> _Offer:
 
 
 def _action(server: SkylineServer, state: ScriptState, offer: _Offer, kind: str) -> types.CodeAction | None:
-    """None where it cannot be offered: it is refused, and the client shows no reasons, or the text has changed."""
+    """The action for an offer. None if the client cannot show a refused action, or no edit fits the current text."""
     prepared = state.prepared
     assert prepared is not None
     document, workspace = server.client_capabilities.text_document, server.client_capabilities.workspace
@@ -253,7 +253,7 @@ def _action(server: SkylineServer, state: ScriptState, offer: _Offer, kind: str)
     title = f"Skyline: {offer.words}"
     meaning = _MEANING.get(offer.semantics)
     if not offer.refused and meaning and not _annotates(server):
-        # Nobody will be asked, so that what they choose has to say it.
+        # The client asks for no confirmation, so the title must name the effect.
         title += f". {meaning.removesuffix('.')}"
     action = types.CodeAction(title=title, kind=name)
     if offer.refused:
@@ -268,7 +268,7 @@ def _action(server: SkylineServer, state: ScriptState, offer: _Offer, kind: str)
     elif able and able.resolve_support and "edit" in able.resolve_support.properties:
         action.data = {"uri": state.uri, "whatif": str(offer.choice), "semantics": offer.semantics}
     elif workspace and workspace.apply_edit:
-        # Planning every change for a text that was edited would be felt: it is done for the one that is chosen.
+        # Planning every change for an edited text would be slow: plan only the chosen one.
         asked = _question(offer.choice)
         sent = {"batchSize": asked.batch_size, "whatifs": [str(choice) for choice in asked.choices]}
         action.command = types.Command(title, protocol.COMMAND_APPLY_REWRITE, arguments=[state.uri, sent])
@@ -292,7 +292,7 @@ def _question(choice: Choice) -> Question:
 def _annotated(
     server: SkylineServer, edit: types.WorkspaceEdit | None, semantics: str, label: str
 ) -> types.WorkspaceEdit | None:
-    """The edit with a note that has it confirmed first, where it changes training and the client has a way to."""
+    """Mark an edit that changes training as needing confirmation, if the client supports change annotations."""
     meaning = _MEANING.get(semantics)
     if edit is None or meaning is None or not _annotates(server):
         return edit
@@ -310,7 +310,7 @@ def _annotated(
 
 
 def _annotates(server: SkylineServer) -> bool:
-    """Whether the client shows what is to be confirmed before an edit is made."""
+    """True if the client supports confirmation of annotated edits."""
     workspace = server.client_capabilities.workspace
     able = workspace.workspace_edit if workspace else None
     return bool(able and able.change_annotation_support and able.document_changes)
@@ -319,7 +319,7 @@ def _annotates(server: SkylineServer) -> bool:
 def _unchanged(
     server: SkylineServer, prepared: Prepared, edits: tuple[TextEdit, ...]
 ) -> dict[str, SourceText] | None:
-    """The texts that the edits change, where every source reads as it was profiled."""
+    """The current texts of the profiled files. None if any of them differs from the profiled text."""
     shown = {path: server.texts.shown(path) for path in prepared.sources}
     known = {path: text for path, text in shown.items() if text is not None}
     same = all(path in known and known[path].text == source.text for path, source in prepared.sources.items())
@@ -329,7 +329,10 @@ def _unchanged(
 
 
 def _effect(estimate: EstimateReport, state: ScriptState) -> str:
-    """``predicted -5.1 ms per iteration, -381 MB``; of another batch size the samples per second."""
+    """Effect in words: ``predicted -5.1 ms per iteration, -381 MB at the peak``.
+
+    For another batch size it gives samples per second instead of time.
+    """
     prepared = state.prepared
     assert prepared is not None
     now = prepared.report

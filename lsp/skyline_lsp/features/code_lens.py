@@ -1,4 +1,4 @@
-"""The headline above the training loop, and what the dear functions take."""
+"""Code lenses: the headline above the training loop, and the cost of expensive functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ USE_LATER = "Show the later measurement"
 
 
 def register(server: SkylineServer) -> None:
-    """Answer ``textDocument/codeLens``, and ``codeLens/resolve`` for clients that ask for each title by itself."""
+    """Answer ``textDocument/codeLens``, and ``codeLens/resolve`` for clients that resolve titles lazily."""
 
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=True))
     def code_lens(params: types.CodeLensParams) -> list[types.CodeLens]:
@@ -36,14 +36,14 @@ def register(server: SkylineServer) -> None:
         data: Any = lens.data
         if lens.command is None and isinstance(data, dict) and isinstance(data.get("uri"), str):
             known = (one for one in lenses(server, data["uri"]) if one.data == data)
-            # What it was about is gone meanwhile: new lenses are on their way.
+            # The lens is outdated: a refresh with new lenses follows.
             gone = types.Command(title="…", command=protocol.COMMAND_SHOW_REPORT, arguments=[data["uri"]])
             lens.command = next((one.command for one in known), gone)
         return lens
 
 
 def lenses(server: SkylineServer, uri: str) -> list[types.CodeLens]:
-    """All lenses of a document; none where they are switched off."""
+    """All lenses of a document. Empty if lenses are switched off."""
     path = convert.path_of(uri)
     text = server.texts.shown(path) if path else None
     settings = server.settings_at(path)
@@ -57,7 +57,7 @@ def lenses(server: SkylineServer, uri: str) -> list[types.CodeLens]:
     own = server.scripts.at(path)
     if server.trusted and (own is None or not (own.prepared or own.job or own.error)):
         line = server.loops.at(text)
-        # A file that another script's profile covers is a part of that training, not one of its own.
+        # A file covered by another script's profile is part of that training.
         if line is not None and server.scripts.covering(path) is None:
             found.append(_lens(line, INVITATION, protocol.COMMAND_PROFILE, uri))
     found += _function_lenses(server, path, text, settings.code_lens.min_share)
@@ -75,7 +75,7 @@ def _resolves_commands(server: SkylineServer) -> bool:
 def _about(server: SkylineServer, state: ScriptState) -> Iterator[tuple[str, str]]:
     known = state.job.known if state.job else None
     if known is not None and (known.iteration_ms is not None or state.prepared is None):
-        # Newer than the profile there is, and all that is known of what the file says now.
+        # Newer than the profile, and the only result for the current code.
         yield headline_so_far(known.batch_size, known.iteration_ms, known.throughput), protocol.COMMAND_CANCEL
     elif state.prepared is not None:
         yield f"{'~ stale · ' if state.stale else ''}{state.prepared.headline}", protocol.COMMAND_SHOW_REPORT
@@ -95,7 +95,7 @@ def _about(server: SkylineServer, state: ScriptState) -> Iterator[tuple[str, str
 
 
 def headline_line(server: SkylineServer, state: ScriptState, path: str, text: SourceText) -> int | None:
-    """Where in this file the headline of a script belongs, None where it is another file's."""
+    """The line of a script's headline in this file. None if the headline belongs to another file."""
     prepared = state.prepared
     loop = prepared.report.loop if prepared else None
     if prepared is not None and loop is not None:

@@ -1,6 +1,6 @@
-"""The commands: profile, cancel, clear, ask, show the report, export it. Each says in its result what it did.
+"""The commands: profile, cancel, clear, what-if, show report, export. The result of each states its outcome.
 
-Every one can be sent twice: the second time there is nothing left to do, and the result says so.
+A command may be sent twice: if there is nothing left to do, its result is ``idle`` or ``running``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from skyline_lsp.state import ScriptState
 
 
 def register(server: SkylineServer) -> None:
-    """Answer ``workspace/executeCommand``; the first argument is the script's URI."""
-    # The parameters bear no annotations, since pygls would take an annotated one for the server itself.
+    """Answer ``workspace/executeCommand``. The first argument is the script's URI."""
+    # The parameters have no annotations: pygls would pass the server itself for an annotated one.
 
     @server.command(protocol.COMMAND_PROFILE)
     async def profile(*arguments) -> Any:
@@ -103,7 +103,7 @@ async def _profile(server: SkylineServer, uri: str, asked: ProfileOptions | None
 
 
 def _use_later(server: SkylineServer, uri: str) -> CommandResult:
-    """Show the measurement that was put aside because the machine was busy while it was made."""
+    """Show the measurement that was set aside because the machine was busy during it."""
     state = profiled(server, uri)
     path = store.put_forward(Path(state.path))
     if path is None:
@@ -129,7 +129,7 @@ def _what_if(server: SkylineServer, uri: str, asked: QuestionOptions) -> Estimat
     words = f"{found.title}: predicted {units.format_ms_interval(found.iteration_ms)} per iteration ({delta})"
     if not found.applicable:
         words = f"{found.title}: does not apply. {found.reason or ''}"
-    # An editor without a plug-in shows no result of a command.
+    # An editor without a Skyline plug-in does not show command results.
     server.window_show_message(types.ShowMessageParams(types.MessageType.Info, words))
     return found
 
@@ -138,7 +138,7 @@ async def _show_report(server: SkylineServer, uri: str) -> CommandResult:
     state = profiled(server, uri)
     assert state.prepared is not None
     folder = Path(tempfile.gettempdir()) / "skyline-reports"
-    # One file per profile: showing the report again brings up the same page.
+    # One file per profile: showing the report again opens the same page.
     path = folder / f"{Path(state.path).stem}-{state.prepared.report.id}.html"
     exporting.write(state.prepared, "html", path)
     window = server.client_capabilities.window
@@ -147,7 +147,9 @@ async def _show_report(server: SkylineServer, uri: str) -> CommandResult:
         with contextlib.suppress(Exception):
             if (await server.window_show_document_async(target)).success:
                 return CommandResult("shown", path=str(path))
-    server.window_show_message(types.ShowMessageParams(types.MessageType.Info, f"The report is in {path}"))
+    server.window_show_message(
+        types.ShowMessageParams(types.MessageType.Info, f"The report was written to {path}")
+    )
     return CommandResult("written", path=str(path))
 
 

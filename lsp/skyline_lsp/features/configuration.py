@@ -1,4 +1,4 @@
-"""The life of a session: its settings as they come and change, whether it is trusted, and its end."""
+"""Life cycle of a session: its settings, workspace trust and shutdown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def register(server: SkylineServer) -> None:
-    """Follow initialize, configuration changes, trust and shutdown; answer ``skyline/config``."""
+    """Handle initialize, configuration changes, trust and shutdown. Answer ``skyline/config``."""
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
@@ -36,7 +36,7 @@ def register(server: SkylineServer) -> None:
 
     @server.feature(types.INITIALIZED)
     async def initialized(params: types.InitializedParams) -> None:
-        # The client cannot show a message before it is initialized.
+        # The client cannot show messages before it is initialized.
         server.tell_problems(None)
         await _register(server)
         await ask(server)
@@ -71,9 +71,9 @@ def register(server: SkylineServer) -> None:
 
 
 def introduced(server: SkylineServer, options: object) -> None:
-    """Take what the client says of itself: settings, and what holds for this session alone.
+    """Apply the client's initialization options: settings and options of this session.
 
-    Whoever says something about trust that is neither yes nor no is not trusted.
+    A ``trusted`` value that is neither a boolean nor null counts as not trusted.
     """
     given = options if isinstance(options, Mapping) else {}
     own = given.get(SECTION, given) if isinstance(given.get(SECTION, given), Mapping) else given
@@ -90,7 +90,7 @@ def introduced(server: SkylineServer, options: object) -> None:
 
 
 def _kept_options(given: object) -> dict[str, ProfileOptions]:
-    """How scripts were profiled last, by path; what makes no sense is left out, as what a client kept may be old."""
+    """The last profile options by script path. Invalid ones are dropped: the client may have stored old ones."""
     kept: dict[str, ProfileOptions] = {}
     for uri, options in given.items() if isinstance(given, Mapping) else ():
         path = convert.path_of(uri) if isinstance(uri, str) else None
@@ -101,19 +101,19 @@ def _kept_options(given: object) -> dict[str, ProfileOptions]:
 
 
 async def ask(server: SkylineServer) -> bool:
-    """Fetch the settings from a client that keeps them; False where it does not, or has none for us."""
+    """Request the settings from the client. Returns False if it does not support that or has none."""
     workspace = server.client_capabilities.workspace
     if not (workspace and workspace.configuration):
         return False
     folders = [folder.uri for folder in server.workspace.folders.values()]
-    # What holds for all folders holds for the only one.
+    # A single folder needs no scope of its own.
     scopes = folders if len(folders) > 1 else []
     items = [types.ConfigurationItem(section=SECTION)]
     items += [types.ConfigurationItem(scope_uri=scope, section=SECTION) for scope in scopes]
     try:
         values = await server.workspace_configuration_async(types.ConfigurationParams(items))
     except Exception:
-        logger.warning("the client did not answer for its configuration", exc_info=True)
+        logger.warning("the client did not answer the request for its configuration", exc_info=True)
         return False
     places = ["", *(convert.path_of(scope) or "" for scope in scopes)]
     known = {place: value for place, value in zip(places, values or (), strict=False) if value is not None}
@@ -124,13 +124,13 @@ async def ask(server: SkylineServer) -> bool:
 
 
 def adopt(server: SkylineServer, values: Mapping[str, object]) -> None:
-    """Use what the client sent, by folder; what makes no sense in it is said once and its default used."""
+    """Use the client's settings by folder. Invalid ones are reported once and their defaults apply."""
     server.book.from_client(values)
     server.settings_changed()
 
 
 async def _register(server: SkylineServer) -> None:
-    """Have the client tell of its settings, and of files that other programs write, where it can."""
+    """Register for changes of settings and of files written by other programs, if the client supports that."""
     workspace = server.client_capabilities.workspace
     wanted: list[types.Registration] = []
     changes = workspace.did_change_configuration if workspace else None
@@ -150,4 +150,4 @@ async def _register(server: SkylineServer) -> None:
         try:
             await server.client_register_capability_async(types.RegistrationParams(wanted))
         except Exception:
-            logger.warning("the client did not take the registrations", exc_info=True)
+            logger.warning("the client rejected the registrations", exc_info=True)

@@ -1,4 +1,4 @@
-"""A script on several GPUs that need not be here, for a client that waits for the answer or cancels."""
+"""Predictions of a script for several GPUs, which need not be present. The client may cancel the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings, and what stopped the last run, as diagnostics."""
+"""Diagnostics: findings, and the error of the last run."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from skyline_lsp.texts import Texts
 SOURCE = "skyline"
 RUN_FAILED = "run-failed"
 PAGES = "https://github.com/skyline-profiler/skyline/tree/main/docs/rules"
-"""Where the page of each rule is read, as of the package's documentation."""
+"""Address of the rules' documentation pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedFinding:
-    """A finding of a script and the line, counted from 1, that it is about in the current text."""
+    """A finding of a script with its line in the current text, counted from 1."""
 
     state: ScriptState
     finding: FindingReport
@@ -38,7 +38,7 @@ class PlacedFinding:
 def by_file(
     scripts: Scripts, texts: Texts, codec: PositionCodec, book: SettingsBook
 ) -> dict[str, list[types.Diagnostic]]:
-    """All diagnostics as of now; what was said about a line goes when the line is edited."""
+    """All current diagnostics by file. Editing a line removes its diagnostics."""
     found: dict[str, list[types.Diagnostic]] = {}
     for placed in placed_findings(scripts, texts):
         settings = book.at(placed.finding.file)
@@ -54,7 +54,7 @@ def by_file(
 
 
 def placed_findings(scripts: Scripts, texts: Texts) -> Iterator[PlacedFinding]:
-    """The findings whose line still reads as it did; in a file of several scripts, those of the latest profile."""
+    """The findings whose lines are unchanged. In a file of several scripts, those of the latest profile."""
     for state in scripts:
         prepared = state.prepared
         for finding in prepared.report.findings if prepared else ():
@@ -68,14 +68,14 @@ def placed_findings(scripts: Scripts, texts: Texts) -> Iterator[PlacedFinding]:
 
 
 def is_selected(code: str, settings: DiagnosticSettings) -> bool:
-    """Whether findings with this code are to be shown."""
+    """True if the settings show findings with this code."""
     return code.startswith(settings.select) and not code.startswith(settings.ignore)
 
 
 def of_finding(
     placed: PlacedFinding, codec: PositionCodec, texts: Texts, settings: DiagnosticSettings
 ) -> types.Diagnostic:
-    """The diagnostic that a finding is published as; its evidence elsewhere is related information."""
+    """The diagnostic for a finding, with its evidence as related information."""
     finding = placed.finding
     cost = f" ({units.format_ms(finding.cost_ms)} per iteration)" if finding.cost_ms > 0 else ""
     return types.Diagnostic(
@@ -91,7 +91,7 @@ def of_finding(
 
 
 def _severity(placed: PlacedFinding, settings: DiagnosticSettings) -> types.DiagnosticSeverity:
-    """A warning is what costs much and can be cured by an edit that is ready."""
+    """Warning for a costly finding with an edit that cures it, otherwise information."""
     prepared = placed.state.prepared
     whole_ms = prepared.report.iteration_ms.value if prepared else 0.0
     curable = prepared is not None and any(
@@ -103,7 +103,7 @@ def _severity(placed: PlacedFinding, settings: DiagnosticSettings) -> types.Diag
 
 
 def cures(change: ApplicableChange, finding: FindingReport) -> bool:
-    """Whether a change is the one that a finding names."""
+    """True if the change is the cure that the finding names."""
     if finding.whatif is None:
         return False
     name, _, value = finding.whatif.partition("=")
@@ -113,7 +113,7 @@ def cures(change: ApplicableChange, finding: FindingReport) -> bool:
 def _related(
     placed: PlacedFinding, codec: PositionCodec, texts: Texts
 ) -> list[types.DiagnosticRelatedInformation]:
-    """The evidence, each at its line where that still reads as it did; what has no line of its own at the finding's."""
+    """The evidence at its own line if that is unchanged. Evidence without a line is at the line of the finding."""
     finding, prepared = placed.finding, placed.state.prepared
     related: list[types.DiagnosticRelatedInformation] = []
     for evidence in finding.evidence:

@@ -1,4 +1,4 @@
-"""Documents as the client opens, edits, saves and closes them."""
+"""Handles documents that the client opens, edits, saves and closes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def register(server: SkylineServer) -> None:
-    """Follow the text of every document."""
+    """Track the text of every document."""
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def opened(params: types.DidOpenTextDocumentParams) -> None:

@@ -1,4 +1,4 @@
-"""Which script a file is profiled by, for clients that let the person choose."""
+"""The scripts that can profile a file, for clients that let the user choose one."""
 
 from __future__ import annotations
 

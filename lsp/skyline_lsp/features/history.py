@@ -1,4 +1,4 @@
-"""What was measured before: the saved profiles of a script, and any two of them compared."""
+"""History: the saved profiles of a script, and the comparison of two of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def register(server: SkylineServer) -> None:
 
 
 def _script(server: SkylineServer, uri: str) -> Path:
-    """The script of a uri; of an opened profile the one that it is of."""
+    """The script of a URI. For an opened profile, the script that was profiled."""
     path = Path(convert.path_of(uri) or "")
     state = server.state_of(uri)
     if path.suffix not in {".py", ".pyw"} and state is not None and state.prepared is not None:
@@ -48,7 +48,7 @@ def _script(server: SkylineServer, uri: str) -> Path:
 
 
 def _saved(script: Path) -> tuple[SavedProfile, ...]:
-    """Newest first; what cannot be read is left out."""
+    """The saved profiles of a script, newest first. Unreadable ones are left out."""
     found: list[SavedProfile] = []
     for path in store.saved(script):
         try:

@@ -1,4 +1,4 @@
-"""The full story of a line, under the pointer; at the batch size also the curve over other sizes."""
+"""Hover: all details of a line. At the batch size, also the batch-size curve."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def register(server: SkylineServer) -> None:
 
 
 def hover_at(server: SkylineServer, uri: str, position: types.Position) -> types.Hover | None:
-    """What is known about the line of a position, and about the batch size where that stands there.
+    """The hover text for a position: the details of its line, and the batch-size curve at the batch size.
 
-    Nothing where the line costs nothing, or was edited since.
+    None if the line has no cost or was edited since the profile.
     """
     path = convert.path_of(uri)
     text = server.texts.shown(path) if path else None
@@ -59,7 +59,7 @@ def _place_in(state: ScriptState | None, path: str, text: SourceText) -> BatchSi
 
 
 def _table(state: ScriptState, current: int) -> str:
-    """The curve with the size that the code has now among its points."""
+    """The batch-size curve, including the size in the current code."""
     prepared = state.prepared
     assert prepared is not None
     curve = prepared.report.curve

@@ -1,4 +1,4 @@
-"""The time of a line, at its end."""
+"""Inlay hints: the time of each line, at its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skyline_lsp.server import SkylineServer
 
 
 def register(server: SkylineServer) -> None:
-    """Answer ``textDocument/inlayHint``, and ``inlayHint/resolve`` for what is shown under the pointer."""
+    """Answer ``textDocument/inlayHint``, and ``inlayHint/resolve`` for tooltips."""
 
     @server.feature(types.TEXT_DOCUMENT_INLAY_HINT, types.InlayHintOptions(resolve_provider=True))
     def inlay_hint(params: types.InlayHintParams) -> list[types.InlayHint]:
@@ -33,9 +33,9 @@ def register(server: SkylineServer) -> None:
 def hints(
     server: SkylineServer, uri: str, wanted: types.Range, *, lazily: bool = True
 ) -> list[types.InlayHint]:
-    """The hints of the lines in a range; lines that were edited since the profile have none.
+    """The hints of the lines in a range. Lines edited since the profile have none.
 
-    A client that asks for the tooltips one by one gets the hints without them.
+    ``lazily``: leave out the tooltips if the client resolves them one by one.
     """
     path = convert.path_of(uri)
     text = server.texts.shown(path) if path else None

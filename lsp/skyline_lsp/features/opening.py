@@ -1,4 +1,4 @@
-"""Opening a saved profile or a profiler trace: questions are answered for its uri from then on."""
+"""Opens a saved profile or a profiler trace. Afterwards its URI can be used in requests."""
 
 from __future__ import annotations
 

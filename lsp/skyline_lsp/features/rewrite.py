@@ -1,4 +1,4 @@
-"""Changes in the person's code: previewed, applied as one undo step, taken back, taken out one by one."""
+"""Changes of the user's code: preview, apply as one undo step, revert the last one, remove a single one."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from skyline_lsp.rewriting import PlannedChange, check_current, planned_question
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
 
-NOTHING_APPLIED = "no change of Skyline's is in the code"
-ALREADY_UNDONE = "the change is already undone in the editor"
-CHANGED_SINCE = "the code was edited where the change is: take it back by hand or with the editor's undo"
-STILL_CHANGING = "the code was changed again each time the edit came: apply it when it rests"
+NOTHING_APPLIED = "the code contains no change made by Skyline"
+ALREADY_UNDONE = "the change was already undone in the editor"
+CHANGED_SINCE = "the changed code was edited since: undo the change by hand or with the editor's undo"
+STILL_CHANGING = "the code changed each time before the edit arrived: apply the change when you stop typing"
 _OFFERS = 4
 _NEWS_WAIT_S = 0.5
 _ANSWER_WAIT_S = 120.0
 
 
 def register(server: SkylineServer) -> None:
-    """Answer what previews, makes and takes back changes, and what tells of those in the code."""
-    # Two edits on their way at once would each be made for a text that the other changes.
+    """Answer the requests and commands that preview, apply, revert and list code changes."""
+    # Two concurrent edits would each be computed for a text that the other one changes.
     one_at_a_time = asyncio.Lock()
 
     @server.feature(protocol.PREVIEW)
@@ -108,7 +108,7 @@ def register(server: SkylineServer) -> None:
         uri = script_uri(server, arguments)
         result = await apply({"uri": uri, "batchSize": asked.batchSize, "whatifs": asked.whatifs})
         if not result["applied"]:
-            # Chosen from a menu: nobody looks at what a command gives back.
+            # Editors do not show the result of a command chosen from a menu.
             server.warn(result["reason"])
         return result
 
@@ -130,7 +130,7 @@ def _preview(server: SkylineServer, state: ScriptState, asked: Question) -> Prev
 async def _carry_out(
     server: SkylineServer, state: ScriptState, label: str, planned_now: Callable[[], PlannedChange]
 ) -> ApplyResult:
-    """Offer a change to the client; where it knows a newer text by then, once more for that one."""
+    """Send a change to the client. If the text changed in the meantime, plan again for the newer text."""
     for _ in range(_OFFERS):
         planned = planned_now()
         if not planned.edits:
@@ -150,12 +150,12 @@ async def _carry_out(
 
 
 def _as_planned(server: SkylineServer, planned: PlannedChange) -> Read:
-    """The texts that a change was made for; by now the client may have told of it."""
+    """Reads the texts that a change was planned for: the client may already have reported the changed ones."""
     return lambda path: planned.before.get(path) or server.texts.shown(path)
 
 
 async def _moved_on(server: SkylineServer, before: Mapping[str, SourceText]) -> bool:
-    """Whether a text is no longer the one that a refused edit was for; the client's news may be on its way."""
+    """Wait briefly for a text change that explains a rejected edit. Returns True if one came."""
     end = asyncio.get_running_loop().time() + _NEWS_WAIT_S
     while all(
         (now := server.texts.shown(path)) is not None and now.text == text.text
@@ -190,7 +190,7 @@ async def _revert(server: SkylineServer, uri: str) -> ApplyResult:
 
 
 def planned_edit(server: SkylineServer, state: ScriptState, asked: Question) -> types.WorkspaceEdit | None:
-    """The whole of a change as an edit for the client to make, None where any part of it is refused."""
+    """A complete change as an edit for the client. None if any part of it is refused."""
     planned = planned_question(server, state, asked)
     if not planned.edits or planned.refused:
         return None
@@ -207,7 +207,7 @@ async def _send(
 ) -> ApplyResult:
     workspace = server.client_capabilities.workspace
     if not (workspace and workspace.apply_edit):
-        return ApplyResult(False, "this client does not take edits; use skyline apply on the command line")
+        return ApplyResult(False, "this client does not support edits; use skyline apply on the command line")
     edit = edit_of(server, state, edits, texts)
     asked = server.workspace_apply_edit_async(types.ApplyWorkspaceEditParams(edit=edit, label=label))
     try:
@@ -215,16 +215,16 @@ async def _send(
     except asyncio.TimeoutError:
         return ApplyResult(False, "the client did not answer")
     except JsonRpcException as error:
-        return ApplyResult(False, f"the client did not take the edit: {error.message}")
+        return ApplyResult(False, f"the client rejected the edit: {error.message}")
     if answer.applied:
         return ApplyResult(True)
-    return ApplyResult(False, answer.failure_reason or "the client did not take the edit")
+    return ApplyResult(False, answer.failure_reason or "the client rejected the edit")
 
 
 def edit_of(
     server: SkylineServer, state: ScriptState, edits: tuple[TextEdit, ...], texts: Mapping[str, SourceText]
 ) -> types.WorkspaceEdit:
-    """Edits of these texts as the client takes them, with the versions of its documents where it knows those."""
+    """Edits in the client's format, with document versions if the client supports them."""
     documents: dict[str, types.OptionalVersionedTextDocumentIdentifier] = {}
     for path in {edit.span.file for edit in edits}:
         document = server.texts.at(path)

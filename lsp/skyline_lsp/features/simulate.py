@@ -1,4 +1,4 @@
-"""The latest profile, and predictions from it: look-ups and one simulation, answered while a run goes on."""
+"""The latest profile and predictions from it. Answered from memory, also during a run."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def register(server: SkylineServer) -> None:
 
 
 async def _curve(state: ScriptState, *, answer_to: Question) -> tuple[CurvePoint, ...]:
-    """The curve under the what-ifs of a question. Other questions are answered while it is worked out."""
+    """The batch-size curve under the what-ifs of a question, computed on another thread."""
     changes, prepared = answer_to.choices, state.prepared
     assert prepared is not None
     if changes not in state.curves:
@@ -78,19 +78,19 @@ async def _curve(state: ScriptState, *, answer_to: Question) -> tuple[CurvePoint
             None, curve_under, prepared.analysis, changes
         )
         if state.prepared is not prepared:
-            # A newer profile came meanwhile: what is kept is of that one alone.
+            # A newer profile has arrived: cache only its curves.
             return found
         state.curves[changes] = found
     return state.curves[changes]
 
 
 def question(params: QuestionParams) -> Question:
-    """The question in a request; raises UsageError where a what-if is not one."""
+    """The question in a request. Raises UsageError if a what-if is invalid."""
     return Question(params.batchSize, tuple(Choice.parse(text) for text in params.whatifs))
 
 
 def profiled(server: SkylineServer, uri: str) -> ScriptState:
-    """The state of a script that has a profile; raises SkylineError with the next step where it has none."""
+    """The state of a profiled script. Raises SkylineError with the next step if there is no profile."""
     state = server.state_of(uri)
     if state is None or state.prepared is None:
         raise SkylineError(NO_PROFILE, hint=PROFILE_FIRST)

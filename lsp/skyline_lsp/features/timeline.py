@@ -1,4 +1,4 @@
-"""One iteration lane by lane, and its memory moment by moment."""
+"""The timeline of one iteration by lane, and its memory over time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def register(server: SkylineServer) -> None:
         asked = wire.receive(params, MemoryAtParams)
         try:
             if server.traces.at(convert.path_of(asked.uri)) is not None:
-                raise UsageError("A trace does not tell which lines hold memory")
+                raise UsageError("A profiler trace does not record which lines hold memory")
             prepared = profiled(server, asked.uri).prepared
             assert prepared is not None
             return wire.send((await pictures.blocks(prepared)).at(asked.timeMs))

@@ -1,4 +1,4 @@
-"""Measuring a change against its prediction, for a client that waits for the result or cancels."""
+"""Measures a change and compares it with its prediction. The client may cancel the request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def register(server: SkylineServer) -> None:
 
 
 async def verification(server: SkylineServer, asked: VerifyParams) -> VerifyReport:
-    """Measure a question about a script; raises SkylineError where that cannot be, or was cancelled."""
+    """Verify the prediction for a question. Raises SkylineError if that fails or is cancelled."""
     state = profiled(server, asked.uri)
     question = Question(asked.batchSize, tuple(Choice.parse(text) for text in asked.whatifs))
     return await server.verifier.verify(state, question, _effort(asked), asked.profileId)
