@@ -542,7 +542,7 @@ export interface Span {
   readonly iterations: number;
 }
 
-/** One GPU; bytes, ms, and what `Run` says. `as_is` is the script unchanged, whether it fits or not. */
+/** One GPU; bytes, ms, and what `GpuRunCost` says. `as_is` is the script unchanged, whether it fits or not. */
 export interface DeviceReport {
   readonly gpu: string;
   readonly full_name: string;
@@ -551,8 +551,8 @@ export interface DeviceReport {
   readonly usable_bytes: number;
   readonly fits: string;
   readonly largest_batch: LargestBatchReport;
-  readonly as_is: Run;
-  readonly fullest: Run | null;
+  readonly as_is: GpuRunCost;
+  readonly fullest: GpuRunCost | null;
   readonly prices: readonly PriceReport[];
   readonly power_limit_watts: number;
   readonly basis: string;
@@ -568,7 +568,7 @@ export interface LargestBatchReport {
 }
 
 /** One batch size on one GPU. `time_s` to `carbon_g` are those of a span of `iterations`. */
-export interface Run {
+export interface GpuRunCost {
   readonly batch_size: number | null;
   readonly iteration_ms: Interval;
   readonly throughput: Interval | null;
@@ -754,7 +754,7 @@ export interface LineChange {
   readonly after_ms: number;
 }
 
-/** The second argument of `skyline.profile`; None: as in the settings. */
+/** The second argument of `skyline.profile`. None: as in the settings. */
 export interface ProfileOptions {
   readonly args?: readonly string[] | null;
   readonly steps?: number | null;
@@ -775,7 +775,7 @@ export interface CommandResult {
   readonly script: string | null;
 }
 
-/** What `skyline.export` writes; `path` is relative to the script, by default named after it. */
+/** Options of `skyline.export`. `path` is relative to the script's folder; its default is the script's name. */
 export interface ExportOptions {
   readonly format?: "html" | "json" | "perfetto" | "speedscope";
   readonly path?: string | null;
@@ -821,7 +821,7 @@ export interface TrustParams {
   readonly trusted: boolean;
 }
 
-/** What `initializationOptions` may hold beside the settings; camelCase because it is the wire format. */
+/** `initializationOptions` beside the settings, in camelCase as on the wire. */
 export interface InitializationOptions {
   readonly trusted?: boolean;
   readonly warmStart?: boolean;

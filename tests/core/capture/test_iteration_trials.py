@@ -231,7 +231,7 @@ def test_a_script_that_ends_amid_a_recording_is_run_again(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(iteration_trials, "record_lightly", record)
     monkeypatch.setattr(iteration_trials, "run_bare", run_for)
-    manners = [iteration_trials._Manner(2), iteration_trials._Manner(1)]
+    manners = [iteration_trials._TrialConfig(2), iteration_trials._TrialConfig(1)]
     plan = iteration_trials._Plan(2, 1, 1, 1, 2)
     found, ended = iteration_trials._tried(Silent(), manners, plan)  # type: ignore[arg-type]
     assert [one.threads for one in found] == [2]

@@ -202,8 +202,8 @@ def test_the_lifeline_ends_a_group_when_its_holder_is_killed(tmp_path: Path) -> 
     (scratch / "tree").mkdir(parents=True)
     holder = start(
         f"import sys, time; sys.path[:] = {sys.path!r}\n"
-        "from pathlib import Path\nfrom skyline.capture.parent_death_reaper import Lifeline\n"
-        f"kept = Lifeline(Path({str(scratch)!r})); kept.watch({run.pid}); print(1, flush=True)\n{SLEEP}"
+        "from pathlib import Path\nfrom skyline.capture.parent_death_reaper import ParentDeathReaper\n"
+        f"kept = ParentDeathReaper(Path({str(scratch)!r})); kept.watch({run.pid}); print(1, flush=True)\n{SLEEP}"
     )
     assert holder.stdout is not None
     holder.stdout.readline()
@@ -221,8 +221,8 @@ def test_the_folder_of_a_run_goes_though_its_holder_is_killed_before_the_run_sta
     scratch.mkdir()
     holder = start(
         f"import sys, time; sys.path[:] = {sys.path!r}\n"
-        "from pathlib import Path\nfrom skyline.capture.parent_death_reaper import Lifeline\n"
-        f"kept = Lifeline(Path({str(scratch)!r})); print(1, flush=True)\n{SLEEP}"
+        "from pathlib import Path\nfrom skyline.capture.parent_death_reaper import ParentDeathReaper\n"
+        f"kept = ParentDeathReaper(Path({str(scratch)!r})); print(1, flush=True)\n{SLEEP}"
     )
     assert holder.stdout is not None
     holder.stdout.readline()
