@@ -52,7 +52,8 @@ def to_row(entry: LedgerEntry) -> dict[str, Any]:
     """Values of an entry by column."""
     values = asdict(entry)
     for part, prefix in _PREFIXES.items():
-        values.update({f"{prefix}_{name}": value for name, value in (values.pop(part) or {}).items()})
+        inner: dict[str, Any] = values.pop(part) or {}
+        values.update({f"{prefix}_{name}": value for name, value in inner.items()})
     return {**values, "status": entry.status.value}
 
 
