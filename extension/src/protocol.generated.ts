@@ -458,6 +458,7 @@ export interface Verifiable {
   readonly profileId: string;
   readonly batchSize: number | null;
   readonly whatifs: readonly string[];
+  readonly removes: readonly string[];
 }
 
 /** A file without the changes that Skyline wrote into it (`skyline/original` answers with all such files). */
@@ -471,6 +472,7 @@ export interface VerifyParams {
   readonly uri: string;
   readonly batchSize?: number | null;
   readonly whatifs?: readonly string[];
+  readonly removes?: readonly string[];
   readonly rounds?: number | null;
   readonly minutes?: number | null;
   readonly profileId?: string | null;

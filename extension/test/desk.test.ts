@@ -23,12 +23,17 @@ function setUp() {
   const state = { phase: "running", environment: null, trouble: null as unknown };
   const entries = new Map<string, EntryScripts>();
   const executed: unknown[][] = [];
+  const requests: Record<string, () => unknown> = {};
   const answers: Record<string, (uri: string) => unknown> = {
     "skyline.profile": (uri) => ({ status: "started", path: null, script: uri }),
     "skyline.cancel": () => ({ status: "cancelled", path: null, script: null }),
   };
   const connection = {
-    request: (method: string, { uri }: { uri: string }) => Promise.resolve(method === "skyline/entryScripts" ? (entries.get(uri) ?? { itself: true, scripts: [] }) : null),
+    request: async (method: string, { uri }: { uri: string }) => {
+      await Promise.resolve();
+      if (method === "skyline/entryScripts") return entries.get(uri) ?? { itself: true, scripts: [] };
+      return requests[method]?.() ?? null;
+    },
     execute: async (command: string, uri: string, options?: unknown) => {
       executed.push([command, uri, options]);
       await Promise.resolve();
@@ -39,7 +44,7 @@ function setUp() {
   const kept = new Map<string, unknown>();
   const runs = new RememberedRuns({ keys: () => [...kept.keys()], get: (key) => kept.get(key), update: async (key, value) => { kept.set(key, value); await Promise.resolve(); } });
   const desk = new Desk(session as unknown as Session, { set: () => undefined } as never, runs);
-  return { desk, state, emitters, entries, executed, answers };
+  return { desk, state, emitters, entries, executed, answers, requests };
 }
 
 beforeEach(() => {
@@ -114,6 +119,60 @@ describe("a run", () => {
     emitters.profile.fire({ uri: train, stale: false, error: "not accepted: --data\nusage: train.py\nmore", usage: "usage: train.py" });
     const { trouble } = desk.state;
     expect([trouble?.message, trouble?.usage, trouble?.fix?.command]).toEqual(["not accepted: --data", "usage: train.py", "skyline.profileWithArguments"]);
+  });
+});
+
+describe("a verification", () => {
+  const asked = { profileId: "first", batchSize: 64, whatifs: [], removes: [] };
+  const code = (verify: unknown): unknown => ({ uri: train, batchSize: null, whatifs: [], removed: [], changes: [], verify });
+  const report = { schema: "skyline.verify/1" };
+
+  async function verified() {
+    const found = setUp();
+    found.requests["skyline/profile"] = () => ({ id: "first", lines: [] });
+    found.requests["skyline/codeChanges"] = () => code(asked);
+    found.requests["skyline/verify"] = () => report;
+    await found.desk.follow(document(train));
+    await found.desk.verify();
+    expect(found.desk.state.verified).toEqual(report);
+    return found;
+  }
+
+  it("stays while the change that it measured is in the code", async () => {
+    const { desk, emitters } = await verified();
+    emitters.code.fire(code(asked));
+    expect(desk.state.verified).toEqual(report);
+  });
+
+  it("goes when its change is taken back, by a button or by an undo in the editor", async () => {
+    const { desk, emitters, requests } = await verified();
+    emitters.code.fire(code(null));
+    expect(desk.state.verified).toBeNull();
+    emitters.code.fire(code(asked));
+    await desk.verify();
+    requests["skyline/revert"] = () => ({ applied: true, reason: null, refused: [] });
+    requests["skyline/codeChanges"] = () => code(null);
+    await desk.takeBack();
+    expect(desk.state.verified).toBeNull();
+  });
+
+  it("goes with a new profile", async () => {
+    const { desk, emitters, requests } = await verified();
+    requests["skyline/profile"] = () => ({ id: "second", lines: [] });
+    emitters.profile.fire({ uri: train, stale: false, error: null, usage: null });
+    await vi.waitFor(() => expect(desk.profile?.id).toBe("second"));
+    expect(desk.state.verified).toBeNull();
+  });
+
+  it("that ends after its change was taken back is not shown", async () => {
+    const { desk, emitters, requests } = await verified();
+    emitters.code.fire(code({ ...asked, batchSize: 128 }));
+    requests["skyline/verify"] = () => {
+      emitters.code.fire(code(null));
+      return report;
+    };
+    await desk.verify();
+    expect(desk.state.verified).toBeNull();
   });
 });
 

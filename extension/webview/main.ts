@@ -155,7 +155,7 @@ function newsOf(state: ViewState, post: (message: FromView) => void): HTMLElemen
     ...(state.notice ? [h("div", { class: "notice", role: "alert" }, state.notice)] : []),
     ...batchRefused.map((one) => h("div", { class: "notice", role: "alert" }, `Not rewritten: ${one.reason}`)),
     ...(state.verified ? [verified(state.verified)] : []),
-    ...(state.best ? [best(state.best, post)] : []),
+    ...(state.best ? [best(state.best, state.whatifs?.baseline ?? null, post)] : []),
   ];
 }
 

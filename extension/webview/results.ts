@@ -1,9 +1,9 @@
 /** Results of longer requests: other GPUs, a verification, the best combination. */
 
-import type { BestReport, DevicesReport, VerifyReport } from "../src/protocol";
+import type { BaselineReport, BestReport, DevicesReport, EstimateReport, Interval, VerifyReport } from "../src/protocol";
 import type { FromView } from "../src/view/messages";
 import { h } from "./dom";
-import { byteUnit, change, direction, rateUnit, share, speedup, speedupWithRange, text, timeUnit, withSpread } from "./units";
+import { baselineDoubt, byteUnit, change, direction, rateUnit, share, speedup, speedupWithRange, text, timeUnit, withSpread } from "./units";
 
 export function devices(report: DevicesReport | null, comparing: boolean, trusted: boolean, post: (message: FromView) => void): HTMLElement[] {
   const ask = h(
@@ -30,23 +30,41 @@ export function devices(report: DevicesReport | null, comparing: boolean, truste
   return [h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)), h("div", { class: "muted caption" }, "predicted, not measured"), h("div", { class: "actions" }, ask)];
 }
 
-/** The result of a verification in words, suitable for screen readers. */
+/** The result of a verification in words, suitable for screen readers. Its colour is that of the measured gain. */
 export function verified(report: VerifyReport): HTMLElement {
-  const { measured, predicted } = report;
-  if (!report.valid) return h("div", { class: "verified worse", role: "status" }, `The measurement is not valid: ${[report.reason, report.hint].filter(Boolean).join(". ")}`);
-  const figures = change(predicted?.iteration_ms ?? null, measured.iteration_ms, timeUnit);
+  const { measured, predicted, baseline } = report;
+  const gain = speedupWithRange(measured.speedup);
+  if (!report.valid) {
+    const why = [report.reason, report.hint?.replace(/\.$/, "")].filter(Boolean).join(". ");
+    return h("div", { class: "verified worse", role: "status" }, `The measurement is not valid: ${why}. It showed ${gain} samples/s.`);
+  }
+  const doubt = baseline ? baselineDoubt(measured.speedup.value, baseline.iteration_ms) : "";
+  const figures = predicted
+    ? `Predicted → measured ${change(typical(predicted), measured.iteration_ms, timeUnit)} per iteration`
+    : `Measured ${change(baseline?.iteration_ms ?? null, measured.iteration_ms, timeUnit)} per iteration, without a prediction`;
   const off = report.error === null ? "" : `, prediction ${share(Math.abs(report.error))} too ${report.error < 0 ? "short" : "long"}`;
   const held = report.held === null ? "" : report.held ? " (within its interval)" : " (outside its interval)";
-  return h("div", { class: `verified ${report.held === false ? "worse" : "better"}`, role: "status" }, h("b", {}, `Verified: ${speedup(measured.speedup.value)} samples/s. `), `Predicted → measured ${figures} per iteration${off}${held}, ${measured.rounds} rounds.`);
+  return h(
+    "div",
+    { class: `verified ${doubt ? "" : direction(measured.speedup)}`, role: "status" },
+    h("b", {}, `Verified: ${gain} samples/s. `),
+    `${figures}${off}${held}, ${measured.rounds} rounds.${doubt && ` The gain is ${doubt}.`}`,
+  );
 }
 
-export function best(report: BestReport, post: (message: FromView) => void): HTMLElement {
+/** A verification measures iterations without what happens only now and then, such as the start of an epoch. */
+function typical({ iteration_ms: { value, low, high }, occasional_ms }: EstimateReport): Interval {
+  return { value: value - occasional_ms, low: low - occasional_ms, high: high - occasional_ms };
+}
+
+export function best(report: BestReport, baseline: BaselineReport | null, post: (message: FromView) => void): HTMLElement {
   const { estimate } = report;
   if (!estimate) return h("div", { class: "verified", role: "status" }, report.reason ?? "No combination was found that helps.");
   const sizes = report.choices.filter((choice) => choice.startsWith("batch_size=")).map((choice) => Number(choice.split("=", 2)[1]));
   const question = { batchSize: sizes[0] ?? null, whatifs: report.choices.filter((choice) => !choice.startsWith("batch_size=")) };
-  const gain = estimate.speedup_range ?? { value: estimate.speedup, low: estimate.speedup, high: estimate.speedup };
-  const beyond = estimate.extrapolated ? " Extrapolated: this batch size is outside the measured ones." : "";
-  const words = `${report.choices.join(", ")}: ${speedupWithRange(gain)} samples/s, the best of ${report.tried} combinations.${beyond} `;
-  return h("div", { class: `verified ${estimate.extrapolated ? "" : direction(gain)}`, role: "status" }, words, h("button", { class: "link", "data-key": "apply best", onclick: () => post({ type: "applyTogether", question }) }, "Write it into the code"));
+  const { speedup_range: range } = estimate;
+  const doubt = baseline ? baselineDoubt(estimate.speedup, baseline.iteration_ms) : "";
+  const notes = [estimate.extrapolated && " Extrapolated: this batch size is outside the measured ones.", doubt && ` The gain is ${doubt}.`];
+  const words = `${report.choices.join(", ")}: ${range ? speedupWithRange(range) : speedup(estimate.speedup)} samples/s, the best of ${report.tried} combinations.${notes.filter(Boolean).join("")} `;
+  return h("div", { class: `verified ${estimate.extrapolated || doubt ? "" : direction(range)}`, role: "status" }, words, h("button", { class: "link", "data-key": "apply best", onclick: () => post({ type: "applyTogether", question }) }, "Write it into the code"));
 }

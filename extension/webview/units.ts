@@ -56,16 +56,21 @@ export function text(value: number, unit: Unit): string {
 
 /** ` ±2.1`, or ` (61–340)` if the interval is wide and asymmetric. Empty without a spread. */
 export function spread(interval: Interval, unit: Unit): string {
-  const half = (interval.high - interval.low) / 2;
-  if (half <= 0) return "";
-  const [below, above] = [interval.value - interval.low, interval.high - interval.value];
-  const wide = half > 0.2 * Math.abs(interval.value);
-  if (wide && Math.max(below, above) > 1.5 * Math.min(below, above)) {
-    return ` (${number(interval.low, unit)}–${number(interval.high, unit)})`;
-  }
-  // Use the decimals of the number itself.
-  const digits = (half * unit.factor).toFixed(unit.decimals);
-  return /[1-9]/.test(digits) ? ` ±${digits}` : "";
+  const half = halfWidth(interval, unit);
+  if (half && lopsided(interval)) return ` (${number(interval.low, unit)}–${number(interval.high, unit)})`;
+  return half && ` ±${half}`;
+}
+
+/** The number after the plus-minus sign. Empty if it is finer than the number beside it. */
+function halfWidth({ low, high }: Interval, unit: Unit): string {
+  const digits = (((high - low) / 2) * unit.factor).toFixed(unit.decimals);
+  return high > low && /[1-9]/.test(digits) ? digits : "";
+}
+
+/** True if plus-minus would mislead: a wide interval whose value is far from its middle. */
+function lopsided({ value, low, high }: Interval): boolean {
+  const [below, above] = [value - low, high - value];
+  return (high - low) / 2 > 0.2 * Math.abs(value) && Math.max(below, above) > 1.5 * Math.min(below, above);
 }
 
 /** `182.4 ms ±2.1`. */
@@ -83,13 +88,15 @@ export function change(now: Interval | null, then: Interval | null, unitOf: (...
   return (same ? "as now: " : `${number(now.value, unit)} → `) + withSpread(then, unit);
 }
 
-/** A signed change with its spread: `-5.1 ±1.0 ms`. */
+/** A signed change with its spread: `-5.1 ±1.0 ms`, or `-5.1 (-5.5 to +2.0) ms` if the interval is wide and asymmetric. */
 export function timeChange(interval: Interval): string {
   const half = (interval.high - interval.low) / 2;
   const largest = Math.max(Math.abs(interval.value), half);
   const found = timeUnit(largest);
   const unit = found.name === "ms" && largest >= 1 ? { ...found, decimals: Math.min(1, found.decimals) } : found;
-  return `${signed(interval.value, unit)}${half > 0 ? ` ±${(half * unit.factor).toFixed(unit.decimals)}` : ""} ${unit.name}`;
+  const around = halfWidth(interval, unit);
+  const range = around && lopsided(interval) ? ` (${signed(interval.low, unit)} to ${signed(interval.high, unit)})` : around && ` ±${around}`;
+  return `${signed(interval.value, unit)}${range} ${unit.name}`;
 }
 
 /** `-1.1 GB`. */
@@ -121,9 +128,20 @@ export function speedupWithRange(value: Interval): string {
   return value.high > value.low ? `${speedup(value.value)} (${speedup(value.low)} to ${speedup(value.high)})` : speedup(value.value);
 }
 
+/** A change that is shown as 0 % is none. */
+const NOTHING = 5e-4;
+/** A time with this relative spread is no denominator of a large factor. */
+const NOISE = 0.5;
+
+/** The reason why a large factor means little. Empty if there is none. */
+export function baselineDoubt(gain: number, baseline: Interval): string {
+  if (gain < FACTOR || (baseline.high - baseline.low) / 2 < NOISE * baseline.value) return "";
+  return `from a baseline within noise, ${withSpread(baseline, timeUnit(baseline.value))}`;
+}
+
 /** Direction of a change if it is the same over its whole range. Empty otherwise, or if unknown. */
 export function direction(gain: Interval | null): "better" | "worse" | "" {
-  if (!gain) return "";
+  if (!gain || Math.abs(gain.value - 1) < NOTHING) return "";
   if (gain.low > 1) return "better";
   return gain.high < 1 ? "worse" : "";
 }

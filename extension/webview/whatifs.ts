@@ -4,7 +4,7 @@ import type { EstimateReport, WhatIfReport } from "../src/protocol";
 import type { FromView, ViewState } from "../src/view/messages";
 import type { Asker } from "./asker";
 import { fill, h } from "./dom";
-import { byteChange, direction, duration, speedup, timeChange } from "./units";
+import { baselineDoubt, byteChange, direction, duration, speedup, timeChange } from "./units";
 
 /** Has its own bars instead of a switch. */
 const BATCH_SIZE = "batch_size";
@@ -51,19 +51,21 @@ export class WhatIfs {
     const inCode = state.applied.whatifs.find((whatif) => nameOf(whatif) === estimate.name);
     const input = this.#switch(`whatif ${estimate.name}`, spec, inCode !== undefined, `${estimate.title}, ${timeChange(estimate.change_ms)}`);
     const memory = report ? estimate.peak_bytes.value - report.baseline.peak_bytes.value : 0;
-    const gain = direction(estimate.speedup_range);
+    const doubt = report ? baselineDoubt(estimate.speedup, report.baseline.iteration_ms) : "";
+    const gain = doubt ? "" : direction(estimate.speedup_range);
     const details = [
       timeChange(estimate.change_ms),
       report && Math.abs(memory) >= report.baseline.peak_bytes.value / 100 ? byteChange(memory) : "",
       estimate.semantics,
       once(estimate),
+      doubt,
     ];
     const row = h(
       "div",
       { class: `whatif${inCode === undefined ? "" : " on"}`, title: [SEMANTICS[estimate.semantics], ...estimate.assumptions].join("\n") },
       h("label", {}, input, h("span", { class: "name" }, estimate.name.replaceAll("_", " "))),
       this.#choice(estimate, inCode),
-      h("span", { class: `gain ${gain}`, title: gain ? "" : "The range includes zero: this change may have no effect" }, speedup(estimate.speedup)),
+      h("span", { class: `gain ${gain}`, title: gain ? "" : doubt ? `A factor ${doubt}` : "The range includes zero: this change may have no effect" }, speedup(estimate.speedup)),
       h("div", { class: "muted" }, details.filter(Boolean).join(" · ")),
       this.#refused(estimate, state),
     );
@@ -85,7 +87,7 @@ export class WhatIfs {
       h("label", {}, input, h("span", { class: "name" }, name.replaceAll("_", " "))),
       h("span", { class: "value" }, estimate.present === "true" ? "" : estimate.present),
       h("span", { class: "gain" }, on ? "in the code" : "removed"),
-      h("div", { class: "muted" }, on ? locked || "switch off to remove it" : "profile again to see the difference"),
+      h("div", { class: "muted" }, on ? locked || "switch off to remove it" : state.canVerify ? "Verify measures the difference" : "profile again to see the difference"),
       this.#refused(estimate, state),
     );
   }

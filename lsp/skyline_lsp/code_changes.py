@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skyline.report.protocol import CodeChange, CodeChanges, Verifiable
@@ -15,6 +16,25 @@ if TYPE_CHECKING:
     from skyline_lsp.state import Prepared, ScriptState
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A change of the journal: whether it is in the code now, and whether it is in the profiled code."""
+
+    entry: JournalEntry
+    now: bool
+    measured: bool
+
+    @property
+    def put(self) -> tuple[str, ...]:
+        """The what-ifs that the code has through it, or has again since it was taken out."""
+        return self.entry.whatifs if self.now else self.entry.removes
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The what-ifs that the code lacks through it, or lacks again since it was taken out."""
+        return self.entry.removes if self.now else self.entry.whatifs
+
+
 def code_changes(server: SkylineServer, state: ScriptState) -> CodeChanges:
     """What-ifs added to and removed from the code since the profile, and the changes that can be reverted."""
     read, prepared = server.texts.shown, state.prepared
@@ -24,24 +44,25 @@ def code_changes(server: SkylineServer, state: ScriptState) -> CodeChanges:
 
     added: dict[str, str] = {}
     removed: dict[str, str] = {}
-    here: list[tuple[JournalEntry, bool]] = []
-    for entry in server.journal.of(state.path, read):
-        now, measured = entry.is_in(read), entry.is_in(as_profiled)
-        if now:
-            here.append((entry, measured))
-        if now == measured:
+    known = [
+        _Known(entry, entry.is_in(read), entry.is_in(as_profiled))
+        for entry in server.journal.of(state.path, read)
+    ]
+    for one in known:
+        if one.now == one.measured:
             continue
-        put, taken = (entry.whatifs, entry.removes) if now else (entry.removes, entry.whatifs)
-        for spec in put:
+        for spec in one.put:
             removed.pop(name_of(spec), None)
             added[name_of(spec)] = spec
-        for spec in taken:
+        for spec in one.taken:
             added.pop(name_of(spec), None)
             removed[name_of(spec)] = spec
+    here = [one for one in known if one.now]
     batch_size = _batch_size_now(server, prepared)
     if batch_size is None:
         batch_size = next(
-            (one.batch_size for one, known in reversed(here) if one.batch_size and not known), None
+            (one.entry.batch_size for one in reversed(here) if one.entry.batch_size and not one.measured),
+            None,
         )
     own = prepared.report.batch_size.value if prepared is not None else None
     return CodeChanges(
@@ -50,25 +71,40 @@ def code_changes(server: SkylineServer, state: ScriptState) -> CodeChanges:
         whatifs=tuple(added.values()),
         removed=tuple(removed),
         changes=tuple(
-            CodeChange(entry.label, entry.batch_size, entry.whatifs, entry.removes, measured)
-            for entry, measured in here
+            CodeChange(
+                one.entry.label, one.entry.batch_size, one.entry.whatifs, one.entry.removes, one.measured
+            )
+            for one in here
         ),
-        verify=_verifiable(here, prepared),
+        verify=_verifiable(known, prepared),
     )
 
 
-def _verifiable(here: list[tuple[JournalEntry, bool]], prepared: Prepared | None) -> Verifiable | None:
+def _verifiable(known: list[_Known], prepared: Prepared | None) -> Verifiable | None:
     """The changes that a verification would measure, and the profile from before the first of them."""
-    asked = [(entry, measured) for entry, measured in here if entry.batch_size is not None or entry.whatifs]
-    if not asked or prepared is None:
+    if prepared is None:
         return None
-    # Without a measured change, the latest profile contains none of them and is the baseline.
-    profile = next((entry.profile for entry, measured in asked if measured), prepared.report.id)
-    specs = {name_of(spec): spec for entry, _ in asked for spec in entry.whatifs}
-    batch_size = next(
-        (entry.batch_size for entry, _ in reversed(asked) if entry.batch_size is not None), None
-    )
-    return Verifiable(profile, batch_size, tuple(specs.values()))
+    # Without a measured change that is still in the code, the latest profile contains none and is the baseline.
+    first = next((index for index, one in enumerate(known) if one.now and one.measured), len(known))
+    profile = known[first].entry.profile if first < len(known) else prepared.report.id
+    put: dict[str, str] = {}
+    taken: dict[str, str] = {}
+    batch_size: int | None = None
+    for index, one in enumerate(known):
+        # A change that was taken out again is in the baseline only if it was made before the baseline was measured.
+        if not one.now and not (one.measured and index < first):
+            continue
+        for spec in one.put:
+            taken.pop(name_of(spec), None)
+            put[name_of(spec)] = spec
+        for spec in one.taken:
+            if put.pop(name_of(spec), None) is None:
+                taken[name_of(spec)] = spec
+        if one.now and one.entry.batch_size is not None:
+            batch_size = one.entry.batch_size
+    if batch_size is None and not put and not taken:
+        return None
+    return Verifiable(profile, batch_size, tuple(put.values()), tuple(taken))
 
 
 def _batch_size_now(server: SkylineServer, prepared: Prepared | None) -> int | None:

@@ -26,7 +26,8 @@ _LONGEST_GIT_S = 10.0
 class Saves:
     """Collects changes and handles them together.
 
-    A save reported by the client triggers a measurement. A change on disk may come from git or a formatter, so it
+    A save by hand that the client reports triggers a measurement. An automatic save does so only with the setting
+    ``profile.onAutoSave``. A change on disk may come from git or a formatter, so it
     only refreshes the display. If the client has no documents (``follows_disk``), a change on disk counts as a
     save, unless git wrote at the same time.
     """
@@ -36,6 +37,7 @@ class Saves:
         self._server = server
         self._loop: asyncio.AbstractEventLoop | None = None
         self._by_person: set[str] = set()
+        self._automatic: set[str] = set()
         self._on_disk: set[str] = set()
         self._marks: set[str] = set()
         self._git: dict[str, tuple[checkout.Stamp, ...]] = {}
@@ -65,9 +67,21 @@ class Saves:
         self._on_disk.add(path)
         self._settle()
 
+    def about_to_save(self, path: str, reason: types.TextDocumentSaveReason) -> None:
+        """Record why the client is about to save. Clients that do not tell save by hand."""
+        if reason == types.TextDocumentSaveReason.Manual:
+            self._automatic.discard(path)
+        else:
+            self._automatic.add(path)
+
     def saved(self, path: str) -> None:
         """Record a save by the client. Called on the event loop."""
-        self._by_person.add(path)
+        automatic = path in self._automatic
+        self._automatic.discard(path)
+        if automatic and not self._server.settings_at(path).profile.on_auto_save:
+            self._on_disk.add(path)
+        else:
+            self._by_person.add(path)
         self._settle()
 
     def measure(self, state: ScriptState) -> None:

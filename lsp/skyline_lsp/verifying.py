@@ -10,9 +10,10 @@ from skyline.capture.redactor import hides_something
 from skyline.capture.request import CaptureRequest
 from skyline.errors import SkylineError, UsageError
 from skyline.report.schema import VerifyReport, WhatIfReport
-from skyline.report.verification import verify_report
+from skyline.report.verification import removal_report, verify_report
 from skyline.trace import store
 from skyline.verification.measure import Effort
+from skyline.verification.removal import verify_removal
 from skyline.verification.verify import verify
 from skyline.whatif.question import Question
 from skyline_lsp.errand import Errand, Report
@@ -26,9 +27,16 @@ class Verifier:
     errand: Errand
 
     async def verify(
-        self, state: ScriptState, asked: Question, effort: Effort, profile_id: str | None = None
+        self,
+        state: ScriptState,
+        asked: Question,
+        removes: tuple[str, ...],
+        effort: Effort,
+        profile_id: str | None = None,
     ) -> VerifyReport:
         """Measure a change and compare it with its prediction. ``profile_id`` defaults to the latest profile.
+
+        ``removes`` are what-ifs to take out of the profiled code, for which there is no prediction.
 
         Raises SkylineError if the verification fails. Raises UsageError if another verification is running: the two
         would disturb each other's measurements.
@@ -49,16 +57,29 @@ class Verifier:
         def work(report: Report, cancel: threading.Event) -> tuple[VerifyReport, WhatIfReport]:
             earlier = profile_id is not None and profile_id != latest.profile.id
             prepared = _saved(script, profile_id or "") if earlier else latest
+            analysis, run = prepared.analysis, _as_profiled(request, prepared)
+            if removes:
+                removal = verify_removal(
+                    analysis,
+                    removes,
+                    asked,
+                    request=run,
+                    effort=effort,
+                    progress=report,
+                    cancel=cancel,
+                    starter=starter,
+                )
+                return removal_report(analysis, removes, asked, removal), latest.whatifs
             found = verify(
-                prepared.analysis,
+                analysis,
                 asked,
-                request=_as_profiled(request, prepared),
+                request=run,
                 effort=effort,
                 progress=report,
                 cancel=cancel,
                 starter=starter,
             )
-            return verify_report(prepared.analysis, found), with_records(latest.whatifs, latest.analysis)
+            return verify_report(analysis, found), with_records(latest.whatifs, latest.analysis)
 
         def done(found: tuple[VerifyReport, WhatIfReport]) -> str:
             result, whatifs = found

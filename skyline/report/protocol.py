@@ -132,6 +132,7 @@ class Verifiable:
     profileId: str
     batchSize: int | None
     whatifs: tuple[str, ...]
+    removes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +180,14 @@ class VerifyParams:
     """A question as in ``QuestionParams``, and how long to measure: ``rounds`` (6 at least), ``minutes`` at most.
 
     ``profileId`` names the saved profile that the question is about; null: the latest. The change is measured over the
-    code as it was profiled, whatever the code is by now.
+    code as it was profiled, whatever the code is by now. ``removes`` are names of what-ifs in the profiled code that
+    are taken out of it: that is measured without a prediction.
     """
 
     uri: str
     batchSize: int | None = None
     whatifs: tuple[str, ...] = ()
+    removes: tuple[str, ...] = ()
     rounds: int | None = None
     minutes: float | None = None
     profileId: str | None = None

@@ -21,8 +21,10 @@ from skyline.report.schema import (
 from skyline.verification.compare import Comparison
 from skyline.verification.measure import Measured
 from skyline.verification.outcome import Verification
+from skyline.verification.removal import MeasuredRemoval
 from skyline.verification.verdict import Verdict
 from skyline.verification.verify import machine_of
+from skyline.whatif.question import Question
 
 
 def verify_report(analysis: Analysis, found: Verification) -> VerifyReport:
@@ -76,6 +78,40 @@ def compare_report(script: str, other: str, found: Comparison) -> VerifyReport:
         hint=verdict.hint or None,
         notes=found.notes,
         against=other,
+    )
+
+
+def removal_report(
+    analysis: Analysis, removes: Iterable[str], question: Question, found: MeasuredRemoval
+) -> VerifyReport:
+    """A removal as ``skyline.verify/1``: measured over its profile, without a prediction."""
+    start, own, verdict = analysis.baseline, analysis.profile.batch_size, found.comparison.verdict
+    before = throughput_at(start, own, start.iteration_ms)
+    speedup = verdict.ratio.inverse(found.samples)
+    put = [] if question.batch_size is None else [f"batch_size={question.batch_size}"]
+    return VerifyReport(
+        schema=VERIFY_SCHEMA,
+        script=analysis.profile.script,
+        whatifs=(*(f"without {name}" for name in removes), *put, *map(str, question.choices)),
+        baseline=BaselineReport(
+            start.iteration_ms, before, Interval.exact(float(start.peak.total)), analysis.replay_error
+        ),
+        predicted=None,
+        measured=_measured(
+            found.comparison.measured,
+            verdict,
+            verdict.ratio.scaled(start.iteration_ms.value),
+            speedup,
+            speedup.scaled(before.value) if before is not None else None,
+        ),
+        error=None,
+        held=None,
+        null_ratio=verdict.null.value,
+        valid=verdict.valid,
+        reason=verdict.reason or None,
+        hint=verdict.hint or None,
+        notes=found.comparison.notes,
+        diff=found.diff,
     )
 
 

@@ -65,7 +65,7 @@ class ProfileSettings:
         OnSave,
         Meta(
             description="Measure again when you save the script, or a module of yours that it imports, in the editor. "
-            "Automatic saving counts; what git and other programs change on disk does not.",
+            "What git and other programs change on disk does not count.",
             extra=_BY_FOLDER,
             extra_json_schema={
                 "enumDescriptions": [
@@ -76,6 +76,13 @@ class ProfileSettings:
             },
         ),
     ] = "afterFirst"
+    on_auto_save: Annotated[
+        bool,
+        Meta(
+            description="Measure again on automatic saves, too, such as those of `files.autoSave`.",
+            extra=_BY_FOLDER,
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from skyline.analysis.analyse import Analysis
 from skyline.capture.request import CaptureRequest
 from skyline.errors import RewriteRefused, SkylineError, UsageError
-from skyline.rewrite.plan import diff, plan
+from skyline.rewrite.context import RewriteContext
+from skyline.rewrite.plan import RewritePlan, diff, plan
+from skyline.rewrite.removal import removals
 from skyline.source.batch_size import with_argument
 from skyline.source.knob import KnobKind
 from skyline.source.settings_file import still_holds
@@ -32,11 +34,14 @@ class Change:
         return replace(request, arguments=self.arguments, source_overrides=(*kept, *self.texts))
 
 
-def change(analysis: Analysis, question: Question, arguments: tuple[str, ...]) -> Change:
+def change(
+    analysis: Analysis, question: Question, arguments: tuple[str, ...], removes: tuple[str, ...] = ()
+) -> Change:
     """What ``skyline apply`` would write; a batch size that the command line sets is changed there.
 
-    The sources are taken as they were profiled. Raises RewriteRefused with the reason where a part cannot be
-    written, and UsageError where there is nothing to change.
+    ``removes`` are names of what-ifs that are taken out of the code first. The sources are taken as they were
+    profiled. Raises RewriteRefused with the reason where a part cannot be written, and UsageError where there is
+    nothing to change.
     """
     texts = {os.path.realpath(source.path): source.text for source in analysis.profile.sources}
 
@@ -45,21 +50,24 @@ def change(analysis: Analysis, question: Question, arguments: tuple[str, ...]) -
         return SourceText.read(path) if text is None else SourceText.of(path, text)
 
     arguments, question = _on_command_line(analysis, question, arguments)
-    planned = plan(analysis, question, read)
-    if planned.refused:
-        first, *others = planned.refused
+    context = RewriteContext(analysis.profile, read)
+    without = removals(analysis, removes, read)
+    left = context.edited(without.edits)
+    planned = plan(analysis, question, left.text)
+    refused = (*without.refused, *planned.refused)
+    if refused:
+        first, *others = refused
         raise RewriteRefused(
             f"{first.name} cannot be verified, because its change cannot be made: {first.reason}",
             hint="\n".join(f"{each.name}: {each.reason}" for each in others)
             or "Make the change in a copy of the script and compare the two with: skyline verify SCRIPT --against COPY",
         )
-    changed = tuple(
-        (path, read(path).apply(edit for edit in planned.edits if edit.span.file == path).text)
-        for path in dict.fromkeys(edit.span.file for edit in planned.edits)
-    )
+    made = left.edited(planned.edits)
+    edits = made.edits()
+    changed = tuple((path, made.text(path).text) for path in dict.fromkeys(edit.span.file for edit in edits))
     if not changed and arguments == analysis.profile.arguments:
         raise UsageError("There is nothing to verify: the script already is as asked")
-    return Change(changed, arguments, diff(planned, read))
+    return Change(changed, arguments, diff(RewritePlan(edits), read))
 
 
 def check_unchanged(analysis: Analysis, request: CaptureRequest) -> None:

@@ -53,11 +53,7 @@ def verify(
         ScriptFailed, CaptureImpossible, BudgetExceeded, Cancelled: as ``profile`` does. The entry is then ``aborted``.
     """
     profile = analysis.profile
-    if profile.mode != "measured":
-        raise UsageError(
-            "A prediction for a GPU that is not here cannot be verified here",
-            hint="Profile the script on this machine, without --gpu.",
-        )
+    check_measurable(profile)
     request = request or request_of(profile)
     check_unchanged(analysis, request)
     progress(Progress("predict", "working out what to expect", 0.0))
@@ -88,6 +84,15 @@ def verify(
         kept.path,
         kept.problem,
     )
+
+
+def check_measurable(profile: Profile) -> None:
+    """Raise UsageError if the profile is a prediction for a GPU that is not here."""
+    if profile.mode != "measured":
+        raise UsageError(
+            "A prediction for a GPU that is not here cannot be verified here",
+            hint="Profile the script on this machine, without --gpu.",
+        )
 
 
 def request_of(profile: Profile) -> CaptureRequest:

@@ -171,12 +171,14 @@ class Editor:
             )
         )
 
-    def save(self, path: Path, text: str) -> None:
-        """Write a file as editors do, moved into place, and say so."""
+    def save(self, path: Path, text: str, reason: types.TextDocumentSaveReason | None = None) -> None:
+        """Write a file as editors do, moved into place, and say so; with a reason, say why before."""
+        document = types.TextDocumentIdentifier(path.as_uri())
+        if reason is not None:
+            self.client.text_document_will_save(types.WillSaveTextDocumentParams(document, reason))
         new = path.with_name(path.name + ".new")
         new.write_text(text)
         new.replace(path)
-        document = types.TextDocumentIdentifier(path.as_uri())
         self.client.text_document_did_save(types.DidSaveTextDocumentParams(document))
 
     def text(self, uri: str) -> str:

@@ -25,6 +25,13 @@ def question(uri: str, batch_size: int | None, *whatifs: str) -> dict[str, Any]:
     return {"uri": uri, "batchSize": batch_size, "whatifs": list(whatifs)}
 
 
+def verifiable(
+    profile: str, batch_size: int | None, *whatifs: str, removes: list[str] | None = None
+) -> dict[str, Any]:
+    asked = {"batchSize": batch_size, "whatifs": list(whatifs), "removes": removes or []}
+    return {"profileId": profile, **asked}
+
+
 async def test_changes_stay_known_through_edits_undo_and_a_new_profile(
     editor, start_editor, project: Path
 ) -> None:
@@ -39,7 +46,7 @@ async def test_changes_stay_known_through_edits_undo_and_a_new_profile(
     now = await code()
     assert (now["batchSize"], now["whatifs"], now["removed"]) == (64, ["fused_optimizer"], [])
     first = (await editor.ask(protocol.PROFILE, uri=train))["id"]
-    assert now["verify"] == {"profileId": first, "batchSize": 64, "whatifs": ["fused_optimizer"]}
+    assert now["verify"] == verifiable(first, 64, "fused_optimizer")
 
     # What is undone and redone in the editor is told.
     editor.change(train, before)
@@ -65,7 +72,7 @@ async def test_changes_stay_known_through_edits_undo_and_a_new_profile(
     await editor.until(editor.idle)
     now = await code()
     assert (now["batchSize"], [change["measured"] for change in now["changes"]]) == (None, [True])
-    assert now["verify"] == {"profileId": first, "batchSize": 64, "whatifs": []}
+    assert now["verify"] == verifiable(first, 64)
     later = await start_editor()
     other = later.open(project / "train.py", editor.text(train))
     await later.next_change(lambda change: change["profileId"])
@@ -88,7 +95,13 @@ async def test_what_the_person_wrote_is_taken_out_and_put_back(editor, project: 
     assert await editor.ask(protocol.REMOVE, uri=train, whatif="fused_optimizer") == DONE
     assert editor.text(train) == plain
     code = await editor.ask(protocol.CODE_CHANGES, uri=train)
-    assert (code["removed"], code["verify"]) == (["fused_optimizer"], None)
+    profile = (await editor.ask(protocol.PROFILE, uri=train))["id"]
+    assert code["removed"] == ["fused_optimizer"]
+    assert code["verify"] == verifiable(profile, None, removes=["fused_optimizer"])
+    found = await editor.ask(protocol.VERIFY, uri=train, **code["verify"], minutes=0.001)
+    assert (found["whatifs"], found["predicted"], found["held"]) == (["without fused_optimizer"], None, None)
+    assert "fused=True" in found["diff"].partition("\n-")[2].partition("\n+")[0]
+    assert found["measured"]["rounds"] == 1
     # Put back as it was, not written anew.
     assert await editor.ask(protocol.APPLY, **question(train, None, "fused_optimizer")) == DONE
     assert editor.text(train) == script.read_text()
@@ -108,6 +121,21 @@ async def test_another_value_takes_the_place_of_the_one_before(editor, project: 
     assert (await editor.ask(protocol.CODE_CHANGES, uri=train))["whatifs"] == ["fused_optimizer=foreach"]
     assert await editor.ask(protocol.REMOVE, uri=train, whatif="fused_optimizer") == DONE
     assert editor.text(train) == before
+
+
+async def test_what_a_profile_has_and_the_code_lost_is_verified_as_a_removal(editor, project: Path) -> None:
+    train = await profiled(editor, project / "train.py")
+    before = editor.text(train)
+    assert await editor.ask(protocol.APPLY, **question(train, None, "fused_optimizer")) == DONE
+    first = (await editor.ask(protocol.PROFILE, uri=train))["id"]
+    await editor.run(protocol.COMMAND_PROFILE, train, QUICK)
+    change = await editor.next_change(lambda change: change["profileId"] not in (None, first))
+    await editor.until(editor.idle)
+    assert await editor.ask(protocol.REMOVE, uri=train, whatif="fused_optimizer") == DONE
+    assert editor.text(train) == before
+    code = await editor.ask(protocol.CODE_CHANGES, uri=train)
+    assert (code["removed"], code["changes"]) == (["fused_optimizer"], [])
+    assert code["verify"] == verifiable(change["profileId"], None, removes=["fused_optimizer"])
 
 
 async def test_another_number_in_the_settings_file_makes_the_profile_stale(editor, project: Path) -> None:

@@ -182,6 +182,27 @@ async def test_a_yes_that_comes_too_late_counts_where_it_was_asked_for(editor, r
     await person.nothing_runs(1)
 
 
+@pytest.mark.parametrize("wanted", [False, True])
+async def test_an_automatic_save_runs_only_where_that_is_set(
+    start_editor, project: Path, wanted: bool
+) -> None:
+    reason = types.TextDocumentSaveReason
+    editor = await start_editor({"profile": {"onAutoSave": wanted}} if wanted else None)
+    person = Person(editor, project / "train.py")
+    await person.profile_and_cancel()
+    runs = 1
+    for automatic in (reason.AfterDelay, reason.FocusOut):
+        editor.save(person.script, person.changed(), automatic)
+        if wanted:
+            runs += 1
+            await person.ran(runs)
+        else:
+            await person.nothing_runs(runs)
+    # Nothing was edited since: the save by hand is about what was saved automatically.
+    editor.save(person.script, person.changed() if wanted else person.script.read_text(), reason.Manual)
+    await person.ran(runs + 1)
+
+
 async def test_other_programs_run_nothing(editor, project: Path) -> None:
     person = Person(editor, project / "train.py")
     await person.profile()

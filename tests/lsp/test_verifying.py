@@ -57,3 +57,49 @@ async def test_verify_and_cancel(editor, project: Path) -> None:
     assert bars[0][-1].message.endswith("cancelled")
     assert (project / "train.py").read_bytes() == before
     assert not editor.runs()
+
+
+SLOW = """
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(512, 4), torch.randn(512, 1))
+loader = DataLoader(data, batch_size=8)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for epoch in range(1000):
+    for inputs, targets in loader:
+        time.sleep(0.02)
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+"""
+
+
+async def test_a_change_in_the_buffer_is_measured_over_the_profiled_text(editor, project: Path) -> None:
+    script = project / "train.py"
+    script.write_text(SLOW)
+    train = editor.open(script)
+    await editor.run(protocol.COMMAND_PROFILE, train, {"steps": 4, "batchPoints": 3})
+    await editor.until(editor.idle)
+    done = await editor.ask(protocol.APPLY, uri=train, batchSize=32, whatifs=[])
+    assert done["applied"]
+    # An edit beside the change, and neither is saved.
+    editor.change(train, "# A note.\n" + editor.text(train))
+    asked = (await editor.ask(protocol.CODE_CHANGES, uri=train))["verify"]
+    assert asked["batchSize"] == 32
+
+    found = await editor.ask(protocol.VERIFY, uri=train, **asked, rounds=6, minutes=1)
+
+    assert found["measured"]["rounds"] >= 4
+    assert "+loader = DataLoader(data, batch_size=32)" in found["diff"]
+    assert "note" not in found["diff"]
+    # An iteration is almost nothing but its sleep, so four times the batch is nearly four times the samples.
+    assert found["measured"]["speedup"]["low"] > 1.5
+    assert found["reason"] is None or "noisy" in found["reason"]
+    assert script.read_text() == SLOW
+    assert not editor.runs()

@@ -6,6 +6,7 @@ export const title = "editing";
 export async function run({ window, check }) {
   const { page, view } = window;
   await window.profiled();
+  const before = window.bench.profiles("main");
   await view.locator("[data-key=again]").click();
   await seen(page.locator(".codelens-decoration a", { hasText: "cancel" }).first());
   await window.focusEditor("torch.manual_seed");
@@ -15,7 +16,8 @@ export async function run({ window, check }) {
   await until(async () => (await window.line("manual_seed")).includes(typed.trim()), "what was typed is not in the editor");
   check("what is typed during a run is in the editor", true);
   await window.runEnded();
-  check("the run came to its end", /ms/.test(await view.locator(".stats").innerText()));
+  const added = await until(() => window.bench.profiles("main").filter((name) => !before.includes(name))[0], "the run left no profile", 30_000);
+  check("the run came to its end, and left a profile", added.endsWith(".profile.json.gz"));
   await window.undoAll();
 
   await window.focusEditor("torch.manual_seed");

@@ -81,6 +81,14 @@ export async function run({ bench, script, check }) {
     await until(async () => !(await runs()) && (await window.lens("stale").count()) === 0, "the run did not end", 300_000);
     check("and the figures are those of the new text", (await view.locator("h1 .badge").count()) === 0);
 
+    const typed = fs.readFileSync(file, "utf8");
+    fs.writeFileSync(file, typed.replace("batch_size=48", "batch_size=40"));
+    await until(async () => (await window.line("batch_size=")).includes("batch_size=40"), "the editor does not show what another program wrote");
+    await stale("after another program's write they are stale");
+    await quiet("another program's write runs nothing", false);
+    fs.writeFileSync(file, typed);
+    await until(async () => (await window.lens("stale").count()) === 0, "the figures stay stale, though the text is theirs again", 60_000);
+
     git("restore", "train.py");
     await until(async () => (await page.locator(".monaco-editor .view-line", { hasText: "typed_here" }).count()) === 0, "the editor does not show what git restored");
     await stale("after git restore they are stale again");

@@ -60,6 +60,11 @@ function appliedOf(code: CodeChanges | null | undefined): Question {
   return code ? { batchSize: code.batchSize, whatifs: code.whatifs } : UNCHANGED;
 }
 
+/** True if two verifications would measure the same changes over the same profile. */
+function asksTheSame(one: CodeChanges["verify"] | undefined, other: CodeChanges["verify"] | undefined): boolean {
+  return JSON.stringify(one ?? null) === JSON.stringify(other ?? null);
+}
+
 const NOTHING: Outcome = { refused: [], notice: "" };
 
 export class Desk implements vscode.Disposable {
@@ -87,7 +92,7 @@ export class Desk implements vscode.Disposable {
       session.onProfileChanged((news) => void this.#profileChanged(news)),
       session.onMeasuring(({ uri, text }) => this.#update(this.#of(vscode.Uri.parse(uri)), { progress: text })),
       session.onProgress((news) => this.#progressed(news)),
-      session.onCodeChanged((code) => this.#update(this.#of(vscode.Uri.parse(code.uri)), { code })),
+      session.onCodeChanged((code) => this.#codeChanged(this.#of(vscode.Uri.parse(code.uri)), code)),
     ];
   }
 
@@ -264,7 +269,10 @@ export class Desk implements vscode.Disposable {
     return this.#errand("verifying", async (known, connection, token) => {
       const question = known.code?.verify;
       if (!question) throw new Error("The code contains no change made by Skyline: there is nothing to verify.");
-      known.verified = await connection.request(METHODS.verify, { uri: known.uri.toString(), ...question }, token);
+      known.verified = null;
+      const measured = await connection.request(METHODS.verify, { uri: known.uri.toString(), ...question }, token);
+      // Meanwhile the change may have been taken back.
+      if (asksTheSame(known.code?.verify, question)) known.verified = measured;
     });
   }
 
@@ -335,7 +343,8 @@ export class Desk implements vscode.Disposable {
       connection.request(METHODS.codeChanges, params),
     ]);
     const another = profile !== null && profile.id !== known.profile?.id;
-    this.#update(known, another ? { profile, whatifs, code, outcome: NOTHING, best: null } : { profile, whatifs, code });
+    this.#codeChanged(known, code);
+    this.#update(known, another ? { profile, whatifs, outcome: NOTHING, best: null, verified: null } : { profile, whatifs });
     void vscode.commands.executeCommand("setContext", "skyline.profiled", profile !== null);
   }
 
@@ -353,11 +362,17 @@ export class Desk implements vscode.Disposable {
     }
   }
 
+  /** Store the differences between the code and the profile. A verification of other changes is dropped. */
+  #codeChanged(known: Known, code: CodeChanges | null): void {
+    const verified = asksTheSame(known.code?.verify, code?.verify) ? known.verified : null;
+    this.#update(known, { code, verified });
+  }
+
   async #change(make: (changes: Changes, connection: Connection) => Promise<Outcome>): Promise<void> {
     const { known, connection } = this.#both();
     await this.#asked(known, async () => {
       known.outcome = await make(known.changes, connection);
-      known.code = await connection.request(METHODS.codeChanges, { uri: known.uri.toString() });
+      this.#codeChanged(known, await connection.request(METHODS.codeChanges, { uri: known.uri.toString() }));
     });
     void vscode.commands.executeCommand("setContext", "skyline.changed", (known.code?.changes.length ?? 0) > 0);
     this.#changed.fire();

@@ -235,6 +235,16 @@ describe("the page", () => {
     expect(all(".whatif .gain").map((gain) => gain.className.trim())).toEqual(["gain better", "gain", "gain worse"]);
   });
 
+  it("says that a large factor comes from a baseline within noise, and does not paint it green", () => {
+    const [first] = now.whatifs.estimates.filter((estimate) => estimate.applicable && estimate.name !== "batch_size");
+    if (!first) throw new Error("no what-if");
+    const huge = { ...first, present: null, speedup: 72, speedup_range: { low: 60, value: 72, high: 80 } };
+    const baseline = { ...now.whatifs.baseline, iteration_ms: { low: 0.05, value: 0.2, high: 0.35 } };
+    show({ whatifs: { ...now.whatifs, baseline, estimates: [huge] } });
+    expect(one(".whatif .gain").className.trim()).toBe("gain");
+    expect(one(".whatif").textContent).toContain("from a baseline within noise, 0.20 ms ±0.15");
+  });
+
   it("tells what compiling costs", () => {
     const [first] = now.whatifs.estimates.filter((estimate) => estimate.applicable && estimate.name !== "batch_size");
     if (!first) throw new Error("no what-if");

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { byteChange, byteUnit, change, direction, duration, rateUnit, share, speedup, speedupWithRange, spread, text, timeChange, timeUnit } from "../../webview/units";
+import { baselineDoubt, byteChange, byteUnit, change, direction, duration, rateUnit, share, speedup, speedupWithRange, spread, text, timeChange, timeUnit } from "../../webview/units";
 
 const between = (value: number, half: number) => ({ value, low: value - half, high: value + half });
 
@@ -40,6 +40,16 @@ describe("numbers as people read them", () => {
     expect(direction({ value: 1.27, low: 1.2, high: 1.33 })).toBe("better");
     expect(direction({ value: 1.27, low: 0.9, high: 1.33 })).toBe("");
     expect(direction({ value: 0.8, low: 0.7, high: 0.9 })).toBe("worse");
+    expect(direction(null)).toBe("");
+    // Shown as 0 %.
+    expect(direction({ value: 1.0004, low: 1.0001, high: 1.0008 })).toBe("");
+    expect(direction({ value: 0.9996, low: 0.9991, high: 0.9999 })).toBe("");
+  });
+
+  it("a large factor from a baseline within noise", () => {
+    expect(baselineDoubt(72, between(0.2, 0.15))).toBe("from a baseline within noise, 0.20 ms ±0.15");
+    expect(baselineDoubt(72, between(0.2, 0.05))).toBe("");
+    expect(baselineDoubt(9, between(0.2, 0.15))).toBe("");
   });
 
   it.each([
@@ -51,6 +61,9 @@ describe("numbers as people read them", () => {
 
   it("signs", () => {
     expect(timeChange(between(-5.1, 1))).toBe("-5.1 ±1.0 ms");
+    expect(timeChange(between(-5, 0.01))).toBe("-5.0 ms");
+    expect(timeChange({ value: -5, low: -5.5, high: 2 })).toBe("-5.0 (-5.5 to +2.0) ms");
+    expect(timeChange(between(0.004, 0.01))).toBe("+4.0 ±10.0 µs");
     expect(byteChange(-1.1e9)).toBe("-1.1 GB");
     expect(speedup(1.27)).toBe("+27 %");
     expect(speedup(0.95)).toBe("-5.0 %");

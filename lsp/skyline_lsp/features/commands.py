@@ -73,7 +73,7 @@ def register(server: SkylineServer) -> None:
     async def verify(*arguments) -> Any:
         asked = options(arguments, VerifyOptions) or VerifyOptions()
         uri = script_uri(server, arguments)
-        params = VerifyParams(uri, asked.batchSize, asked.whatifs, asked.rounds, asked.minutes)
+        params = VerifyParams(uri, asked.batchSize, asked.whatifs, rounds=asked.rounds, minutes=asked.minutes)
         try:
             return wire.send(await verification(server, params))
         except SkylineError as error:

@@ -41,6 +41,10 @@ def register(server: SkylineServer) -> None:
                 "ignored version %d of %.200s: it is not open, or a newer one is known", version, uri
             )
 
+    @server.feature(types.TEXT_DOCUMENT_WILL_SAVE)
+    def saving(params: types.WillSaveTextDocumentParams) -> None:
+        server.saves.about_to_save(convert.path_of(params.text_document.uri) or "", params.reason)
+
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def saved(params: types.DidSaveTextDocumentParams) -> None:
         server.texts.saved(params.text_document.uri)

@@ -31,7 +31,7 @@ async def verification(server: SkylineServer, asked: VerifyParams) -> VerifyRepo
     """Verify the prediction for a question. Raises SkylineError if that fails or is cancelled."""
     state = profiled(server, asked.uri)
     question = Question(asked.batchSize, tuple(Choice.parse(text) for text in asked.whatifs))
-    return await server.verifier.verify(state, question, _effort(asked), asked.profileId)
+    return await server.verifier.verify(state, question, asked.removes, _effort(asked), asked.profileId)
 
 
 def _effort(asked: VerifyParams) -> Effort:

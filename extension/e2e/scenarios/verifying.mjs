@@ -1,0 +1,136 @@
+// Verify, after each way to a change: what it measures of a script whose times are those of its sleeps.
+import * as fs from "node:fs";
+import * as path from "node:path";
+import { seen, there, until } from "../workbench.mjs";
+import { Window } from "../window.mjs";
+
+const SCRIPT = fs.readFileSync(path.join(import.meta.dirname, "../scripts/slow/train.py"), "utf8");
+const VERIFY_TIMEOUT_MS = 420_000;
+
+export const verified = [
+  { title: "verifying a switch", run: aSwitch },
+  { title: "verifying a drag", run: aDrag },
+  { title: "verifying the best combination", run: theBest },
+  { title: "verifying a removal", run: aRemoval },
+];
+
+/** Two workers read while the script waits: 62 ms an iteration become 31. */
+async function aSwitch(context) {
+  const { check, eventually } = context;
+  const window = await opened(context, "switch", SCRIPT);
+  await window.toggle("num workers", true);
+  await until(async () => (await window.line("DataLoader(Items()")).includes("num_workers="), "the code was not rewritten");
+  check("the change is in the editor, not on disk", await window.isDirty());
+  const gain = await measured(window, context, "a switch, unsaved");
+  check("two workers make it faster, beyond doubt", gain.low > 1.1);
+  check("and that is shown in green, if it is valid", await coloured(window, gain, "better"));
+  await takenBack(window, check, eventually);
+  await window.close();
+}
+
+/** Four times the samples in an iteration that waits 30 ms whatever its size. */
+async function aDrag(context) {
+  const { check, eventually, bench } = context;
+  const window = await opened(context, "drag", SCRIPT);
+  await window.drag("throughput", 0.8);
+  const size = await until(async () => numberOf(await window.line("DataLoader(Items()")) !== 16 && numberOf(await window.line("DataLoader(Items()")), "nothing was written");
+  check(`the drag wrote ${size}`, size >= 24);
+  const gain = await measured(window, context, "a drag, unsaved");
+  check("the larger batch is faster, beyond doubt", gain.low > 1.03);
+
+  await window.focusEditor();
+  const text = await window.saved(path.join(bench.path("workspaces/verifying-drag"), "train.py"));
+  check("the save writes it", numberOf(text) === size);
+  await window.runAgainEnded();
+  await eventually("with the new profile the result of the old one is gone", async () => !(await newsOf(window)).includes("Verified") && !(await newsOf(window)).includes("It showed"));
+  const again = await measured(window, context, "a change, saved and profiled");
+  check("it is measured over the text from before it", again.low > 1.03);
+  await takenBack(window, check, eventually);
+  await window.close();
+}
+
+async function theBest(context) {
+  const { check, eventually } = context;
+  const window = await opened(context, "best", SCRIPT);
+  const { view } = window;
+  await view.locator('[data-key="best"]').click();
+  const write = view.locator('[data-key="apply best"]');
+  await there(write, "no combination was found");
+  const said = (await view.locator(".verified", { has: write }).innerText()).replaceAll("\n", " ");
+  const predicted = gainIn(said, /^(?<choices>.+?): (?<gain>.+?) samples\/s/);
+  check(`the best combination is a gain with its range: ${said}`, predicted.low > 1 && predicted.low < predicted.value && predicted.value < predicted.high);
+  await write.click();
+  const line = () => window.line("DataLoader(Items()");
+  for (const choice of predicted.choices.split(", ")) {
+    const [name, value] = choice.split("=");
+    if (name === "batch_size" || name === "num_workers") await eventually(`${choice} is in the code`, async () => (await line()).replaceAll(" ", "").includes(`${name}=${value}`));
+  }
+  const gain = await measured(window, context, "the best combination");
+  check("the combination is faster, beyond doubt", gain.low > 1.1);
+  await takenBack(window, check, eventually);
+  check("all of it at once", numberOf(await line()) === 16 && !(await line()).includes("num_workers"));
+  await window.close();
+}
+
+async function aRemoval(context) {
+  const { check, eventually } = context;
+  const window = await opened(context, "removal", SCRIPT.replace("batch_size=16", "batch_size=16, num_workers=2"));
+  await window.toggle("num workers", false);
+  await until(async () => !(await window.line("DataLoader(Items()")).includes("num_workers"), "it was not taken out of the code");
+  const loss = await measured(window, context, "a removal");
+  check("without its workers it is slower, beyond doubt", loss.high < 0.95);
+  check("and that is not green", await coloured(window, loss, "worse"));
+  check("there is no prediction of it", /without a prediction|It showed/.test(await newsOf(window)));
+  await takenBack(window, check, eventually);
+  await eventually("and it is on again", () => window.isOn("num workers"));
+  await window.close();
+}
+
+async function opened({ bench }, name, script) {
+  const folder = bench.workspace(`verifying-${name}`, { "train.py": script });
+  const window = await Window.open(bench, folder, "train.py", { width: 1400, height: 1000 });
+  await window.profileNow();
+  return window;
+}
+
+/** Press Verify, wait for its end, and read the gain that it measured. */
+async function measured(window, { check, leftOut }, what) {
+  const { view } = window;
+  await view.locator(".actions button", { hasText: "Verify" }).click();
+  await seen(view.locator(".actions button", { hasText: "Verifying…" }));
+  await until(async () => (await view.locator(".actions button", { hasText: "Verifying…" }).count()) === 0, "the verification did not end", VERIFY_TIMEOUT_MS);
+  const said = await newsOf(window);
+  const valid = said.includes("Verified: ");
+  // Only other programs may spoil a measurement: its number has to be there all the same.
+  if (!valid && /noisy: /.test(said)) leftOut(`that the verification of ${what} is valid: ${said}`);
+  else check(`Verify measures ${what}: ${said}`, valid && /(Predicted → measured|Measured) .* per iteration/.test(said));
+  return { ...gainIn(said, /(Verified: |It showed )(?<gain>.+?) samples\/s/), valid };
+}
+
+async function takenBack(window, check, eventually) {
+  await window.view.locator(".actions button", { hasText: "Take back" }).click();
+  await eventually("taken back, the result is gone with the change", async () => !(await newsOf(window)).includes("Verified") && !(await newsOf(window)).includes("It showed"));
+  check("and there is nothing left to take back", (await window.view.locator(".actions button", { hasText: "Take back" }).count()) === 0);
+}
+
+async function coloured(window, { valid }, colour) {
+  const classes = await window.view.locator(".news .verified").first().getAttribute("class");
+  return classes.includes(valid ? colour : "worse");
+}
+
+async function newsOf(window) {
+  return (await window.view.locator(".news").innerText()).replaceAll("\n", " ");
+}
+
+/** `+27 % (+20 % to +33 %)` or `12× (11× to 13×)` as factors. */
+function gainIn(said, pattern) {
+  const { gain, choices } = pattern.exec(said)?.groups ?? {};
+  if (!gain) throw new Error(`no gain in: ${said}`);
+  const factors = [...gain.matchAll(/([+-]?[\d.]+) ?(%|×)/gu)].map(([, number, unit]) => (unit === "×" ? Number(number) : 1 + Number(number) / 100));
+  const [value, low = value, high = value] = factors;
+  return { value, low, high, choices };
+}
+
+function numberOf(text) {
+  return Number(/batch_size=(\d+)/.exec(text)?.[1]);
+}

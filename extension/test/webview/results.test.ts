@@ -1,0 +1,97 @@
+// @vitest-environment jsdom
+import { describe, expect, it } from "vitest";
+import type { BestReport, EstimateReport, Interval, VerifyReport } from "../../src/protocol";
+import { recorded } from "../recorded";
+import { best, verified } from "../../webview/results";
+
+const { whatifs } = recorded("argparse");
+const [estimate] = whatifs.estimates.filter(({ applicable }) => applicable);
+if (!estimate) throw new Error("no what-if was recorded");
+const predicted: EstimateReport = estimate;
+const gain = (value: number, low: number, high: number): Interval => ({ value, low, high });
+const colour = (element: HTMLElement): string => element.className.replace("verified", "").trim();
+
+function verification(speedup: Interval, news: Partial<VerifyReport> = {}): VerifyReport {
+  const iteration_ms = gain(8, 7.9, 8.1);
+  return {
+    schema: "skyline.verify/1",
+    script: "/home/ada/project/train.py",
+    whatifs: [predicted.name],
+    baseline: whatifs.baseline,
+    predicted: { ...predicted, iteration_ms: gain(9, 8.5, 9.5), occasional_ms: 1 },
+    measured: { iteration_ms, ratio: gain(0.8, 0.79, 0.81), speedup, throughput: null, null: gain(1, 0.99, 1.01), rounds: 8, baseline_ms: 10, others_cores: 0, baseline_peak_bytes: null, peak_bytes: null },
+    error: 0.1,
+    held: true,
+    null_ratio: 1,
+    valid: true,
+    reason: null,
+    hint: null,
+    notes: [],
+    diff: "",
+    entry: "12ab",
+    against: "",
+    ...news,
+  };
+}
+
+describe("a verification", () => {
+  it.each([
+    ["a gain whose range excludes zero", gain(1.25, 1.2, 1.3), true, "better"],
+    ["a gain that may be none", gain(1.25, 0.95, 1.5), true, ""],
+    ["a loss, although the prediction held", gain(0.8, 0.7, 0.9), true, "worse"],
+    ["a gain that is shown as 0 %", gain(1.0003, 1.0001, 1.0005), true, ""],
+    ["a gain that was not predicted", gain(1.25, 1.2, 1.3), null, "better"],
+    ["no gain, and no prediction", gain(1, 0.9, 1.1), null, ""],
+  ] as const)("is coloured by %s", (_, speedup, held, expected) => {
+    expect(colour(verified(verification(speedup, { held })))).toBe(expected);
+  });
+
+  it("shows the range of the gain, and the prediction beside the measurement", () => {
+    const { textContent } = verified(verification(gain(1.25, 1.2, 1.3)));
+    expect(textContent).toBe("Verified: +25 % (+20 % to +30 %) samples/s. Predicted → measured 8.00 → 8.00 ms ±0.10 per iteration, prediction 10 % too long (within its interval), 8 rounds.".replace("8.00 → 8.00", "as now: 8.00"));
+    expect(verified(verification(gain(1.25, 1.2, 1.3), { held: false })).textContent).toContain("outside its interval");
+  });
+
+  it("of a removal has no prediction", () => {
+    const removal = verified(verification(gain(0.8, 0.7, 0.9), { predicted: null, error: null, held: null, whatifs: ["without amp"] }));
+    expect(removal.textContent).toMatch(/^Verified: -20 % \(-30 % to -10 %\) samples\/s\. Measured .*8\.\d+ ms.* without a prediction, 8 rounds\.$/);
+    expect(colour(removal)).toBe("worse");
+  });
+
+  it("that is not valid says why, and shows no gain in colour", () => {
+    const invalid = verified(verification(gain(1.25, 1.2, 1.3), { valid: false, reason: "noisy: other programs kept 1.9 of 2 cores busy", hint: "Close other programs" }));
+    expect(invalid.textContent).toBe("The measurement is not valid: noisy: other programs kept 1.9 of 2 cores busy. Close other programs. It showed +25 % (+20 % to +30 %) samples/s.");
+    expect(colour(invalid)).toBe("worse");
+  });
+
+  it("from a baseline within noise says so, and is not green", () => {
+    const baseline = { ...whatifs.baseline, iteration_ms: gain(0.2, 0.05, 0.35) };
+    const huge = verified(verification(gain(72, 60, 80), { baseline }));
+    expect(huge.textContent).toContain("72× (60× to 80×) samples/s");
+    expect(huge.textContent).toContain("from a baseline within noise, 0.20 ms ±0.15");
+    expect(colour(huge)).toBe("");
+  });
+});
+
+describe("the best combination", () => {
+  const report = (news: Partial<EstimateReport>): BestReport => ({ choices: ["batch_size=64"], estimate: { ...predicted, extrapolated: false, speedup: 1.25, ...news }, parts: [], tried: 8, memory_bytes: null, semantics: "convergence", reason: null, left_out: [] });
+  const shown = (news: Partial<EstimateReport>, baseline = whatifs.baseline): HTMLElement => best(report(news), baseline, () => undefined);
+
+  it.each([
+    ["a range that excludes zero", { speedup_range: gain(1.25, 1.2, 1.3) }, "better"],
+    ["a range that includes zero", { speedup_range: gain(1.25, 0.9, 1.3) }, ""],
+    ["no range at all", { speedup_range: null }, ""],
+    ["an extrapolation", { speedup_range: gain(1.25, 1.2, 1.3), extrapolated: true }, ""],
+  ])("is coloured by %s", (_, news, expected) => expect(colour(shown(news))).toBe(expected));
+
+  it("shows its range where there is one", () => {
+    expect(shown({ speedup_range: gain(1.25, 1.2, 1.3) }).textContent).toContain("batch_size=64: +25 % (+20 % to +30 %) samples/s, the best of 8");
+    expect(shown({ speedup_range: null }).textContent).toContain("batch_size=64: +25 % samples/s, the best of 8");
+  });
+
+  it("from a baseline within noise says so, and is not green", () => {
+    const huge = shown({ speedup: 72, speedup_range: gain(72, 60, 80) }, { ...whatifs.baseline, iteration_ms: gain(0.2, 0.05, 0.35) });
+    expect(huge.textContent).toContain("from a baseline within noise");
+    expect(colour(huge)).toBe("");
+  });
+});

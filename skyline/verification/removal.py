@@ -1,0 +1,52 @@
+"""A verification of a change that takes something out of the code: measured, but not predicted."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from skyline.analysis.analyse import Analysis
+from skyline.capture.process import Starter, start_fresh
+from skyline.capture.request import CaptureRequest, ProgressCallback
+from skyline.verification.change import change, check_unchanged
+from skyline.verification.compare import Comparison, compare
+from skyline.verification.measure import Effort
+from skyline.verification.verify import check_measurable
+from skyline.whatif.question import Question
+
+_DEFAULT_EFFORT = Effort()
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRemoval:
+    """The measurement and the change: a unified diff, and how many times the samples an iteration takes with it."""
+
+    comparison: Comparison
+    diff: str
+    samples: float = 1.0
+
+
+def verify_removal(
+    analysis: Analysis,
+    removes: tuple[str, ...],
+    question: Question,
+    *,
+    request: CaptureRequest,
+    effort: Effort = _DEFAULT_EFFORT,
+    progress: ProgressCallback,
+    cancel: threading.Event | None = None,
+    starter: Starter = start_fresh,
+) -> MeasuredRemoval:
+    """Measure the profiled script without some what-ifs that are in its code, and with those of a question.
+
+    There is no prediction for a removal, so nothing goes to the ledger. Raises what ``verify`` raises.
+    """
+    profile = analysis.profile
+    check_measurable(profile)
+    check_unchanged(analysis, request)
+    changed = change(analysis, question, request.arguments, removes)
+    found = compare(
+        request, changed.over(request), effort=effort, progress=progress, cancel=cancel, starter=starter
+    )
+    size, own = question.batch_size, profile.batch_size
+    return MeasuredRemoval(found, changed.diff, size / own if size and own else 1.0)
