@@ -106,7 +106,9 @@ def test_pipes_in_place_of_what_is_read(tmp_path: Path) -> None:
         take_recording(tmp_path / "recording.json", Trace)
 
 
-@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"pid":' + b"[" * 100_000, b"\xff" * 100, b"{}\n" * 100])
+@pytest.mark.parametrize(
+    "content", [b"[" * 100_000, b'{"pid":' + b"[" * 100_000, b"\xff" * 100, b"{}\n" * 100]
+)
 def test_rows_that_no_sandbox_writes(tmp_path: Path, content: bytes) -> None:
     for name in ("effects.jsonl", "fetched.jsonl", "protection.json", "last-words", "recording.json"):
         (tmp_path / name).write_bytes(content)
