@@ -47,7 +47,15 @@ def open_regular(path: str | Path) -> BinaryIO:
 def read_bounded(path: str | Path, most_bytes: int) -> bytes:
     """The contents of a regular file. Raises OSError, also where it is larger than ``most_bytes``."""
     with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > most_bytes:
+            raise _too_large(most_bytes, path)
         return _at_most(file, most_bytes, path)
+
+
+def read_start(path: str | Path, size_bytes: int) -> bytes:
+    """The first bytes of a regular file. Raises OSError."""
+    with open_regular(path) as file:
+        return file.read(size_bytes)
 
 
 def read_unpacked(path: str | Path, most_bytes: int) -> bytes:
@@ -84,9 +92,12 @@ def head_unpacked(path: str | Path, size_bytes: int) -> bytes:
 def _at_most(file: BinaryIO | gzip.GzipFile, most_bytes: int, path: str | Path) -> bytes:
     data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
-        message = f"it is larger than {most_bytes / _MEGABYTE:.0f} MB"
-        raise OSError(errno.EFBIG, message, str(path))
+        raise _too_large(most_bytes, path)
     return data
+
+
+def _too_large(most_bytes: int, path: str | Path) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than {most_bytes / _MEGABYTE:.0f} MB", str(path))
 
 
 def _check_regular(status: os.stat_result, path: str | Path) -> None:

@@ -24,10 +24,11 @@ logger = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.5
 # A git that was interrupted leaves its lock behind for ever.
 _LONGEST_GIT_LOOKS = 20
-Measure = Callable[[threading.Event, Callable[[Profile], None]], Profile]
+Measure = Callable[[threading.Event, Callable[[Profile], None], bool], Profile]
 """Runs the script and saves what came of it; stops when the event is set.
 
-Tells what it has as soon as the script itself is measured, before its other batch sizes are.
+Tells what it has as soon as the script itself is measured, before its other batch sizes are. The last argument says
+that the user asked for this run by starting the command; a save asked for any other.
 """
 
 
@@ -48,6 +49,7 @@ class FileFollower:
         self._moved: bool = False
         self._git_wrote: bool = False
         self._owed: bool = True
+        self._by_hand: bool = True
         self._by_git: bool = False
         self._held_looks: int = 0
         self._note = ""
@@ -96,7 +98,7 @@ class FileFollower:
             return False
         differs = any(_differs(path, text) for path, text in self._tried.items())
         if not differs and self._subject.shown is not None:
-            self._owed = False
+            self._owed = self._by_hand = False
             self._tell("")
             return False
         if not self._owed:
@@ -138,10 +140,12 @@ class FileFollower:
         paths = {*self._tried, str(self._script)}
         self._stamps = {path: _stamp(path) for path in paths}
         self._tried = {path: _text(path) for path in paths}
-        self._owed, self._by_git, self._note = False, False, ""
+        by_hand = self._by_hand
+        self._owed = self._by_git = self._by_hand = False
+        self._note = ""
         self._subject.say(f"{self._script.name} is being measured")
         try:
-            profile = measure(self._stop, self._subject.show)
+            profile = measure(self._stop, self._subject.show, by_hand)
         except Cancelled:
             return
         except SkylineError as error:

@@ -11,7 +11,11 @@ from pathlib import Path
 
 import msgspec
 
+from skyline.bounded_read import read_start
+from skyline.capture.side_effects import UNREADABLE
+
 _LOG_NAME = "fetched.jsonl"
+_LOG_BYTES = 16 << 20
 _TREE = "tree"
 _NEVER_WITHIN = frozenset((".git", ".ssh", "site-packages", "dist-packages"))
 _SYSTEM = ("/bin/", "/boot/", "/etc/", "/lib/", "/lib64/", "/sbin/", "/usr/")
@@ -53,14 +57,14 @@ class Downloads:
 
     def _fetched(self) -> list[str]:
         try:
-            lines = (self._scratch / _LOG_NAME).read_bytes().splitlines()
+            lines = read_start(self._scratch / _LOG_NAME, _LOG_BYTES).splitlines()
         except OSError:
             return []
         found: dict[str, bool] = {}
         for line in lines:
             try:
                 row = msgspec.json.decode(line, type=_DownloadRow)
-            except msgspec.MsgspecError:
+            except UNREADABLE:
                 continue  # a process was ended in the middle of it
             found[row.path] = row.fetched
         return [path for path, fetched in found.items() if fetched and path not in self.kept]

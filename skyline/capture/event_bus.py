@@ -15,6 +15,7 @@ from typing import Any, cast
 Event = dict[str, Any]
 _JOIN_S = 1.0
 _RETRY_S = 0.05
+_LONGEST_EVENT_BYTES = 64 << 20
 _SOCKET = "calls"
 
 
@@ -60,8 +61,8 @@ class EventBus:
             raise EOFError
         for line in cast("list[Connection]", wait(list(self._lines), timeout_s)):
             try:
-                return cast("Event", json.loads(line.recv_bytes()))
-            except (EOFError, OSError):
+                return cast("Event", json.loads(line.recv_bytes(_LONGEST_EVENT_BYTES)))
+            except (EOFError, OSError, ValueError, RecursionError):  # it hung up, or says no event
                 self._lines.remove(line)
                 line.close()
                 if not self._lines:

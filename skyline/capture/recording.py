@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
+from skyline.bounded_read import read_bounded
 from skyline.capture.child_process import ChildProcess, ScriptEnded
+from skyline.capture.side_effects import UNREADABLE
+from skyline.errors import CaptureImpossible
 from skyline.trace.facts import (
     CallFact,
     DeviceMemoryFact,
@@ -18,6 +23,9 @@ from skyline.trace.facts import (
 from skyline.trace.record import ON_DEVICE, Trace
 
 _MUCH_UNKNOWN = 0.1
+_MOST_BYTES = 1 << 30
+"""Of a recording: a hundred times those of the largest models in use."""
+_Recorded = TypeVar("_Recorded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +66,7 @@ def record(
         if not path.exists():
             raise
         ended_after = ended.ended.boundaries
-    data = path.read_bytes()
-    path.unlink()
-    return replace(msgspec.json.decode(data, type=ChildRecording), ended_after=ended_after)
+    return replace(take_recording(path, ChildRecording), ended_after=ended_after)
 
 
 def record_lightly(child: ChildProcess, iterations: int) -> Trace:
@@ -68,9 +74,18 @@ def record_lightly(child: ChildProcess, iterations: int) -> Trace:
     path = child.scratch / "recording.json"
     child.send("record", iterations=iterations, path=str(path), light=True)
     child.receive("recorded")
-    data = path.read_bytes()
-    path.unlink()
-    return msgspec.json.decode(data, type=Trace)
+    return take_recording(path, Trace)
+
+
+def take_recording(path: Path, kind: type[_Recorded]) -> _Recorded:
+    """The recording of a child; its file is removed. Raises CaptureImpossible where the script wrote over it."""
+    try:
+        data = read_bounded(path, _MOST_BYTES)
+        path.unlink()
+        return msgspec.json.decode(data, type=kind)
+    except (OSError, *UNREADABLE) as error:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        raise CaptureImpossible(f"The recording cannot be read: {reason}") from error
 
 
 def notes_on(recording: ChildRecording, device_kind: str) -> tuple[str, ...]:

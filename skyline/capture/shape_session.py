@@ -15,7 +15,7 @@ from skyline.capture.ended_early import too_few
 from skyline.capture.events import LoopFrame, StepRow
 from skyline.capture.gpu_target import GpuTarget
 from skyline.capture.process import Starter, start_fresh
-from skyline.capture.recording import ChildRecording
+from skyline.capture.recording import ChildRecording, take_recording
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.session import CaptureSession
 from skyline.errors import ScriptFailed
@@ -145,7 +145,7 @@ class _ShapeSession(CaptureSession):
         path = child.scratch / "recording.json"
         child.send("record", iterations=1, path=str(path), stacks=True)
         traced = msgspec.convert(child.receive("recorded"), _Traced)
-        return traced, msgspec.json.decode(path.read_bytes(), type=ChildRecording)
+        return traced, take_recording(path, ChildRecording)
 
 
 def _wants_hardware(failed: ScriptFailed) -> bool:

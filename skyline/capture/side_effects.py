@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from skyline.bounded_read import read_start
 from skyline.capture.redactor import Redactor
 from skyline.trace.record import CodeLine
 from skyline.trace.side_effect import Protection, SideEffect
@@ -16,6 +17,11 @@ _LOG_NAME = "effects.jsonl"
 _PROTECTION_NAME = "protection.json"
 _LAST_WORDS_NAME = "last-words"
 _MOST_KEPT = 500
+_LOG_BYTES = 16 << 20
+"""The sandbox notes at most 2,000 targets of a process, a few times each."""
+_SMALL_BYTES = 64 << 10
+UNREADABLE = (msgspec.MsgspecError, RecursionError)
+"""Raised for a row that was cut off, or that the script itself wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,7 @@ def read_side_effects(
     ``kept`` are the downloads that have come to where the script wanted them.
     """
     try:
-        lines = (scratch / _LOG_NAME).read_bytes().splitlines()
+        lines = read_start(scratch / _LOG_NAME, _LOG_BYTES).splitlines()
     except OSError:
         return ()
     counts: dict[tuple[str, str, str], dict[int, int]] = {}
@@ -44,7 +50,7 @@ def read_side_effects(
     for line in lines:
         try:
             row = msgspec.json.decode(line, type=_EffectRow)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             continue  # a process was ended in the middle of it
         outcome = "allowed" if row.kind == "download" and row.target in kept else row.outcome
         key = (row.kind, redactor.scrub(row.target), outcome)
@@ -60,14 +66,14 @@ def read_side_effects(
 def read_protection(scratch: Path) -> Protection | None:
     """What keeps the run from the person's files; None where it has not said so."""
     try:
-        return msgspec.json.decode((scratch / _PROTECTION_NAME).read_bytes(), type=Protection)
-    except (OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(read_start(scratch / _PROTECTION_NAME, _SMALL_BYTES), type=Protection)
+    except (OSError, *UNREADABLE):
         return None
 
 
 def last_words(scratch: Path) -> str:
     """Why the run had to end itself, where it could still say so."""
     try:
-        return (scratch / _LAST_WORDS_NAME).read_text(encoding="utf-8").strip()
+        return read_start(scratch / _LAST_WORDS_NAME, _SMALL_BYTES).decode("utf-8", "replace").strip()
     except OSError:
         return ""

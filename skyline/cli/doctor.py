@@ -114,6 +114,7 @@ def run(arguments: Sequence[str]) -> int:
         _own_devices(),
         _saving(script.absolute()),
         _protection(),
+        _network(script.absolute().parent),
         _front_ends(),
     )
     if options.json is not None:
@@ -300,12 +301,28 @@ def _protection() -> Check:
         except landlock.Unavailable as error:
             reason = str(error)
         else:
-            return Check("files", "ok", f"kept by the kernel (Landlock {found}) and by interception")
+            gaps = landlock.gaps(found)
+            told = f"kept by the kernel (Landlock {found}) and by interception"
+            return Check("files", "ok", f"{told}; {gaps}" if gaps else told)
     return Check(
         "files",
         "warning",
         f"kept by interception only: {reason}",
         "Native code and programs that a script starts can write while it is profiled.",
+    )
+
+
+def _network(folder: Path) -> Check:
+    """The hosts that a profiled script may reach."""
+    from skyline.settings.pyproject import project_settings
+    from skyline.settings.resolved import resolve
+
+    after_a_save = resolve((project_settings(folder),)).settings.network
+    reached = "this machine only" if after_a_save == "loopback" else "every host"
+    return Check(
+        "network",
+        "ok",
+        f"a run that you start reaches every host; a run after a save, {reached} (Python's calls)",
     )
 
 

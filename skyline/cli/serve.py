@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,8 +36,8 @@ def run(arguments: Sequence[str]) -> int:
         "Show the report of a script in a browser: what it costs, line by line, and what\n"
         "changes would bring. The script is measured if it was not yet, and again when it or\n"
         "a module of yours that it imports is saved; a profile that another program saves is\n"
-        "shown as well. Listens on the loopback address only; the page's address, with a\n"
-        "secret in it, is printed and opened.",
+        "shown as well. Only the first run may reach other machines. Listens on the loopback\n"
+        "address only; the page's address, with a secret in it, is printed and opened.",
         _EXAMPLES,
     )
     own = [
@@ -47,6 +48,12 @@ def run(arguments: Sequence[str]) -> int:
         command.add_argument("--no-browser", action="store_true", help="print the address, and open nothing"),
         command.add_argument(
             "--saved", action="store_true", help="run nothing: show profiles that are saved"
+        ),
+        command.add_argument(
+            "--network",
+            choices=("loopback", "open"),
+            default="loopback",
+            help="hosts that runs after a save may reach (default: loopback, this machine only)",
         ),
     ]
     command.add_argument("script", metavar="SCRIPT", help="or -m MODULE, as for python")
@@ -92,18 +99,23 @@ def run(arguments: Sequence[str]) -> int:
 def _measuring(
     stack: ExitStack, display: Display, script: Path, launch: Launch, options: argparse.Namespace
 ) -> Measure:
-    """How the script is measured: from a process that has torch imported, and saved for the other front ends."""
+    """How the script is measured: from a process that has torch imported, and saved for the other front ends.
+
+    The user starts the first run by hand; later ones follow a save, and the ``--network`` option applies to them.
+    """
     from skyline.capture.session import capture
     from skyline.capture.warm_pool import WarmPool
     from skyline.predict.gpu_profile import gpu_profile
     from skyline.trace.keeping import keep
     from skyline.trace.profile import Profile
 
-    request = request_of(script, launch.arguments, options, module=launch.module)
+    first = request_of(script, launch.arguments, options, module=launch.module)
+    later = replace(first, network=options.network)
     warm_pool = WarmPool()
     stack.callback(warm_pool.close)
 
-    def measure(cancel: threading.Event, early: Callable[[Profile], None]) -> Profile:
+    def measure(cancel: threading.Event, early: Callable[[Profile], None], by_hand: bool) -> Profile:
+        request = first if by_hand else later
         work = gpu_profile if request.gpu else capture
         profile = work(
             request,

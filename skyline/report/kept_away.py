@@ -54,14 +54,19 @@ def _hosts(names: Iterable[str]) -> str:
 
 
 def protected_by(protection: Protection | None) -> str:
-    """What kept the files as they were, and what that leaves open; empty where it is not known."""
+    """What kept the files as they were, what that leaves open, and the network; empty where it is not known."""
     if protection is None:
         return ""
-    if protection.state == "kernel":
-        return "kernel and interception"
-    if protection.state == "off":
-        return f"off ({protection.reason})" if protection.reason else "off"
+    reached = "this machine only" if protection.network == "loopback" else "open"
+    return f"{_files(protection)}; network: {reached}"
+
+
+def _files(protection: Protection) -> str:
     reason = f" ({protection.reason})" if protection.reason else ""
+    if protection.state == "kernel":
+        return f"kernel and interception{reason}"
+    if protection.state == "off":
+        return f"off{reason}"
     return f"interception only{reason}: native code and programs that the script starts can write"
 
 

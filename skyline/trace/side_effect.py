@@ -33,8 +33,11 @@ class Protection:
     """What kept the run's writes from the person's files.
 
     ``kernel``: Landlock, beneath the interception of Python's calls; ``interception only``: native code and programs
-    that the script started could write; ``off``: the person allowed everything. ``reason`` says why not ``kernel``.
+    that the script started could write; ``off``: the person allowed everything. ``reason`` says why not ``kernel``,
+    or what this kernel does not cover. ``network`` is what the run's Python could reach: ``open`` (every host) or
+    ``loopback`` (this machine alone).
     """
 
     state: Literal["kernel", "interception only", "off"]
     reason: str = ""
+    network: Literal["open", "loopback"] = "open"

@@ -35,6 +35,7 @@ class Project:
         self.subject = ShownProfile()
         self.measured: list[str] = []
         self.fails = False
+        self.by_hand: list[bool] = []
         self._profile = profile
         self.git("init", "-q", "-b", "main")
         self.script.write_text(MAIN)
@@ -50,7 +51,8 @@ class Project:
         command = ["git", *IDENTITY, *arguments]
         subprocess.run(command, cwd=self.script.parent, check=True, capture_output=True)
 
-    def measure(self, stop: threading.Event, early: Callable[[Profile], None]) -> Profile:
+    def measure(self, stop: threading.Event, early: Callable[[Profile], None], by_hand: bool) -> Profile:
+        self.by_hand.append(by_hand)
         text = self.script.read_text()
         self.measured.append(text)
         if self.fails:
@@ -140,3 +142,26 @@ def test_a_failed_first_run_is_tried_again_by_the_person_alone(tmp_path: Path, p
         project.until_measured(MAIN, FEATURE)
     finally:
         project.follower.close()
+
+
+def test_only_the_run_at_the_start_is_the_users_own(project: Project) -> None:
+    """Runs after a save have no access to other machines."""
+    project.until_measured(MAIN)
+    project.script.write_text("batch = 333\n")
+    project.until_measured(MAIN, "batch = 333\n")
+    assert project.by_hand == [True, False]
+
+
+def test_with_a_saved_profile_no_run_is_the_users_own(tmp_path: Path, profile: Profile) -> None:
+    made = Project(tmp_path.resolve(), profile)
+    source = SourceFile(str(made.script), "", MAIN)
+    store.save(replace(profile, script=str(made.script), sources=(source,)))
+    made.follower.start()
+    try:
+        made.until(lambda: made.subject.shown is not None, "not shown")
+        time.sleep(QUIET_S)
+        made.script.write_text("batch = 333\n")
+        made.until_measured("batch = 333\n")
+        assert made.by_hand == [False]
+    finally:
+        made.follower.close()

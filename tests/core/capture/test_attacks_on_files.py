@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from skyline.capture.child.sandbox import landlock
+from skyline.capture.child.sandbox.write_policy import WritePolicy
 from skyline.trace.profile import Profile
 
 pytestmark = [pytest.mark.capture, pytest.mark.skipif(sys.platform != "linux", reason="POSIX calls")]
@@ -87,6 +90,12 @@ ATTACKS = {
         from torch.serialization import load, save
         save({"a": torch.ones(1)}, "model.bin")
         assert load("model.bin")["a"] == 1
+        """),
+    "exported program": Attack("""
+        program = torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
+        torch.export.save(program, "model.bin")
+        torch.export.save(program, "model.pt2")
+        assert torch.export.load("model.pt2").module()(torch.ones(1, 2)).shape == (1, 2)
         """),
     "file writer of PyTorch": Attack("""
         writer = torch._C.PyTorchFileWriter("model.bin")
@@ -278,3 +287,84 @@ def test_without_it_files_are_changed_by_what_goes_past_python_alone(
         "interception only",
         True,
     )
+
+
+PROCESSES = """
+import errno, os, socket, sys
+pid, name = int(sys.argv[1]), sys.argv[2]
+try:
+    os.kill(pid, 15)
+except PermissionError:
+    print("no signal")
+try:
+    socket.socket(socket.AF_UNIX).connect("\\0" + name)
+except PermissionError:
+    print("no socket")
+os.kill(os.getpid(), 0)
+if not (child := os.fork()):
+    import time; time.sleep(100)
+os.kill(child, 9)
+os.waitpid(child, 0)
+import torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(100_000):
+    optimizer.zero_grad()
+    model(torch.randn(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_other_processes_of_the_person_get_no_signal_and_no_call(script: Write, run: Run) -> None:
+    try:
+        if "signals" in landlock.gaps(landlock.version()):
+            pytest.skip("this kernel's Landlock does not cover signals")
+    except landlock.Unavailable as reason:
+        pytest.skip(str(reason))
+    name = f"skyline-test-{os.getpid()}"
+    output: list[str] = []
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+        ) as other,
+        socket.socket(socket.AF_UNIX) as listening,
+    ):
+        listening.bind("\0" + name)
+        listening.listen()
+        listening.setblocking(False)
+        profile = run(script(PROCESSES), str(other.pid), name, output=output)
+        assert other.poll() is None
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+    assert "no signal" in (said := "".join(output))
+    assert "no socket" in said
+    assert profile.protection is not None
+    assert profile.protection.state == "kernel"
+
+
+def test_older_kernels_and_what_they_do_not_cover() -> None:
+    assert landlock.gaps(6) == ""
+    assert landlock.gaps(3) == "this kernel does not cover signals and abstract sockets (Linux 6.12 does)"
+    assert "truncating files (Linux 6.2 does), signals" in landlock.gaps(2)
+
+
+def test_saved_profiles_in_the_cache_folder_are_not_open_to_a_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Caches of libraries are; those of other programs are not either."""
+    cache = tmp_path / "home" / ".cache"
+    for name in ("skyline", "torch", "mozilla"):
+        (cache / name).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    policy = WritePolicy(str(tmp_path / "scratch"), (str(tmp_path / "project"),))
+    granted = policy.make_caches()
+    assert str(cache / "torch") in granted
+    assert not any(str(cache / "skyline").startswith(folder) for folder in granted)
+    assert str(cache) not in granted
+    assert str(cache / "mozilla") not in granted
+    for variable in ("XDG_CACHE_HOME", "HF_HOME"):
+        monkeypatch.setenv(variable, str(cache))
+        policy = WritePolicy(str(tmp_path / "scratch"), ())
+        assert not policy.is_cache(str(cache / "skyline" / "a.profile.json.gz"))
+        assert str(cache) not in policy.make_caches()

@@ -82,6 +82,14 @@ CASES = {
     "neighbours named like the standard library": Case(
         "", files=dict.fromkeys(("queue.py", "json.py", "signal.py"), "raise ImportError('not this one')")
     ),
+    "leaves pipes in place of its notes": Case(
+        "import os\nfolder = os.path.dirname(os.environ['TMPDIR'])\n"
+        "for name in ('effects.jsonl', 'fetched.jsonl', 'protection.json', 'last-words'):\n"
+        "    path = os.path.join(folder, name)\n"
+        "    os.path.exists(path) and os.unlink(path)\n"
+        "    os.mkfifo(path)\n"
+        "open('notes.txt', 'w').write('redirected')\n"
+    ),
     "clears the environment": Case("import os\nos.environ.clear()"),
     "stands in a folder that is gone": Case(
         "import os\nos.mkdir('x')\nos.chdir('x')\nos.rmdir('../x')", "No such file"

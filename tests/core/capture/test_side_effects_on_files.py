@@ -250,19 +250,22 @@ def test_a_librarys_cache_is_written_for_real(folder: Path, sandboxed: Sandboxed
     library = tmp_path / "site-packages" / "fonts"
     library.mkdir(parents=True)
     (library / "__init__.py").write_text(
-        "import os\ncache = os.environ['XDG_CACHE_HOME']\nos.makedirs(cache + '/fonts')\n"
-        "open(cache + '/fonts/list', 'w').write('x')\nopen('report.txt', 'w').write('x')\n"
+        "import os\ncache = os.environ['XDG_CACHE_HOME']\nos.makedirs(cache + '/clip', exist_ok=True)\n"
+        "open(cache + '/clip/list', 'w').write('x')\nopen('report.txt', 'w').write('x')\n"
+        "os.makedirs(cache + '/fonts', exist_ok=True)\nopen(cache + '/fonts/list', 'w').write('x')\n"
     )
 
+    (tmp_path / "cache" / "clip").mkdir(parents=True)
     effects = sandboxed(
         "import fonts\nassert open('report.txt').read() == 'x'",
         PYTHONPATH=str(library.parent),
         XDG_CACHE_HOME=str(tmp_path / "cache"),
     )
 
-    assert (tmp_path / "cache" / "fonts" / "list").exists()
+    assert (tmp_path / "cache" / "clip" / "list").exists()
+    assert not (tmp_path / "cache" / "fonts").exists()
     assert not (folder / "report.txt").exists()
-    assert [Path(effect["target"]).name for effect in effects] == ["report.txt"]
+    assert [Path(effect["target"]).name for effect in effects] == ["report.txt", "fonts", "list"]
 
 
 def test_a_refused_write_is_told_by_its_path(folder: Path, sandboxed: Sandboxed) -> None:

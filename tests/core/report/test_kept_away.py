@@ -78,7 +78,9 @@ def test_refused_writes_and_hosts_are_counted() -> None:
 @pytest.mark.parametrize(
     ("protection", "words"),
     [
-        (Protection("kernel"), "kernel and interception"),
+        (Protection("kernel"), "kernel and interception; network: open"),
+        (Protection("kernel", "a gap"), "kernel and interception (a gap); network: open"),
+        (Protection("kernel", network="loopback"), "kernel and interception; network: this machine only"),
         (Protection("interception only", "too old"), "interception only (too old): native code"),
         (Protection("off", "allowed"), "off (allowed)"),
     ],
@@ -92,4 +94,5 @@ def test_every_report_says_what_kept_the_files(
     assert json.loads(encode(report))["protection"] == {
         "state": protection.state,
         "reason": protection.reason,
+        "network": protection.network,
     }

@@ -60,7 +60,8 @@ class EffectLog:
         text = self._dumps(row) + "\n"
         try:
             path = os.path.join(self._folder, name)
-            descriptor = self._open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            # A script can put a pipe in its place, which would hold up whoever opens it.
+            descriptor = self._open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o600)
             try:
                 self._write(descriptor, text.encode("utf-8", "replace"))
             finally:

@@ -1,7 +1,9 @@
 """The kernel's own lock on files: what is not granted cannot be written, by native code and programs either.
 
 Landlock needs no privileges, holds for every process that this one starts, and is never lifted again. Reading is
-left alone. Modes, times and owners of files are outside of what it covers; ``file_calls`` keeps those.
+left alone. Modes, times and owners of files are outside of what it covers; ``file_calls`` keeps those. From Linux 6.12
+on it also keeps the run from signalling other processes of the person, and from the abstract sockets on which they
+listen.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ _MAKE_AND_REMOVE = sum(1 << bit for bit in range(4, 13))
 _REFER = 1 << 13
 _TRUNCATE = 1 << 14
 _TRUNCATE_SINCE = 3
+_SCOPED = 1 << 0 | 1 << 1
+"""Abstract Unix sockets, and signals."""
+_SCOPED_SINCE = 6
 
 LEAST_VERSION = 2
 """Of Linux 5.19: version 1 lets no file be renamed into another folder, not even within what is granted."""
@@ -43,16 +48,30 @@ def version():
     return number
 
 
+def gaps(number):
+    """What a version of Landlock does not cover, in words; empty where it covers all that Skyline asks of it."""
+    missing = []
+    if number < _TRUNCATE_SINCE:
+        missing.append("truncating files (Linux 6.2 does)")
+    if number < _SCOPED_SINCE:
+        missing.append("signals and abstract sockets (Linux 6.12 does)")
+    return f"this kernel does not cover {', '.join(missing)}" if missing else ""
+
+
 def restrict(folders, devices):
     """Let this thread, and all that it starts from now on, write beneath these alone. Raises Unavailable.
 
-    ``folders`` are open to every change; in ``devices`` files that are there may be written, and no more.
+    ``folders`` are open to every change; in ``devices`` files that are there may be written, and no more. Gives the
+    version of Landlock.
     """
     present = version()
     truncate = _TRUNCATE if present >= _TRUNCATE_SINCE else 0
     everything = _WRITE_FILE | _MAKE_AND_REMOVE | _REFER | truncate
-    attributes = ctypes.create_string_buffer(struct.pack("=Q", everything), 8)
-    ruleset = _call(_CREATE_RULESET, attributes, 8, 0)
+    fields = struct.pack("=Q", everything)
+    if present >= _SCOPED_SINCE:
+        fields = struct.pack("=QQQ", everything, 0, _SCOPED)
+    attributes = ctypes.create_string_buffer(fields, len(fields))
+    ruleset = _call(_CREATE_RULESET, attributes, len(fields), 0)
     try:
         for paths, rights in ((folders, everything), (devices, _WRITE_FILE | truncate)):
             for path in paths:
@@ -62,6 +81,7 @@ def restrict(folders, devices):
         _call(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
+    return present
 
 
 def _grant(ruleset, path, rights):

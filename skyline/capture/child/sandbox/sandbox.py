@@ -64,18 +64,19 @@ class Sandbox:
         # A process that the run started has it from there; each more would count against the kernel's limit.
         if os.environ.get(_INHERITED) != self._folder:
             try:
-                landlock.restrict(granted, _WRITABLE_DEVICES)
+                version = landlock.restrict(granted, _WRITABLE_DEVICES)
             except (landlock.Unavailable, OSError, AttributeError) as error:
                 self._tell("interception only", str(error))
                 return
             os.environ[_INHERITED] = self._folder
-            self._tell("kernel", "")
+            self._tell("kernel", landlock.gaps(version))
         refusal.begin((*granted, *_WRITABLE_DEVICES), self.log)
 
     def _tell(self, state, reason):
         try:
             with self._overlay.native.builtin_open(os.path.join(self._folder, STATE_NAME), "w") as file:
-                json.dump({"state": state, "reason": reason}, file)
+                network = "loopback" if self._local else "open"
+                json.dump({"state": state, "reason": reason, "network": network}, file)
         except OSError:
             pass  # the profile then says nothing of it
 

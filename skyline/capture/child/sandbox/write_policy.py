@@ -12,7 +12,6 @@ from .. import user_code
 
 _DEVICES = ("/dev/", "/proc/", "/sys/")
 _CACHE_VARIABLES = (
-    "XDG_CACHE_HOME",
     "HF_HOME",
     "HF_HUB_CACHE",
     "HF_DATASETS_CACHE",
@@ -28,9 +27,35 @@ _CACHE_VARIABLES = (
     "MPLCONFIGDIR",
     "PYTHONPYCACHEPREFIX",
 )
+_SHARED = ("~/.cache", "~/Library/Caches")
+"""Where all programs of a person keep their caches, browsers and Skyline itself among them."""
+_WITHIN_SHARED = (
+    "clip",
+    "comgr",
+    "datasets",
+    "flashinfer",
+    "fontconfig",
+    "huggingface",
+    "jax",
+    "kagglehub",
+    "keras",
+    "matplotlib",
+    "mesa_shader_cache",
+    "mesa_shader_cache_db",
+    "miopen",
+    "numba",
+    "nvidia",
+    "open_clip",
+    "tilelang",
+    "torch",
+    "torch_extensions",
+    "torch_geometric",
+    "triton",
+    "vllm",
+    "whisper",
+)
+"""The folders there of the libraries that training scripts use."""
 _CACHE_FOLDERS = (
-    "~/.cache",
-    "~/Library/Caches",
     "~/.triton",
     "~/.nv",
     "~/.config/matplotlib",
@@ -62,11 +87,12 @@ _DOWNLOADERS = tuple(
     )
 )
 """Places within the folder of installed libraries, or of the standard one."""
-_MADE = (("~/.cache", None), ("~/.triton", "triton"))
-"""Cache folders that are made where they are missing, those of a library only where that is installed.
+_MADE = (("torch", "torch"), ("huggingface", "huggingface_hub"), ("matplotlib", "matplotlib"))
+"""Cache folders that are made in the shared one where they are missing and the library is installed.
 
 Native code looks for its files there, so that they cannot lie in the scratch folder under another path.
 """
+_TRITON = ("~/.triton", "triton")
 _NVIDIA = ("~/.nv", "/dev/nvidiactl")
 _PACKAGES = (os.sep + "site-packages", os.sep + "dist-packages")
 _MOST_FRAMES = 120
@@ -80,9 +106,11 @@ class WritePolicy:
         """``near`` are folders of the person's (the script's, the working one): never taken for a cache."""
         self._own = (scratch + os.sep, *_DEVICES)
         roots = [os.environ[name] for name in _CACHE_VARIABLES if os.environ.get(name)]
+        roots += [os.path.join(shared, name) for shared in _shared() for name in _WITHIN_SHARED]
         roots += [os.path.expanduser(folder) for folder in _CACHE_FOLDERS]
         roots.append(os.path.join(tempfile.gettempdir(), "torchinductor_" + user_name()))
-        near = [os.path.realpath(folder) + os.sep for folder in near]
+        own = [os.path.join(shared, "skyline") for shared in _shared()]
+        near = [os.path.realpath(folder) + os.sep for folder in (*near, *own)]
         roots = dict.fromkeys(os.path.realpath(root) for root in roots)
         self._caches = tuple(
             root for root in roots if not any(path.startswith(root + os.sep) for path in near)
@@ -92,7 +120,8 @@ class WritePolicy:
     def make_caches(self):
         """Make the cache folders that will be needed, and hold to those that there are; gives them."""
         wanted = [os.environ[name] for name in _CACHE_VARIABLES if os.environ.get(name)]
-        wanted += [folder for folder, library in _MADE if library is None or _is_installed(library)]
+        wanted += [os.path.join(_shared()[0], name) for name, library in _MADE if _is_installed(library)]
+        wanted += [_TRITON[0]] if _is_installed(_TRITON[1]) else []
         wanted += [_NVIDIA[0]] if os.path.exists(_NVIDIA[1]) else []
         for folder in [os.path.realpath(os.path.expanduser(folder)) for folder in wanted]:
             if folder in self._caches:
@@ -113,6 +142,11 @@ class WritePolicy:
     def is_library_cache(self, path):
         """Whether a library keeps its own files there: fonts, compiled kernels, downloaded models."""
         return self.is_cache(path) and not written_by_user()
+
+
+def _shared():
+    own = os.environ.get("XDG_CACHE_HOME")
+    return (*((own,) if own else ()), *map(os.path.expanduser, _SHARED))
 
 
 def written_by_user(frame=None):
