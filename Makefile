@@ -7,7 +7,7 @@ PYTEST_FLAGS ?= -n 2 --dist loadgroup
 DATA ?= ../shared/data/gpu_latency
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix validate train-predictors screenshots extension check-extension test-extension clean
+.PHONY: help demo test check fix validate train-predictors screenshots extension check-extension test-extension docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ test-extension: $(VENV)/.skyline-dev ## that, and the extension used in a real V
 screenshots: $(VENV)/.skyline-dev ## draw the pictures in docs/images from a fresh profile
 	$(VENV)/bin/python docs/screenshots.py
 
+docs: $(VENV)/.skyline-docs ## build the documentation site into build/site, without a network
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
+
 clean: ## remove caches and build outputs; keeps .venv and saved profiles
 	rm -rf build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +
@@ -97,4 +100,9 @@ $(VENV)/.skyline-installed: pyproject.toml requirements/constraints.txt
 $(VENV)/.skyline-dev: $(VENV)/.skyline-installed requirements/dev.txt
 	@echo "installing the development tools into $(VENV)"
 	@$(PIP) install -c requirements/constraints.txt -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.skyline-docs: $(VENV)/.skyline-dev requirements/docs.txt
+	@echo "installing the documentation tools into $(VENV)"
+	@$(PIP) install -c requirements/constraints.txt -r requirements/docs.txt
 	@touch $@

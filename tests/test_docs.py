@@ -5,15 +5,19 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from skyline.cli.main import COMMANDS
 from skyline.findings.registry import job_rules, rules
 from skyline.settings.keys import keys
 from skyline.whatif.registry import whatifs
+from skyline_lsp.methods import METHODS
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = sorted(
@@ -49,14 +53,61 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not broken
 
 
-def test_every_setting_is_documented_and_no_other() -> None:
-    page = (REPOSITORY / "docs" / "settings.md").read_text(encoding="utf-8")
+@pytest.fixture
+def filled(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """A page of the site with its generated sections."""
+    monkeypatch.syspath_prepend(str(REPOSITORY / "docs"))
+    reference = import_module("reference")
+    return lambda name: reference.filled((REPOSITORY / "docs" / name).read_text(encoding="utf-8"))
+
+
+def test_every_setting_is_documented_and_no_other(filled: Callable[[str], str]) -> None:
+    page = filled("settings.md")
     rows = re.findall(r"^\| `([\w.]+)` \| (.+?) \| (.+) \|$", page, flags=re.MULTILINE)
     defaults = {key.name: msgspec.json.decode(msgspec.json.encode(key.default)) for key in keys()}
     assert [name for name, _, _ in rows] == list(defaults)
     shown = {name: None if told == "none" else json.loads(told.strip("`")) for name, told, _ in rows}
     assert shown == defaults
     assert [meaning for _, _, meaning in rows] == [key.meta.description for key in keys()]
+
+
+def test_every_command_is_documented_with_its_help(filled: Callable[[str], str]) -> None:
+    page = filled("commands.md")
+    assert re.findall(r"^## `skyline (\w+)`$", page, flags=re.MULTILINE) == list(COMMANDS)
+    assert page.count("\nusage: skyline ") == len(COMMANDS)
+
+
+def test_every_message_is_documented_with_its_types(filled: Callable[[str], str]) -> None:
+    page = filled("protocol.md")
+    rows = re.findall(r"^\| `([\w/.]+)` \|", page, flags=re.MULTILINE)
+    assert rows == [method.name for method in METHODS]
+    assert "export interface ProfileReport {" in page
+
+
+def test_every_what_if_is_listed(filled: Callable[[str], str]) -> None:
+    listed = re.findall(r"^\| \[`\w+`\]\((whatifs/\w+\.md)\) \|", filled("what-ifs.md"), flags=re.MULTILINE)
+    pages = (REPOSITORY / "docs" / "whatifs").glob("*.md")
+    assert sorted(listed) == sorted(f"whatifs/{page.name}" for page in pages)
+
+
+def test_every_rule_has_its_thresholds(filled: Callable[[str], str]) -> None:
+    _, _, section = filled("findings.md").partition("## Thresholds")
+    codes = re.findall(r"^\*\*\[(SKY\d+)\]", section, flags=re.MULTILINE)
+    assert codes == [rule.code for rule in (*rules(), *job_rules())]
+
+
+def test_held_out_scripts_stand_first_on_the_accuracy_page(filled: Callable[[str], str]) -> None:
+    rows = re.findall(
+        r"^\| \[(.+?)\]\(.+?\) \| \d+ (.+?) \|.+ of \d+ \|$", filled("accuracy.md"), flags=re.MULTILINE
+    )
+    assert len({words for _, words in rows}) == 3
+    first = {words: title for title, words in reversed(rows)}
+    assert all("public scripts" in title for title in first.values())
+
+
+def test_no_generated_section_is_left_unfilled(filled: Callable[[str], str]) -> None:
+    for page in (REPOSITORY / "docs").rglob("*.md"):
+        assert "<!-- reference:" not in filled(page.relative_to(REPOSITORY / "docs").as_posix()), page
 
 
 RULE_PARTS = ["Symptom", "Evidence", "Fix", "When to leave it alone"]

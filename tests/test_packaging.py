@@ -92,3 +92,17 @@ def test_what_is_installed_for_a_demo_is_pinned() -> None:
     (dependencies,) = re.findall(r"^dependencies = \[\n(.*?)^\]", project, flags=re.MULTILINE | re.DOTALL)
     wanted = [*re.findall(r'"([^"]+)"', dependencies), *lines("dev.txt"), "torch"]
     assert {distribution(line) for line in wanted} <= {distribution(line) for line in pins}
+
+
+def test_the_documentation_tools_are_pinned_as_everything_else() -> None:
+    def pins(name: str) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for line in (REPOSITORY / "requirements" / name).read_text(encoding="utf-8").splitlines():
+            if line and not line.startswith("#"):
+                distribution, version = line.partition(" ;")[0].split("==")
+                found.setdefault(distribution, set()).add(version)
+        return found
+
+    everything = pins("constraints.txt")
+    for distribution, versions in pins("docs.txt").items():
+        assert everything.get(distribution, versions) == versions, distribution

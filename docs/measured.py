@@ -1,0 +1,74 @@
+"""The tables of the accuracy page, computed from the result files of ``benchmarks/results``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows of one result file under one title."""
+
+    title: str
+    file: str
+    public: bool
+    """Only public scripts, on which no constant of a model was set; else only the examples of the repository."""
+
+
+WHATIFS = (
+    Group("public scripts", "whatifs_public", True),
+    Group("public scripts, AMD processor", "whatifs_public_amd", True),
+    Group("examples, AMD processor", "whatifs_amd", False),
+    Group("examples", "whatifs", False),
+    Group("examples, other combinations", "whatifs_triples_3", False),
+)
+CURVES = (Group("public scripts", "batch_curves", True), Group("examples", "batch_curves", False))
+
+
+def whatif_rows() -> Iterator[tuple[str, ...]]:
+    """Single changes and combinations of three, the held-out scripts and machines first."""
+    for size, words in ((1, "single changes"), (3, "three changes together")):
+        for group in WHATIFS:
+            rows = [row for row in _rows(group) if len(row["said"]["names"]) == size]
+            if rows:
+                yield _line(group, words, [abs(row["error"]) for row in rows], [row["holds"] for row in rows])
+
+
+def curve_rows() -> Iterator[tuple[str, ...]]:
+    """Iteration times at batch sizes that the profile did not measure."""
+    for group in CURVES:
+        rows = list(_rows(group))
+        inside = [_overlap(row["row"]["said"], row["row"]["measured"]) for row in rows]
+        yield _line(group, "batch sizes", [abs(row["error"]) for row in rows], inside)
+
+
+def _rows(group: Group) -> Iterator[dict[str, Any]]:
+    content = json.loads((RESULTS / f"{group.file}.json").read_text(encoding="utf-8"))
+    for row in content["figures"]:
+        script = row["script"] if "script" in row else row["row"]["script"]
+        if row["valid"] and group.public != script.startswith("examples/"):
+            yield row
+
+
+def _line(group: Group, words: str, errors: Sequence[float], inside: Sequence[bool]) -> tuple[str, ...]:
+    ranked = sorted(errors)
+    ninetieth = ranked[min(len(ranked) - 1, int(0.9 * len(ranked)))]
+    return (
+        f"[{group.title}](../benchmarks/results/{group.file}.md)",
+        f"{len(ranked)} {words}",
+        f"{median(ranked):.1%}",
+        f"{ninetieth:.1%}",
+        f"{ranked[-1]:.1%}",
+        f"{sum(inside)} of {len(inside)}",
+    )
+
+
+def _overlap(said: dict[str, float], measured: dict[str, float]) -> bool:
+    return said["low"] <= measured["high"] and measured["low"] <= said["high"]
