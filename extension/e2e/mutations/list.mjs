@@ -68,7 +68,7 @@ export const MUTATIONS = [
   endToEnd(profiledText, "e", "verifying a switch"),
 
   exactKind,
-  endToEnd(exactKind, "b", "fix-all"),
+  endToEnd(exactKind, "b", "fix all"),
 
   loaderTruth,
   endToEnd(loaderTruth, "b", "dragging dataclass"),
