@@ -46,6 +46,11 @@ const vsix = path.resolve(options.vsix ?? "skyline.vsix");
 const python = path.resolve(options.python ?? path.join(HERE, "../../.venv/bin/python"));
 const read = (name) => fs.readFileSync(path.join(HERE, "scripts", name), "utf8");
 const files = { "train.py": read("train.py"), "another.py": read("another.py") };
+const unknown = (options.only?.split(",") ?? []).filter((name) => ![profiling, ...SHARED, ...ALONE, untrusted].some(({ title }) => title === name));
+if (unknown.length > 0) {
+  console.error(`e2e: there is no scenario ${unknown.join(", ")}`);
+  process.exit(2);
+}
 const wanted = (module) => !options.only || options.only.split(",").includes(module.title);
 const failed = [];
 /** Scenarios that passed only after a failure, and checks that could not be made here. */

@@ -17,6 +17,9 @@ from skyline_lsp.state import ScriptState
 if TYPE_CHECKING:
     from skyline_lsp.server import SkylineServer
 
+_AUTOMATIC = ("everySave", "always")
+"""Values of ``profile.onSave`` with which an automatic save measures, too."""
+
 # Editors write a file in several steps, and users save several files at once.
 _SETTLE_S = 0.3
 # A checkout of many files takes a while, but an interrupted one leaves its lock file behind.
@@ -26,8 +29,8 @@ _LONGEST_GIT_S = 10.0
 class Saves:
     """Collects changes and handles them together.
 
-    A save by hand that the client reports triggers a measurement. An automatic save does so only with the setting
-    ``profile.onAutoSave``. A change on disk may come from git or a formatter, so it
+    A save by hand that the client reports triggers a measurement. An automatic save does so only if
+    the setting ``profile.onSave`` asks for it. A change on disk may come from git or a formatter, so it
     only refreshes the display. If the client has no documents (``follows_disk``), a change on disk counts as a
     save, unless git wrote at the same time.
     """
@@ -78,7 +81,7 @@ class Saves:
         """Record a save by the client. Called on the event loop."""
         automatic = path in self._automatic
         self._automatic.discard(path)
-        if automatic and not self._server.settings_at(path).profile.on_auto_save:
+        if automatic and self._server.settings_at(path).profile.on_save not in _AUTOMATIC:
             self._on_disk.add(path)
         else:
             self._by_person.add(path)

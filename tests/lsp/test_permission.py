@@ -187,7 +187,7 @@ async def test_an_automatic_save_runs_only_where_that_is_set(
     start_editor, project: Path, wanted: bool
 ) -> None:
     reason = types.TextDocumentSaveReason
-    editor = await start_editor({"profile": {"onAutoSave": wanted}} if wanted else None)
+    editor = await start_editor({"profile": {"onSave": "everySave"}} if wanted else None)
     person = Person(editor, project / "train.py")
     await person.profile_and_cancel()
     runs = 1

@@ -6,6 +6,8 @@ import { Window } from "../window.mjs";
 const PLACES = [0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95];
 /** Of a bar's width, between the pointer and the middle of the handle. */
 const NEAR = 0.02;
+/** Pixels of a curve with its band, axes and labels: the axes alone are fewer. */
+const LEAST_INK = 3000;
 
 export const dragged = [...WRITABLE.map((kind) => ({ title: `dragging ${kind.name}`, run: (context) => writable(context, kind) })), { title: "dragging yaml", run: readOnly }];
 
@@ -16,13 +18,15 @@ async function writable({ bench, check, eventually, measured }, kind) {
   await eventually("the batch size in force is on show", async () => (await window.batchSizeShown()) === kind.own);
   for (const bar of ["throughput", "memory"]) {
     const track = await grabbed(window, bar);
-    const { sizes, figures } = await swept(window, bar, track, check, async (shown) => {
+    const { sizes, figures, bytes } = await swept(window, bar, track, check, async (shown) => {
       // The number itself: what is typed stays as it is, what is seen is the decoration.
       const wanted = shown === kind.own ? null : String(shown);
       await until(async () => (await window.liveNumber()) === wanted, `the code does not show ${shown} while the bar moves`);
     });
     check(`${kind.name}, ${bar}: the batch size rises with the pointer (${sizes.join(" ")})`, rises(sizes));
     check(`${kind.name}, ${bar}: the figures change with it`, new Set(figures).size >= new Set(sizes).size - 1);
+    check(`${kind.name}, ${bar}: the memory rises with it (${bytes.join(" ")})`, grows(bytes));
+    check(`${kind.name}, ${bar}: sizes are those that people use`, await usual(window, bar, sizes, kind.own));
     check("nothing is written while the bar moves", numberIn(kind, await code()) === kind.own && !(await window.anyDirty()));
     await page.mouse.move(track.x + track.width * 0.75, track.y, { steps: 6 });
     const shown = await settledSize(window);
@@ -46,8 +50,37 @@ async function writable({ bench, check, eventually, measured }, kind) {
     await until(async () => (await window.batchSizeShown()) === kind.own && !(await window.figure(bar)).includes("→"), "the view still shows the prediction");
   }
   await byKeys(window, kind, code, check);
+  if (kind.name === "argparse") await withWhatIf(window, kind, code, check, eventually);
   measured("frames a second while dragging", await frames(window));
   await window.close();
+}
+
+/** The same drag while a what-if is in the code: its prediction is on show, and the curve is that under it. */
+async function withWhatIf(window, kind, code, check, eventually) {
+  const { page, view } = window;
+  const fused = async () => (await window.line("optim.Adam")).includes("fused=True");
+  const before = await curveLabel(window);
+  await window.toggle("fused optimizer", true);
+  await until(fused, "the code was not rewritten");
+  await until(async () => (await curveLabel(window)) !== before, "the curve is not the one under the what-if");
+  const under = await curveLabel(window);
+  const track = await grabbed(window, "throughput");
+  const { sizes, figures } = await swept(window, "throughput", track, check, async () => {
+    if ((await curveLabel(window)) !== under) throw new Error("the curve under the what-if is gone");
+  });
+  check(`with a what-if on, the batch size rises with the pointer (${sizes.join(" ")})`, rises(sizes));
+  check("and the figures change with it", new Set(figures).size >= new Set(sizes).size - 1);
+  await page.mouse.move(track.x + track.width * 0.75, track.y, { steps: 6 });
+  const shown = await settledSize(window);
+  await page.mouse.up();
+  await until(async () => numberIn(kind, await code()) === shown, `${shown} was on show, and is not what was written`);
+  check("the number is written beside the what-if", await fused());
+  const takeBack = view.locator(".actions button", { hasText: "Take back" });
+  await takeBack.click();
+  await until(async () => numberIn(kind, await code()) === kind.own, "the number was not taken back");
+  check("taken back, the what-if is still in the code", await fused());
+  await takeBack.click();
+  await eventually("and then it is out", async () => !(await fused()));
 }
 
 /** Up one, doubled, and written by Enter; Escape forgets. */
@@ -76,7 +109,9 @@ async function readOnly({ bench, check }) {
   check("the view says where the number lives", (await view.locator(".then").innerText()).includes(kind.lives));
   for (const bar of ["throughput", "memory"]) {
     const track = await grabbed(window, bar);
-    const { sizes, figures } = await swept(window, bar, track, check, async () => {});
+    const { sizes, figures, bytes } = await swept(window, bar, track, check, async () => {});
+    check(`yaml, ${bar}: the memory rises with it (${bytes.join(" ")})`, grows(bytes));
+    check(`yaml, ${bar}: sizes are those that people use`, await usual(window, bar, sizes, kind.own));
     check(`yaml, ${bar}: the batch size rises with the pointer (${sizes.join(" ")})`, rises(sizes));
     check(`yaml, ${bar}: the figures change with it`, new Set(figures).size >= new Set(sizes).size - 1);
     await page.mouse.up();
@@ -113,17 +148,61 @@ async function grabbed(window, bar) {
 async function swept(window, bar, track, check, atEach) {
   const sizes = [];
   const figures = [];
+  const bytes = [];
+  const drawn = [];
+  const label = await curveLabel(window);
   for (const place of PLACES) {
     await window.page.mouse.move(track.x + track.width * place, track.y, { steps: 4 });
     await until(async () => Math.abs((await handleAt(window, bar, track)) - place) < NEAR, `the handle of ${bar} is not under the pointer at ${place}`, 10_000);
     sizes.push(await settledSize(window));
     figures.push(await window.figure("throughput"));
+    bytes.push(bytesOf(await window.figure("memory")));
     if (!(await curveIsThere(window))) throw new Error(`the curve is gone at ${place}`);
+    if ((await curveLabel(window)) !== label) throw new Error(`the curve is another one at ${place}`);
+    const { ink, picture } = await pixels(window);
+    if (ink < LEAST_INK) throw new Error(`the curve is empty at ${place}: ${ink} pixels are drawn`);
+    drawn.push(picture);
     await atEach(sizes.at(-1));
   }
+  check(`the curve has its points: ${label}`, [...label.matchAll(/\d+: ([\d.]+)/g)].filter(([, rate]) => Number(rate) > 0).length >= 3);
+  check("its mark moves with the batch size", new Set(drawn).size >= new Set(sizes).size);
   check(`the handle of ${bar} is under the pointer at ${PLACES.length} places`, true);
   check("and the curve beside it all the while", true);
-  return { sizes, figures };
+  return { sizes, figures, bytes };
+}
+
+/** The peak that a figure shows: `10.4 MB → 11.2 MB ±0.1`, `as now: 10.4 MB`. */
+function bytesOf(figure) {
+  const [, value, unit] = [...figure.matchAll(/([\d.]+) (k|M|G)?B/g)].at(-1) ?? [];
+  if (!value) throw new Error(`no memory in: ${figure}`);
+  return Math.round(Number(value) * { k: 1e3, M: 1e6, G: 1e9 }[unit ?? ""] || Number(value));
+}
+
+/** Never back, and more at the end than at the beginning. */
+function grows(bytes) {
+  return bytes.every((one, index) => index === 0 || one >= bytes[index - 1]) && bytes.at(-1) > bytes[0] && new Set(bytes).size >= 3;
+}
+
+/** All up to eight, four to each doubling, the ends of the bar, and the script's own. */
+async function usual(window, bar, sizes, own) {
+  const track = window.view.locator(`[data-bar="${bar}"] .track`);
+  const ends = [Number(await track.getAttribute("aria-valuemin")), Number(await track.getAttribute("aria-valuemax"))];
+  const snapped = (size) => size <= 8 || Number.isInteger(Math.log2(size) - 2) || [5, 6, 7].some((k) => Number.isInteger(Math.log2(size / k)));
+  return sizes.every((size) => snapped(size) || ends.includes(size) || size === own);
+}
+
+async function curveLabel(window) {
+  return (await window.view.locator(".curve").getAttribute("aria-label")) ?? "";
+}
+
+/** How many pixels of the curve are drawn, and the picture as a text to compare. */
+async function pixels(window) {
+  return window.view.locator(".curve canvas").evaluate((canvas) => {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    let ink = 0;
+    for (let index = 3; index < data.length; index += 4) if (data[index] > 0) ink += 1;
+    return { ink, picture: canvas.toDataURL() };
+  });
 }
 
 async function handleAt(window, bar, track) {
