@@ -57,7 +57,6 @@ train-predictors: $(VENV)/.skyline-dev ## find all figures of the predictors ane
 	@date +%s > $(VENV)/.training-began
 	$(VENV)/bin/python benchmarks/calibrate_roofline.py --data $(DATA)
 	$(VENV)/bin/python benchmarks/calibrate_hierarchy.py --data $(DATA)
-	$(VENV)/bin/python benchmarks/calibrate_wave.py --data $(DATA)
 	$(VENV)/bin/python -m skyline_predictors.learned.train $(DATA)
 	@echo "all predictors trained in $$(( $$(date +%s) - $$(cat $(VENV)/.training-began) )) s"
 	$(VENV)/bin/python -m skyline_predictors.evaluate $(DATA) --results benchmarks/results

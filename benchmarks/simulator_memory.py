@@ -34,13 +34,11 @@ from skyline.graph import (
     cut_dependencies,
     insert_gpu_work,
     merge,
-    move,
     prioritise,
     remove,
     replicate,
     scale,
     select,
-    split,
 )
 from skyline.simulate import simulate
 from skyline.trace.phase import Phase
@@ -53,19 +51,18 @@ Changes = dict[str, Callable[[Graph], Graph]]
 
 
 def changes() -> Changes:
-    """Ten what-ifs, of all primitives."""
+    """One what-if for each primitive."""
     return {
         "scale kernels": lambda g: scale(g, select(g, on_gpu=True), 0.5),
         "scale one layer": lambda g: scale(g, select(g, layer="layer3"), 0.5, gaps=True),
         "scale CPU work": lambda g: scale(g, select(g, kind=TaskKind.CPU), 0.5, gaps=True),
         "override a schedule": lambda g: prioritise(g, select(g, lane="stream 20"), 1.0),
         "cut dependencies": lambda g: cut_dependencies(g, cause=Cause.EVENT),
-        "move a layer to a stream": lambda g: move(g, select(g, layer="layer3", on_gpu=True), "stream 99"),
         "insert 1000 kernels": insert_thousand,
         "remove a layer's kernels": lambda g: remove(
             g, select(g, layer="layer3", on_gpu=True), launches=True
         ),
-        "split and merge a layer's kernels": split_and_merge,
+        "merge a layer's kernels": merge_layer,
         "replicate the first step": lambda g: replicate(g, select(g, iteration=0), 2),
     }
 
@@ -76,9 +73,8 @@ def insert_thousand(graph: Graph) -> Graph:
     return insert_gpu_work(graph, [InsertedGpuWork(kernel, 10.0, after) for after in places.tolist()])
 
 
-def split_and_merge(graph: Graph) -> Graph:
-    pieces = split(graph, select(graph, layer="layer3", on_gpu=True), [0.5, 0.5])
-    return merge(pieces, select(pieces, layer="layer3", on_gpu=True))
+def merge_layer(graph: Graph) -> Graph:
+    return merge(graph, select(graph, layer="layer3", on_gpu=True))
 
 
 def stages(size: int) -> Iterator[tuple[str, object, float]]:

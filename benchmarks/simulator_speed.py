@@ -35,14 +35,9 @@ from skyline.graph import load, scale, select, stitch
 from skyline.graph.graph import Graph
 from skyline.graph.structure import Structure
 from skyline.simulate import (
-    cpu_cores,
-    groups_by,
     schedule,
     simulate,
-    simulate_shared,
-    slack_us,
     steady_step_ms,
-    virtual_speedup,
 )
 from skyline.simulate.critical_path import critical_path
 
@@ -138,16 +133,12 @@ def repeated_to(graph: Graph, tasks: int) -> Graph:
 
 def further(graph: Graph, rounds: int) -> dict[str, Times]:
     """What else is asked of a graph, compiled."""
-    layers = groups_by(graph, "layer") or groups_by(graph, "name")
-    scenarios = 2 * len(layers) + 1
     timeline = simulate(graph)
     asked: dict[str, Callable[[], object]] = {
         "simulate": lambda: simulate(graph),
         "scale all kernels and simulate": lambda: simulate(scale(graph, select(graph, on_gpu=True), 0.5)),
         "critical path by cause": lambda: critical_path(timeline),
-        "slack of every task": lambda: slack_us(timeline),
         "schedule (ready tasks, priorities)": lambda: schedule(graph),
-        "CPU threads on 2 shared cores": lambda: simulate_shared(graph, [cpu_cores(graph, 2)]),
         "steady state": lambda: steady_step_ms(graph),
     }
     found: dict[str, Times] = {}
@@ -155,9 +146,6 @@ def further(graph: Graph, rounds: int) -> dict[str, Times]:
         for what, work in asked.items():
             work()
             found[what] = Times.of([milliseconds(work) for _ in range(rounds)])
-        virtual_speedup(graph, layers)
-        each = [milliseconds(lambda: virtual_speedup(graph, layers)) / scenarios for _ in range(rounds)]
-        found[f"if a layer were free (one of {scenarios} at once)"] = Times.of(each)
     return found
 
 

@@ -20,7 +20,6 @@ DEFAULT = "learned"
 _BUILT_IN = {
     "roofline": "skyline_predictors.roofline:Roofline",
     "hierarchy": "skyline_predictors.hierarchy:Hierarchy",
-    "wave": "skyline_predictors.wave:Wave",
     "learned": "skyline_predictors.learned.predictor:LearnedPredictor",
 }
 """Those of this package, found also where it runs from its sources without having been installed."""

@@ -25,14 +25,12 @@ if TYPE_CHECKING:
     from skyline.graph.launching import launched_by, launches_of
     from skyline.graph.loading import load
     from skyline.graph.merging import merge
-    from skyline.graph.moving import move
     from skyline.graph.order import CyclicGraph
     from skyline.graph.removal import remove
     from skyline.graph.replication import replicate
     from skyline.graph.scaling import scale
     from skyline.graph.scheduling import in_recorded_order, prioritise
     from skyline.graph.selection import Criteria, select
-    from skyline.graph.splitting import split
     from skyline.graph.stitching import stitch
     from skyline.graph.structure import Structure
     from skyline.graph.task import Task, TaskKind, WorkClass
@@ -64,13 +62,11 @@ __all__ = [
     "launches_of",
     "load",
     "merge",
-    "move",
     "prioritise",
     "remove",
     "replicate",
     "scale",
     "select",
-    "split",
     "stitch",
 ]
 
@@ -83,14 +79,12 @@ _HOMES = {
     "launching": ("launched_by", "launches_of"),
     "loading": ("load",),
     "merging": ("merge",),
-    "moving": ("move",),
     "order": ("CyclicGraph",),
     "removal": ("remove",),
     "replication": ("replicate",),
     "scaling": ("scale",),
     "scheduling": ("in_recorded_order", "prioritise"),
     "selection": ("Criteria", "select"),
-    "splitting": ("split",),
     "stitching": ("stitch",),
     "structure": ("Structure",),
     "task": ("Phase", "Task", "TaskKind", "WorkClass"),

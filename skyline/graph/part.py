@@ -8,7 +8,7 @@ from enum import Enum
 import numpy as np
 
 from skyline.graph.column import Codes
-from skyline.graph.task import Task, TaskKind
+from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KINDS, PHASES, Tasks
 from skyline.spread import median
 from skyline.trace.phase import Phase
@@ -30,11 +30,6 @@ class Part(str, Enum):
 
 PARTS = tuple(Part)
 """What the codes of ``parts_of`` mean."""
-
-
-def part_of(task: Task) -> Part:
-    """The part that a task on the script's own thread counts for."""
-    return _part(task.kind, task.phase)
 
 
 def parts_of(tasks: Tasks) -> Codes:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from skyline.graph.column import Codes, Flags, Ids, Indices, Times, frozen
+from skyline.graph.column import Flags, Ids, Indices, Times, frozen
 from skyline.graph.dependency import NO_DEPENDENCIES, Dependencies, Dependency
 from skyline.graph.order import CyclicGraph, topological_order
 from skyline.graph.task import Task
@@ -158,11 +158,6 @@ class Structure:
     def incoming_from_start(self) -> Flags:
         """By target: whether the lag counts from the source's start."""
         return self._arriving(self.dependencies.from_start)
-
-    @cached_property
-    def incoming_cause(self) -> Codes:
-        """By target: why."""
-        return self._arriving(self.dependencies.cause)
 
     @cached_property
     def incoming(self) -> tuple[tuple[Dependency, ...], ...]:

@@ -9,7 +9,6 @@ from pathlib import PurePath
 from skyline import units
 from skyline.analysis.gpu_costs import GpuRunCost, Span, run_on, span_of
 from skyline.memory.capacity import ASSUMED_CONTEXT_BYTES, ASSUMED_FRAGMENTS
-from skyline.memory.fit import Fit
 from skyline.predict.energy import COMPUTING, WAITING, WORLD_G_PER_KWH
 from skyline.predict.outlook import Outlook
 from skyline.predict.prices import Price, prices_of
@@ -203,8 +202,3 @@ def _assumptions(devices: Sequence[DeviceReport], grid: float, *, default_grid: 
 
 def _percent(share: float) -> str:
     return f"{share * 100:.0f} %"
-
-
-def does_not_fit(one: DeviceReport) -> bool:
-    """Whether the script as it stands is too large for this GPU."""
-    return one.fits == Fit.TOO_LARGE.value

@@ -1,15 +1,15 @@
-"""Running a graph on its lanes: when each task starts and ends, what the step waits for, what it would gain.
+"""Running a graph on its lanes: when each task starts and ends, and what the step waits for.
 
 The names below are loaded when they are first used::
 
     from skyline.graph import load
-    from skyline.simulate import critical_tasks, groups_by, simulate, virtual_speedup
+    from skyline.simulate import critical_tasks, groups_by, simulate
 
     graph = load("trace.json.gz")
     timeline = simulate(graph)
     print(timeline.makespan_us, [graph.tasks[index].name for index in critical_tasks(timeline)][:5])
-    for answer in virtual_speedup(graph, groups_by(graph, "layer")):
-        print(answer.group, answer.factor, answer.saved_ms)
+    for layer, members in groups_by(graph, "layer").items():
+        print(layer, graph.durations[members].sum())
 """
 
 from __future__ import annotations
@@ -22,26 +22,17 @@ if TYPE_CHECKING:
     from skyline.simulate.engine import simulate
     from skyline.simulate.groups import groups_by
     from skyline.simulate.scheduling import schedule
-    from skyline.simulate.shared import Resource, cpu_cores, simulate_shared
-    from skyline.simulate.slack import slack_us
-    from skyline.simulate.speedup import VirtualSpeedup, virtual_speedup
     from skyline.simulate.steady import steady_step_ms
     from skyline.simulate.timeline import Timeline
 
 __all__ = [
     "CriticalPath",
-    "Resource",
     "Timeline",
-    "VirtualSpeedup",
-    "cpu_cores",
     "critical_tasks",
     "groups_by",
     "schedule",
     "simulate",
-    "simulate_shared",
-    "slack_us",
     "steady_step_ms",
-    "virtual_speedup",
 ]
 
 _HOMES = {
@@ -49,9 +40,6 @@ _HOMES = {
     "engine": ("simulate",),
     "groups": ("groups_by",),
     "scheduling": ("schedule",),
-    "shared": ("Resource", "cpu_cores", "simulate_shared"),
-    "slack": ("slack_us",),
-    "speedup": ("VirtualSpeedup", "virtual_speedup"),
     "steady": ("steady_step_ms",),
     "timeline": ("Timeline",),
 }

@@ -16,22 +16,20 @@ from skyline.graph.graph import Graph
 class Timeline:
     """Start and end of each task in µs from the start of the first; a gap follows its task's end.
 
-    The other arrays are given by engines that do more than start tasks in their order on their lanes: when the
-    lane of each task was free again, the task that ran before each one in its place (or -1), and an order in
-    which tasks follow all that they waited for.
+    The other arrays come from an engine that changes the order on a lane: the task that ran before each one in
+    its place (or -1), and an order in which tasks follow all that they waited for.
     """
 
     graph: Graph
     starts: Times
     ends: Times
-    freed_otherwise: Times | None = None
     before_otherwise: Ids | None = None
     order_otherwise: Ids | None = None
 
     @cached_property
     def freed(self) -> Times:
         """When the lane of each task was free again, in µs: after its gap."""
-        return self.ends + self.graph.gaps if self.freed_otherwise is None else self.freed_otherwise
+        return self.ends + self.graph.gaps
 
     @property
     def before(self) -> Ids:
@@ -66,16 +64,6 @@ class Timeline:
     def iteration_ms(self, lane: str, skip: int = 1) -> float:
         """Milliseconds per iteration of ``lane`` in the steady state: the first ``skip`` ones are run-in."""
         return step_ms(self.iteration_ends_us(lane), skip)
-
-    def utilisation(self) -> dict[str, float]:
-        """The share of the makespan in which each lane is busy, gaps of CPU lanes included."""
-        span = self.makespan_us
-        lanes = self.graph.structure.lanes
-        busy = np.bincount(
-            self.graph.structure.lane_of, weights=self.freed - self.starts, minlength=len(lanes)
-        )
-        shares = np.minimum(1.0, busy / span) if span else np.zeros(len(lanes))
-        return dict(zip(lanes, shares.tolist(), strict=True))
 
 
 def step_ms(ends_us: Sequence[float], skip: int = 1) -> float:

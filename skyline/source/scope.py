@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -71,16 +70,6 @@ class NameScope:
     def module(self) -> NameScope:
         """The scope of the whole file."""
         return self if self.parent is None else self.parent.module
-
-    @property
-    def enclosing_class(self) -> ast.ClassDef | None:
-        """The class whose method this is, seen from nested functions too."""
-        scope: NameScope | None = self
-        while scope is not None:
-            if isinstance(scope.node, ast.ClassDef):
-                return scope.node
-            scope = scope.parent
-        return None
 
 
 def scopes_of(tree: ast.Module) -> dict[ast.AST, NameScope]:
@@ -287,12 +276,3 @@ def is_main_guard(node: ast.If | ast.While) -> bool:
     """Whether this is ``if __name__ == "__main__"``."""
     names = {child.id for child in ast.walk(node.test) if isinstance(child, ast.Name)}
     return isinstance(node, ast.If) and names == {"__name__"}
-
-
-def scopes_in_order(scopes: dict[ast.AST, NameScope]) -> Iterator[NameScope]:
-    """Every scope that has any statement or expression, once, outermost first."""
-    seen: set[int] = set()
-    for scope in scopes.values():
-        if id(scope) not in seen:
-            seen.add(id(scope))
-            yield scope

@@ -57,11 +57,6 @@ class SettingEntry:
         )
 
 
-def is_settings_file(path: str) -> bool:
-    """Whether the name of a file says that it may hold settings."""
-    return _suffix(path) in _READERS
-
-
 def entries(path: str, text: str) -> list[SettingEntry]:
     """All values of a file in textual order; none of a file that its format does not allow."""
     reader = _READERS.get(_suffix(path))

@@ -10,7 +10,6 @@ from skyline.rewrite.blocks import preceding, statement_of
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.sites.optimizer import optimizer_calls
 from skyline.source.arguments import call_sites, is_method, passed, position_of
-from skyline.source.origin import Frame
 from skyline.source.program import Module
 from skyline.source.resolver import evaluation_of
 from skyline.source.scope import BindingKind
@@ -209,8 +208,3 @@ def _in_class(
         raise RewriteRefused(message, file=module.path, line=owner.lineno)
     statement = stores[-1][1]
     return ModelSite(module, statement, text, _makes(statement, text)[1])
-
-
-def frame_of(site: ModelSite) -> Frame:
-    """Where the model's value is evaluated, for following it further."""
-    return Frame(site.module, site.module.scope(site.statement))

@@ -47,16 +47,6 @@ def optimizer_calls(
     return tuple(found.values())
 
 
-def optimizer_call(context: RewriteContext) -> tuple[Module, ast.Call]:
-    """The one call that made the optimizer of the training."""
-    found = optimizer_calls(context)
-    if len(found) != 1:
-        lines = ", ".join(str(call.lineno) for _, call in found)
-        message = f"Several optimizers train, made on lines {lines}" if found else "No optimizer was found"
-        raise RewriteRefused(message, file=context.profile.script)
-    return found[0]
-
-
 def _only(context: RewriteContext, classes: tuple[str, ...]) -> tuple[Module, ast.Call]:
     calls = [
         (module, call)

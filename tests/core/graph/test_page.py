@@ -22,7 +22,7 @@ def test_the_examples_print_what_the_page_says(capsys):
         assert capsys.readouterr().out.splitlines() == expected
         assert block.count("print(") == len(expected)
         shown += len(expected)
-    assert shown > 20
+    assert shown > 10
 
 
 def test_every_public_change_has_its_example():

@@ -16,14 +16,11 @@ from skyline.graph import (
     WorkClass,
     coalesce,
     insert,
-    merge,
-    move,
     prioritise,
     remove,
     replicate,
     scale,
     select,
-    split,
     stitch,
 )
 from skyline.simulate.critical_path import critical_tasks
@@ -77,15 +74,6 @@ def test_rounds_of_the_whole_are_stitched_iterations(graphs, data):
     rounds = data.draw(st.integers(1, 3))
     whole = simulate(replicate(graph, select(graph), rounds))
     assert whole.makespan_us == pytest.approx(simulate(stitch(graph, rounds)).makespan_us)
-
-
-@given(st.data())
-def test_pieces_put_together_are_the_task(graphs, data):
-    graph = data.draw(graphs())
-    index = data.draw(st.integers(0, len(graph) - 1))
-    pieces = split(graph, [index], [0.25, 0.5, 0.25])
-    assert simulate(pieces).makespan_us == pytest.approx(simulate(graph).makespan_us)
-    assert_alike(merge(pieces, [index, index + 1, index + 2]), graph)
 
 
 @given(st.data())
@@ -147,7 +135,6 @@ def test_ten_changes_of_one_graph_leave_it_alone(graphs, data):
         scale(graph, chosen, 0.5),
         remove(graph, chosen),
         replicate(graph, select(graph), 2),
-        split(graph, chosen, [0.5, 0.5]),
         coalesce(graph),
     ):
         simulate(changed)
@@ -169,8 +156,6 @@ CHANGES = {
     "insert": _grow,
     "remove": lambda graph, chosen: remove(graph, chosen[: len(graph) - 1]),
     "replicate": lambda graph, chosen: replicate(graph, select(graph), 2),
-    "split": lambda graph, chosen: split(graph, chosen, [0.5, 0.5]),
-    "move": lambda graph, chosen: move(graph, chosen, "a"),
     "prioritise": lambda graph, chosen: prioritise(graph, chosen, 1.0),
     "coalesce": lambda graph, chosen: coalesce(graph, [graph.tasks.kind]),
 }

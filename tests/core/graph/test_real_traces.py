@@ -13,12 +13,10 @@ from skyline.graph import (
     WorkClass,
     insert_gpu_work,
     load,
-    merge,
     remove,
     replicate,
     scale,
     select,
-    split,
 )
 from skyline.simulate.engine import simulate
 
@@ -51,12 +49,6 @@ def test_kernels_inserted_with_their_launches_and_removed_were_never_there(graph
     assert len(grown) == len(graph) + 2 * len(places)
     assert simulate(grown).makespan_us >= simulate(graph).makespan_us
     assert_alike(remove(grown, select(grown, name="inserted here"), keep_gaps=False), graph)
-
-
-def test_pieces_put_together_are_the_kernels(graph):
-    kernels = select(graph, on_gpu=True)[:1]
-    pieces = split(graph, kernels, [0.5, 0.25, 0.25])
-    assert_alike(merge(pieces, kernels[0] + np.arange(3)), graph)
 
 
 def test_one_round_and_a_factor_of_one_change_nothing(graph):

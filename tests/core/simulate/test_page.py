@@ -23,7 +23,7 @@ def test_the_examples_print_what_the_page_says(capsys):
         expected = re.findall(r"^(?:print\(.*\)  )?# (.*)$", block, re.MULTILINE)
         assert capsys.readouterr().out.splitlines() == expected
         shown += len(expected)
-    assert shown > 15
+    assert shown > 10
 
 
 def test_every_public_question_has_its_example():

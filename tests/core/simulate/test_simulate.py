@@ -52,11 +52,6 @@ def test_an_empty_graph_takes_no_time():
     assert critical_path(timeline).idle == 1
 
 
-def test_utilisation_is_busy_time_over_the_makespan(chain):
-    timeline = simulate(chain(("main", 10), ("gpu", 5)))
-    assert timeline.utilisation() == {"main": 1.0, "gpu": 0.5}
-
-
 def test_a_gpu_bound_step_follows_its_kernels_and_a_host_bound_one_does_not(recorded_gpu):
     from skyline.graph.build import build
 

@@ -152,9 +152,11 @@ def test_parts_cost_what_the_curve_says_and_the_optimizer_is_paid_once(profile):
         for n, one in enumerate(tasks)
         if one.iteration == 1 and one.phase in (Phase.FORWARD, Phase.BACKWARD)
     ]
-    from skyline.graph.part import part_of
+    from skyline.graph.part import PARTS, parts_of
 
-    extra = sum(before[n] * (2 * factors[part_of(tasks[n])] - 1) for n in rows) / 1e3
+    parts = parts_of(tasks)
+
+    extra = sum(before[n] * (2 * factors[PARTS[parts[n]]] - 1) for n in rows) / 1e3
     assert ms(start, changed) == pytest.approx(start.simulated_ms + extra, rel=0.05)
     optimizer = [one for one in changed.graph.tasks if one.phase is Phase.OPTIMIZER]
     assert len(optimizer) == len([one for one in tasks if one.phase is Phase.OPTIMIZER])

@@ -17,7 +17,7 @@ from textual.strip import Strip
 
 from skyline import units
 from skyline.report.place import middle
-from skyline.report.timelines import CRITICAL, LaneReport, TimelineReport, TimelineSide
+from skyline.report.timelines import LaneReport, TimelineReport, TimelineSide
 from skyline_tui.widgets.lane_cells import NOTHING, TimeWindow, cells_of, neighbour, piece_at
 
 SIGNS = {
@@ -374,8 +374,3 @@ class Lanes(ScrollView, can_focus=True):
         event.prevent_default()
         about = self.window.time_ms(max(event.x - NAME_CELLS, 0))
         self._look(self.window.zoomed(_ZOOM**step, about, self.whole_ms))
-
-
-def is_critical(lane: LaneReport) -> bool:
-    """Whether a lane is the one of what the iteration waits for."""
-    return lane.name == CRITICAL

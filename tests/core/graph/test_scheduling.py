@@ -9,26 +9,11 @@ from skyline.graph import (
     add_dependencies,
     cut_dependencies,
     in_recorded_order,
-    move,
     prioritise,
     scale,
     select,
 )
 from skyline.simulate.engine import simulate
-
-
-def test_work_on_another_lane_overlaps(chain):
-    graph = chain(("main", 10), ("main", 10))
-    assert simulate(graph).makespan_us == 20
-    assert simulate(move(graph, [0], "worker")).makespan_us == 10
-    assert simulate(move(graph, [0], "worker", [Dependency(0, 1, Cause.LOADER)])).makespan_us == 20
-
-
-def test_a_lane_without_tasks_goes(chain):
-    graph = chain(("main", 10), ("gpu", 10))
-    together = move(graph, [1], "main")
-    assert together.structure.lanes == ("main",)
-    assert simulate(together).makespan_us == 20
 
 
 def test_dependencies_come_and_go(chain):
@@ -63,8 +48,6 @@ def test_the_dearest_goes_first_on_a_freed_lane(chain):
 
 def test_priorities_go_along(chain):
     graph = prioritise(chain(("link", 10), ("link", 10), ("main", 5)), [1], 1.0)
-    assert move(graph, [2], "link").priorities.tolist() == [0, 1, 0]
-    assert np.isnan(move(graph, [1], "main").priorities[1])
     assert scale(graph, [0], 2.0).priorities is graph.priorities
 
 

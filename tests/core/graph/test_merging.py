@@ -6,53 +6,11 @@ from skyline.graph import (
     Cause,
     CyclicGraph,
     Dependency,
-    add_dependencies,
     coalesce,
     merge,
-    move,
     select,
-    split,
 )
 from skyline.simulate.engine import simulate
-
-
-def test_a_transfer_in_slices_lets_the_next_hop_begin_earlier(chain):
-    graph = chain(("link a", 30), ("link b", 30), waits=(Dependency(0, 1, Cause.SYNC),))
-    assert simulate(graph).makespan_us == 60
-    sliced = split(graph, [0, 1], [1 / 3] * 3)
-    assert sliced.durations.tolist() == pytest.approx([10] * 6)
-    # Slice k crosses the second link as soon as it has crossed the first.
-    piped = add_dependencies(sliced, [Dependency(k, 3 + k, Cause.GIVEN) for k in range(3)])
-    assert simulate(piped).makespan_us == pytest.approx(60)
-    from skyline.graph import cut_dependencies
-
-    assert simulate(cut_dependencies(piped, cause=Cause.SYNC)).makespan_us == pytest.approx(40)
-
-
-def test_the_first_piece_waits_and_the_last_is_waited_for(chain):
-    graph = chain(
-        ("a", 4),
-        ("b", 10),
-        ("c", 1),
-        ("d", 1),
-        gaps={1: 2},
-        waits=(
-            Dependency(0, 1, Cause.SYNC),
-            Dependency(1, 2, Cause.SYNC),
-            Dependency(1, 3, Cause.LAUNCH, 1.0, from_start=True),
-        ),
-    )
-    pieces = split(graph, [1], [0.3, 0.7])
-    assert pieces.durations.tolist() == [4, 3, 7, 1, 1]
-    assert pieces.gaps.tolist() == [0, 0, 2, 0, 0]
-    assert simulate(pieces).starts.tolist() == [0, 4, 7, 14, 5]
-    assert [task.count for task in pieces.tasks] == [1, 1, 0, 1, 1]
-
-
-@pytest.mark.parametrize("shares", [[], [0.5, -0.1]])
-def test_shares_make_sense(chain, shares):
-    with pytest.raises(ValueError, match="shares"):
-        split(chain(("main", 1)), [0], shares)
 
 
 def test_fused_kernels_take_one_turnaround_and_python_stays(pipeline):
@@ -99,5 +57,5 @@ def test_like_neighbours_are_merged_and_others_are_not(chain):
     everything = [graph.tasks.kind]
     assert coalesce(graph, everything).durations.tolist() == [7]
     assert coalesce(graph, everything).gaps.tolist() == [2]
-    bound = add_dependencies(move(graph, [0], "other"), [Dependency(0, 2, Cause.GIVEN)])
-    assert coalesce(bound, everything).durations.tolist() == [1, 2, 4]
+    apart = chain(("other", 1), ("main", 2), ("main", 4), waits=(Dependency(0, 2, Cause.GIVEN),))
+    assert coalesce(apart, [apart.tasks.kind]).durations.tolist() == [1, 2, 4]
