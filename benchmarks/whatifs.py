@@ -48,11 +48,14 @@ from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.estimate import applicability, estimate
 from skyline.capture.held_run import HeldRun
 from skyline.capture.request import CaptureRequest
+from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.session import capture
+from skyline.capture.turns import in_turns, trial
 from skyline.errors import SkylineError
 from skyline.interval import Interval
+from skyline.spread import bootstrap
+from skyline.trace.trial import Choices
 from skyline.verification.change import Change, change
-from skyline.verification.rounds import bootstrap
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.registry import whatifs
 
@@ -222,14 +225,14 @@ def measured(
     """All changes in turns with the script, which runs twice."""
     with ExitStack() as stack:
         plain = subject.request(folder)
-        base, again = (stack.enter_context(HeldRun(plain)) for _ in range(2))
+        base, again = (stack.enter_context(HeldRun(ScriptLauncher(plain))) for _ in range(2))
         base.launch()
         again.launch()
         base.warm_up()
         again.warm_up()
         runs: list[tuple[Said, HeldRun]] = []
         for words, one in changes:
-            run = stack.enter_context(HeldRun(one.over(plain)))
+            run = stack.enter_context(HeldRun(ScriptLauncher(one.over(plain))))
             try:
                 run.launch()
                 run.warm_up()
@@ -247,25 +250,11 @@ def measured(
         cycle = max(run.cycle for run in every)
         for run in every:
             run.cycle = cycle
-        times: dict[int, list[float]] = {id(run): [] for run in every}
-        for number in range(rounds + 1):
-            # Every other round runs backwards, so that the null's two processes are as far apart as any other two.
-            order = [base, *(run for _, run in runs), again]
-            for run in order if number % 2 else order[::-1]:
-                took = run.turn().typical_ms
-                if number:
-                    times[id(run)].append(took)
-        null = bootstrap([b / a for a, b in zip(times[id(base)], times[id(again)], strict=True)])
-        middle = [(a + b) / 2 for a, b in zip(times[id(base)], times[id(again)], strict=True)]
+        found = in_turns(base, [run for _, run in runs], again, rounds=rounds)
+        null = bootstrap([one.null for one in found if one.null is not None])
         return [
-            Row(
-                subject.name,
-                words,
-                bootstrap([t / m for t, m in zip(times[id(run)], middle, strict=True)]),
-                null,
-                run.peak_bytes,
-            )
-            for words, run in runs
+            Row(subject.name, words, bootstrap(trial(Choices(), found, number).ratios), null, run.peak_bytes)
+            for number, (words, run) in enumerate(runs)
         ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import statistics
 from collections.abc import Sequence
 from math import comb
 
@@ -9,6 +11,7 @@ from skyline.interval import Interval
 
 _TAIL = 0.025
 """What may lie outside on each side: 95 % of confidence."""
+_RESAMPLES = 4000
 
 
 def median(samples: Sequence[float]) -> float:
@@ -33,6 +36,17 @@ def interval_of(samples: Sequence[float]) -> Interval:
     ordered = sorted(samples)
     outside = _samples_outside(len(ordered))
     return Interval(median(ordered), ordered[outside], ordered[-1 - outside])
+
+
+def bootstrap(samples: Sequence[float]) -> Interval:
+    """The median with the 95 % percentile interval of its bootstrap distribution (Efron 1979).
+
+    Rounds are drawn with replacement. The draws are seeded: the same rounds give the same interval.
+    """
+    chance = random.Random(0)
+    medians = sorted(statistics.median(chance.choices(samples, k=len(samples))) for _ in range(_RESAMPLES))
+    outside = int(_TAIL * _RESAMPLES)
+    return Interval(median(samples), medians[outside], medians[-1 - outside])
 
 
 def central_range(samples: Sequence[float]) -> float:

@@ -1,72 +1,72 @@
-"""A run that is warmed up once and then computes in turns: between them all of its processes stand still."""
+"""A run of a script that is warmed up once and then computes in turns, standing still between them."""
 
 from __future__ import annotations
 
 import statistics
-import threading
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from skyline.capture.bare import run_bare
+from skyline.capture.batch_way import SizedRun
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.device_room import DeviceRoom, Sharing
 from skyline.capture.ended_early import too_few
 from skyline.capture.events import Ready
-from skyline.capture.load_meter import busy_s
-from skyline.capture.process import Starter, start_fresh
+from skyline.capture.load_meter import LoadMeter
 from skyline.capture.recording import record
-from skyline.capture.request import CaptureRequest, OutputCallback, Progress
-from skyline.capture.rounds import release
-from skyline.capture.script_runs import ScriptRuns
+from skyline.capture.script_launcher import ScriptLauncher
+from skyline.capture.turns import Turn
 from skyline.errors import CaptureImpossible
 
-TURN_S = 0.7
-"""How long a turn is, where iterations are short enough."""
 _LONG_STEP_MS = 2_000.0
-_MOST_PER_TURN = 240
+_LONG_TURNS = 4.0
+"""An iteration longer than this many turns is not dropped for being the first of its turn."""
 _LEAST_PER_TURN = 3
-_LEAST_LONG_STEPS = 2
 _RECORDED = 2
 _TAKEN_BY_RECORDING = 4
 """Iterations that pass while the memory of two is recorded."""
 _SHORT_RUN = 24
-"""A script with no more iterations than this is warmed up for one of them only."""
-_MOST_LIVES = 40
+"""A script with no more iterations than this has a warm-up of one iteration."""
 _ALONE_TURNS = 4
-"""How many times as long a turn is for which the script is started anew."""
-_TURNS_PER_LIFE = 4
-"""As many turns as a script that ends is made to last for, where it has the iterations."""
+"""How many times as long a turn lasts for which the script is started again."""
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """What one turn showed: its typical iteration, every iteration in ms, and how many cores others kept busy."""
+class Pace:
+    """How long the turns of a run are.
 
-    typical_ms: float
-    steps_ms: tuple[float, ...]
-    others_cores: float
+    A turn takes about ``turn_s``, at least ``least`` iterations (for a loader with several workers that many times the
+    number of workers) and at most ``most``. A script that ends has iterations for ``turns_per_life`` turns, where
+    they suffice, and is started again up to ``restarts`` times. A run that is ``stopped`` between its turns stands
+    still with all of its processes, loader workers too, and each turn reads the load of other programs; that takes
+    about a tenth of a second a turn.
+    """
+
+    turn_s: float = 0.7
+    least: int = _LEAST_PER_TURN
+    most: int = 240
+    turns_per_life: int = 4
+    restarts: int = 39
+    stopped: bool = True
 
 
-class HeldRun(ScriptRuns):
-    """One run of a script beside others, started, warmed up and stopped; ``turn`` lets it compute for a moment.
+PACE = Pace()
+
+
+class HeldRun:
+    """One run of a script, started, warmed up and held; ``turn`` lets it compute for a moment.
 
     A script that comes to its end is started again for its next turn. Everything raises what ``capture`` raises.
     """
 
-    _request: CaptureRequest
-
-    def __init__(
-        self,
-        request: CaptureRequest,
-        *,
-        turn_s: float = TURN_S,
-        output: OutputCallback | None = None,
-        cancel: threading.Event | None = None,
-        starter: Starter = start_fresh,
-    ) -> None:
-        super().__init__(request, _unheard, output, cancel or threading.Event(), starter)
-        self._turn_s = turn_s
+    def __init__(self, launcher: ScriptLauncher, pace: Pace = PACE, *, sized: SizedRun | None = None) -> None:
+        self._launcher = launcher
+        self._pace = pace
+        self._turn_s = pace.turn_s
+        self._sized = sized
         self._child: ChildProcess | None = None
         self._ready: Ready | None = None
         self._typical_ms = 0.0
@@ -75,11 +75,11 @@ class HeldRun(ScriptRuns):
         self._total: int | None = None
         """How many it has, once it has ended for the first time."""
         self._lives = 0
-        self._warmup = request.warmup
+        self._warmup = launcher.request.warmup
         self.peak_bytes: int | None = None
         """Peak of live tensor memory in an iteration; None where it ended too soon to be recorded."""
         self.room: DeviceRoom | None = None
-        """What it leaves of its device; None on a CPU, and where it ended too soon to be recorded."""
+        """The memory that it leaves of its device; None on a CPU, and where it ended too soon to be recorded."""
         self._sharing = Sharing.TOGETHER
         self.cycle = 1
         """Over how many iterations a typical one is formed: see ``typical_ms``."""
@@ -92,7 +92,7 @@ class HeldRun(ScriptRuns):
 
     @property
     def ready(self) -> Ready:
-        """What the run showed of itself at the end of its warm-up."""
+        """The facts of the run at the end of its warm-up."""
         assert self._ready is not None
         return self._ready
 
@@ -103,7 +103,7 @@ class HeldRun(ScriptRuns):
 
     def launch(self) -> None:
         """Start the process and have it import PyTorch; returns before that is done."""
-        self._child = self._launch(quiet=self._lives > 0)
+        self._child = self._launcher.launch(quiet=True)
         self._child.send("prepare")
 
     def warm_up(self) -> None:
@@ -113,50 +113,41 @@ class HeldRun(ScriptRuns):
         try:
             self._begin(recorded=True)
         except ScriptEnded as ended:
-            # Spend its iterations sparingly: the warm-up of a long run, and the recording, took all there are.
+            # The warm-up of a long run and the recording took all iterations: spend fewer on both.
             self._learn(ended)
             self._begin_again()
         self._rest()
 
     def share(self, sharing: Sharing) -> None:
-        """Get by with the device in this way from now on; what it holds now beyond that, it gives up."""
+        """Share the device in this way from now on, and free the memory that it does not allow."""
         if sharing is not self._sharing:
             self._sharing = sharing
             self._turn_s *= _ALONE_TURNS if sharing is Sharing.ALONE else 1
             self._rest()
 
-    def turn(self) -> Turn:
+    def turn(self) -> Turn | None:
         """Go on for a moment, or for two iterations at least, and stand still again."""
-        if self._child is None:
-            self._begin_again()
-        done = self._next_turn()
-        self._rest()
-        return done
-
-    def _rest(self) -> None:
-        child = self._child
-        if child is None or self._ready is None:
-            return
-        if self._sharing is Sharing.ALONE:
+        if self._left() < 2:
             self.close()
-        elif self._sharing is Sharing.RELEASING:
-            child.go_on()
-            release(child)
-            child.stop()
+        return self.compute(self._turn)
 
-    def _next_turn(self) -> Turn:
+    def compute(self, work: Callable[[ChildProcess], _Result]) -> _Result:
+        """Let the run go on for some work of its child; a script that ends within is started again for it."""
         while True:
-            iterations = self._per_turn()
-            if self._left() <= iterations:
-                iterations = self._left() - 1
-            if iterations < 1:
+            if self._child is None:
                 self._begin_again()
-                continue
+            child = self._child
+            assert child is not None
+            if self._pace.stopped:
+                child.go_on()
             try:
-                return self._turn(iterations)
+                result = work(child)
             except ScriptEnded as ended:
                 self._learn(ended)
-                self._begin_again()
+                self.close()
+                continue
+            self._rest()
+            return result
 
     def close(self) -> None:
         """End the run and everything it started."""
@@ -164,30 +155,41 @@ class HeldRun(ScriptRuns):
             self._child.close()
             self._child = None
 
-    def _turn(self, iterations: int) -> Turn:
+    def _rest(self) -> None:
         child = self._child
-        assert child is not None
-        child.go_on()
-        busy, own, began = busy_s(), child.cpu_s(), time.monotonic()
+        if child is None or self._ready is None:
+            return
+        if self._sharing is Sharing.ALONE:
+            self.close()
+            return
+        if self._sharing is Sharing.RELEASING:
+            child.go_on()
+            child.send("release")
+            child.receive("released")
+        if self._pace.stopped:
+            child.stop()
+
+    def _turn(self, child: ChildProcess) -> Turn:
+        iterations = max(1, min(self._per_turn(), self._left() - 1))
         # Another run had the caches in between: the first iteration of a turn warms them again.
-        rows = run_bare(child, iterations + 1)
-        elapsed = time.monotonic() - began
-        others = (busy_s() - busy - (child.cpu_s() - own)) / max(elapsed, 1e-3)
-        child.stop()
+        dropped = 0 if iterations == 1 and self._typical_ms > _LONG_TURNS * 1e3 * self._turn_s else 1
+        meter = LoadMeter(child) if self._pace.stopped else None
+        rows = run_bare(child, iterations + dropped)
+        load = meter.read() if meter is not None else None
         self._used += len(rows)
-        steps = tuple(row.step_ms for row in rows[1:])
-        self._typical_ms = typical_ms(steps, self.cycle)
-        return Turn(self._typical_ms, steps, max(0.0, others))
+        rows = rows[dropped:]
+        self._typical_ms = typical_ms([row.step_ms for row in rows], self.cycle)
+        return Turn(self._typical_ms, rows, load.others_cores if load is not None else 0.0)
 
     def _per_turn(self) -> int:
         step_ms = max(self._typical_ms, 0.01)
-        least = _LEAST_LONG_STEPS if step_ms > _LONG_STEP_MS else _LEAST_PER_TURN
-        most = _MOST_PER_TURN
+        least = min(self._pace.least, 2) if step_ms > _LONG_STEP_MS else self._pace.least
+        most = self._pace.most
         if self._total is not None:
             # Starting it again costs more than a longer turn brings.
-            most = min(most, (self._total - self.ready.warmup) // _TURNS_PER_LIFE - 1)
-        wanted = max(least * self.cycle, min(most, round(self._turn_s * 1e3 / step_ms)))
-        return -(-wanted // self.cycle) * self.cycle
+            most = min(most, (self._total - self.ready.warmup) // self._pace.turns_per_life - 1)
+        wanted = max(1, least * self.cycle, min(most, round(self._turn_s * 1e3 / step_ms)))
+        return wanted if wanted < self.cycle else -(-wanted // self.cycle) * self.cycle
 
     def _left(self) -> int:
         """Iterations that this life of the script still has; very many where that is not known."""
@@ -199,13 +201,13 @@ class HeldRun(ScriptRuns):
             self._warmup = 1
         if self._total < _LEAST_PER_TURN:
             raise too_few(ended.ended) from None
-        if self._lives >= _MOST_LIVES:
-            raise CaptureImpossible(
-                f"The script was started {self._lives} times and ended each time",
-                hint="Give it more iterations or more data for the verification.",
-            ) from None
 
     def _begin_again(self) -> None:
+        if self._lives > self._pace.restarts:
+            raise CaptureImpossible(
+                f"The script was started {self._lives} times and ended each time",
+                hint="Give it more iterations or more data for the measurement.",
+            )
         self.close()
         self.launch()
         try:
@@ -221,14 +223,12 @@ class HeldRun(ScriptRuns):
         assert child is not None
         self._lives += 1
         self._used = 0
-        if self._warmup != self._request.warmup:
-            self._request = replace(self._request, warmup=self._warmup)
-        self._start(child)
-        ready, step_ms = self._await_ready(child, quiet=True)
+        self._launcher.start(child, self._sized, warmup=self._warmup)
+        ready, step_ms = self._launcher.await_ready(child, quiet=True)
         self._ready = ready
         self._used = ready.warmup + 1
         self._typical_ms = self._typical_ms or step_ms
-        self.cycle = max(1, *(loader.num_workers for loader in ready.facts.loaders), 1)
+        self.cycle = max([1, *(loader.num_workers for loader in ready.facts.loaders)])
         if recorded:
             recording = record(child, _RECORDED, with_stacks=False)
             self.peak_bytes = recording.peak_bytes
@@ -236,7 +236,6 @@ class HeldRun(ScriptRuns):
                 fixed_bytes = recording.memory.total_bytes
                 self.room = DeviceRoom.of(recording.device_memory, fixed_bytes, recording.peak_bytes)
             self._used += _TAKEN_BY_RECORDING
-        child.stop()
 
 
 def typical_ms(steps_ms: Sequence[float], cycle: int) -> float:
@@ -251,7 +250,3 @@ def typical_ms(steps_ms: Sequence[float], cycle: int) -> float:
     return statistics.median(
         statistics.fmean(steps_ms[index : index + cycle]) for index in range(0, whole, cycle)
     )
-
-
-def _unheard(progress: Progress) -> None:
-    """The whole verification reports its progress, not each run of it."""

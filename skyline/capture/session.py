@@ -34,7 +34,7 @@ from skyline.capture.process import Starter, start_fresh
 from skyline.capture.recording import notes_on, record
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.rounds import Contender, measure_by_itself, measure_in_rounds
-from skyline.capture.script_runs import ScriptRuns
+from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.trials import trials_wanted, with_trials
 from skyline.errors import BudgetExceeded, ScriptFailed
 from skyline.source.knob import Knob, KnobSearch
@@ -65,9 +65,13 @@ def capture(
     sizes, which takes as long again; ``starter`` makes the processes. Raises UsageError (no such file),
     ScriptFailed, CaptureImpossible, BudgetExceeded and Cancelled; whatever happens, no process is left behind.
     """
-    session = CaptureSession(request, progress, output, cancel or threading.Event(), starter)
+
+    def session(request: CaptureRequest, *notes: str) -> CaptureSession:
+        launcher = ScriptLauncher(request, progress=progress, output=output, cancel=cancel, starter=starter)
+        return CaptureSession(launcher, notes)
+
     try:
-        return session.run(on_partial)
+        return session(request).run(on_partial)
     except ScriptEnded as ended:
         iterations = ended.ended.boundaries
         if iterations < LEAST_ITERATIONS:
@@ -77,15 +81,18 @@ def capture(
         short = replace(request, warmup=1, recorded=1, steps=steps, batch_points=0)
     note = f"The script ended after {iterations} iterations: few could be measured."
     try:
-        return CaptureSession(short, progress, output, cancel or threading.Event(), starter, [note]).run(
-            on_partial
-        )
+        return session(short, note).run(on_partial)
     except ScriptEnded as ended:
         raise too_few(ended.ended) from None
 
 
-class CaptureSession(ScriptRuns):
+class CaptureSession:
     """The state of one profiling; lives for the length of ``capture``."""
+
+    def __init__(self, launcher: ScriptLauncher, notes: Sequence[str] = ()) -> None:
+        self._launcher = launcher
+        self._request = launcher.request
+        self._notes = notes
 
     def run(self, on_partial: Callable[[Profile], None] | None) -> Profile:
         """The profile, measured; ``on_partial`` gets it before the curve over batch sizes.
@@ -93,11 +100,11 @@ class CaptureSession(ScriptRuns):
         Once the script itself is recorded there is a profile: what fails from then on costs a note.
         """
         with ExitStack() as stack:
-            base = stack.enter_context(self._launch())
-            self._say("launch", f"starting {self._script.name}", 0.05)
-            self._start(base)
+            base = stack.enter_context(self._launcher.launch())
+            self._launcher.say("launch", f"starting {self._launcher.script.name}", 0.05)
+            self._launcher.start(base)
             # The script imports its libraries meanwhile, which takes longer.
-            run = self._measure_base(base, self._find_knobs())
+            run = self._measure_base(base, self._launcher.find_knobs())
             profile = assemble(run, ())
             late = Attempts()
             if on_partial is not None:
@@ -131,24 +138,24 @@ class CaptureSession(ScriptRuns):
 
     def _measure_base(self, child: ChildProcess, knobs: KnobSearch) -> ScriptRun:
         request = self._request
-        known = from_source(self._text, knobs)
-        self._say("launch", f"starting {self._script.name}", 0.1, known)
-        ready, step_ms = self._await_ready(child)
-        self._say("measure", "timing iterations", 0.3)
+        known = from_source(self._launcher.text, knobs)
+        self._launcher.say("launch", f"starting {self._launcher.script.name}", 0.1, known)
+        ready, step_ms = self._launcher.await_ready(child)
+        self._launcher.say("measure", "timing iterations", 0.3)
 
         def tell(rows: BareRows) -> None:
             first = from_first_iterations(known, knobs, ready, rows)
-            self._say("measure", "timing iterations", 0.35, first)
+            self._launcher.say("measure", "timing iterations", 0.35, first)
 
         meter = LoadMeter(child)
         rows = first_steps(child, request, step_ms, tell)
-        self._say("record", "recording iterations", 0.4)
+        self._launcher.say("record", "recording iterations", 0.4)
         recording = record(child, iterations_to_record(request, rows), full=min(2, request.recorded))
         late = Attempts()
         later = _Later(ended_after=recording.ended_after)
         before = len(rows.rows)
         if later.ended_after is None:
-            self._say("measure", "timing more iterations", 0.45)
+            self._launcher.say("measure", "timing more iterations", 0.45)
             failed = _Later(failed=True)
             later = late.to("time more iterations", lambda: self._more(child, ready, rows), failed)
         on_device = ready.facts.environment.device.kind != "cpu"
@@ -156,11 +163,11 @@ class CaptureSession(ScriptRuns):
         load = late.to("read how busy the machine is", meter.read, None)
         run = ScriptRun(
             request=request,
-            script=str(self._script),
-            text=self._text,
-            sources=self._sources,
-            directory=str(self._directory),
-            interpreter=self._interpreter,
+            script=str(self._launcher.script),
+            text=self._launcher.text,
+            sources=self._launcher.sources,
+            directory=str(self._launcher.directory),
+            interpreter=self._launcher.interpreter,
             ready=ready,
             rows=rows,
             recording=recording,
@@ -199,9 +206,9 @@ class CaptureSession(ScriptRuns):
 
     def _anew(self, stack: ExitStack) -> ChildProcess:
         """Another run of the script as it stands, warmed up."""
-        child = stack.enter_context(self._launch(quiet=True))
-        self._start(child)
-        self._await_ready(child, quiet=True)
+        child = stack.enter_context(self._launcher.launch(quiet=True))
+        self._launcher.start(child)
+        self._launcher.await_ready(child, quiet=True)
         return child
 
     def _with_trials(
@@ -215,7 +222,7 @@ class CaptureSession(ScriptRuns):
         """Last of all: what is tried takes memory, which the allocator may keep and share out in other ways then."""
         if not trials_wanted(run):
             return run
-        self._say("try", "trying other threads and number formats", 0.95)
+        self._launcher.say("try", "trying other threads and number formats", 0.95)
         return with_trials(run, child, others, late, anew=lambda: self._anew(stack))
 
     def _power(self, child: ChildProcess, ready: Ready, rows: BareRows) -> PowerFact | None:
@@ -223,7 +230,7 @@ class CaptureSession(ScriptRuns):
         counter = counter_of(device.kind, device.name, ready.facts.device_identities)
         if counter is None:
             return None
-        self._say("measure", "measuring energy", 0.5)
+        self._launcher.say("measure", "measuring energy", 0.5)
         return measured(
             counter, rows.median_ms, self._request.settle_s, lambda count: len(run_bare(child, count))
         )
@@ -252,7 +259,7 @@ class CaptureSession(ScriptRuns):
                 failed += notes
                 continue
             if others or not points:
-                self._say("curve", "measuring in turns", 0.75)
+                self._launcher.say("curve", "measuring in turns", 0.75)
                 points += measure_in_rounds(reference, others, _CURVE_BUDGET_S)
             own = BatchPoint(size, run.rows.times(), (1.0, 1.0), reference.peak_bytes, run.leading)
             if isinstance(way, Knob):
@@ -299,7 +306,7 @@ class CaptureSession(ScriptRuns):
             free_bytes=host_bytes if room is None else room.tensor_bytes,
             dataset_size=run.dataset_size,
         )
-        self._say("curve", f"starting at batch sizes {', '.join(map(str, sizes))}", 0.6)
+        self._launcher.say("curve", f"starting at batch sizes {', '.join(map(str, sizes))}", 0.6)
         peaks = {size: tensor_bytes(size, base.batch_size, fixed_bytes, peak_bytes) for size in sizes}
         if room is not None and sizes and room.sharing(list(peaks.values())) is not Sharing.TOGETHER:
             # The ones for which the run has to go come last.
@@ -312,7 +319,7 @@ class CaptureSession(ScriptRuns):
             return []
         # They import torch side by side but warm up one by one: computing together, with more threads than
         # cores, they would spend their time waiting for each other.
-        children = [(size, stack.enter_context(self._launch(quiet=True))) for size in sizes]
+        children = [(size, stack.enter_context(self._launcher.launch(quiet=True))) for size in sizes]
         for _, child in children:
             child.send("prepare")
         contenders: list[Contender] = []
@@ -342,7 +349,7 @@ class CaptureSession(ScriptRuns):
         else:
             base.releases = True
             base.release()
-        with self._launch(quiet=True) as child:
+        with self._launcher.launch(quiet=True) as child:
             child.send("prepare")
             one = self._contender(child, way, base.batch_size, size, run, notes)
             if one is None:
@@ -352,7 +359,7 @@ class CaptureSession(ScriptRuns):
             elif one.alive:
                 one.releases = True
                 one.release()
-                self._say("curve", f"measuring batch size {size} in turns", 0.75)
+                self._launcher.say("curve", f"measuring batch size {size} in turns", 0.75)
                 points += measure_in_rounds(base, [one], _CURVE_BUDGET_S / among)
         return True
 
@@ -362,11 +369,11 @@ class CaptureSession(ScriptRuns):
         """A run at one batch size, warmed up and held; not alive where it could not run so, None if it ignores it."""
         contender = Contender(size, child, 0.0, 0, (), run.iterations_left(size))
         try:
-            sized = sized_run(way, size, self._request.arguments, self._sources)
+            sized = sized_run(way, size, self._request.arguments, self._launcher.sources)
             if sized is None:
                 return None
-            self._start(child, sized)
-            ready, contender.typical_ms = self._await_ready(child, quiet=True)
+            self._launcher.start(child, sized)
+            ready, contender.typical_ms = self._launcher.await_ready(child, quiet=True)
             facts = ready.facts
             if not followed_by(way, own, size, run.facts, run.in_force.loader, facts):
                 return None

@@ -17,7 +17,7 @@ from skyline.capture.gpu_target import GpuTarget
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.recording import ChildRecording, take_recording
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
-from skyline.capture.session import CaptureSession
+from skyline.capture.script_launcher import ScriptLauncher
 from skyline.errors import ScriptFailed
 from skyline.trace.profile import Profile
 from skyline.trace.repeated_read import RepeatedRead
@@ -48,9 +48,9 @@ def trace_shapes(
     profile are nominal, a microsecond for each record, and give the order only. ``starter`` makes the process.
     Raises what ``capture`` raises, and leaves no process behind either.
     """
-    session = _ShapeSession(request, progress, output, cancel or threading.Event(), starter)
+    launcher = ScriptLauncher(request, progress=progress, output=output, cancel=cancel, starter=starter)
     try:
-        return session.trace(gpu)
+        return _traced_on_any(launcher, gpu)
     except ScriptEnded as ended:
         raise too_few(ended.ended, least=3) from None
 
@@ -84,68 +84,64 @@ class _Traced:
     timed_reads: tuple[TimedRead, ...] = ()
 
 
-class _ShapeSession(CaptureSession):
-    """One tracing, from the start of the script to the profile."""
+def _traced_on_any(launcher: ScriptLauncher, gpu: GpuTarget | None) -> Profile:
+    """The profile of one traced iteration.
 
-    def trace(self, gpu: GpuTarget | None) -> Profile:
-        """The profile of one traced iteration.
+    The GPUs of this machine are hidden from the script, which is to see another one: what is not traced would find
+    its way there. Only a script that something made fail for want of them is traced in their presence.
+    """
+    request = launcher.request
+    launcher.request = replace(request, device="cpu")
+    try:
+        return _traced(launcher, gpu)
+    except ScriptFailed as failed:
+        if request.device == "cpu" or not _wants_hardware(failed):
+            raise
+    launcher.request = replace(request, device="auto")
+    return _traced(launcher, gpu)
 
-        The GPUs of this machine are hidden from the script, which is to see another one: what is not traced would find
-        its way there. Only a script that something made fail for want of them is traced in their presence.
-        """
-        request = self._request
-        self._request = replace(request, device="cpu")
-        try:
-            return self._traced(gpu)
-        except ScriptFailed as failed:
-            if request.device == "cpu" or not _wants_hardware(failed):
-                raise
-        self._request = replace(request, device="auto")
-        return self._traced(gpu)
 
-    def _traced(self, gpu: GpuTarget | None) -> Profile:
-        knobs = self._find_knobs()
-        self._say("launch", f"starting {self._script.name}", 0.1)
-        with self._launch() as child:
-            mode = {"mode": "shapes", "gpu": asdict(gpu) if gpu else None}
-            self._start(child, None, **mode)
-            ready, _ = self._await_ready(child)
-            self._say("record", "tracing an iteration", 0.5)
-            traced, recording = self._record(child)
-            step_ms = recording.recorded_ms[0]
-            row = StepRow(
-                step_ms, 0.0, 0.0, 0.0, traced.fetches, traced.backward_calls, traced.optimizer_steps
-            )
-            run = ScriptRun(
-                request=self._request,
-                script=str(self._script),
-                text=self._text,
-                sources=self._sources,
-                directory=str(self._directory),
-                interpreter=self._interpreter,
-                ready=replace(ready, loop=traced.loop),
-                rows=BareRows([row]),
-                recording=recording,
-                knobs=knobs,
-                notes=(*self._notes, *_notes(traced, gpu)),
-                side_effects=child.side_effects(),
-                protection=child.protection(),
-                output_tail=child.output.tail_now(),
-                redactor=child.redactor,
-            )
-        return replace(
-            assemble(run.with_batch(), ()),
-            mode="predicted",
-            asked_of_gpu=traced.asked,
-            repeated_reads=traced.repeated_reads,
-            timed_reads=traced.timed_reads,
+def _traced(launcher: ScriptLauncher, gpu: GpuTarget | None) -> Profile:
+    knobs = launcher.find_knobs()
+    launcher.say("launch", f"starting {launcher.script.name}", 0.1)
+    with launcher.launch() as child:
+        launcher.start(child, mode="shapes", gpu=asdict(gpu) if gpu else None)
+        ready, _ = launcher.await_ready(child)
+        launcher.say("record", "tracing an iteration", 0.5)
+        traced, recording = _record(child)
+        step_ms = recording.recorded_ms[0]
+        row = StepRow(step_ms, 0.0, 0.0, 0.0, traced.fetches, traced.backward_calls, traced.optimizer_steps)
+        run = ScriptRun(
+            request=launcher.request,
+            script=str(launcher.script),
+            text=launcher.text,
+            sources=launcher.sources,
+            directory=str(launcher.directory),
+            interpreter=launcher.interpreter,
+            ready=replace(ready, loop=traced.loop),
+            rows=BareRows([row]),
+            recording=recording,
+            knobs=knobs,
+            notes=_notes(traced, gpu),
+            side_effects=child.side_effects(),
+            protection=child.protection(),
+            output_tail=child.output.tail_now(),
+            redactor=child.redactor,
         )
+    return replace(
+        assemble(run.with_batch(), ()),
+        mode="predicted",
+        asked_of_gpu=traced.asked,
+        repeated_reads=traced.repeated_reads,
+        timed_reads=traced.timed_reads,
+    )
 
-    def _record(self, child: ChildProcess) -> tuple[_Traced, ChildRecording]:
-        path = child.scratch / "recording.json"
-        child.send("record", iterations=1, path=str(path), stacks=True)
-        traced = msgspec.convert(child.receive("recorded"), _Traced)
-        return traced, take_recording(path, ChildRecording)
+
+def _record(child: ChildProcess) -> tuple[_Traced, ChildRecording]:
+    path = child.scratch / "recording.json"
+    child.send("record", iterations=1, path=str(path), stacks=True)
+    traced = msgspec.convert(child.receive("recorded"), _Traced)
+    return traced, take_recording(path, ChildRecording)
 
 
 def _wants_hardware(failed: ScriptFailed) -> bool:

@@ -11,8 +11,8 @@ from skyline.graph.column import Codes
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KINDS, PHASES, Tasks
 from skyline.spread import median
+from skyline.trace.bare_times import BareTimes
 from skyline.trace.phase import Phase
-from skyline.trace.profile import BareTimes
 
 
 class Part(str, Enum):

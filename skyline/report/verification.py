@@ -151,9 +151,9 @@ def _measured(
         speedup=speedup,
         throughput=throughput,
         null=verdict.null,
-        rounds=len(measured.rounds),
+        rounds=len(measured.trial.ratios),
         baseline_ms=measured.base_ms,
         others_cores=verdict.others_cores,
         baseline_peak_bytes=measured.base_peak_bytes,
-        peak_bytes=measured.changed_peak_bytes,
+        peak_bytes=measured.trial.peak_bytes,
     )

@@ -7,6 +7,7 @@ from typing import Literal
 
 from skyline.source.knob import KnobSearch
 from skyline.source.setting_place import SettingPlace
+from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import (
     BatchFact,
     CallFact,
@@ -31,27 +32,6 @@ from skyline.trace.side_effect import Protection, SideEffect
 from skyline.trace.timed_read import TimedRead
 
 CAPTURE_SCHEMA = "skyline.capture/1"
-
-
-@dataclass(frozen=True, slots=True)
-class BareTimes:
-    """Iterations timed without any recording.
-
-    ``steps_ms`` are whole iterations, in order; the other tuples, of the same length, are the parts that can
-    be told apart without a profiler: inside the data loader, inside ``backward()``, inside optimizer steps.
-    What remains of each step is forward work and everything else. ``memory_bytes`` is what was in use at the end of
-    each: on a GPU by tensors, on a CPU by the whole process; empty where that is not known.
-
-    On a device of its own a step lasts from when that had done one iteration to when it had done the next, as the
-    script launches ahead of it. The parts are what the host spends in them, in the time of the step or ahead of it: in
-    a single step they may be more than all of it, and what remains is no forward work where the host only waits.
-    """
-
-    steps_ms: tuple[float, ...]
-    data_ms: tuple[float, ...]
-    backward_ms: tuple[float, ...]
-    optimizer_ms: tuple[float, ...]
-    memory_bytes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

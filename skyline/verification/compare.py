@@ -15,7 +15,7 @@ _DEFAULT_EFFORT = Effort()
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The rounds of two scripts, and whether they can be believed."""
+    """The trial of the other script, and whether it can be believed."""
 
     measured: Measured
     verdict: Verdict
@@ -32,8 +32,16 @@ def compare(
     starter: Starter = start_fresh,
 ) -> Comparison:
     """Measure ``other`` against ``request`` in turns; raises what ``verify`` raises."""
-    measured = measure(request, other, effort, progress=progress, cancel=cancel, starter=starter)
-    verdict = judge(measured.rounds, measured.base.facts.environment.cpu_count)
+    measured = measure(
+        request,
+        other,
+        effort,
+        words=other.script.name,
+        progress=progress,
+        cancel=cancel,
+        starter=starter,
+    )
+    verdict = judge(measured.trial, measured.base.facts.environment.cpu_count)
     before, after = measured.base.facts.batch_sizes_seen, measured.changed.facts.batch_sizes_seen
     notes = measured.notes
     if before[:1] != after[:1]:

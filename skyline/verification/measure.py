@@ -6,17 +6,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from statistics import fmean, median
+from dataclasses import dataclass, replace
+from statistics import median
 from typing import TypeVar
 
 from skyline.capture.device_room import Sharing
 from skyline.capture.events import Ready
-from skyline.capture.held_run import TURN_S, HeldRun, Turn
+from skyline.capture.held_run import PACE, HeldRun
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
+from skyline.capture.script_launcher import ScriptLauncher
+from skyline.capture.turns import Turn, in_turns, trial
 from skyline.errors import BudgetExceeded, Cancelled, ScriptFailed, SkylineError, UsageError
-from skyline.verification.rounds import Round
+from skyline.trace.trial import Choices, Trial
 
 LEAST_ROUNDS_ASKED = 6
 _WARMED_UP = 0.3
@@ -34,7 +36,7 @@ class Effort:
 
     rounds: int = 8
     minutes: float = 15.0
-    turn_s: float = TURN_S
+    turn_s: float = PACE.turn_s
 
     def __post_init__(self) -> None:
         if self.rounds < LEAST_ROUNDS_ASKED:
@@ -47,22 +49,20 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The rounds, and what the two versions showed of themselves; peaks in bytes, None where they ended too soon."""
+    """The change as a trial, and what the two versions showed of themselves.
 
-    rounds: tuple[Round, ...]
+    ``base_ms`` is the iteration of the script in these rounds. ``base_peak_bytes`` is None where it ended too soon.
+    """
+
+    trial: Trial
     base: Ready
     changed: Ready
+    base_ms: float
     base_peak_bytes: int | None
-    changed_peak_bytes: int | None
     restarts: int = 0
     """How often a run that came to its end had to be started again."""
     alone: bool = False
     """Whether the device had no room for two runs, so that each turn was a run of its own."""
-
-    @property
-    def base_ms(self) -> float:
-        """The script as it ran this time."""
-        return median(each.base_ms for each in self.rounds)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -80,19 +80,30 @@ def measure(
     changed: CaptureRequest,
     effort: Effort,
     *,
+    words: str = "",
     progress: ProgressCallback,
     cancel: threading.Event | None = None,
     starter: Starter = start_fresh,
 ) -> Measured:
     """Start the script, its change and the script again, and let each compute in its turn, round by round.
 
-    Raises what ``capture`` raises, with a word where it was the change that failed. No process is left behind.
+    ``words`` describe the change. Raises what ``capture`` raises, and says so where the change failed. No process is
+    left behind.
     """
     cancel = cancel or threading.Event()
     deadline = time.monotonic() + effort.minutes * 60
+    pace = replace(PACE, turn_s=effort.turn_s)
+
+    def on_round(number: int) -> None:
+        if cancel.is_set():
+            raise Cancelled("The verification was cancelled")
+        stage = f"round {number} of {effort.rounds}" if number else "waking them"
+        share = number / (effort.rounds + 1)
+        progress(Progress("measure", stage, _WARMED_UP + 0.05 + (0.6 * share)))
+
     with ExitStack() as stack:
         runs = [
-            stack.enter_context(HeldRun(request, turn_s=effort.turn_s, cancel=cancel, starter=starter))
+            stack.enter_context(HeldRun(ScriptLauncher(request, cancel=cancel, starter=starter), pace))
             for request in (base, changed, base)
         ]
         progress(Progress("launch", "starting the script, the change, and the script again", 0.02))
@@ -104,15 +115,27 @@ def measure(
             progress(Progress("warm up", what, 0.05 + _WARMED_UP * number / len(runs)))
             sharing = _warmed_up(run, runs, sharing)
         alone = sharing is Sharing.ALONE
-        rounds = _in_rounds(runs, effort.rounds, deadline, progress, cancel, waking=not alone)
+        # The group of iterations that the slower loader needs is right for the others too.
+        cycle = max(run.cycle for run in runs)
+        for run in runs:
+            run.cycle = cycle
         first, change, again = runs
+        rounds = in_turns(
+            first,
+            (_Changed(change),),
+            again,
+            rounds=effort.rounds,
+            deadline=deadline,
+            wakes=not alone,
+            on_round=on_round,
+        )
         return Measured(
-            rounds,
+            trial(Choices(change=words), rounds, peak_bytes=change.peak_bytes),
             first.ready,
             change.ready,
+            median(one.base.typical_ms for one in rounds),
             first.peak_bytes,
-            change.peak_bytes,
-            sum(run.lives - 1 for run in (first, change, again)),
+            sum(run.lives - 1 for run in runs),
             alone,
         )
 
@@ -123,9 +146,9 @@ _NAMES = ("the script", "the script with the change", "the script again, for the
 
 
 def _warmed_up(run: HeldRun, runs: Sequence[HeldRun], sharing: Sharing) -> Sharing:
-    """How all get by with the device once this one has warmed up on it.
+    """Warm up a run, and find out how all of them share the device.
 
-    What the first takes tells how; one that does not fit there all the same gets the device to itself.
+    The memory of the first run decides. A later one that finds no memory all the same gets the device to itself.
     """
 
     def warm_up() -> None:
@@ -153,48 +176,18 @@ def _warmed_up(run: HeldRun, runs: Sequence[HeldRun], sharing: Sharing) -> Shari
     return sharing
 
 
-def _in_rounds(
-    runs: Sequence[HeldRun],
-    count: int,
-    deadline: float,
-    progress: ProgressCallback,
-    cancel: threading.Event,
-    *,
-    waking: bool,
-) -> tuple[Round, ...]:
-    base, change, again = runs
-    # Whatever the slower one needs for a burst of its loader is right for the others too.
-    cycle = max(run.cycle for run in runs)
-    for run in runs:
-        run.cycle = cycle
-    done: list[Round] = []
-    # They stood still while the others started: the first round wakes them and is thrown away.
-    for number in range(0 if waking else 1, count + 1):
-        if cancel.is_set():
-            raise Cancelled("The verification was cancelled")
-        if done and time.monotonic() > deadline:
-            break
-        share = number / (count + 1)
-        words = f"round {number} of {count}" if number else "waking them"
-        progress(Progress("measure", words, _WARMED_UP + 0.05 + (0.6 * share)))
-        # Every other round runs backwards: who comes first has no advantage in the end.
-        outer = (base, again) if number % 2 == 0 else (again, base)
-        before = outer[0].turn()
-        changed = _of_the_change(change.turn)
-        after = outer[1].turn()
-        first, second = (before, after) if outer[0] is base else (after, before)
-        if number:
-            done.append(_round(first, changed, second))
-    return tuple(done)
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """The run with the change, whose failures are those of the change."""
 
+    run: HeldRun
 
-def _round(base: Turn, change: Turn, again: Turn) -> Round:
-    others = fmean(turn.others_cores for turn in (base, change, again))
-    return Round(base.typical_ms, change.typical_ms, again.typical_ms, others)
+    def turn(self) -> Turn | None:
+        return _of_the_change(self.run.turn)
 
 
 def _of_the_change(action: Callable[[], _Result]) -> _Result:
-    """What the change does wrong is told as such: as it stands, the script ran."""
+    """An error of the change says that the script ran without it."""
     try:
         return action()
     except Cancelled:
@@ -203,7 +196,7 @@ def _of_the_change(action: Callable[[], _Result]) -> _Result:
         raise ScriptFailed(
             f"{_CHANGED}: {error.message}",
             traceback=error.traceback,
-            hint=f"{_CHANGED}; as it stands it ran. Nothing on disk was changed.",
+            hint=f"{_CHANGED}; without it, the script ran. Nothing on disk was changed.",
             file=error.file,
             line=error.line,
         ) from error

@@ -1,13 +1,12 @@
-"""Whether rounds can be believed: what the script measured against itself says, and who else was computing."""
+"""Whether a trial can be believed: by the script measured against itself, and by the load of other programs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from skyline.interval import Interval
-from skyline.verification.rounds import Round, bootstrap
+from skyline.spread import bootstrap
+from skyline.trace.trial import Trial
 
 NULL_TOLERANCE = 0.05
 """How far from one the script over itself may be."""
@@ -35,12 +34,11 @@ class Verdict:
         return not self.reason
 
 
-def judge(rounds: Sequence[Round], cores: int) -> Verdict:
-    """The verdict on some rounds, of which there is one at least, on a machine with so many cores."""
-    ratio, null = bootstrap([each.ratio for each in rounds]), bootstrap([each.null for each in rounds])
-    others = median([each.others_cores for each in rounds])
-    reason, hint = _objection(len(rounds), null, others, cores)
-    return Verdict(ratio, null, others, reason, hint)
+def judge(trial: Trial, cores: int) -> Verdict:
+    """The verdict on a trial of at least one round, on a machine with so many cores."""
+    ratio, null = bootstrap(trial.ratios), bootstrap(trial.null)
+    reason, hint = _objection(len(trial.ratios), null, trial.others_cores, cores)
+    return Verdict(ratio, null, trial.others_cores, reason, hint)
 
 
 def _objection(count: int, null: Interval, others: float, cores: int) -> tuple[str, str]:

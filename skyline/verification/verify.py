@@ -64,10 +64,16 @@ def verify(
     kept = Kept((ledger or Ledger()) if keep else None, _opened(analysis, question, predicted))
     try:
         measured = measure(
-            request, changed.over(request), effort, progress=progress, cancel=cancel, starter=starter
+            request,
+            changed.over(request),
+            effort,
+            words=kept.entry.question,
+            progress=progress,
+            cancel=cancel,
+            starter=starter,
         )
         verdict = _with_other_objections(
-            judge(measured.rounds, profile.environment.cpu_count), analysis, predicted, measured
+            judge(measured.trial, profile.environment.cpu_count), analysis, predicted, measured
         )
     except BaseException as error:
         kept.put(replace(kept.entry, status=VerificationStatus.ABORTED, reason=_why(error)))
@@ -170,11 +176,11 @@ def _closed(entry: LedgerEntry, verdict: Verdict, measured: Measured) -> LedgerE
             null_ratio=verdict.null.value,
             null_low=verdict.null.low,
             null_high=verdict.null.high,
-            rounds=len(measured.rounds),
+            rounds=len(measured.trial.ratios),
             baseline_ms=measured.base_ms,
             others_cores=verdict.others_cores,
             baseline_peak_bytes=measured.base_peak_bytes,
-            peak_bytes=measured.changed_peak_bytes,
+            peak_bytes=measured.trial.peak_bytes,
         ),
         error=predicted.ratio / ratio.value - 1,
         held=predicted.low_ms <= ratio.value * predicted.baseline_ms <= predicted.high_ms,

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from skyline.findings.communication_bound import RULE
+from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import ParallelFact
 from skyline.trace.phase import Phase
-from skyline.trace.profile import BareTimes
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
 

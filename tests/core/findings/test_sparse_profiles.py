@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.findings.registry import find
+from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import (
     BatchFact,
     CallFact,
@@ -17,7 +18,6 @@ from skyline.trace.facts import (
     ParallelFact,
     TorchSettings,
 )
-from skyline.trace.profile import BareTimes
 from skyline.trace.side_effect import SideEffect
 from skyline.whatif.baseline import baseline
 

@@ -12,8 +12,8 @@ from skyline.graph.phases import phase_times
 from skyline.graph.task import TaskKind
 from skyline.graph.threads import thread_use
 from skyline.simulate.engine import simulate
+from skyline.trace.bare_times import BareTimes
 from skyline.trace.phase import Phase
-from skyline.trace.profile import BareTimes
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 
 

@@ -7,13 +7,21 @@ import random
 import pytest
 
 from skyline.capture.held_run import typical_ms
+from skyline.capture.turns import Round, Turn, trial
 from skyline.errors import UsageError
+from skyline.spread import bootstrap
+from skyline.trace.trial import Choices, Trial
 from skyline.verification.measure import Effort
-from skyline.verification.rounds import Round, bootstrap
 from skyline.verification.verdict import judge
 
 
-def rounds(count: int, ratio: float, null: float = 1.0, *, noise: float = 0.005, others: float = 0.0):
+def one_round(base_ms: float, change_ms: float, again_ms: float, others: float = 0.0) -> Round:
+    return Round(Turn(base_ms, (), others), Turn(again_ms, (), others), (Turn(change_ms, (), others),))
+
+
+def rounds(
+    count: int, ratio: float, null: float = 1.0, *, noise: float = 0.005, others: float = 0.0
+) -> Trial:
     """``count`` rounds around a true ratio and null; the middle of the two bases is 100 ms."""
     chance = random.Random(3)
 
@@ -21,18 +29,19 @@ def rounds(count: int, ratio: float, null: float = 1.0, *, noise: float = 0.005,
         return value * (1 + chance.gauss(0, noise))
 
     base, again = 200 / (1 + null), 200 * null / (1 + null)
-    return tuple(Round(about(base), about(100 * ratio), about(again), others) for _ in range(count))
+    done = [one_round(about(base), about(100 * ratio), about(again), others) for _ in range(count)]
+    return trial(Choices(), done)
 
 
 def test_a_machine_that_slows_down_steadily_cancels_out() -> None:
-    drifting = Round(base_ms=100.0, change_ms=55.0, again_ms=120.0)
-    assert drifting.ratio == pytest.approx(0.5)
+    drifting = one_round(base_ms=100.0, change_ms=55.0, again_ms=120.0)
+    assert drifting.ratio() == pytest.approx(0.5)
     assert drifting.null == pytest.approx(1.2)
 
 
 def test_the_interval_holds_the_true_ratio_and_narrows_with_rounds() -> None:
-    few = bootstrap([each.ratio for each in rounds(6, 0.8, noise=0.02)])
-    many = bootstrap([each.ratio for each in rounds(60, 0.8, noise=0.02)])
+    few = bootstrap(rounds(6, 0.8, noise=0.02).ratios)
+    many = bootstrap(rounds(60, 0.8, noise=0.02).ratios)
     assert few.low < 0.8 < few.high
     assert many.low < 0.8 < many.high
     assert many.half_width < few.half_width / 1.5

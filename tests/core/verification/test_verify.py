@@ -13,10 +13,13 @@ import psutil
 import pytest
 
 from skyline.analysis.analyse import Analysis, analyse
+from skyline.capture.events import StepRow
 from skyline.capture.held_run import HeldRun
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest, Progress
+from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.session import capture
+from skyline.capture.turns import Turn
 from skyline.capture.warm_pool import WarmPool
 from skyline.errors import Cancelled, ScriptFailed, UsageError
 from skyline.ledger.entry import VerificationStatus
@@ -196,7 +199,7 @@ def test_a_script_that_ends_early_is_started_again(tmp_path: Path, starter: Star
         request, replace(request, script=slower), effort=QUICK, progress=lambda said: None, starter=starter
     )
 
-    assert len(found.measured.rounds) == 6
+    assert len(found.measured.trial.ratios) == 6
     assert found.measured.restarts >= 3
     assert found.verdict.ratio.low > 2
     assert any("started again" in note for note in found.measured.notes)
@@ -208,11 +211,12 @@ def test_a_held_run_stands_still_between_its_turns_with_its_workers(
     path = tmp_path / "train.py"
     source = SOURCE.format(samples=6400, epochs=100_000)
     path.write_text(source.replace("batch_size=batch_size", "batch_size=batch_size, num_workers=2"))
-    with HeldRun(CaptureRequest(path, warmup=2, working_directory=tmp_path), starter=starter) as run:
+    request = CaptureRequest(path, warmup=2, working_directory=tmp_path)
+    with HeldRun(ScriptLauncher(request, starter=starter)) as run:
         run.launch()
         run.warm_up()
         assert run.cycle == 2
-        assert len(run.turn().steps_ms) % 2 == 0
+        assert len(rows_of(run.turn())) % 2 == 0
         members = [
             process
             for process in psutil.process_iter()
@@ -220,7 +224,12 @@ def test_a_held_run_stands_still_between_its_turns_with_its_workers(
         ]
         assert len(members) >= 3
         assert all(process.status() == psutil.STATUS_STOPPED for process in members)
-        assert len(run.turn().steps_ms) >= 3
+        assert len(rows_of(run.turn())) >= 3
+
+
+def rows_of(turn: Turn | None) -> tuple[StepRow, ...]:
+    assert turn is not None
+    return turn.rows
 
 
 def _group_of_run(run: HeldRun) -> int | None:

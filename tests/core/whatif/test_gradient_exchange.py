@@ -8,9 +8,9 @@ import pytest
 
 from skyline.errors import UsageError
 from skyline.graph.selection import select
+from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import ParallelFact
 from skyline.trace.phase import Phase
-from skyline.trace.profile import BareTimes
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.base import Grain, Scenario

@@ -1,0 +1,148 @@
+"""Starts runs of one script, all of them with the same text, and waits for the end of their warm-up."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict
+from pathlib import Path
+
+import msgspec
+
+from skyline.attempt import failure
+from skyline.capture.batch_way import SizedRun
+from skyline.capture.child_process import ChildProcess
+from skyline.capture.events import Ready
+from skyline.capture.guard import RunLimits
+from skyline.capture.interpreter import resolve_interpreter
+from skyline.capture.process import Starter, start_fresh
+from skyline.capture.ranks import variables_of_first_rank
+from skyline.capture.request import CaptureRequest, Known, OutputCallback, Progress, ProgressCallback
+from skyline.errors import CaptureImpossible, SkylineError
+from skyline.source.batch_size import find
+from skyline.source.knob import KnobSearch
+from skyline.source.text import SourceText
+
+
+class ScriptLauncher:
+    """Starts runs of one script with the text that the script has when this is made.
+
+    ``progress`` hears of each stage of a run that is not started ``quiet``.
+    """
+
+    def __init__(
+        self,
+        request: CaptureRequest,
+        *,
+        progress: ProgressCallback | None = None,
+        output: OutputCallback | None = None,
+        cancel: threading.Event | None = None,
+        starter: Starter = start_fresh,
+    ) -> None:
+        script = request.script.absolute()
+        overrides = {str(Path(path).resolve()): text for path, text in request.source_overrides}
+        real = str(script.resolve())
+        # The text is read once: a file that is edited meanwhile does not mix into this profile.
+        self.text = (
+            SourceText.of(str(script), overrides[real]) if real in overrides else SourceText.read(script)
+        )
+        self.sources = {**overrides, real: self.text.text}
+        self.request = request
+        self.script = script
+        self._progress = progress
+        self._output = output
+        self._cancel = cancel or threading.Event()
+        self._starter = starter
+        self.interpreter = resolve_interpreter(script, request.interpreter)
+        self.directory = (request.working_directory or Path.cwd()).resolve()
+
+    def find_knobs(self) -> KnobSearch:
+        """The places in the source that may set the batch size."""
+        overridden = {Path(path) for path in self.sources}
+
+        def read(path: Path) -> SourceText | None:
+            # Most places where an import might lead have no file.
+            if not path.is_file() and path not in overridden:
+                return None
+            override = self.sources.get(str(path.resolve()))
+            if override is not None:
+                return SourceText.of(str(path), override)
+            try:
+                return SourceText.read(path)
+            except SkylineError:
+                return None
+
+        try:
+            return find(self.text, self.request.arguments, read)
+        except SkylineError:
+            # The script does not even parse: running it will say so in Python's own words.
+            return KnobSearch((), ("the source could not be parsed",))
+        except Exception as error:
+            # The run needs no literal, only the curve does.
+            return KnobSearch((), (f"the source could not be searched: {failure(error)}",))
+
+    def launch(self, *, quiet: bool = False) -> ChildProcess:
+        """A new process for a run; the output of a ``quiet`` one is not passed on."""
+        return ChildProcess(
+            self.interpreter,
+            self.directory,
+            device=self.request.device,
+            timeout_s=self.request.timeout_s,
+            limits=RunLimits(
+                self.request.memory_limit_bytes,
+                self.request.scratch_limit_bytes,
+                self.request.process_limit,
+            ),
+            side_effects=self.request.side_effects,
+            arguments=self.request.arguments,
+            output=None if quiet else self._output,
+            cancel=self._cancel,
+            starter=self._starter,
+            variables={
+                **dict(self.request.variables),
+                **(variables_of_first_rank(self.request.ranks) if self.request.ranks > 1 else {}),
+            },
+        )
+
+    def start(self, child: ChildProcess, sized: SizedRun | None = None, **fields: object) -> None:
+        """Run the script in the child, unchanged or at another batch size, until the end of its warm-up.
+
+        ``fields`` take the place of those that the request gives.
+        """
+        request = self.request
+        run = sized or SizedRun({}, request.arguments, request.loader_batch)
+        started: dict[str, object] = {
+            "script": str(self.script),
+            "arguments": list(run.arguments),
+            "sources": {**self.sources, **run.sources},
+            "loader_batch": asdict(run.loader) if run.loader else None,
+            "warmup": request.warmup,
+            "module": request.module,
+            "evaluation": request.evaluation,
+            "ranks": request.ranks,
+            "scratch": str(child.scratch),
+            "side_effects": request.side_effects,
+            "network": request.network,
+            "device": request.device,
+        }
+        child.send("start", **{**started, **fields})
+
+    def await_ready(self, child: ChildProcess, *, quiet: bool = False) -> tuple[Ready, float]:
+        """Wait for the end of the warm-up; the facts of the run, and its last warm-up iteration in ms."""
+        step_ms = 0.0
+        while True:
+            event = child.receive("hello", "boundary", "ready")
+            if event["event"] == "ready":
+                child.keep_downloads()
+                return msgspec.convert(event, Ready), step_ms
+            if event["event"] == "hello" and self.request.device == "cuda" and not event["cuda"]:
+                raise CaptureImpossible("PyTorch sees no CUDA device here", hint="Use --device auto or cpu.")
+            if event["event"] == "boundary":
+                step_ms = event["step_ms"] or step_ms
+                if not quiet:
+                    of = f" of {self.request.warmup}" if self.request.warmup else ""
+                    self.say("warm up", f"iteration {event['count']}{of}", 0.2)
+
+    def say(self, stage: str, message: str, fraction: float, known: Known | None = None) -> None:
+        """Report how far the work is."""
+        if self._progress is not None:
+            self._progress(Progress(stage, message, fraction, known))

@@ -1,0 +1,147 @@
+"""Turns: a script and variants of it compute one after another, round by round, on one machine.
+
+A machine that becomes slower for a while slows all of them, so that ratios within a round mean something. The
+unchanged script runs first and last in each round, and every second round runs backwards.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from skyline.capture.bare import BareRows
+from skyline.capture.events import StepRow
+from skyline.trace.trial import Choices, Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The typical iteration of a turn in ms, its iterations, and how many cores other programs kept busy."""
+
+    typical_ms: float
+    rows: tuple[StepRow, ...] = ()
+    others_cores: float = 0.0
+
+
+class TakesTurns(Protocol):
+    """A run that computes for a moment when it is asked to."""
+
+    def turn(self) -> Turn | None:
+        """The turn; None once the run is over."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PastTurn:
+    """A run that is over, with the iteration time that was measured before."""
+
+    typical_ms: float
+
+    def turn(self) -> Turn:
+        """What was measured."""
+        return Turn(self.typical_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One turn of each variant between two turns of the unchanged script.
+
+    ``base`` and ``again`` are the turns of the unchanged script: of two processes, or of one before and after the
+    variants. ``again`` is None where the script ended before its second turn; a variant that is over has None.
+    """
+
+    base: Turn
+    again: Turn | None
+    variants: tuple[Turn | None, ...]
+
+    @property
+    def base_ms(self) -> float:
+        """The unchanged script: a steady drift of the machine cancels out in the mean of its two turns."""
+        return (
+            self.base.typical_ms if self.again is None else (self.base.typical_ms + self.again.typical_ms) / 2
+        )
+
+    def ratio(self, variant: int = 0) -> float | None:
+        """A variant's iteration time over that of the unchanged script; None where it had no turn."""
+        turn = self.variants[variant]
+        return None if turn is None else turn.typical_ms / self.base_ms
+
+    @property
+    def null(self) -> float | None:
+        """The unchanged script over itself: 1, but for noise and for the difference between two processes."""
+        return None if self.again is None else self.again.typical_ms / self.base.typical_ms
+
+    @property
+    def others_cores(self) -> float:
+        """How many cores other programs kept busy on average."""
+        turns = (self.base, self.again, *self.variants)
+        return statistics.fmean(turn.others_cores for turn in turns if turn is not None)
+
+
+def in_turns(
+    base: TakesTurns,
+    variants: Sequence[TakesTurns],
+    again: TakesTurns | None = None,
+    *,
+    rounds: int,
+    least: int = 1,
+    deadline: float = math.inf,
+    wakes: bool = True,
+    on_round: Callable[[int], None] = lambda number: None,
+) -> tuple[Round, ...]:
+    """Measure variants of a script in turns with the script unchanged.
+
+    ``again`` is the unchanged script in a second process, for a null that shows how much two processes differ. Without
+    one, the turn of ``base`` that closes a round opens the next one. The rounds end early once ``deadline``
+    (of ``time.monotonic``) has passed and ``least`` rounds are done, or where the unchanged script or all variants are
+    over. ``wakes``: each run has a turn before the first round, which does not count, because the runs stood still
+    while the others started. ``on_round`` is called before each round with its number, 0 for those turns.
+    """
+    if wakes:
+        on_round(0)
+        for run in (base, *variants, *([] if again is None else [again])):
+            run.turn()
+    second = base if again is None else again
+    done: list[Round] = []
+    closing: Turn | None = None
+    for number in range(rounds):
+        if number >= least and time.monotonic() > deadline:
+            break
+        on_round(number + 1)
+        backwards = number % 2 == 1
+        first, last = (second, base) if backwards else (base, second)
+        opening = closing if again is None and number else first.turn()
+        if opening is None:
+            break
+        turns = [run.turn() for run in (variants[::-1] if backwards else variants)]
+        closing = last.turn()
+        swapped = backwards and again is not None and closing is not None
+        pair = (closing, opening) if swapped and closing is not None else (opening, closing)
+        done.append(Round(*pair, tuple(turns[::-1] if backwards else turns)))
+        if not any(turns):
+            break
+    return tuple(done)
+
+
+def trial(
+    choices: Choices,
+    rounds: Sequence[Round],
+    variant: int = 0,
+    *,
+    peak_bytes: int | None = None,
+) -> Trial:
+    """The trial of one variant from the rounds in which it had a turn."""
+    own = [one for one in rounds if one.variants[variant] is not None]
+    rows = BareRows([row for one in own if (turn := one.variants[variant]) for row in turn.rows])
+    return Trial(
+        choices,
+        rows.times(),
+        tuple(ratio for one in own if (ratio := one.ratio(variant)) is not None),
+        tuple(null for one in own if (null := one.null) is not None),
+        peak_bytes,
+        statistics.median([one.others_cores for one in own]) if own else 0.0,
+    )
