@@ -1,4 +1,4 @@
-// The end-to-end suite: node e2e/run.mjs --vsix FILE --python PYTHON [--only NAME,…] [--retry] [--screenshots DIR]
+// The end-to-end suite: node e2e/run.mjs --vsix FILE --python PYTHON [--only NAME,…] [--retry] [--screenshots DIR] [--states DIR]
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { parseArgs } from "node:util";
@@ -40,6 +40,7 @@ const { values: options } = parseArgs({
     only: { type: "string" },
     retry: { type: "boolean" },
     screenshots: { type: "string" },
+    states: { type: "string" },
   },
 });
 const vsix = path.resolve(options.vsix ?? "skyline.vsix");
@@ -70,6 +71,12 @@ const leftOut = (what) => {
   skipped.push(what);
   console.log(`  LEFT OUT  ${what}`);
 };
+/** With --states, a picture of the window as it is now, to be looked at by a person. */
+const shot = async (window, name) => {
+  if (!options.states) return;
+  fs.mkdirSync(options.states, { recursive: true });
+  await window.page.screenshot({ path: path.join(options.states, `${name}.png`) });
+};
 const measured = (what, value) => console.log(`      ${what}: ${value}`);
 
 /** Run a scenario, and with --retry up to twice again after a failure. True where it passed in the end. */
@@ -79,7 +86,7 @@ async function scenario(module, context, again = async () => {}) {
     const start = Date.now();
     console.log(module.title);
     try {
-      await module.run({ ...context, check, eventually, measured, leftOut });
+      await module.run({ ...context, check, eventually, measured, leftOut, shot });
       if (attempt > 1) retried.push(`${module.title} (attempt ${attempt} passed)`);
       console.log(`      ${((Date.now() - start) / 1000).toFixed(1)} s`);
       return true;
