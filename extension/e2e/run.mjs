@@ -7,6 +7,7 @@ import * as atTheLines from "./scenarios/at-the-lines.mjs";
 import * as batchSize from "./scenarios/batch-size.mjs";
 import { changed } from "./scenarios/changing.mjs";
 import { dragged } from "./scenarios/dragging.mjs";
+import * as colours from "./scenarios/colours.mjs";
 import * as editing from "./scenarios/editing.mjs";
 import * as fixAll from "./scenarios/fix-all.mjs";
 import * as interpreters from "./scenarios/interpreters.mjs";
@@ -17,6 +18,7 @@ import * as plain from "./scenarios/plain.mjs";
 import * as profiling from "./scenarios/profiling.mjs";
 import * as pythonExtension from "./scenarios/python-extension.mjs";
 import * as reloading from "./scenarios/reloading.mjs";
+import * as removing from "./scenarios/removing.mjs";
 import * as report from "./scenarios/report.mjs";
 import * as saves from "./scenarios/saves.mjs";
 import * as twoFiles from "./scenarios/two-files.mjs";
@@ -31,7 +33,7 @@ const OUT = path.join(HERE, "out");
 /** Those that share one window and the profile that the first of them makes. */
 const SHARED = [editing, reloading, twoFiles];
 /** Those that open windows of their own. */
-const ALONE = [...dragged, ...changed, ...verified, interpreters, plain, fixAll, atTheLines, report, saves, pythonExtension, arguments_, modules, notebooks, batchSize, misfit];
+const ALONE = [...dragged, ...changed, ...verified, interpreters, plain, fixAll, atTheLines, report, saves, pythonExtension, arguments_, modules, notebooks, batchSize, misfit, colours, removing];
 
 const { values: options } = parseArgs({
   options: {
