@@ -46,7 +46,7 @@ describe("the recorded answers", () => {
 
   it("would be told apart", () => {
     const { whatifs } = recorded("argparse");
-    const { replay_error: _, ...lacking } = whatifs.baseline;
+    const lacking = Object.fromEntries(Object.entries(whatifs.baseline).filter(([key]) => key !== "replay_error"));
     expect(differences({ ...whatifs, baseline: { ...lacking, more: 1 } }, "WhatIfReport", "whatifs")).toEqual(["whatifs.baseline: lacks replay_error", "whatifs.baseline: has more"]);
     const [line] = recorded("argparse").profile.lines;
     expect(differences([{ ...line, parts: [{}] }], "readonly LineReport[]", "lines")).not.toEqual([]);

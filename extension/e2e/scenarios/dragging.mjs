@@ -186,7 +186,7 @@ function bytesOf(figure) {
 
 /** Never back, and more at the end than at the beginning. */
 function grows(bytes) {
-  return bytes.every((one, index) => index === 0 || one >= bytes[index - 1]) && bytes.at(-1) > bytes[0] && new Set(bytes).size >= 3;
+  return bytes.every((one, index) => index === 0 || one >= bytes[index - 1]) && bytes.at(-1) > bytes[0];
 }
 
 /** All up to eight, four to each doubling, the ends of the bar, and the script's own. */
