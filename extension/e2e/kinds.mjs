@@ -10,9 +10,13 @@ const KINDS = [
   { name: "dataclass", own: 16, file: "train.py", before: "Settings(batch_size=" },
   { name: "split", own: 24, file: "data.py", before: "BATCH_SIZE = " },
   { name: "yaml", own: 16, file: null, lives: "config.yaml, line 5" },
+  { name: "json", own: 20, file: null, lives: "config.json, line 6" },
+  { name: "computed", own: 32, file: null, lives: "train.py:15" },
 ];
 
 export const WRITABLE = KINDS.filter(({ file }) => file !== null);
+
+export const READ_ONLY = KINDS.filter(({ file }) => file === null);
 
 export function kindNamed(name) {
   return KINDS.find((kind) => kind.name === name);

@@ -1,4 +1,4 @@
-// The end-to-end suite: node e2e/run.mjs --vsix FILE --python PYTHON [--only NAME,…] [--retry] [--screenshots DIR]
+// The end-to-end suite: node e2e/run.mjs --vsix FILE --python PYTHON [--only NAME,…] [--retry] [--screenshots DIR] [--states DIR]
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { parseArgs } from "node:util";
@@ -7,6 +7,7 @@ import * as atTheLines from "./scenarios/at-the-lines.mjs";
 import * as batchSize from "./scenarios/batch-size.mjs";
 import { changed } from "./scenarios/changing.mjs";
 import { dragged } from "./scenarios/dragging.mjs";
+import * as colours from "./scenarios/colours.mjs";
 import * as editing from "./scenarios/editing.mjs";
 import * as fixAll from "./scenarios/fix-all.mjs";
 import * as interpreters from "./scenarios/interpreters.mjs";
@@ -17,6 +18,7 @@ import * as plain from "./scenarios/plain.mjs";
 import * as profiling from "./scenarios/profiling.mjs";
 import * as pythonExtension from "./scenarios/python-extension.mjs";
 import * as reloading from "./scenarios/reloading.mjs";
+import * as removing from "./scenarios/removing.mjs";
 import * as report from "./scenarios/report.mjs";
 import * as saves from "./scenarios/saves.mjs";
 import * as twoFiles from "./scenarios/two-files.mjs";
@@ -31,7 +33,7 @@ const OUT = path.join(HERE, "out");
 /** Those that share one window and the profile that the first of them makes. */
 const SHARED = [editing, reloading, twoFiles];
 /** Those that open windows of their own. */
-const ALONE = [...dragged, ...changed, ...verified, interpreters, plain, fixAll, atTheLines, report, saves, pythonExtension, arguments_, modules, notebooks, batchSize, misfit];
+const ALONE = [...dragged, ...changed, ...verified, interpreters, plain, fixAll, atTheLines, report, saves, pythonExtension, arguments_, modules, notebooks, batchSize, misfit, colours, removing];
 
 const { values: options } = parseArgs({
   options: {
@@ -40,6 +42,7 @@ const { values: options } = parseArgs({
     only: { type: "string" },
     retry: { type: "boolean" },
     screenshots: { type: "string" },
+    states: { type: "string" },
   },
 });
 const vsix = path.resolve(options.vsix ?? "skyline.vsix");
@@ -70,6 +73,12 @@ const leftOut = (what) => {
   skipped.push(what);
   console.log(`  LEFT OUT  ${what}`);
 };
+/** With --states, a picture of the window as it is now, to be looked at by a person. */
+const shot = async (window, name) => {
+  if (!options.states) return;
+  fs.mkdirSync(options.states, { recursive: true });
+  await window.page.screenshot({ path: path.join(options.states, `${name}.png`) });
+};
 const measured = (what, value) => console.log(`      ${what}: ${value}`);
 
 /** Run a scenario, and with --retry up to twice again after a failure. True where it passed in the end. */
@@ -79,7 +88,7 @@ async function scenario(module, context, again = async () => {}) {
     const start = Date.now();
     console.log(module.title);
     try {
-      await module.run({ ...context, check, eventually, measured, leftOut });
+      await module.run({ ...context, check, eventually, measured, leftOut, shot });
       if (attempt > 1) retried.push(`${module.title} (attempt ${attempt} passed)`);
       console.log(`      ${((Date.now() - start) / 1000).toFixed(1)} s`);
       return true;

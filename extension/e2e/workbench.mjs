@@ -152,6 +152,11 @@ export class Workbench {
     return fs.readFileSync(this.path(`workspaces/${file}`), "utf8");
   }
 
+  /** Write a file of a workspace as another program does. */
+  write(file, text) {
+    fs.writeFileSync(this.path(`workspaces/${file}`), text);
+  }
+
   /** The saved profiles of a workspace's scripts. */
   profiles(workspace) {
     const folder = this.path(`workspaces/${workspace}/.skyline`);

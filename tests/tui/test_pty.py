@@ -113,9 +113,9 @@ class Terminal:
         seen, self.written = self.written, ""
         return seen
 
-    def until_shown(self, true: Callable[[Picture], bool], what: str) -> None:
+    def until_shown(self, true: Callable[[Picture], bool], what: str, wait_s: float = WAIT_S) -> None:
         """Read until the screen is so, and has nothing more to say for the moment."""
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + wait_s
         while not true(self.picture) or select.select([self._end], [], [], 0.15)[0]:
             if time.monotonic() > deadline:
                 raise AssertionError(f"waited in vain for {what} on:\n" + "\n".join(self.picture.rows))
@@ -242,3 +242,55 @@ def test_a_bar_is_dragged_by_the_bytes_of_a_mouse(terminal: Terminal, bar: str) 
     assert abs(picture.rows[row].index(HANDLE) - columns[6]) <= 3, "the handle rests where that size is"
     terminal.send("q")
     assert terminal.exit_code() == 0
+
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "extension" / "e2e" / "scripts"
+MEASURED_S = 240.0
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Terminal]:
+    """The terminal UI on a script that it runs."""
+    if not SCRIPTS.exists():
+        pytest.skip("the extension is not part of this source tree")
+    shutil.copytree(SCRIPTS / "dataclass", tmp_path / "dataclass")
+    opened = Terminal(["-m", "skyline", "tui", "train.py"], tmp_path / "dataclass")
+    yield opened
+    opened.close()
+
+
+@pytest.mark.capture
+@pytest.mark.timeout(600)
+def test_a_drag_writes_the_number_shown_into_the_file_and_u_takes_it_back(
+    live: Terminal, tmp_path: Path
+) -> None:
+    file = tmp_path / "dataclass" / "train.py"
+    before = file.read_text()
+    assert "Settings(batch_size=16)" in before
+
+    def measured(picture: Picture) -> bool:
+        rows = "\n".join(picture.rows)
+        return (
+            "Batch size 16" in rows and sum("▇" in row for row in picture.rows) >= 2 and "cancels" not in rows
+        )
+
+    live.until_shown(measured, "a measured curve", MEASURED_S)
+    picture = live.picture
+    row = picture.row_of("Throughput")
+    left, right = picture.rows[row].index("▕") + 1, picture.rows[row].index("▏") - 1
+    start, end = left + (right - left) // 5, left + (right - left) * 4 // 5
+    live.mouse(PRESS, start, row)
+    for column in (start + (end - start) // 2, end):
+        live.mouse(MOVE, column, row)
+        live.until_shown(lambda shown, at=column: shown.rows[row][at] == HANDLE, f"the handle at {column}")
+    shown = _size(picture)
+    assert shown > 16
+    assert file.read_text() == before, "nothing is written while the bar is held"
+    live.mouse(PRESS, end, row, up=True)
+    after = before.replace("Settings(batch_size=16)", f"Settings(batch_size={shown})")
+    live.until_shown(lambda _: file.read_text() != before, "the rewritten file")
+    assert file.read_text() == after
+    live.send("u")
+    live.until_shown(lambda _: file.read_text() == before, "the file as it was")
+    live.send("q")
+    assert live.exit_code() == 0

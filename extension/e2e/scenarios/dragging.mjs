@@ -1,5 +1,5 @@
 // Both bars dragged by hand, in each kind of script: the handle under the pointer, the figures, the number in the code.
-import { filesOf, kindNamed, numberIn, WRITABLE } from "../kinds.mjs";
+import { filesOf, numberIn, READ_ONLY, WRITABLE } from "../kinds.mjs";
 import { seen, there, until } from "../workbench.mjs";
 import { Window } from "../window.mjs";
 
@@ -9,10 +9,11 @@ const NEAR = 0.02;
 /** Pixels of a curve with its band, axes and labels: the axes alone are fewer. */
 const LEAST_INK = 3000;
 
-export const dragged = [...WRITABLE.map((kind) => ({ title: `dragging ${kind.name}`, run: (context) => writable(context, kind) })), { title: "dragging yaml", run: readOnly }];
+export const dragged = [...WRITABLE.map((kind) => ({ title: `dragging ${kind.name}`, run: (context) => writable(context, kind) })), ...READ_ONLY.map((kind) => ({ title: `dragging ${kind.name}`, run: (context) => readOnly(context, kind) }))];
 
-async function writable({ bench, check, eventually, measured }, kind) {
+async function writable({ bench, check, eventually, measured, shot }, kind) {
   const window = await opened(bench, kind);
+  await shot(window, `${kind.name}-idle`);
   const { page, view } = window;
   const code = () => window.codeOf(kind);
   await eventually("the batch size in force is on show", async () => (await window.batchSizeShown()) === kind.own);
@@ -30,8 +31,10 @@ async function writable({ bench, check, eventually, measured }, kind) {
     check("nothing is written while the bar moves", numberIn(kind, await code()) === kind.own && !(await window.anyDirty()));
     await page.mouse.move(track.x + track.width * 0.75, track.y, { steps: 6 });
     const shown = await settledSize(window);
+    await shot(window, `${kind.name}-dragging-${bar}`);
     await page.mouse.up();
     await until(async () => numberIn(kind, await code()) === shown, `${shown} was on show, and is not what was written`);
+    await shot(window, `${kind.name}-dragged-${bar}`);
     await eventually(`let go, the ${shown} on show stays on show`, async () => (await window.batchSizeShown()) === shown);
     await eventually("and is in the editor, unsaved", () => window.anyDirty());
     check("and not on disk", numberIn(kind, bench.read(`${kind.name}/${kind.file}`)) === kind.own);
@@ -50,13 +53,14 @@ async function writable({ bench, check, eventually, measured }, kind) {
     await until(async () => (await window.batchSizeShown()) === kind.own && !(await window.figure(bar)).includes("→"), "the view still shows the prediction");
   }
   await byKeys(window, kind, code, check);
-  if (kind.name === "argparse") await withWhatIf(window, kind, code, check, eventually);
+  await shot(window, `${kind.name}-taken-back`);
+  if (kind.name === "argparse") await withWhatIf(window, kind, code, { check, eventually, shot });
   measured("frames a second while dragging", await frames(window));
   await window.close();
 }
 
 /** The same drag while a what-if is in the code: its prediction is on show, and the curve is that under it. */
-async function withWhatIf(window, kind, code, check, eventually) {
+async function withWhatIf(window, kind, code, { check, eventually, shot }) {
   const { page, view } = window;
   const fused = async () => (await window.line("optim.Adam")).includes("fused=True");
   const before = await curveLabel(window);
@@ -64,6 +68,7 @@ async function withWhatIf(window, kind, code, check, eventually) {
   await until(fused, "the code was not rewritten");
   await until(async () => (await curveLabel(window)) !== before, "the curve is not the one under the what-if");
   const under = await curveLabel(window);
+  await shot(window, `${kind.name}-what-if-on`);
   const track = await grabbed(window, "throughput");
   const { sizes, figures } = await swept(window, "throughput", track, check, async () => {
     if ((await curveLabel(window)) !== under) throw new Error("the curve under the what-if is gone");
@@ -101,8 +106,8 @@ async function byKeys(window, kind, code, check) {
   await until(async () => numberIn(kind, await code()) === kind.own, "it was not taken back");
 }
 
-async function readOnly({ bench, check }) {
-  const kind = kindNamed("yaml");
+async function readOnly({ bench, check, shot }, kind) {
+  const name = kind.name;
   const window = await opened(bench, kind);
   const { page, view } = window;
   check("the loader's batch size is on show, not the default in the code", (await window.batchSizeShown()) === kind.own);
@@ -110,12 +115,13 @@ async function readOnly({ bench, check }) {
   for (const bar of ["throughput", "memory"]) {
     const track = await grabbed(window, bar);
     const { sizes, figures, bytes } = await swept(window, bar, track, check, async () => {});
-    check(`yaml, ${bar}: the memory rises with it (${bytes.join(" ")})`, grows(bytes));
-    check(`yaml, ${bar}: sizes are those that people use`, await usual(window, bar, sizes, kind.own));
-    check(`yaml, ${bar}: the batch size rises with the pointer (${sizes.join(" ")})`, rises(sizes));
-    check(`yaml, ${bar}: the figures change with it`, new Set(figures).size >= new Set(sizes).size - 1);
+    check(`${name}, ${bar}: the memory rises with it (${bytes.join(" ")})`, grows(bytes));
+    check(`${name}, ${bar}: sizes are those that people use`, await usual(window, bar, sizes, kind.own));
+    check(`${name}, ${bar}: the batch size rises with the pointer (${sizes.join(" ")})`, rises(sizes));
+    check(`${name}, ${bar}: the figures change with it`, new Set(figures).size >= new Set(sizes).size - 1);
+    await shot(window, `${name}-dragging-${bar}`);
     await page.mouse.up();
-    await until(async () => new RegExp(`Not written.*${kind.lives}`).test(await view.locator(".then").innerText()), "letting go does not say where the number lives");
+    await until(async () => /Not written/.test(await view.locator(".then").innerText()) && (await view.locator(".then").innerText()).includes(kind.lives), "letting go does not say where the number lives");
     check("let go, nothing is written, and the view says where to", !(await window.anyDirty()));
     check("the curve is still there", await curveIsThere(window));
     await view.locator(`[data-bar="${bar}"] .track`).press("Escape");
@@ -180,7 +186,7 @@ function bytesOf(figure) {
 
 /** Never back, and more at the end than at the beginning. */
 function grows(bytes) {
-  return bytes.every((one, index) => index === 0 || one >= bytes[index - 1]) && bytes.at(-1) > bytes[0] && new Set(bytes).size >= 3;
+  return bytes.every((one, index) => index === 0 || one >= bytes[index - 1]) && bytes.at(-1) > bytes[0];
 }
 
 /** All up to eight, four to each doubling, the ends of the bar, and the script's own. */

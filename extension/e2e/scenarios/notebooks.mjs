@@ -8,7 +8,7 @@ const CELL = { cell_type: "code", execution_count: null, id: "a1", metadata: {},
 const NOTEBOOK = { cells: [CELL], metadata: { language_info: { name: "python" } }, nbformat: 4, nbformat_minor: 5 };
 const WORDS = "jupyter nbconvert --to script training.ipynb";
 
-export async function run({ bench, script, check }) {
+export async function run({ bench, script, check, shot }) {
   const files = { "training.ipynb": JSON.stringify(NOTEBOOK), "train.py": script };
   const window = await Window.open(bench, bench.workspace("notebooks", files), "train.py");
   const { page } = window;
@@ -20,6 +20,7 @@ export async function run({ bench, script, check }) {
   await seen(page.locator("text=Run All"), "the notebook is not open");
   await seen(view.locator(`text=${WORDS}`), "the view says nothing of the notebook");
   check("the view says that notebooks cannot be profiled yet, and how to go on", (await view.locator("text=Skyline cannot profile notebooks yet.").count()) === 1);
+  await shot(window, "notebook");
   check("and offers to run nothing", (await view.locator("button").count()) === 0);
   await window.command("Skyline: Profile Training Script");
   await seen(window.notification(WORDS), "the command says nothing of the notebook");

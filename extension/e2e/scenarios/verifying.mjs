@@ -25,6 +25,7 @@ async function aSwitch(context) {
   check("two workers make it faster, beyond doubt", gain.low > 1.1);
   check("and that is shown in green, if it is valid", await coloured(window, gain, "better"));
   await takenBack(window, check, eventually);
+  await context.shot(window, "verified-taken-back");
   await window.close();
 }
 
@@ -94,12 +95,13 @@ async function opened({ bench }, name, script) {
 }
 
 /** Press Verify, wait for its end, and read the gain that it measured. */
-async function measured(window, { check, leftOut }, what) {
+async function measured(window, { check, leftOut, shot }, what) {
   const { view } = window;
   await view.locator(".actions button", { hasText: "Verify" }).click();
   await seen(view.locator(".actions button", { hasText: "Verifying…" }));
   await until(async () => (await view.locator(".actions button", { hasText: "Verifying…" }).count()) === 0, "the verification did not end", VERIFY_TIMEOUT_MS);
   const said = await newsOf(window);
+  await shot(window, `verified-${what.replaceAll(/[ ,]+/g, "-")}`);
   const valid = said.includes("Verified: ");
   // Only other programs may spoil a measurement: its number has to be there all the same.
   if (!valid && /noisy: /.test(said)) leftOut(`that the verification of ${what} is valid: ${said}`);

@@ -18,7 +18,8 @@ const state = (news: Partial<ViewState> = {}): ViewState => ({
   progress: "",
   stale: false,
   trusted: true,
-  profile: now.profile,
+  // Whether the machine was busy when it was recorded is of no interest here.
+  profile: { ...now.profile, machine_busy: false, set_aside: false },
   whatifs: now.whatifs,
   applied: { batchSize: now.code.batchSize, whatifs: now.code.whatifs },
   removed: now.code.removed,
