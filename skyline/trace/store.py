@@ -22,9 +22,12 @@ FOLDER = ".skyline"
 SUFFIX = ".profile.json.gz"
 # The id has no hyphen: train-big-0a1b2c3d is of train-big.py, not of train.py.
 _NAME = re.compile(rf"(?P<stem>.+)-[^-]+{re.escape(SUFFIX)}")
-LARGEST_BYTES = 96 << 20
-"""Unpacked. An iteration of 10,000 operators takes about 3 MB, and a few are recorded. The worst file of this size
-takes less than 1 GB of memory while it is read."""
+LARGEST_BYTES = 80 << 20
+"""Unpacked. An iteration of 10,000 operators takes about 3 MB, and a few are recorded."""
+_MOST_VALUES = 4_600_000
+_MOST_OBJECTS = 850_000
+"""In a file of that size; a run's values take 18 bytes of text each, its objects 190. As an object of Python, a value
+takes up to 150 bytes of memory: with these bounds no file takes 1 GB while it is read."""
 _ASIDE = f".aside{SUFFIX}"
 """Of measurements that are kept and not shown."""
 _KEPT_PER_SCRIPT = 20
@@ -90,6 +93,8 @@ def _script_folder(profile: Profile, path: Path) -> Path | None:
 def _read(path: Path) -> Profile:
     try:
         data = read_unpacked(path, LARGEST_BYTES)
+        if data.count(b",") > _MOST_VALUES or data.count(b"{") > _MOST_OBJECTS:
+            raise ValueError("it holds more values than a profile of its size")
         header = msgspec.json.decode(data, type=_Header)
     except (gzip.BadGzipFile, *_UNREADABLE) as error:
         raise UsageError(

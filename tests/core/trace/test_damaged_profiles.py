@@ -163,7 +163,7 @@ def test_a_file_that_unpacks_to_very_much_is_refused_early(tmp_path: Path) -> No
     path = tmp_path / "bomb.profile.json.gz"
     bomb(path)
     assert path.stat().st_size < 1 << 20
-    with pytest.raises(UsageError, match=r"cannot be read: it is larger than 96 MB"):
+    with pytest.raises(UsageError, match=r"cannot be read: it is larger than 80 MB"):
         store.load(path)
 
 
