@@ -19,15 +19,17 @@ demo: $(VENV)/.skyline-installed ## install into .venv and profile an example (a
 test: $(VENV)/.skyline-dev ## run the test suite
 	$(VENV)/bin/python -m pytest $(PYTEST_FLAGS)
 
-check: $(VENV)/.skyline-dev ## lint, formatting, types, import directions
+check: $(VENV)/.skyline-dev ## lint, formatting, types, import directions, prose
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright --pythonpath $(VENV)/bin/python
 	$(VENV)/bin/lint-imports
+	$(VENV)/bin/python docs/style/prose.py
 
 fix: $(VENV)/.skyline-dev ## repair what lint and formatting can repair by themselves
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
+	$(VENV)/bin/python docs/style/prose.py --lower
 
 validate: $(VENV)/.skyline-dev ## measure speed and accuracy on this machine (long; keep the machine quiet)
 	$(VENV)/bin/python -m pytest -m long

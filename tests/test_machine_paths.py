@@ -1,4 +1,4 @@
-"""What the repository must not say: whose machine it was written on, and which registry a machine uses."""
+"""No file names a path of one machine, or the host of a package registry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REGISTRY_HOST = re.compile(
 
 
 def texts() -> list[tuple[str, str]]:
-    """Every text file that is, or would be, in the repository, with its name; this file aside."""
+    """Each text file of the repository with its name, without this file."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=REPOSITORY,
