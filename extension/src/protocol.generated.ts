@@ -292,6 +292,7 @@ export interface PowerFact {
 export interface Protection {
   readonly state: "kernel" | "interception only" | "off";
   readonly reason: string;
+  readonly network: "open" | "loopback";
 }
 
 /** Cores kept busy while the script was timed: by its own processes, by all others, and how many there are. */
