@@ -316,7 +316,7 @@ export interface WhatIfReport {
 export interface BaselineReport {
   readonly iteration_ms: Interval;
   readonly throughput: Interval | null;
-  readonly peak_bytes: Interval;
+  readonly peak_bytes: Interval | null;
   readonly replay_error: number;
 }
 
@@ -328,7 +328,7 @@ export interface Estimate {
   readonly iteration_ms: Interval;
   readonly change_ms: Interval;
   readonly throughput: Interval | null;
-  readonly peak_bytes: Interval;
+  readonly peak_bytes: Interval | null;
   readonly speedup: number;
   readonly applicable: boolean;
   readonly reason: string | null;

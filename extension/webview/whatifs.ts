@@ -50,12 +50,13 @@ export class WhatIfs {
     const spec = specOf(estimate);
     const inCode = state.applied.whatifs.find((whatif) => nameOf(whatif) === estimate.name);
     const input = this.#switch(`whatif ${estimate.name}`, spec, inCode !== undefined, `${estimate.title}, ${timeChange(estimate.change_ms)}`);
-    const memory = report ? estimate.peak_bytes.value - report.baseline.peak_bytes.value : 0;
+    const before = report?.baseline.peak_bytes?.value ?? 0;
+    const memory = before > 0 && estimate.peak_bytes ? estimate.peak_bytes.value - before : 0;
     const doubt = report ? baselineDoubt(estimate.speedup, report.baseline.iteration_ms) : "";
     const gain = doubt ? "" : direction(estimate.speedup_range);
     const details = [
       timeChange(estimate.change_ms),
-      report && Math.abs(memory) >= report.baseline.peak_bytes.value / 100 ? byteChange(memory) : "",
+      before > 0 && Math.abs(memory) >= before / 100 ? byteChange(memory) : "",
       estimate.semantics,
       once(estimate),
       doubt,

@@ -39,10 +39,10 @@ def batch_size_offers(state: ScriptState, current: int) -> Iterator[BatchSizeOff
     usable = prepared.report.memory.usable_bytes
     for size, words in sizes.items():
         answer = state.estimate(Question(batch_size=size))
-        verdict = fit(answer.peak_bytes, usable)
+        verdict = fit(answer.peak, usable)
         title, refused = words.format(size=size), ""
         if verdict is Fit.TOO_LARGE and usable:
-            needed, there = units.format_bytes(answer.peak_bytes.value), units.format_bytes(usable)
+            needed, there = units.format_bytes(answer.peak.value), units.format_bytes(usable)
             refused = (
                 f"Batch size {size} does not fit into memory: it needs {needed}, and {there} are available."
             )

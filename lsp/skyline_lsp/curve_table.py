@@ -39,7 +39,7 @@ def point_of(answer: Estimate, size: int) -> CurvePoint | None:
         size,
         answer.iteration_ms,
         answer.throughput,
-        answer.peak_bytes,
+        answer.peak,
         measured=False,
         extrapolated=answer.extrapolated,
     )

@@ -6,14 +6,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from skyline.analysis.traced_answers import estimate_traced
+from skyline.analysis.estimate import answer
+from skyline.report.build import answers_report
 from skyline.report.schema import EstimateReport, ProfileReport, WhatIfReport
-from skyline.report.traced_profile import estimate_of_trace, profile_of_trace, whatifs_of_trace
+from skyline.report.traced_profile import profile_of_trace
 from skyline.trace import store
 from skyline.trace.kineto.reader import read
 from skyline.trace.kineto.recognition import is_trace
 from skyline.whatif.question import Question
-from skyline.whatif.recording import Recording, recording
+from skyline.whatif.recorded import recorded
+from skyline.whatif.subject import Subject
 from skyline_lsp.state import Prepared, prepare
 
 
@@ -21,13 +23,13 @@ from skyline_lsp.state import Prepared, prepare
 class OpenedTrace:
     """A trace with its report and what-ifs, computed in advance."""
 
-    recording: Recording
+    subject: Subject
     report: ProfileReport
     whatifs: WhatIfReport
 
     def estimate(self, question: Question) -> EstimateReport:
         """The estimate for the what-ifs of a question. Raises UsageError if one is invalid."""
-        return estimate_of_trace(estimate_traced(self.recording, question.choices))
+        return answer(self.subject, question.all_choices)
 
 
 @dataclass(slots=True)
@@ -53,6 +55,6 @@ def open_file(path: Path) -> Prepared | OpenedTrace:
     """
     if not is_trace(path):
         return prepare(store.load(path))
-    found = recording(read(path))
+    found = recorded(read(path))
     moment = datetime.fromtimestamp(path.stat().st_mtime).astimezone().isoformat(timespec="seconds")
-    return OpenedTrace(found, profile_of_trace(found, str(path), moment), whatifs_of_trace(found))
+    return OpenedTrace(found, profile_of_trace(found, str(path), moment), answers_report(found))

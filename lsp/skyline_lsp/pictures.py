@@ -10,9 +10,9 @@ from functools import partial
 from typing import TypeVar, cast
 
 from skyline.report.live_memory import RecordedBlocks
-from skyline.report.timelines import Sides, profile_sides, recording_sides
+from skyline.report.timelines import Sides, sides_of
 from skyline.whatif.question import Question
-from skyline.whatif.recording import Recording
+from skyline.whatif.subject import Subject
 from skyline_lsp.state import Prepared
 
 Made = TypeVar("Made")
@@ -26,18 +26,15 @@ class Pictures:
     _subject: object = None
     _made: OrderedDict[object, object] = field(default_factory=OrderedDict[object, object])
 
-    async def sides(self, subject: Prepared | Recording, question: Question, step: int | None) -> Sides:
+    async def sides(self, subject: Subject, question: Question, step: int | None) -> Sides:
         """Both timelines of an iteration. Raises UsageError if a what-if is invalid."""
-        if isinstance(subject, Prepared):
-            make = partial(profile_sides, subject.analysis, question.batch_size, question.choices, step)
-        else:
-            make = partial(recording_sides, subject, question.choices, step)
+        make = partial(sides_of, subject, question.all_choices, step)
         return await self._remembered(subject, (question, step), make)
 
     async def blocks(self, prepared: Prepared) -> RecordedBlocks:
         """The memory blocks of the recorded iteration."""
         make = partial(RecordedBlocks.of, prepared.profile, prepared.report.iteration_ms.value)
-        return await self._remembered(prepared, "blocks", make)
+        return await self._remembered(prepared.analysis.baseline, "blocks", make)
 
     async def _remembered(self, subject: object, key: object, make: Callable[[], Made]) -> Made:
         if subject is not self._subject:

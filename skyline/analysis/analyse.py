@@ -17,9 +17,10 @@ from skyline.simulate.timeline import Timeline
 from skyline.spread import central_range, median
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
-from skyline.whatif.baseline import Baseline, baseline
+from skyline.whatif.baseline import baseline
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.registry import problems as whatif_problems
+from skyline.whatif.subject import Subject
 
 _UNSTEADY = 1.5
 
@@ -33,7 +34,7 @@ class Analysis:
     """
 
     profile: Profile
-    baseline: Baseline
+    baseline: Subject
     timeline: Timeline
     critical_path: CriticalPath
     replay_error: float

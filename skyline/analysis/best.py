@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from math import inf, isinf
 
 from skyline.analysis.analyse import Analysis
-from skyline.analysis.estimate import BATCH_SIZE, estimate_or_reason
+from skyline.analysis.estimate import answer_or_reason
 from skyline.memory.capacity import usable_bytes
 from skyline.whatif.base import Semantics
 from skyline.whatif.composition import detected_in
 from skyline.whatif.estimate import Estimate
-from skyline.whatif.question import Choice, Question
+from skyline.whatif.question import BATCH_SIZE, Choice, Question
 from skyline.whatif.registry import whatifs
 
 _WORTH = 1.005
@@ -83,7 +83,7 @@ class _Climb:
         savers = [
             part
             for part, found in singles.items()
-            if found.applicable and found.peak_bytes.value < 0.99 * start.peak_bytes.value
+            if found.applicable and found.peak.value < 0.99 * start.peak.value
         ]
         useful = [
             part
@@ -145,11 +145,11 @@ class _Climb:
     def _keeps(self, chosen: frozenset[Choice]) -> bool:
         found = self._ask(chosen)
         by_hand = bool(chosen) and self._constraints.rewritable and found.rewrite != "available"
-        return found.applicable and found.peak_bytes.value <= self._limit and not by_hand
+        return found.applicable and found.peak.value <= self._limit and not by_hand
 
     def _fits(self, chosen: frozenset[Choice]) -> bool:
         found = self._ask(chosen)
-        return found.applicable and found.peak_bytes.value <= self._limit
+        return found.applicable and found.peak.value <= self._limit
 
     def _speed(self, chosen: frozenset[Choice]) -> float:
         return self._ask(chosen).speedup
@@ -158,7 +158,9 @@ class _Climb:
         if chosen not in self._answers:
             if len(self._answers) >= _MOST_TRIED:
                 return self._answers[frozenset()]
-            self._answers[chosen] = estimate_or_reason(self._analysis, self._question(chosen))
+            self._answers[chosen] = answer_or_reason(
+                self._analysis.baseline, self._question(chosen).choices, self._analysis.rewrites
+            )
         return self._answers[chosen]
 
     @staticmethod

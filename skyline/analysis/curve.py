@@ -6,15 +6,15 @@ from math import hypot
 
 from skyline.analysis.throughput import throughput_at
 from skyline.interval import Interval
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.catalogue.batch_size import shown_sizes
 from skyline.whatif.curve_point import CurvePoint
+from skyline.whatif.subject import Subject
 
 _LEAST_SHARE = 0.05
 """However unsure, a time is not taken to be below this share of its estimate: it is positive."""
 
 
-def curve_points(baseline: Baseline) -> tuple[CurvePoint, ...]:
+def curve_points(baseline: Subject) -> tuple[CurvePoint, ...]:
     """The sizes worth showing, smallest first; empty where the script's own batch size is not known."""
     curve = baseline.curve
     points: list[CurvePoint] = []
@@ -30,18 +30,18 @@ def curve_points(baseline: Baseline) -> tuple[CurvePoint, ...]:
                     iteration_ms,
                     throughput,
                     Interval.exact(float(baseline.peak.total)) if own else curve.peak_bytes(size),
-                    curve.measured(size) and baseline.profile.prediction is None,
+                    curve.measured(size) and baseline.script.prediction is None,
                     curve.extrapolated(size),
                 )
             )
     return tuple(points)
 
 
-def _iteration_ms(baseline: Baseline, ratio: Interval) -> Interval:
+def _iteration_ms(baseline: Subject, ratio: Interval) -> Interval:
     """The ratio on the script's own time: both uncertainties, unless the ratio has the whole in it already."""
     own = baseline.iteration_ms
     found = ratio.scaled(own.value)
-    if baseline.profile.prediction is not None:
+    if baseline.script.prediction is not None:
         return found
     below = hypot(found.value - found.low, ratio.value * (own.value - own.low))
     above = hypot(found.high - found.value, ratio.value * (own.high - own.value))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from skyline.analysis.analyse import Analysis
-from skyline.analysis.estimate import BATCH_SIZE, estimate, estimate_or_reason
+from skyline.analysis.estimate import answer_or_reason, estimate
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
 from skyline.whatif.catalogue.batch_size import offered_sizes
 from skyline.whatif.curve_point import CurvePoint
-from skyline.whatif.question import Choice, Question
+from skyline.whatif.question import BATCH_SIZE, Choice, Question
 
 
 def curve_under(analysis: Analysis, choices: Iterable[Choice]) -> tuple[CurvePoint, ...]:
@@ -32,16 +32,18 @@ def curve_under(analysis: Analysis, choices: Iterable[Choice]) -> tuple[CurvePoi
     estimate(analysis, Question(None, changes))
     for size in offered_sizes(analysis.baseline):
         own = size == curve.base
-        found = estimate_or_reason(analysis, Question(None if own else size, changes))
+        found = answer_or_reason(
+            analysis.baseline, Question(None if own else size, changes).all_choices, analysis.rewrites
+        )
         if not found.applicable or found.throughput is None:
             continue
-        if own or fit(found.peak_bytes, usable) is not Fit.TOO_LARGE:
+        if own or fit(found.peak, usable) is not Fit.TOO_LARGE:
             points.append(
                 CurvePoint(
                     size,
                     found.iteration_ms,
                     found.throughput,
-                    found.peak_bytes,
+                    found.peak,
                     measured=False,
                     extrapolated=curve.extrapolated(size),
                 )

@@ -1,29 +1,32 @@
-"""Answers questions: batch size and what-ifs, simulated together."""
+"""Answers questions about a profile or a trace: batch size and what-ifs, simulated together."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from math import hypot
 
 from skyline.analysis.analyse import Analysis
+from skyline.analysis.rewrites import Rewrites
 from skyline.analysis.throughput import throughput_at
 from skyline.attempt import failure
 from skyline.errors import SkylineError
 from skyline.interval import Interval
 from skyline.whatif.base import Applicability
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.composition import Composition, compose, detected_in
 from skyline.whatif.estimate import Estimate, break_even, speedup_range
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.registry import whatif_named, whatifs
 from skyline.whatif.scenario import Scenario
+from skyline.whatif.subject import NEEDS_PROFILE, Subject
 
 logger = logging.getLogger(__name__)
 
-BATCH_SIZE = "batch_size"
 _LEAST_SHARE = 0.05
 """However unsure, no iteration is taken to shrink below this share of its estimate: time is positive."""
+_NEVER_LESS_SURE = 0.1
+"""Least uncertainty of a change to a trace, as a share of the change: nothing of it was measured."""
 
 
 def estimate(analysis: Analysis, question: Question) -> Estimate:
@@ -34,27 +37,52 @@ def estimate(analysis: Analysis, question: Question) -> Estimate:
     Raises:
         UsageError: a what-if that does not exist, or a value it does not take.
     """
-    choices = question.choices
-    if question.batch_size is not None:
-        choices = (*choices, Choice(BATCH_SIZE, str(question.batch_size)))
-    return _simulated(analysis, compose(analysis.baseline, choices))
+    return answer(analysis.baseline, question.all_choices, analysis.rewrites)
 
 
-def estimate_or_reason(analysis: Analysis, question: Question) -> Estimate:
+def answer(subject: Subject, choices: Sequence[Choice], rewrites: Rewrites | None = None) -> Estimate:
+    """The same about a profile or a trace; without ``rewrites`` there is no source to rewrite.
+
+    Raises:
+        UsageError: a what-if that does not exist, or a value it does not take.
+    """
+    composed = compose(subject, choices)
+    if subject.refusal:
+        composed = replace(composed, scenario=composed.start, reason=subject.refusal)
+    try:
+        return _estimate(subject, composed, rewrites)
+    except SkylineError:
+        raise
+    except Exception as error:
+        logger.info("%s could not be simulated", composed.title, exc_info=True)
+        reasons = filter(None, (composed.reason, f"it could not be simulated: {failure(error)}"))
+        unchanged = replace(composed, scenario=composed.start, reason="; ".join(reasons))
+        return _estimate(subject, unchanged, rewrites)
+
+
+def answer_or_reason(
+    subject: Subject, choices: Sequence[Choice], rewrites: Rewrites | None = None
+) -> Estimate:
     """The same for a question that nobody typed: values that make no sense make it not applicable."""
     try:
-        return estimate(analysis, question)
+        return answer(subject, choices, rewrites)
     except SkylineError as error:
-        unchanged = compose(analysis.baseline, ())
-        name, _, value = " ".join(map(str, question.choices)).partition("=")
-        failed = _answer(analysis, replace(unchanged, reason=error.message))
-        return replace(failed, name=name if len(question.choices) == 1 else "combined", value=value)
+        unchanged = compose(subject, ())
+        name, _, value = " ".join(map(str, choices)).partition("=")
+        failed = _estimate(subject, replace(unchanged, reason=error.message), rewrites)
+        return replace(failed, name=name if len(choices) == 1 else "combined", value=value)
 
 
 def rank(analysis: Analysis) -> tuple[Estimate, ...]:
     """Every known what-if singly, at the value it suggests: best gain first, inapplicable ones last."""
-    estimates = [estimate_or_reason(analysis, Question(choices=(Choice(name),))) for name in whatifs()]
-    return tuple(sorted(estimates, key=lambda answer: (not answer.applicable, -answer.speedup, answer.name)))
+    return ranked(analysis.baseline, analysis.rewrites)
+
+
+def ranked(subject: Subject, rewrites: Rewrites | None = None) -> tuple[Estimate, ...]:
+    """The same about a profile or a trace; what-ifs that need a profile are left out for a trace."""
+    answers = [answer_or_reason(subject, (Choice(name),), rewrites) for name in whatifs()]
+    asked = [one for one in answers if one.reason != NEEDS_PROFILE]
+    return tuple(sorted(asked, key=lambda one: (not one.applicable, -one.speedup, one.name)))
 
 
 def applicability(analysis: Analysis, name: str) -> Applicability:
@@ -62,29 +90,19 @@ def applicability(analysis: Analysis, name: str) -> Applicability:
     return detected_in(analysis.baseline, whatif_named(name))
 
 
-def _simulated(analysis: Analysis, composed: Composition) -> Estimate:
-    try:
-        return _answer(analysis, composed)
-    except SkylineError:
-        raise
-    except Exception as error:
-        logger.info("%s could not be simulated", composed.title, exc_info=True)
-        reasons = filter(None, (composed.reason, f"it could not be simulated: {failure(error)}"))
-        return _answer(analysis, replace(composed, scenario=composed.start, reason="; ".join(reasons)))
-
-
-def _answer(analysis: Analysis, composed: Composition) -> Estimate:
-    start, scenario = analysis.baseline, composed.scenario
-    iteration_ms = _iteration_ms(start, composed)
-    throughput = throughput_at(start, scenario, iteration_ms)
-    before = throughput_at(start, composed.start, start.iteration_ms)
+def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None) -> Estimate:
+    scenario, now = composed.scenario, subject.running_ms
+    iteration_ms, change_ms = _times(subject, composed)
+    throughput = throughput_at(subject, scenario, iteration_ms)
+    before = throughput_at(subject, composed.start, now)
     if throughput is not None and before is not None:
         speedup = throughput.value / before.value
     else:
-        speedup = start.iteration_ms.value / iteration_ms.value
-    rewrite, rewrite_reason = analysis.rewrites.availability(composed.made)
+        speedup = now.value / iteration_ms.value if iteration_ms.value > 0 else 1.0
+    rewrite, rewrite_reason = ("none", "a trace names no source to rewrite")
+    if rewrites is not None:
+        rewrite, rewrite_reason = rewrites.availability(composed.made)
     name, value = composed.words
-    change_ms = _change_ms(start, scenario, iteration_ms.value)
     return Estimate(
         name=name,
         value=value,
@@ -92,12 +110,12 @@ def _answer(analysis: Analysis, composed: Composition) -> Estimate:
         iteration_ms=iteration_ms,
         change_ms=change_ms,
         throughput=throughput,
-        peak_bytes=(scenario.memory or start.memory).peak_bytes,
+        peak_bytes=_peak_bytes(subject, scenario),
         speedup=speedup,
         applicable=not composed.reason,
         reason=composed.reason or None,
         semantics=composed.semantics.value,
-        basis=composed.basis(start).value,
+        basis=composed.basis(subject).value,
         assumptions=scenario.assumptions,
         rewrite=rewrite,
         rewrite_reason=rewrite_reason,
@@ -107,26 +125,38 @@ def _answer(analysis: Analysis, composed: Composition) -> Estimate:
         break_even_iterations=break_even(scenario.one_off_s, change_ms),
         occasional_ms=scenario.occasional_ms,
         values=composed.values,
-        speedup_range=speedup_range(speedup, start.iteration_ms.value, change_ms),
+        speedup_range=speedup_range(speedup, now.value, change_ms) if iteration_ms.value > 0 else None,
     )
 
 
-def _iteration_ms(start: Baseline, composed: Composition) -> Interval:
-    """The simulated ratio to the baseline on the measured time, with both uncertainties as independent ones."""
-    if composed.untouched:
-        return start.iteration_ms
-    scenario = composed.scenario
-    ratio = start.step_ms(scenario.graph) / start.step_ms(composed.start.graph)
-    value = start.iteration_ms.value * ratio
-    below = hypot(scenario.below_ms, ratio * (start.iteration_ms.value - start.iteration_ms.low))
-    above = hypot(scenario.above_ms, ratio * (start.iteration_ms.high - start.iteration_ms.value))
-    return Interval(value, max(_LEAST_SHARE * value, value - below), value + above)
+def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval]:
+    """The iteration and its change: the simulated ratio on the measured time, uncertainties as independent ones.
+
+    The scatter of the iterations is there with the change and without it. The change has its share of that alone.
+    """
+    now, scenario = subject.running_ms, composed.scenario
+    before_ms = 0.0 if composed.untouched else subject.step_ms(composed.start.graph)
+    ratio = subject.step_ms(scenario.graph) / before_ms if before_ms > 0 else 1.0
+    value = now.value * ratio
+    change = value - now.value
+    # Of a trace nothing was measured with a change: its replay error is that of the change, too.
+    doubt = 0.0 if subject.recording is None else max(subject.replay_error, _NEVER_LESS_SURE) * abs(change)
+    below, above = hypot(scenario.below_ms, doubt), hypot(scenario.above_ms, doubt)
+
+    def lower(share: float) -> float:
+        return hypot(below, share * (now.value - now.low))
+
+    def upper(share: float) -> float:
+        return hypot(above, share * (now.high - now.value))
+
+    whole = Interval(value, max(_LEAST_SHARE * value, value - lower(ratio)), value + upper(ratio))
+    own = abs(1 - ratio)
+    least = max(-now.value, change - lower(own))
+    return now if composed.untouched else whole, Interval(change, least, change + upper(own))
 
 
-def _change_ms(start: Baseline, scenario: Scenario, iteration_ms: float) -> Interval:
-    """The change alone: of the baseline's uncertainty it shares what it takes of the iteration."""
-    change = iteration_ms - start.iteration_ms.value
-    share = abs(change) / start.iteration_ms.value
-    below = hypot(scenario.below_ms, share * (start.iteration_ms.value - start.iteration_ms.low))
-    above = hypot(scenario.above_ms, share * (start.iteration_ms.high - start.iteration_ms.value))
-    return Interval(change, change - below, change + above)
+def _peak_bytes(subject: Subject, scenario: Scenario) -> Interval | None:
+    """The peak with the changes; None where it is not known what they do to it."""
+    if scenario.memory is not None:
+        return scenario.memory.peak_bytes
+    return None if scenario.memory_changed else subject.peak_bytes

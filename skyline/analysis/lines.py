@@ -12,7 +12,7 @@ from skyline.memory.at_peak import bytes_at_peak
 from skyline.spread import median
 from skyline.trace.phase import Phase
 from skyline.trace.record import CodeLine, RecordKind
-from skyline.whatif.baseline import Baseline
+from skyline.whatif.subject import Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +111,13 @@ class _Book:
                 tally.functions[self.lines[index].function] += self.asked[index]
 
 
-def line_costs(baseline: Baseline) -> tuple[LineCost, ...]:
+def line_costs(baseline: Subject) -> tuple[LineCost, ...]:
     """The lines, dearest first, and last the unattributed rest; together they are the iteration time.
 
     Work without a line of its own is billed to the line of the training loop that was executing
     (``loss.backward()``). Per phase the lines sum to ``Baseline.phases``.
     """
-    trace = baseline.profile.trace
+    trace = baseline.script.trace
     book = _Book(trace.lines)
     tallies = book.by_place
     previous = -1
@@ -139,10 +139,10 @@ def line_costs(baseline: Baseline) -> tuple[LineCost, ...]:
             tally.gpu_us += record.duration_us
     for line, size in activation_bytes(trace).items():
         book.of(line).activations += size
-    for line, size in bytes_at_peak(baseline.profile.memory, trace.allocations).items():
+    for line, size in bytes_at_peak(baseline.script.memory, trace.allocations).items():
         book.of(line).at_peak += size
     book.name_functions()
-    texts = {source.path: source.text.splitlines() for source in baseline.profile.sources}
+    texts = {source.path: source.text.splitlines() for source in baseline.script.sources}
     factors = _factors(baseline, tallies)
     costs = {place: tally.ms(factors) for place, tally in tallies.items()}
     parts = line_parts(trace, baseline.lane, costs)
@@ -164,7 +164,7 @@ def _is_arrival(task: Task, line: int, previous: int) -> bool:
     return line != previous and task.phase is not Phase.BACKWARD
 
 
-def _factors(baseline: Baseline, tallies: dict[Place, _LineTally]) -> dict[Phase, float]:
+def _factors(baseline: Subject, tallies: dict[Place, _LineTally]) -> dict[Phase, float]:
     """Milliseconds of the iteration per µs tallied, phase by phase."""
     totals: Counter[Phase] = Counter()
     for tally in tallies.values():
@@ -176,7 +176,7 @@ def _row(
     place: Place,
     tally: _LineTally,
     ms: dict[Phase, float],
-    baseline: Baseline,
+    baseline: Subject,
     texts: dict[str, list[str]],
     parts: tuple[LinePart, ...],
 ) -> LineCost:
@@ -189,7 +189,7 @@ def _row(
         file=file,
         line=line,
         function=max(tally.functions, key=lambda name: tally.functions[name], default=""),
-        module=baseline.profile.trace.modules[module] if module >= 0 else "",
+        module=baseline.script.trace.modules[module] if module >= 0 else "",
         source=text[line - 1].strip() if 0 < line <= len(text) else "",
         calls=tally.calls / iterations,
         data_ms=ms[Phase.DATA],

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from skyline.interval import Interval
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.scenario import Scenario
+from skyline.whatif.subject import Subject
 
 
-def samples_at(baseline: Baseline, batch_size: int | None) -> float | None:
+def samples_at(baseline: Subject, batch_size: int | None) -> float | None:
     """Samples in one iteration at another batch size (None: the script's own); they grow in proportion."""
-    samples, base = baseline.samples, baseline.profile.batch_size
+    samples, base = baseline.samples, baseline.batch_size
     if samples is None or batch_size is None or not base:
         return samples
     return samples * batch_size / base
 
 
-def throughput_at(baseline: Baseline, at: Scenario | int | None, iteration_ms: Interval) -> Interval | None:
+def throughput_at(baseline: Subject, at: Scenario | int | None, iteration_ms: Interval) -> Interval | None:
     """Samples per second of a scenario or at a batch size; None where the samples of an iteration could not be seen."""
     if isinstance(at, Scenario):
         samples = samples_at(baseline, at.batch_size)

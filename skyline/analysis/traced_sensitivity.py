@@ -10,7 +10,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import PHASE
 from skyline.trace.phase import Phase
-from skyline.whatif.recording import Recording
+from skyline.whatif.subject import Subject
 
 _HOST = (TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC)
 
@@ -29,21 +29,21 @@ class Sensitivity:
     """The making of batches on the script's thread, or the wait for them."""
 
 
-def sensitivity(recording: Recording) -> Sensitivity:
+def sensitivity(subject: Subject) -> Sensitivity:
     """One simulation for each kind of work."""
-    graph = recording.graph
+    graph = subject.graph
     gpu = select(graph, on_gpu=True)
     exchanging = graph.tasks.phase[gpu] == PHASE[Phase.COMMUNICATION]
     return Sensitivity(
-        _halved(recording, gpu[~exchanging]),
-        _halved(recording, gpu[exchanging]),
-        _halved(recording, select(graph, kind=_HOST)),
-        _halved(recording, select(graph, kind=TaskKind.DATA)),
+        _halved(subject, gpu[~exchanging]),
+        _halved(subject, gpu[exchanging]),
+        _halved(subject, select(graph, kind=_HOST)),
+        _halved(subject, select(graph, kind=TaskKind.DATA)),
     )
 
 
-def _halved(recording: Recording, chosen: Indices) -> float | None:
-    if not len(chosen) or recording.settled_ms <= 0:
+def _halved(subject: Subject, chosen: Indices) -> float | None:
+    if not len(chosen) or subject.step_ms(subject.graph) <= 0:
         return None
-    faster = recording.step_ms(scale(recording.graph, chosen, 0.5, gaps=True))
-    return recording.running_ms.value * faster / recording.settled_ms
+    faster = subject.step_ms(scale(subject.graph, chosen, 0.5, gaps=True))
+    return subject.running_ms.value * faster / subject.step_ms(subject.graph)

@@ -50,7 +50,7 @@ def answer(found: Estimate, shown: Shown) -> Mapping[str, object]:
     parts = [f"{units.format_ms_interval(found.iteration_ms)} per iteration ({delta})"]
     if found.throughput is not None:
         parts.append(units.format_throughput_interval(found.throughput))
-    parts.append(f"{units.format_bytes(found.peak_bytes.value)} at the peak")
+    parts.append(f"{units.format_bytes(found.peak.value)} at the peak")
     return {
         "text": "Predicted: " + " · ".join(parts),
         "applicable": True,

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from skyline.cli.command_line import parser, split_at_dashes
 from skyline.cli.profiling import add_options
-from skyline.cli.question import BATCH_SIZE, parse_question
+from skyline.cli.question import parse_question
 from skyline.cli.streams import say, tell, write_data, write_whole
 from skyline.cli.subject import is_script, subject_of
 from skyline.errors import ExitCode, RewriteRefused, UsageError
 from skyline.source.edit import TextEdit
 from skyline.source.project import check_inside
 from skyline.source.text import SourceText
+from skyline.whatif.question import BATCH_SIZE
 
 _EXAMPLES = """\
   skyline apply train.py batch_size=64

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skyline.errors import UsageError
-from skyline.whatif.question import Choice, Question
+from skyline.whatif.question import BATCH_SIZE, Choice, Question
 from skyline.whatif.registry import whatif_named
 from skyline.whatif.whole_number import whole_number
-
-BATCH_SIZE = "batch_size"
 
 
 def parse_question(names: Sequence[str]) -> Question:

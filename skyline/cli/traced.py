@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skyline.cli.question import parse_question
 from skyline.cli.streams import data_console, write_data
 from skyline.errors import ExitCode, UsageError
 from skyline.trace.kineto import recognition
 
 if TYPE_CHECKING:
-    from skyline.whatif.recording import Recording
+    from skyline.whatif.subject import Subject
 
 
 def is_trace(source: str) -> bool:
@@ -30,22 +31,18 @@ def refuse_trace(source: str) -> UsageError:
 
 def ask(source: str, names: Sequence[str], json: str | None) -> int:
     """``skyline whatif TRACE``: the whole page, or the answers to what was asked."""
-    from skyline.analysis.traced_answers import check_choices
-    from skyline.whatif.question import Choice
+    choices = parse_question(names).all_choices or None
+    subject = _read(source)
+    from skyline.report.build import answers_report, encode
+    from skyline.report.traced import trace_report
 
-    choices = tuple(Choice.parse(name) for name in names)
-    check_choices(choices)
-    recording = _read(source)
-    from skyline.report.build import encode
-    from skyline.report.traced import trace_report, traced_whatif_report
-
-    answers = traced_whatif_report(recording, choices)
+    answers = answers_report(subject, choices)
     if json is not None:
         write_data(json, encode(answers) + b"\n")
     if json != "-":
         from skyline.report.text.traced import render_trace, render_trace_answers
 
-        report = trace_report(recording, source)
+        report = trace_report(subject, source)
         render = render_trace_answers if choices else render_trace
         render(report, answers, data_console())
     return int(ExitCode.OK)
@@ -56,11 +53,11 @@ def show(source: str, options: argparse.Namespace) -> int:
     if options.line is not None or options.format == "html":
         wanted = "--line" if options.line is not None else "--format html"
         raise UsageError(f"{wanted} is for profiles: {source} is a PyTorch profiler trace")
-    recording = _read(source)
-    from skyline.report.build import encode
-    from skyline.report.traced import trace_report, traced_whatif_report
+    subject = _read(source)
+    from skyline.report.build import answers_report, encode
+    from skyline.report.traced import trace_report
 
-    report = trace_report(recording, source)
+    report = trace_report(subject, source)
     if options.json is not None:
         write_data(options.json, encode(report) + b"\n")
     if options.format == "json" and options.json != "-":
@@ -68,7 +65,7 @@ def show(source: str, options: argparse.Namespace) -> int:
     elif options.format == "text" and options.json != "-":
         from skyline.report.text.traced import render_trace
 
-        render_trace(report, traced_whatif_report(recording), data_console())
+        render_trace(report, answers_report(subject), data_console())
     return int(ExitCode.OK)
 
 
@@ -83,19 +80,19 @@ def exported(source: str, form: str) -> bytes:
             f"{form} is for profiles: {source} is a PyTorch profiler trace",
             hint="A trace can be exported with --format perfetto or --format json.",
         )
-    recording = _read(source)
+    subject = _read(source)
     if form == "json":
         from skyline.report.build import encode
         from skyline.report.traced import trace_report
 
-        return encode(trace_report(recording, source)) + b"\n"
+        return encode(trace_report(subject, source)) + b"\n"
     from skyline.report.perfetto_traced import side_by_side
 
-    return side_by_side(recording, source)
+    return side_by_side(subject, source)
 
 
-def _read(source: str) -> Recording:
+def _read(source: str) -> Subject:
     from skyline.trace.kineto.reader import read
-    from skyline.whatif.recording import recording
+    from skyline.whatif.recorded import recorded
 
-    return recording(read(Path(source)))
+    return recorded(read(Path(source)))

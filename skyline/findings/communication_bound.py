@@ -8,9 +8,7 @@ from skyline.findings.base import Evidence, Finding
 from skyline.findings.bounds import bounds
 from skyline.findings.gain import best_cure, step_ms
 from skyline.units import format_bytes
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.gradient_exchange import arrivals, joined_by
-from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.10
@@ -45,7 +43,7 @@ class CommunicationBound:
         cure, _ = best_cure(subject, _EXACT)
         if cure is None:
             cure, _ = best_cure(subject, _ROUNDED)
-        unit = "a step" if isinstance(subject, Recording) else "the iteration"
+        unit = "a step" if subject.profile is None else "the iteration"
         return Finding.at(
             self.code,
             f"{share:.0%} of {unit} is waiting for communication between processes",
@@ -59,9 +57,8 @@ class CommunicationBound:
 def _share(subject: Subject) -> float:
     """Of the iteration, what communication takes and neither the GPU's other work nor the host's hides."""
     if subject.on_gpu:
-        path = bounds(subject)
-        return 0.0 if path is None else path.gpu_communication
-    if not isinstance(subject, Baseline) or subject.iteration_ms.value <= 0:
+        return bounds(subject).gpu_communication
+    if subject.profile is None or subject.iteration_ms.value <= 0:
         return 0.0
     # On a CPU the exchange shows as a wait at the end of the backward pass, and as nothing else.
     waits_us = [one.waited_us for one in arrivals(subject, subject.operators)] if joined_by(subject) else []

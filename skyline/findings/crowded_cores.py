@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.counts import plural
 from skyline.findings.gain import saved_ms, step_ms
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.loader_model import cores_of, inferred_load_us
 from skyline.whatif.loader_setting import training_loader
 from skyline.whatif.subject import Subject
@@ -25,11 +24,11 @@ class CrowdedCores:
 
     def check(self, subject: Subject) -> Finding | None:
         """Points at the DataLoader's construction, if it has workers; costs what fewer threads would save."""
-        if not isinstance(subject, Baseline) or subject.profile.mode == "predicted":
+        if not subject.has_run:
             return None
         loader = training_loader(subject)
         workers = loader.num_workers if loader is not None else 0
-        cores, threads = cores_of(subject), subject.profile.environment.intraop_threads
+        cores, threads = cores_of(subject), subject.script.environment.intraop_threads
         # Idle workers take nothing from anybody: those count that the script waits for.
         busy = workers if workers and inferred_load_us(subject) is not None else 0
         split_too_far, too_many = threads > cores, workers > _WORKERS_PER_CORE * cores

@@ -18,8 +18,6 @@ from skyline.graph.tasks import PHASE
 from skyline.trace.phase import Phase
 from skyline.trace.record import CodeLine
 from skyline.units import format_ms
-from skyline.whatif.baseline import Baseline
-from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject
 from skyline.whatif.trace_facts import has_loader_workers
 
@@ -42,7 +40,7 @@ class DataLoadingBound:
         total_ms = step_ms(subject)
         if cost_ms <= _SHARE * total_ms:
             return None
-        unit = "a step" if isinstance(subject, Recording) else "the iteration"
+        unit = "a step" if subject.profile is None else "the iteration"
         return Finding.at(
             self.code,
             f"{cost_ms / total_ms:.0%} of {unit} is data loading, in the script's own process",
@@ -54,12 +52,12 @@ class DataLoadingBound:
 
 
 def _found(subject: Subject) -> tuple[CodeLine | None, float, tuple[Evidence, ...]]:
-    if isinstance(subject, Recording):
-        return (None, 0.0, ()) if has_loader_workers(subject) else _of_trace(subject)
+    if subject.recording is not None:
+        return (None, 0.0, ()) if has_loader_workers(subject.recording) else _of_trace(subject)
     # What the data set does on the host is not predicted well enough to point at it.
-    if not isinstance(subject, Baseline) or subject.profile.prediction is not None:
+    if not subject.has_run:
         return None, 0.0, ()
-    idle = [loader for loader in subject.profile.loaders if loader.num_workers == 0]
+    idle = [loader for loader in subject.script.loaders if loader.num_workers == 0]
     if not idle:
         return None, 0.0, ()
     place = next((loader.created_line for loader in idle if loader.created_line), None)
@@ -72,36 +70,35 @@ def _found(subject: Subject) -> tuple[CodeLine | None, float, tuple[Evidence, ..
     return place, cost_ms, (*_lines(subject), *others)
 
 
-def _lines(baseline: Baseline) -> Iterator[Evidence]:
+def _lines(baseline: Subject) -> Iterator[Evidence]:
     """The lines of the data set's own that take most of the loading."""
     graph = baseline.graph
     tasks = graph.tasks
     loading = (tasks.phase == PHASE[Phase.DATA]) & (tasks.lane == tasks.lane_code(baseline.lane))
     chosen = np.flatnonzero(loading).astype(np.int64)
     took = (graph.durations + graph.gaps)[chosen]
-    loop = baseline.profile.loop_line
+    loop = baseline.script.loop_line
     for line, cost_us in dearest_lines(graph, chosen, took)[:_LINES]:
         own = loop is None or (line.file, line.line) != (loop.file, loop.line)
         if own and cost_us >= _WORTH_NAMING * took.sum():
             yield Evidence.at(f"{format_ms(cost_us / 1e3 / baseline.steps)} of an iteration", line)
 
 
-def _of_trace(recording: Recording) -> tuple[CodeLine | None, float, tuple[Evidence, ...]]:
-    graph = recording.graph
-    loading = select(graph, kind=TaskKind.DATA, lane=recording.lane)
+def _of_trace(subject: Subject) -> tuple[CodeLine | None, float, tuple[Evidence, ...]]:
+    graph = subject.graph
+    loading = select(graph, kind=TaskKind.DATA, lane=subject.lane)
     if not len(loading):
         return None, 0.0, ()
     lines = dearest_lines(graph, loading, graph.durations[loading])
-    loading_ms = float(graph.durations[loading].sum()) / recording.steps / 1e3
-    return (lines[0][0] if lines else None), _waited_for(recording, loading_ms), ()
+    loading_ms = float(graph.durations[loading].sum()) / subject.steps / 1e3
+    return (lines[0][0] if lines else None), _waited_for(subject, loading_ms), ()
 
 
 def _waited_for(subject: Subject, loading_ms: float) -> float:
     """Of the time that a loader takes what the iteration waits for: a GPU may be busy meanwhile."""
     if not subject.on_gpu:
         return loading_ms
-    path = bounds(subject)
-    return 0.0 if path is None else min(loading_ms, path.data * step_ms(subject))
+    return min(loading_ms, bounds(subject).data * step_ms(subject))
 
 
 RULE = DataLoadingBound()

@@ -14,7 +14,6 @@ from skyline.graph.tasks import ON_GPU, PHASE
 from skyline.trace.facts import CallFact
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Grain
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.20
@@ -29,8 +28,6 @@ class EvaluationShare:
 
     def check(self, subject: Subject) -> Finding | None:
         """Points at the line that evaluates; costs the forward passes, which is less than the evaluation as a whole."""
-        if not isinstance(subject, Baseline):
-            return None
         calls = _evaluations(subject)
         if not calls:
             return None
@@ -61,20 +58,20 @@ class EvaluationShare:
         )
 
 
-def _by_chance(baseline: Baseline, cost_ms: float) -> bool:
+def _by_chance(baseline: Subject, cost_ms: float) -> bool:
     """Whether the one iteration that was recorded is longer than others by what the evaluation takes."""
-    recorded_ms = baseline.profile.recorded_ms
+    recorded_ms = baseline.script.recorded_ms
     if baseline.steps > 1 or not recorded_ms:
         return False
     return recorded_ms[0] - baseline.iteration_ms.value > 0.5 * cost_ms
 
 
-def _evaluations(baseline: Baseline) -> list[CallFact]:
+def _evaluations(baseline: Subject) -> list[CallFact]:
     """Passes that no gradient followed, in evaluation mode, of models that train; the most frequent first."""
-    roots = {module.path for module in baseline.profile.modules if module.trainable or "." not in module.path}
+    roots = {module.path for module in baseline.script.modules if module.trainable or "." not in module.path}
     found = [
         call
-        for call in baseline.profile.calls
+        for call in baseline.script.calls
         if call.name == _CALL
         and call.options.get("training") is False
         and call.options.get("module") in roots
@@ -84,7 +81,7 @@ def _evaluations(baseline: Baseline) -> list[CallFact]:
 
 
 def _work(
-    baseline: Baseline, graph: Graph, modules: tuple[str, ...]
+    baseline: Subject, graph: Graph, modules: tuple[str, ...]
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """The work in these modules outside of training passes: the GPU's where there is one, else the host's."""
     tasks = graph.tasks

@@ -10,22 +10,18 @@ from skyline.graph.graph import Graph
 from skyline.graph.tasks import ON_GPU
 from skyline.whatif.composition import compose, detected_in
 from skyline.whatif.question import Choice
-from skyline.whatif.recording import Recording
 from skyline.whatif.registry import whatifs
 from skyline.whatif.subject import Subject
-
-REFUSED_REPLAY = 0.10
-"""A trace that its simulation misses by more is not predicted from."""
 
 
 def step_ms(subject: Subject) -> float:
     """What an iteration takes in a run that goes on."""
-    return subject.running_ms.value if isinstance(subject, Recording) else subject.iteration_ms.value
+    return subject.running_ms.value
 
 
 def saved_ms(subject: Subject, whatif: str) -> float:
     """By how much an iteration is predicted to become shorter with a what-if as it is typed; 0 if not at all."""
-    if not _predictable(subject):
+    if subject.refusal:
         return 0.0
     choice = Choice.parse(whatif)
     known = whatifs().get(choice.name)
@@ -40,7 +36,7 @@ def saved_ms(subject: Subject, whatif: str) -> float:
 def spared_ms(subject: Subject, now: Graph, changed: Graph) -> float:
     """By how much an iteration is shorter in a changed graph, on the scale of what was measured; never below 0."""
     before = _settled_ms(subject, now)
-    if before <= 0 or not _predictable(subject):
+    if before <= 0 or subject.refusal:
         return 0.0
     return max(0.0, 1.0 - _settled_ms(subject, changed) / before) * step_ms(subject)
 
@@ -53,7 +49,7 @@ def _settled_ms(subject: Subject, graph: Graph) -> float:
         tasks.lane[working], (graph.durations + graph.gaps)[working], minlength=len(tasks.lanes)
     )
     own_ms = subject.step_ms(graph)
-    if isinstance(subject, Recording):
+    if subject.recording is not None:
         return own_ms  # which has that in it, for the counted steps
     return max(own_ms, float(busy_us.max(initial=0.0)) / 1e3 / max(1, len(graph.iterations)))
 
@@ -63,7 +59,3 @@ def best_cure(subject: Subject, names: Sequence[str]) -> tuple[str | None, float
     gains = {name: saved_ms(subject, name) for name in names}
     best = max(gains, key=lambda name: gains[name], default=None)
     return (best, gains[best]) if best is not None and gains[best] > 0 else (None, 0.0)
-
-
-def _predictable(subject: Subject) -> bool:
-    return not isinstance(subject, Recording) or subject.replay_error <= REFUSED_REPLAY

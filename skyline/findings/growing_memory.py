@@ -12,7 +12,6 @@ from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine
 from skyline.units import format_bytes
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.subject import Subject
 
 _LEAST_ITERATIONS = 8
@@ -33,9 +32,7 @@ class GrowingMemory:
 
     def check(self, subject: Subject) -> Finding | None:
         """Points at the line that keeps most; costs no time, until memory is full."""
-        if not isinstance(subject, Baseline):
-            return None
-        profile = subject.profile
+        profile = subject.script
         levels = profile.times.memory_bytes
         if len(levels) <= _LEAST_ITERATIONS:
             return None

@@ -16,7 +16,6 @@ from skyline.trace.record import CodeLine
 from skyline.whatif.base import Grain
 from skyline.whatif.catalogue.remove_sync import own_waits
 from skyline.whatif.cost.reading import READS
-from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.02
@@ -44,9 +43,8 @@ class HostWaits:
         cost_ms = spared_ms(subject, graph, cut_dependencies(graph, cause=Cause.SYNC, target=waiting))
         if cost_ms <= _SHARE * total_ms:
             return None
-        count = subject.count if isinstance(subject, Recording) else subject.steps
         lines = _lines(subject, waiting)
-        each = len(waiting) / max(1, count)
+        each = len(waiting) / max(1, subject.count)
         return Finding.at(
             self.code,
             f"the script stops {how_often(each)} in an iteration to wait for the GPU",

@@ -15,7 +15,6 @@ from skyline.graph.graph import Graph
 from skyline.whatif.base import Grain
 from skyline.whatif.cost.narrowing import heavy_tasks
 from skyline.whatif.number_formats import FLOAT32, formats
-from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.10
@@ -69,7 +68,7 @@ def _plain(subject: Subject, graph: Graph) -> Indices:
     """Products in plain float32; of a trace those whose kernels are surely such."""
     heavy = heavy_tasks(subject, graph)
     plain = np.array([one == FLOAT32 for one in formats(subject, graph, heavy)], np.bool_)
-    if isinstance(subject, Recording):
+    if subject.profile is None:
         sure = [_SURELY_PLAIN.search(name) is not None for name in graph.tasks.names]
         plain &= np.array([sure[name] for name in graph.tasks.name[heavy].tolist()], np.bool_)
     return heavy[plain]

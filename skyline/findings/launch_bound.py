@@ -14,7 +14,6 @@ from skyline.graph.scaling import scale
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND
 from skyline.whatif.base import Grain
-from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject
 
 _GAIN = 0.25
@@ -37,7 +36,7 @@ class LaunchBound:
         if not subject.on_gpu:
             return None
         path = bounds(subject)
-        if path is None or path.cpu + path.launch <= _HOST:
+        if path.cpu + path.launch <= _HOST:
             return None
         graph = subject.graph_of(Grain.OPERATORS)
         tasks = graph.tasks
@@ -46,10 +45,11 @@ class LaunchBound:
         if cost_ms <= _GAIN * step_ms(subject):
             return None
         lines = dearest_lines(graph, own, (graph.durations + graph.gaps)[own])
-        count = subject.count if isinstance(subject, Recording) else subject.steps
         evidence = [_launches(subject)]
         evidence += [
-            Evidence.at(f"the host spends {cost_us / 1e3 / max(1, count):.2g} ms of an iteration here", line)
+            Evidence.at(
+                f"the host spends {cost_us / 1e3 / max(1, subject.count):.2g} ms of an iteration here", line
+            )
             for line, cost_us in lines[1:_LINES]
         ]
         cure, _ = best_cure(subject, ("compile", "cuda_graphs"))

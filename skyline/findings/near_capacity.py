@@ -10,7 +10,6 @@ from skyline.memory.capacity import usable_bytes
 from skyline.memory.peak import MemoryBreakdown
 from skyline.trace.record import CodeLine
 from skyline.units import format_bytes, format_share
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.90
@@ -26,9 +25,7 @@ class NearCapacity:
 
     def check(self, subject: Subject) -> Finding | None:
         """Points at the line that holds most at the peak; costs no time, until it does not fit."""
-        if not isinstance(subject, Baseline):
-            return None
-        usable, peak = usable_bytes(subject.profile), subject.peak
+        usable, peak = usable_bytes(subject.script), subject.peak
         if not usable or peak.total <= _SHARE * usable:
             return None
         used, there = format_bytes(peak.total), f"{format_bytes(usable)} that tensors can have"
@@ -41,7 +38,7 @@ class NearCapacity:
         return Finding.at(
             self.code,
             f"{said} ({format_share(peak.total / usable)})",
-            lines[0][0] if lines else subject.profile.loop_line,
+            lines[0][0] if lines else subject.script.loop_line,
             0.0,
             "checkpointing" if peak.activations >= 0.25 * peak.total else None,
             (
@@ -54,9 +51,9 @@ class NearCapacity:
         )
 
 
-def _holders(baseline: Baseline) -> list[tuple[CodeLine, int]]:
+def _holders(baseline: Subject) -> list[tuple[CodeLine, int]]:
     """The lines that had taken what is live at the peak, the greatest first."""
-    profile = baseline.profile
+    profile = baseline.script
     by_line = bytes_at_peak(profile.memory, profile.trace.allocations)
     known = [(profile.trace.lines[index], size) for index, size in by_line.items() if index >= 0]
     return sorted(known, key=lambda pair: -pair[1])

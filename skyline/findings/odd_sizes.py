@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms, step_ms
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.alignment import Odd, odd_layers
 from skyline.whatif.subject import Subject
 
@@ -24,9 +23,9 @@ class OddSizes:
 
     def check(self, subject: Subject) -> Finding | None:
         """Points at the largest such layer; costs what padding is predicted to save."""
-        if not subject.on_gpu or not isinstance(subject, Baseline):
+        if not subject.on_gpu:
             return None
-        layers = sorted(odd_layers(subject.profile, _MULTIPLE), key=lambda odd: -odd.outputs * odd.inputs)
+        layers = sorted(odd_layers(subject.script, _MULTIPLE), key=lambda odd: -odd.outputs * odd.inputs)
         if not layers:
             return None
         cure = f"pad_to_multiple={_MULTIPLE}"

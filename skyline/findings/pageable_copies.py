@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms, step_ms
 from skyline.trace.facts import CallFact
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.loader_setting import training_loader
 from skyline.whatif.subject import Subject
 
@@ -34,8 +33,8 @@ class PageableCopies:
         cost_ms = saved_ms(subject, "pin_memory")
         if cost_ms <= _SHARE * total_ms:
             return None
-        loader = training_loader(subject) if isinstance(subject, Baseline) else None
-        moves = [] if subject.profile is None else _moves(subject.profile.calls)
+        loader = training_loader(subject) if subject.profile is not None else None
+        moves = [] if subject.profile is None else _moves(subject.script.calls)
         place = moves[0].line if moves else loader.created_line if loader is not None else None
         evidence = [Evidence.at("copied here, and waited for", move.line) for move in moves[1:_LINES]]
         if loader is not None and not loader.pin_memory:

@@ -13,7 +13,7 @@ import skyline.findings
 from skyline.attempt import Attempts
 from skyline.findings.base import Finding, JobRule, Rule
 from skyline.job.job import Job
-from skyline.whatif.subject import Subject, has_unseen_gpu
+from skyline.whatif.subject import NotKnown, Subject
 
 _OF_THE_GPU = ("SKY2", "SKY3")
 """The groups that judge launches, waits and kernels: where none were recorded a GPU is not idle, but unseen."""
@@ -39,9 +39,9 @@ def find(subject: Subject, attempts: Attempts | None = None) -> tuple[Finding, .
     profile = subject.profile
     loop = None if profile is None else profile.loop_line
     kept = attempts or Attempts()
-    unseen = has_unseen_gpu(subject)
+    unseen = subject.has_unseen_gpu
     found = _dearest_first(
-        kept.to(f"check {rule.code}", partial(rule.check, subject), None)
+        kept.to(f"check {rule.code}", partial(check, rule, subject), None)
         for rule in rules()
         if not (unseen and rule.code.startswith(_OF_THE_GPU))
     )
@@ -56,6 +56,14 @@ def find_in_job(job: Job) -> tuple[Finding, ...]:
     return _dearest_first(
         kept.to(f"check {rule.code}", partial(rule.check_job, job), None) for rule in job_rules()
     )
+
+
+def check(rule: Rule, subject: Subject) -> Finding | None:
+    """The problem that a rule finds; None as well where a fact that it needs is not known of this subject."""
+    try:
+        return rule.check(subject)
+    except NotKnown:
+        return None
 
 
 def _dearest_first(found: Iterable[Finding | None]) -> tuple[Finding, ...]:

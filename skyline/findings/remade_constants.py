@@ -17,7 +17,6 @@ from skyline.graph.scaling import scale
 from skyline.trace.phase import Phase
 from skyline.trace.record import Record, RecordKind, Trace
 from skyline.whatif.base import Grain
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.01
@@ -44,9 +43,7 @@ class RemadeConstants:
 
     def check(self, subject: Subject) -> Finding | None:
         """Points at the costliest such line; costs what the iteration would lose without all of them."""
-        if not isinstance(subject, Baseline):
-            return None
-        trace = subject.profile.trace
+        trace = subject.script.trace
         rows = sorted(_remade(trace))
         spent_us = sum(trace.records[row].duration_us for row in rows)
         whole_us = sum(mark.end_us - mark.start_us for mark in trace.iterations)

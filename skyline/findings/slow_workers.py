@@ -8,7 +8,6 @@ from skyline.findings.base import Evidence, Finding
 from skyline.findings.bounds import bounds
 from skyline.findings.counts import plural
 from skyline.findings.gain import best_cure, step_ms
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.loader_model import COSTS, cores_of
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
 from skyline.whatif.loader_setting import PREFETCH, training_loader
@@ -30,9 +29,9 @@ class SlowWorkers:
 
     def check(self, subject: Subject) -> Finding | None:
         """Points at the DataLoader's construction; costs the waiting beyond taking a batch that is ready."""
-        if isinstance(subject, Recording):
-            return self._of_trace(subject)
-        if not isinstance(subject, Baseline) or subject.profile.mode == "predicted":
+        if subject.recording is not None:
+            return self._of_trace(subject, subject.recording)
+        if not subject.has_run:
             return None
         loader = training_loader(subject)
         if loader is None or loader.num_workers == 0:
@@ -50,8 +49,8 @@ class SlowWorkers:
             return None
         workers = plural(loader.num_workers, "worker")
         cure, _ = best_cure(subject, ("num_workers", "prefetch_factor"))
-        slow = sum(waited > _WAITED * taking_us / 1e3 for waited in subject.profile.times.data_ms)
-        many = len(subject.profile.times.data_ms)
+        slow = sum(waited > _WAITED * taking_us / 1e3 for waited in subject.script.times.data_ms)
+        many = len(subject.script.times.data_ms)
         return Finding.at(
             self.code,
             f"{cost_ms / total_ms:.0%} of the iteration is waiting for the DataLoader's {workers}",
@@ -67,11 +66,11 @@ class SlowWorkers:
             ),
         )
 
-    def _of_trace(self, recording: Recording) -> Finding | None:
+    def _of_trace(self, subject: Subject, recording: Recording) -> Finding | None:
         if not has_loader_workers(recording):
             return None
-        path, total_ms = bounds(recording), step_ms(recording)
-        if path is None or path.data <= _SHARE:
+        path, total_ms = bounds(subject), step_ms(subject)
+        if path.data <= _SHARE:
             return None
         title = f"{path.data:.0%} of a step is waiting for the DataLoader's worker processes"
         return Finding.at(self.code, title, None, path.data * total_ms)

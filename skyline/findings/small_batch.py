@@ -11,7 +11,6 @@ from skyline.memory.fit import Fit, fit
 from skyline.trace.batch_place import batch_place
 from skyline.trace.record import CodeLine
 from skyline.units import format_bytes
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.subject import Subject
 
 _GAIN = 1.25
@@ -29,9 +28,7 @@ class SmallBatch:
 
     def check(self, subject: Subject) -> Finding | None:
         """Points at the batch size; costs what as many samples as now would take less in the larger batch."""
-        if not isinstance(subject, Baseline):
-            return None
-        curve, capacity = subject.curve, usable_bytes(subject.profile)
+        curve, capacity = subject.curve, usable_bytes(subject.script)
         base = curve.base
         if base is None or curve.reason:
             return None
@@ -47,7 +44,7 @@ class SmallBatch:
         most = max(speedups.values())
         size = min(size for size, speedup in speedups.items() if speedup >= _NEAR_BEST * most)
         total_ms = step_ms(subject)
-        ran = "predicted for" if subject.profile.prediction is not None else "measured at"
+        ran = "predicted for" if subject.script.prediction is not None else "measured at"
         return Finding.at(
             self.code,
             f"batches of {base} leave speed unused: {speedups[size]:.2f} times the samples per second with {size}",
@@ -63,8 +60,8 @@ class SmallBatch:
         )
 
 
-def _place(baseline: Baseline) -> CodeLine | None:
-    profile = baseline.profile
+def _place(baseline: Subject) -> CodeLine | None:
+    profile = baseline.script
     knob = batch_place(profile).knob
     if knob is not None:
         return CodeLine(knob.span.file, knob.span.line)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms, step_ms
 from skyline.graph.part import Part
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.catalogue.fused_optimizer import WHATIF, one_by_one, unfused
 from skyline.whatif.cost.optimizer_step import fused_ms
 from skyline.whatif.recording import Recording
@@ -27,9 +26,9 @@ class UnfusedOptimizer:
 
     def check(self, subject: Subject) -> Finding | None:
         """Points at the optimizer's construction; costs what the fused form would save."""
-        if isinstance(subject, Recording):
-            return self._of_trace(subject)
-        if not isinstance(subject, Baseline) or not WHATIF.detect(subject).applicable:
+        if subject.recording is not None:
+            return self._of_trace(subject, subject.recording)
+        if not WHATIF.detect(subject).applicable:
             return None
         now_ms = subject.parts_ms[Part.OPTIMIZER] or subject.phases.optimizer
         total_ms = subject.iteration_ms.value
@@ -61,12 +60,12 @@ class UnfusedOptimizer:
             ),
         )
 
-    def _of_trace(self, recording: Recording) -> Finding | None:
-        cost_ms = saved_ms(recording, WHATIF.name)
-        if cost_ms <= _SHARE * step_ms(recording):
+    def _of_trace(self, subject: Subject, recording: Recording) -> Finding | None:
+        cost_ms = saved_ms(subject, WHATIF.name)
+        if cost_ms <= _SHARE * step_ms(subject):
             return None
         names = ", ".join(optimizer_names(recording))
-        title = f"{names} updates tensor by tensor; its fused form would take {cost_ms / step_ms(recording):.0%} less"
+        title = f"{names} updates tensor by tensor; its fused form would take {cost_ms / step_ms(subject):.0%} less"
         return Finding.at(self.code, f"{title} of a step", None, cost_ms, WHATIF.name)
 
 

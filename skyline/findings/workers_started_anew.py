@@ -8,7 +8,6 @@ from skyline.findings.base import Evidence, Finding
 from skyline.findings.counts import plural
 from skyline.findings.gain import step_ms
 from skyline.units import format_ms
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.starting import start_ms, starts_afresh
 from skyline.whatif.loader_setting import iterations_per_epoch, training_loader
 from skyline.whatif.subject import Subject
@@ -25,12 +24,12 @@ class WorkersStartedAnew:
 
     def check(self, subject: Subject) -> Finding | None:
         """Points at the DataLoader's construction; costs an iteration's share of a start."""
-        if not isinstance(subject, Baseline) or subject.profile.mode == "predicted":
+        if not subject.has_run:
             return None
         loader, many = training_loader(subject), iterations_per_epoch(subject, None)
         if loader is None or not loader.num_workers or loader.persistent_workers or many is None:
             return None
-        environment = subject.profile.environment
+        environment = subject.script.environment
         each_ms = start_ms(environment, loader.num_workers)
         cost_ms = each_ms.value / many
         if cost_ms <= _SHARE * (step_ms(subject) + cost_ms):

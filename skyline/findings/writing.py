@@ -12,7 +12,6 @@ from skyline.graph.tasks import ON_GPU, PHASE
 from skyline.trace.phase import Phase
 from skyline.trace.record import CodeLine
 from skyline.units import format_ms
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.reading import READS
 from skyline.whatif.subject import Subject
 
@@ -40,7 +39,7 @@ class Writing:
 
     def check(self, subject: Subject) -> Finding | None:
         """Points at the costliest such line; costs what all of them take of the script's own thread."""
-        if not isinstance(subject, Baseline) or subject.profile.mode == "predicted":
+        if not subject.has_run:
             return None
         lines = sorted(_reporting(subject), key=lambda one: -one.cost_ms)
         cost_ms = sum(one.cost_ms for one in lines)
@@ -64,7 +63,7 @@ class Writing:
         )
 
 
-def _reporting(baseline: Baseline) -> list[_Line]:
+def _reporting(baseline: Subject) -> list[_Line]:
     graph = baseline.graph
     tasks, table = graph.tasks, graph.structure.lines
     free = (
@@ -86,13 +85,13 @@ def _reporting(baseline: Baseline) -> list[_Line]:
     return found
 
 
-def _told(baseline: Baseline) -> dict[tuple[str, int], str]:
+def _told(baseline: Subject) -> dict[tuple[str, int], str]:
     """Lines of the person's that the run saw read a tensor's numbers, or write."""
     does: dict[tuple[str, int], str] = {}
-    for call in baseline.profile.calls:
+    for call in baseline.script.calls:
         if call.name in READS and call.line is not None and "via" not in call.options:
             does.setdefault((call.line.file, call.line.line), f"{call.name}()")
-    for effect in baseline.profile.side_effects:
+    for effect in baseline.script.side_effects:
         if effect.kind in _EFFECTS and effect.line is not None:
             does[effect.line.file, effect.line.line] = _EFFECTS[effect.kind]
     return does

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
 
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.best import Constraints, best
-from skyline.analysis.estimate import estimate, rank
+from skyline.analysis.estimate import answer, estimate, ranked
+from skyline.analysis.rewrites import Rewrites
 from skyline.analysis.throughput import throughput_at
 from skyline.findings.base import Finding
 from skyline.interval import Interval
@@ -31,6 +33,7 @@ from skyline.report.schema import (
 from skyline.source.knob import Knob
 from skyline.trace.batch_place import batch_place
 from skyline.whatif.question import Choice, Question
+from skyline.whatif.subject import Subject
 
 _MOST_AT_PEAK = 20
 
@@ -60,7 +63,9 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         critical_path=analysis.critical_path,
         replay_error=analysis.replay_error,
         overhead=analysis.overhead,
-        findings=tuple(_with_cure_that_helps(analysis, finding) for finding in analysis.findings),
+        findings=tuple(
+            with_cure_that_helps(start, finding, analysis.rewrites) for finding in analysis.findings
+        ),
         curve=analysis.curve,
         loop=LoopReport(loop.file, loop.line) if loop else None,
         notes=analysis.notes,
@@ -84,22 +89,35 @@ def whatif_report(analysis: Analysis, question: Question | None = None) -> WhatI
     Without a question every known what-if is answered singly, ranked by its gain, and looked for in the code: one that
     is there is listed with its value, whether or not another value could be asked for.
     """
-    start = analysis.baseline
-    baseline = BaselineReport(
-        start.iteration_ms,
-        throughput_at(start, analysis.profile.batch_size, start.iteration_ms),
-        Interval.exact(float(start.peak.total)),
-        analysis.replay_error,
-    )
-    if question is None:
-        ranked = tuple(_with_presence(analysis, each) for each in rank(analysis))
-        return WhatIfReport(WHATIF_SCHEMA, baseline, ranked, None)
-    parts = [Question(choices=(choice,)) for choice in question.choices]
-    if question.batch_size is not None:
-        parts.insert(0, Question(batch_size=question.batch_size))
-    singly = tuple(estimate(analysis, part) for part in parts)
-    combined = estimate(analysis, question) if len(parts) > 1 else None
+    choices = None if question is None else question.all_choices
+    report = answers_report(analysis.baseline, choices, analysis.rewrites)
+    if question is not None:
+        return report
+    return replace(report, estimates=tuple(_with_presence(analysis, each) for each in report.estimates))
+
+
+def answers_report(
+    subject: Subject, choices: Sequence[Choice] | None = None, rewrites: Rewrites | None = None
+) -> WhatIfReport:
+    """The same about a profile or a trace, whether or not its sources are known."""
+    now = subject.running_ms
+    throughput = throughput_at(subject, subject.batch_size, now)
+    baseline = BaselineReport(now, throughput, subject.peak_bytes, subject.replay_error)
+    if choices is None:
+        return WhatIfReport(WHATIF_SCHEMA, baseline, ranked(subject, rewrites), None)
+    singly = tuple(answer(subject, (choice,), rewrites) for choice in choices)
+    combined = answer(subject, choices, rewrites) if len(choices) > 1 else None
     return WhatIfReport(WHATIF_SCHEMA, baseline, singly, combined)
+
+
+def with_cure_that_helps(subject: Subject, finding: Finding, rewrites: Rewrites | None = None) -> Finding:
+    """A finding names its what-if only where that is predicted to bring something here: time, or else memory."""
+    if finding.whatif is None:
+        return finding
+    found = answer(subject, (Choice.parse(finding.whatif),), rewrites)
+    smaller = 0 < found.peak.value < subject.peak.total
+    helps = found.speedup > 1 if finding.cost_ms > 0 else smaller
+    return finding if found.applicable and helps else replace(finding, whatif=None)
 
 
 def _with_presence(analysis: Analysis, estimate: EstimateReport) -> EstimateReport:
@@ -125,16 +143,6 @@ def best_report(analysis: Analysis, constraints: Constraints) -> BestReport:
 def encode(report: object) -> bytes:
     """A report as JSON."""
     return msgspec.json.encode(report)
-
-
-def _with_cure_that_helps(analysis: Analysis, finding: Finding) -> Finding:
-    """A finding names its what-if only where that is predicted to bring something here: time, or else memory."""
-    if finding.whatif is None:
-        return finding
-    answer = estimate(analysis, Question(choices=(Choice.parse(finding.whatif),)))
-    smaller = answer.peak_bytes.value < analysis.baseline.peak.total
-    helps = answer.speedup > 1 if finding.cost_ms > 0 else smaller
-    return finding if answer.applicable and helps else replace(finding, whatif=None)
 
 
 def _memory(analysis: Analysis) -> MemoryReport:

@@ -24,20 +24,20 @@ from skyline.report.chrome_events import (
 )
 from skyline.trace.kineto.category import GPU_WORK, Category
 from skyline.whatif.recording import Recording
-from skyline.whatif.trace_facts import device_name
+from skyline.whatif.subject import Subject
 
 _MEASURED, _SIMULATED = 1, 2
 _HOST = (Category.ANNOTATION, Category.CPU_OP, Category.RUNTIME, Category.DRIVER)
 
 
-def side_by_side(recording: Recording, source: str) -> bytes:
+def side_by_side(subject: Subject, source: str) -> bytes:
     """Two processes with the same lanes, gzipped; Python functions are left out of the measured one."""
     return document(
-        _events(recording),
+        _events(subject.recorded),
         {
             "source": PurePath(source).name,
-            "device": device_name(recording),
-            "replay_error": recording.replay_error,
+            "device": subject.device_name,
+            "replay_error": subject.replay_error,
         },
     )
 

@@ -32,7 +32,7 @@ def promises(report: VerifyReport, *, ratio: str) -> list[Promise]:
             rate = units.format_throughput_interval(predicted.throughput)
         rows.append(Promise("throughput", rate, units.format_throughput_interval(measured.throughput)))
     if measured.peak_bytes is not None:
-        peak = units.format_bytes(predicted.peak_bytes.value) if predicted is not None else ""
+        peak = units.format_bytes(predicted.peak.value) if predicted is not None else ""
         rows.append(Promise("peak memory", peak, _memory(measured.peak_bytes, measured.baseline_peak_bytes)))
     return rows
 

@@ -158,8 +158,14 @@ class BaselineReport:
 
     iteration_ms: Interval
     throughput: Interval | None
-    peak_bytes: Interval
+    peak_bytes: Interval | None
+    """Null where a trace does not tell it."""
     replay_error: float
+
+    @property
+    def peak(self) -> Interval:
+        """The peak in bytes; zero, which no peak is, where it is not known."""
+        return self.peak_bytes or Interval.exact(0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skyline.analysis.analyse import Analysis
 from skyline.graph.column import Ids, Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.tasks import ON_GPU, PHASES
@@ -18,12 +17,11 @@ from skyline.simulate.timeline import Timeline
 from skyline.trace.profile import Profile
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice
-from skyline.whatif.recording import Recording, ends_in
-from skyline.whatif.subject import Grain
+from skyline.whatif.recording import Recording
+from skyline.whatif.subject import Grain, Subject
 
 TIMELINE_SCHEMA = "skyline.timeline/1"
 CRITICAL = "critical path"
-_BATCH_SIZE = "batch_size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,78 +165,66 @@ def _side(work: TimelineWork, begin: float, end: float, most: int, used: dict[in
     return TimelineSide(work.title, work.duration_ms, tuple(lanes))
 
 
-def profile_sides(
-    analysis: Analysis,
-    batch_size: int | None = None,
-    choices: Sequence[Choice] = (),
-    step: int | None = None,
-) -> Sides:
-    """One iteration of a profile (by default the last), its simulation under a question.
+def sides_of(subject: Subject, choices: Sequence[Choice] = (), step: int | None = None) -> Sides:
+    """One iteration of a profile or a trace, and its simulation under a question.
+
+    Without ``step`` it is the last one of a profile, whose iterations become steady, and a middle one of a trace.
 
     Raises:
         UsageError: a what-if that does not exist, or a value it does not take.
     """
-    profile = analysis.profile
-    steps = len(profile.trace.iterations)
-    step = steps - 1 if step is None else min(max(step, 0), steps - 1)
-    asked = (*choices, *((Choice(_BATCH_SIZE, str(batch_size)),) if batch_size is not None else ()))
-    composed = compose(analysis.baseline, asked, at_least=Grain.OPERATORS)
-    labels, places = _Codes(), tuple(TimelinePlace(line.file, line.line) for line in profile.trace.lines)
-    measured = _recorded(profile, step, labels)
-    timeline = simulate(composed.scenario.graph)
-    ends = np.array(timeline.iteration_ends_us(analysis.baseline.lane))
-    own = step if len(ends) == steps else _typical(ends)
-    begin = float(ends[own - 1]) if own else 0.0
-    simulated = _simulated(
-        timeline, begin, float(ends[own]), int(np.unique(timeline.graph.tasks.iteration)[own]), labels
-    )
-    title = "simulated" if not asked else f"simulated: {composed.title}"
-    return Sides(
-        step,
-        steps,
-        measured,
-        _titled(simulated, title),
-        labels.texts,
-        places,
-        composed.reason,
-    )
-
-
-def recording_sides(recording: Recording, choices: Sequence[Choice] = (), step: int | None = None) -> Sides:
-    """One step of a profiler trace (by default a middle one), its simulation under a question."""
-    steps = max(recording.count, 1)
-    step = steps // 2 if step is None else min(max(step, 0), steps - 1)
-    composed = compose(recording, choices, at_least=Grain.OPERATORS)
-    graph, kineto = recording.graph, recording.kineto
+    composed = compose(subject, choices, at_least=Grain.OPERATORS)
+    timeline = subject.timeline
+    if timeline.graph is not composed.scenario.graph:
+        timeline = simulate(composed.scenario.graph)
     labels = _Codes()
-    own: Indices = np.arange(len(graph))
+    if subject.recording is not None:
+        steps = max(subject.count, 1)
+        step = steps // 2 if step is None else min(max(step, 0), steps - 1)
+        measured, simulated = _of_recording(subject.recording, step, timeline, labels)
+        lines = subject.graph.structure.lines
+    else:
+        profile = subject.script
+        steps = len(profile.trace.iterations)
+        step = steps - 1 if step is None else min(max(step, 0), steps - 1)
+        measured, simulated = _of_profile(profile, step, timeline, subject.lane, labels)
+        lines = profile.trace.lines
+    title = "simulated" if not choices else f"simulated: {composed.title}"
+    places = tuple(TimelinePlace(line.file, line.line) for line in lines)
+    return Sides(
+        step, steps, measured, replace(simulated, title=title), labels.texts, places, composed.reason
+    )
+
+
+def _of_profile(
+    profile: Profile, step: int, timeline: Timeline, lane: str, labels: _Codes
+) -> tuple[TimelineWork, TimelineWork]:
+    measured = _recorded(profile, step, labels)
+    ends = np.array(timeline.iteration_ends_us(lane))
+    own = step if len(ends) == len(profile.trace.iterations) else _typical(ends)
+    begin = float(ends[own - 1]) if own else 0.0
+    iteration = int(np.unique(timeline.graph.tasks.iteration)[own])
+    return measured, _simulated(timeline, begin, float(ends[own]), iteration, labels)
+
+
+def _of_recording(
+    recording: Recording, step: int, timeline: Timeline, labels: _Codes
+) -> tuple[TimelineWork, TimelineWork]:
+    graph, kineto = recording.graph, recording.kineto
     starts, ends = kineto.start_us, kineto.start_us + graph.durations
     if recording.has_steps:
         number = range(len(kineto.steps))[recording.counted][step]
         begin, end = float(starts[kineto.steps.first[number]]), float(starts[kineto.steps.last[number]])
+        first, last = recording.ends_in(timeline.graph)
+        window = float(timeline.starts[first[number]]), float(timeline.starts[last[number]])
     else:
         number, begin, end = 0, float(starts.min(initial=0.0)), float(ends.max(initial=0.0))
+        window = 0.0, timeline.makespan_us
     # What the host sent in the last step the GPU may do behind it; behind others that is the work of the next.
     is_last = recording.has_steps and number == len(kineto.steps) - 1
-    measured = _tasks(graph, own, starts, ends, begin, end, labels, open_end=is_last)
-    timeline = recording.timeline if composed.untouched else simulate(composed.scenario.graph)
-    if recording.has_steps:
-        first, last = ends_in(recording, timeline.graph)
-        begin, end = float(timeline.starts[first[number]]), float(timeline.starts[last[number]])
-    else:
-        begin, end = 0.0, timeline.makespan_us
-    simulated = _simulated(timeline, begin, end, None, labels, open_end=is_last)
-    title = "simulated" if not choices else f"simulated: {composed.title}"
-    places = tuple(TimelinePlace(line.file, line.line) for line in graph.structure.lines)
-    return Sides(
-        step,
-        steps,
-        _titled(measured, "measured"),
-        _titled(simulated, title),
-        labels.texts,
-        places,
-        composed.reason,
-    )
+    measured = _tasks(graph, np.arange(len(graph)), starts, ends, begin, end, labels, open_end=is_last)
+    simulated = _simulated(timeline, *window, None, labels, open_end=is_last)
+    return replace(measured, title="measured"), simulated
 
 
 def _typical(ends: Times) -> int:
@@ -359,18 +345,4 @@ def _tasks(
         label[name] if len(label) else np.zeros(0, np.int64),
         tasks.phase[chosen].astype(np.int64),
         np.where(line >= 0, line, tasks.call_line[chosen].astype(np.int64)),
-    )
-
-
-def _titled(work: TimelineWork, title: str) -> TimelineWork:
-    return TimelineWork(
-        title,
-        work.duration_ms,
-        work.lanes,
-        work.lane,
-        work.start_ms,
-        work.end_ms,
-        work.label,
-        work.phase,
-        work.place,
     )

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
 from skyline import units
-from skyline.analysis.traced_answers import (
-    DOUBTFUL_REPLAY,
-    REFUSED_REPLAY,
-    TracedEstimate,
-    estimate_traced,
-    rank_traced,
-)
 from skyline.analysis.traced_costs import (
     TracedCost,
     billing,
@@ -27,12 +19,13 @@ from skyline.analysis.traced_sensitivity import Sensitivity, sensitivity
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
 from skyline.interval import Interval
-from skyline.report.schema import WHATIF_SCHEMA, CriticalPathReport
+from skyline.report.build import with_cure_that_helps
+from skyline.report.schema import CriticalPathReport
 from skyline.simulate.critical_path import critical_path
 from skyline.trace.phase import PhaseTimes
-from skyline.whatif.question import Choice
 from skyline.whatif.recording import Recording
-from skyline.whatif.trace_facts import device_name, peak_bytes
+from skyline.whatif.subject import DOUBTFUL_REPLAY, REFUSED_REPLAY, Subject
+from skyline.whatif.trace_facts import peak_bytes
 
 TRACE_SCHEMA = "skyline.trace/1"
 _SHOWN = 10
@@ -89,31 +82,12 @@ class TraceReport:
     """None where the model does not hold, or no steps are known."""
 
 
-@dataclass(frozen=True, slots=True)
-class TracedBaseline:
-    """The script as it was recorded."""
-
-    iteration_ms: Interval
-    throughput: None
-    peak_bytes: Interval | None
-    replay_error: float
-
-
-@dataclass(frozen=True, slots=True)
-class TracedWhatIfReport:
-    """``skyline.whatif/1`` about a recording: what a trace does not tell is null."""
-
-    schema: str
-    baseline: TracedBaseline
-    estimates: tuple[TracedEstimate, ...]
-    combined: TracedEstimate | None
-
-
-def trace_report(recording: Recording, file: str, shown: int = _SHOWN) -> TraceReport:
+def trace_report(subject: Subject, file: str, shown: int = _SHOWN) -> TraceReport:
     """What a recording says; of operators, layers and lines the ``shown`` dearest."""
+    recording = subject.recorded
     trace = recording.trace
     bill = billing(recording)
-    doubtful = recording.replay_error > REFUSED_REPLAY
+    doubtful = bool(subject.refusal)
     kinds = (operator_costs, layer_costs, function_costs, line_costs)
     costs = [costs_of(recording, bill, shown) for costs_of in kinds]
     if doubtful:
@@ -124,7 +98,7 @@ def trace_report(recording: Recording, file: str, shown: int = _SHOWN) -> TraceR
         events=len(trace),
         tasks=len(recording.graph),
         dialect=trace.dialect,
-        device=TraceDevice(device_name(recording), "gpu" if recording.on_gpu else "cpu"),
+        device=TraceDevice(subject.device_name, "gpu" if recording.on_gpu else "cpu"),
         rank=trace.rank if trace.rank >= 0 else None,
         world_size=trace.world_size or None,
         steps=recording.steps_ms,
@@ -132,37 +106,23 @@ def trace_report(recording: Recording, file: str, shown: int = _SHOWN) -> TraceR
         counted=recording.count,
         iteration_ms=recording.iteration_ms,
         running_ms=recording.running_ms,
-        replay_error=recording.replay_error,
+        replay_error=subject.replay_error,
         gpu_busy=bill.gpu_share,
         peak_bytes=peak_bytes(recording),
         phases=bill.phases,
         idle_ms=bill.idle_ms,
         critical_path=critical_path(recording.timeline, *recording.window_us),
-        twice_as_fast=None if doubtful else sensitivity(recording),
+        twice_as_fast=None if doubtful else sensitivity(subject),
         operators=costs[0],
         layers=costs[1],
         functions=costs[2],
         lines=costs[3],
         repairs=tuple(str(note) for note in trace.notes),
-        notes=_notes(recording, bill.phases),
-        findings=() if doubtful or not recording.has_steps else _findings(recording),
+        notes=_notes(subject, recording, bill.phases),
+        findings=()
+        if doubtful or not recording.has_steps
+        else tuple(with_cure_that_helps(subject, one) for one in find(subject)),
     )
-
-
-def traced_whatif_report(recording: Recording, choices: Sequence[Choice] = ()) -> TracedWhatIfReport:
-    """Each choice singly and all together; without choices every what-if singly, ranked by its gain."""
-    peak = peak_bytes(recording)
-    baseline = TracedBaseline(
-        recording.running_ms,
-        None,
-        None if peak is None else Interval.exact(float(peak)),
-        recording.replay_error,
-    )
-    if not choices:
-        return TracedWhatIfReport(WHATIF_SCHEMA, baseline, rank_traced(recording), None)
-    singly = tuple(estimate_traced(recording, (choice,)) for choice in choices)
-    combined = estimate_traced(recording, choices) if len(choices) > 1 else None
-    return TracedWhatIfReport(WHATIF_SCHEMA, baseline, singly, combined)
 
 
 def trace_name(report: TraceReport) -> str:
@@ -170,30 +130,18 @@ def trace_name(report: TraceReport) -> str:
     return PurePath(report.file).name
 
 
-def _findings(recording: Recording) -> tuple[Finding, ...]:
-    return tuple(_with_cure_that_helps(recording, one) for one in find(recording))
-
-
-def _with_cure_that_helps(recording: Recording, finding: Finding) -> Finding:
-    """A finding names its what-if only where that is predicted to bring something here."""
-    if finding.whatif is None:
-        return finding
-    answer = estimate_traced(recording, (Choice.parse(finding.whatif),))
-    return finding if answer.applicable and answer.speedup > 1 else replace(finding, whatif=None)
-
-
-def _notes(recording: Recording, phases: PhaseTimes) -> tuple[str, ...]:
+def _notes(subject: Subject, recording: Recording, phases: PhaseTimes) -> tuple[str, ...]:
     """What the numbers rest on, and what cannot be said."""
     notes: list[str] = []
     trace, found = recording.trace, recording.kineto.found
-    if recording.replay_error > REFUSED_REPLAY:
+    if subject.replay_error > REFUSED_REPLAY:
         notes.append(
-            f"Simulated as recorded, a step comes out {units.format_share(recording.replay_error)} off. Something that "
+            f"Simulated as recorded, a step comes out {units.format_share(subject.replay_error)} off. Something that "
             "the trace does not show holds the step up, so nothing is predicted from it."
         )
-    elif recording.replay_error > DOUBTFUL_REPLAY:
+    elif subject.replay_error > DOUBTFUL_REPLAY:
         notes.append(
-            f"Simulated as recorded, a step comes out {units.format_share(recording.replay_error)} off: take what is "
+            f"Simulated as recorded, a step comes out {units.format_share(subject.replay_error)} off: take what is "
             "simulated as a rough figure."
         )
     if not recording.has_steps:
@@ -209,7 +157,7 @@ def _notes(recording: Recording, phases: PhaseTimes) -> tuple[str, ...]:
             f"The counted steps differ by {max(counted) / min(counted):.1f} times among themselves: the machine or the "
             "work is unsteady."
         )
-    if recording.runs_ahead:
+    if recording.gpu_lags:
         notes.append(
             f"The script ran ahead of the GPU: its steps took {units.format_ms(recording.iteration_ms.value)}, what "
             f"they launched takes {units.format_ms(recording.running_ms.value)}. A run cannot go on like that; numbers "

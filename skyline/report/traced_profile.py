@@ -6,34 +6,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from skyline.analysis.traced_answers import TracedEstimate
 from skyline.analysis.traced_costs import TracedCost
 from skyline.interval import Interval
 from skyline.memory.peak import MemoryBreakdown
 from skyline.report.schema import (
     PROFILE_SCHEMA,
-    BaselineReport,
     BatchSizeReport,
-    EstimateReport,
     LineReport,
     MemoryReport,
     ProfileReport,
-    WhatIfReport,
 )
-from skyline.report.traced import TracedWhatIfReport, TraceReport, trace_report, traced_whatif_report
+from skyline.report.traced import TraceReport, trace_report
 from skyline.trace.facts import Device
-from skyline.whatif.recording import Recording
+from skyline.whatif.subject import Subject
 
 NOT_TOLD = "a trace does not tell the batch size"
-UNKNOWN_BYTES = Interval.exact(0.0)
-"""No peak is zero: it stands for one that is not known."""
 _MOST_ROWS = 200
 
 
-def profile_of_trace(recording: Recording, file: str, created: str) -> ProfileReport:
+def profile_of_trace(subject: Subject, file: str, created: str) -> ProfileReport:
     """What a trace says, as a profile; rows without a file are operators, where lines are not known."""
-    report = trace_report(recording, file, _MOST_ROWS)
-    peak = UNKNOWN_BYTES if report.peak_bytes is None else Interval.exact(float(report.peak_bytes))
+    report = trace_report(subject, file, _MOST_ROWS)
+    # No peak is zero: it stands for one that is not known.
+    peak = Interval.exact(float(report.peak_bytes or 0))
     step_ms = report.running_ms
     rows = _rows(report)
     rest = max(0.0, step_ms.value - sum(row.self_ms for row in rows))
@@ -63,44 +58,6 @@ def profile_of_trace(recording: Recording, file: str, created: str) -> ProfileRe
         loop=None,
         notes=(*report.notes, *report.repairs, *_idle(report)),
     )
-
-
-def whatifs_of_trace(recording: Recording) -> WhatIfReport:
-    """Every what-if that can be asked of a trace, singly."""
-    report = traced_whatif_report(recording)
-    return WhatIfReport(
-        report.schema, _baseline(report), tuple(map(estimate_of_trace, report.estimates)), None
-    )
-
-
-def estimate_of_trace(traced: TracedEstimate) -> EstimateReport:
-    """An answer about a trace as one about a profile; a peak that is not known is ``UNKNOWN_BYTES``."""
-    return EstimateReport(
-        name=traced.name,
-        value=traced.value,
-        title=traced.title,
-        iteration_ms=traced.iteration_ms,
-        change_ms=traced.change_ms,
-        throughput=None,
-        peak_bytes=traced.peak_bytes or UNKNOWN_BYTES,
-        speedup=traced.speedup,
-        applicable=traced.applicable,
-        reason=traced.reason,
-        semantics=traced.semantics,
-        basis=traced.basis,
-        assumptions=traced.assumptions,
-        rewrite=traced.rewrite,
-        rewrite_reason=traced.rewrite_reason,
-        one_off_s=traced.one_off_s,
-        break_even_iterations=traced.break_even_iterations,
-        values=traced.values,
-        speedup_range=traced.speedup_range,
-    )
-
-
-def _baseline(report: TracedWhatIfReport) -> BaselineReport:
-    now = report.baseline
-    return BaselineReport(now.iteration_ms, None, now.peak_bytes or UNKNOWN_BYTES, now.replay_error)
 
 
 def _rows(report: TraceReport) -> tuple[LineReport, ...]:

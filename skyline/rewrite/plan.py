@@ -15,9 +15,9 @@ from skyline.rewrite.registry import entries, rewrites
 from skyline.source.edit import TextEdit
 from skyline.source.syntax import parse
 from skyline.trace.profile import Profile
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.question import Question
 from skyline.whatif.registry import whatifs
+from skyline.whatif.subject import Subject
 
 
 class Analysed(Protocol):
@@ -29,7 +29,7 @@ class Analysed(Protocol):
         ...
 
     @property
-    def baseline(self) -> Baseline:
+    def baseline(self) -> Subject:
         """What a what-if chooses its default value by."""
         ...
 

@@ -141,7 +141,7 @@ def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> Ledg
             high_ms=predicted.typical_ms.high,
             speedup=predicted.speedup,
             baseline_peak_bytes=float(start.peak.total),
-            peak_bytes=predicted.peak_bytes.value,
+            peak_bytes=predicted.peak.value,
             basis=predicted.basis,
             semantics=predicted.semantics,
             extrapolated=predicted.extrapolated,

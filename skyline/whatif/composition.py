@@ -15,7 +15,7 @@ from skyline.memory.fit import Fit, fit
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject, WhatIf
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named
-from skyline.whatif.subject import UNSEEN_GPU, has_unseen_gpu
+from skyline.whatif.subject import UNSEEN_GPU, NotKnown
 
 logger = logging.getLogger(__name__)
 
@@ -117,12 +117,14 @@ def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Gr
 
 def detected_in(subject: Subject, whatif: WhatIf) -> Applicability:
     """Whether a what-if applies; it does not where it fails, and the reason says so."""
-    if has_unseen_gpu(subject) and whatif.stage is not Stage.LOADING and whatif.name not in _MEASURED:
+    if subject.has_unseen_gpu and whatif.stage is not Stage.LOADING and whatif.name not in _MEASURED:
         return Applicability.no(UNSEEN_GPU)
     try:
         return whatif.detect(subject)
     except SkylineError:
         raise
+    except NotKnown as unknown:
+        return Applicability.no(str(unknown))
     except Exception as error:
         logger.info("%s could not be asked", whatif.name, exc_info=True)
         return Applicability.no(failure(error))
@@ -133,6 +135,8 @@ def _transformed(whatif: WhatIf, scenario: Scenario, value: str, subject: Subjec
         return whatif.transform(scenario, value, subject)
     except SkylineError:
         raise
+    except NotKnown as unknown:
+        return replace(scenario, reason=str(unknown))
     except Exception as error:
         logger.info("%s could not be made", whatif.name, exc_info=True)
         return replace(scenario, reason=failure(error))

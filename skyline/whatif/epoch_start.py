@@ -9,13 +9,13 @@ from skyline.graph.graph import Graph
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.interval import Interval
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.starting import start_ms
 from skyline.whatif.loader_setting import LoaderSetting, iterations_per_epoch, present_setting
 from skyline.whatif.scenario import Scenario
+from skyline.whatif.subject import Subject
 
 
-def with_start(scenario: Scenario, baseline: Baseline, setting: LoaderSetting, load_us: float) -> Scenario:
+def with_start(scenario: Scenario, baseline: Subject, setting: LoaderSetting, load_us: float) -> Scenario:
     """With the start of workers that were not there before, spread over an epoch's iterations where those are known.
 
     Whoever waits for the first worker waits for the first batch, too, which nobody makes ahead.
@@ -23,7 +23,7 @@ def with_start(scenario: Scenario, baseline: Baseline, setting: LoaderSetting, l
     if setting.workers == 0 or present_setting(baseline).workers:
         return scenario
     first_ms = Interval.exact(load_us / 1e3)
-    cost = _sum(start_ms(baseline.profile.environment, setting.workers), first_ms)
+    cost = _sum(start_ms(baseline.script.environment, setting.workers), first_ms)
     many = iterations_per_epoch(baseline, scenario.batch_size)
     if setting.persistent:
         said = f"the workers are started once, in about {cost.value:.0f} ms"
@@ -43,7 +43,7 @@ def with_start(scenario: Scenario, baseline: Baseline, setting: LoaderSetting, l
     )
 
 
-def shorter_on_average(graph: Graph, baseline: Baseline, saved_ms: float, beside_ms: float) -> Graph:
+def shorter_on_average(graph: Graph, baseline: Subject, saved_ms: float, beside_ms: float) -> Graph:
     """The graph shorter by the share that ``saved_ms`` is of a mean iteration.
 
     The typical iteration, which a graph holds, leaves out what only few take: ``beside_ms`` of the mean one.
@@ -53,7 +53,7 @@ def shorter_on_average(graph: Graph, baseline: Baseline, saved_ms: float, beside
     return scale(graph, select(graph), max(0.0, 1.0 - share), gaps=True)
 
 
-def longer(graph: Graph, baseline: Baseline, more_ms: float) -> Graph:
+def longer(graph: Graph, baseline: Subject, more_ms: float) -> Graph:
     """The graph with each iteration so much longer, or shorter, all of its work in proportion."""
     now_ms = baseline.step_ms(graph)
     if now_ms <= 0:

@@ -29,7 +29,9 @@ class Estimate:
     """What the change itself does to the iteration. Its spread is that of the prediction: the scatter of the
     iteration would be there with the change and without it."""
     throughput: Interval | None
-    peak_bytes: Interval
+    """Samples per second; None where the samples of an iteration are not known."""
+    peak_bytes: Interval | None
+    """None where it is not known: a trace tells the peak at most, and not what a change does to it."""
     speedup: float
     applicable: bool
     reason: str | None
@@ -61,6 +63,11 @@ class Estimate:
     removal: Literal["available", "refused", "none"] = "none"
     """Whether Skyline can take a change that is present out of the code."""
     removal_reason: str | None = None
+
+    @property
+    def peak(self) -> Interval:
+        """The peak in bytes; zero, which no peak is, where it is not known."""
+        return self.peak_bytes or Interval.exact(0.0)
 
     @property
     def typical_ms(self) -> Interval:

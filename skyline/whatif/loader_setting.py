@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from skyline.trace.facts import LoaderFact
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.scenario import Scenario
+from skyline.whatif.subject import Subject
 
 PREFETCH = 2
 """Batches that each worker prepares ahead: DataLoader's default ``prefetch_factor``."""
@@ -31,20 +31,20 @@ class LoaderSetting:
         )
 
 
-def training_loader(baseline: Baseline) -> LoaderFact | None:
+def training_loader(baseline: Subject) -> LoaderFact | None:
     """The loader that delivered most batches; None where none did."""
-    return max(baseline.profile.loaders, key=lambda loader: loader.fetches_per_iteration, default=None)
+    return max(baseline.script.loaders, key=lambda loader: loader.fetches_per_iteration, default=None)
 
 
-def present_setting(baseline: Baseline) -> LoaderSetting:
+def present_setting(baseline: Subject) -> LoaderSetting:
     """How batches are made in the graph. Predictions without a run make them in the script's own process."""
     loader = training_loader(baseline)
-    if loader is None or baseline.profile.mode == "predicted":
+    if loader is None or baseline.script.mode == "predicted":
         return LoaderSetting(0)
     return LoaderSetting(loader.num_workers, loader.prefetch_factor or PREFETCH, loader.persistent_workers)
 
 
-def iterations_per_epoch(baseline: Baseline, batch_size: int | None) -> float | None:
+def iterations_per_epoch(baseline: Subject, batch_size: int | None) -> float | None:
     """How many iterations one pass over the data takes, at another batch size, too; None where it is not known."""
     loader = training_loader(baseline)
     if (
@@ -54,13 +54,13 @@ def iterations_per_epoch(baseline: Baseline, batch_size: int | None) -> float | 
         or loader.fetches_per_iteration <= 0
     ):
         return None
-    factor = batch_size / baseline.profile.batch_size if batch_size and baseline.profile.batch_size else 1.0
+    factor = batch_size / baseline.script.batch_size if batch_size and baseline.script.batch_size else 1.0
     return max(1.0, loader.dataset_size / (loader.batch_size * factor * loader.fetches_per_iteration))
 
 
-def threads_in(scenario: Scenario, baseline: Baseline) -> int:
+def threads_in(scenario: Scenario, baseline: Subject) -> int:
     """Threads that an operator is split over; on a GPU machine the script's thread only launches."""
-    now = 1 if baseline.on_gpu else max(1, baseline.profile.environment.intraop_threads)
+    now = 1 if baseline.on_gpu else max(1, baseline.script.environment.intraop_threads)
     return _number(scenario.choices.get("cpu_threads", ""), now)
 
 

@@ -22,9 +22,8 @@ from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.registry import across_formats
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.origins import shapes
-from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject
-from skyline.whatif.trace_facts import compute_capability, device_name
+from skyline.whatif.trace_facts import compute_capability
 
 FLOAT32, TF32, BFLOAT16, FLOAT16 = "float32", "tfloat32", "bfloat16", "float16"
 NARROW = (BFLOAT16, FLOAT16)
@@ -65,8 +64,8 @@ class Factors:
 
 def capability(subject: Subject) -> tuple[int, int]:
     """The compute capability of the NVIDIA GPU in use, (0, 0) where it is not known."""
-    if isinstance(subject, Recording):
-        return compute_capability(subject)
+    if subject.recording is not None:
+        return compute_capability(subject.recording)
     settings = None if subject.profile is None else subject.profile.settings
     told = settings.compute_capability if settings is not None else None
     spec = gpu(subject)
@@ -77,15 +76,7 @@ def gpu(subject: Subject) -> GpuSpec | None:
     """The figures of the GPU in use; None where it or its name is not known."""
     if not subject.on_gpu:
         return None
-    profile = subject.profile
-    name = (
-        device_name(subject)
-        if isinstance(subject, Recording)
-        else ""
-        if profile is None
-        else profile.environment.device.name
-    )
-    return _spec_of(name) if name else None
+    return _spec_of(subject.device_name) if subject.device_name else None
 
 
 @cache
@@ -104,9 +95,6 @@ def kernel_format(name: str) -> str:
 def formats(subject: Subject, graph: Graph, chosen: Indices) -> list[str]:
     """In which format each of some products computes, as far as shapes, settings and names tell."""
     tasks = graph.tasks
-    if isinstance(subject, Recording):
-        by_name = [kernel_format(name) for name in tasks.names]
-        return [by_name[name] for name in tasks.name[chosen].tolist()]
     is_convolution = (tasks.work[chosen] == WORK[WorkClass.CONVOLUTION]).tolist()
     as_tf32 = {each: allows_tf32(subject, convolution=each) for each in (True, False)}
     found: list[str] = []

@@ -7,7 +7,6 @@ import numpy as np
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.trace.shape import OperatorShape
-from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject
 
 
@@ -29,9 +28,9 @@ def flops(subject: Subject, graph: Graph, chosen: Indices) -> Times:
 
 def bytes_moved(subject: Subject, graph: Graph, chosen: Indices) -> Times:
     """What each chosen task reads and writes at least, 0 where that is not known; of copies what they copy."""
-    if isinstance(subject, Recording):
+    if subject.recording is not None:
         origin = graph.tasks.origin[chosen]
-        known = np.where(origin >= 0, subject.trace.size_bytes[np.maximum(origin, 0)], 0)
+        known = np.where(origin >= 0, subject.recording.trace.size_bytes[np.maximum(origin, 0)], 0)
         return known.astype(np.float64)
     return np.array(
         [0.0 if one is None else float(one.bytes_moved) for one in shapes(subject, graph, chosen)]

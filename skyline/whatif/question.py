@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from skyline.errors import UsageError
 from skyline.whatif.whole_number import MOST
 
+BATCH_SIZE = "batch_size"
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -35,6 +37,12 @@ class Question:
 
     batch_size: int | None = None
     choices: tuple[Choice, ...] = ()
+
+    @property
+    def all_choices(self) -> tuple[Choice, ...]:
+        """The batch size, as a what-if like others, and the others."""
+        size = () if self.batch_size is None else (Choice(BATCH_SIZE, str(self.batch_size)),)
+        return (*size, *self.choices)
 
     def __post_init__(self) -> None:
         """Raise UsageError for a batch size that none can be: it comes from outside in many ways."""

@@ -44,12 +44,11 @@ class Scenario:
     @classmethod
     def of(cls, subject: Subject, grain: Grain = Grain.PHASES) -> Scenario:
         """The script as it stands."""
-        profile = subject.profile
-        return cls(subject.graph_of(grain), subject.memory, None if profile is None else profile.batch_size)
+        return cls(subject.graph_of(grain), subject.memory, subject.batch_size)
 
     def batch_factor(self, subject: Subject) -> float:
         """How many times as many samples an iteration takes as it did when it was recorded."""
-        recorded = None if subject.profile is None else subject.profile.batch_size
+        recorded = subject.batch_size
         return self.batch_size / recorded if self.batch_size and recorded else 1.0
 
     def changed(

@@ -1,20 +1,52 @@
-"""What is asked about: a script as its profile shows it, or as a trace of PyTorch's profiler does."""
+"""The script that every question is about: its facts, as a profile or a trace of PyTorch's profiler gives them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from functools import cached_property
 
+import numpy as np
+
+from skyline.graph.build import build
+from skyline.graph.column import Flags, Indices
 from skyline.graph.graph import Graph
+from skyline.graph.launch_ahead import one_iteration_ahead
+from skyline.graph.part import Part
+from skyline.graph.step_cost import StepCost
+from skyline.graph.threads import ThreadUse, thread_use
 from skyline.interval import Interval
+from skyline.memory.peak import MemoryBreakdown
+from skyline.memory.recomputation import RecordedLevels, recorded_levels
+from skyline.predict.batch_curve import BatchCurve
+from skyline.simulate.engine import simulate
+from skyline.simulate.steady import steady_step_ms
+from skyline.simulate.timeline import Timeline
+from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
+from skyline.units import format_share
+from skyline.whatif.blocks import open_blocks
+from skyline.whatif.calibration import REPETITIONS, calibrated, settled
+from skyline.whatif.cost.tried_iterations import TriedIterations
 from skyline.whatif.memory import Memory
+from skyline.whatif.recording import Recording
 
 UNSEEN_GPU = "the profiler recorded none of the GPU's work; skyline doctor says what to do"
 """Why rules and what-ifs about the GPU's work say nothing about such a profile."""
 
 NEEDS_PROFILE = "not known from a trace; profile the script for it: skyline profile SCRIPT"
 """Why what-ifs that look at more than operators say nothing about a trace."""
+
+DOUBTFUL_REPLAY = 0.05
+"""A larger replay error of a trace is shown beside every answer."""
+REFUSED_REPLAY = 0.10
+"""With a larger replay error of a trace nothing is predicted from it."""
+
+
+_NO_PEAK = MemoryBreakdown(0, 0, 0, 0, 0)
+_NO_CURVE = BatchCurve(None, (), NEEDS_PROFILE)
+_NO_STEP = StepCost(1.0, 0.0)
 
 
 class Grain(int, Enum):
@@ -26,61 +58,200 @@ class Grain(int, Enum):
     """A task for each operator, call, kernel and copy, with its module, line and shapes."""
 
 
-class Subject(Protocol):
-    """The script as it stands: what every what-if starts from. ``Baseline`` and ``Recording`` are such.
+class NotKnown(Exception):
+    """A question needs a fact that its subject does not have; the message says how to get it."""
 
-    What-ifs that know more about one of them ask with ``isinstance``.
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """The unchanged script: its graph with calibrated times, the simulation of it, and all else that is known.
+
+    A profile adds sources, loaders, optimizers, memory by owner, the batch curve and trials (``profile``); a trace
+    adds the profiler's own events and steps (``recording``). A what-if or rule asks for the fact that it needs:
+    ``script`` and ``recorded`` raise ``NotKnown`` where there is none, which makes the what-if not applicable and the
+    rule silent.
     """
 
-    @property
-    def profile(self) -> Profile | None:
-        """The profile; None of a trace, which tells little of loaders, optimizers, modules and settings."""
-        ...
+    graph: Graph
+    outline: Graph
+    """The graph without lines, small enough to be simulated while a person drags; of a trace the whole graph."""
+    lane: str
+    """The lane of the script's own thread."""
+    iteration_ms: Interval
+    timeline: Timeline
+    """The simulation of ``graph``."""
+    steps: int
+    """How many iterations the graphs hold."""
+    replay_error: float
+    on_gpu: bool
+    """Whether the script computes on a device of its own."""
+    gpu_recorded: bool
+    """Whether the work of that device is known: the profiler is not always allowed to see it."""
+    device_name: str
+    peak_bytes: Interval | None = None
+    profile: Profile | None = None
+    recording: Recording | None = None
+    simulated_ms: float = 0.0
+    """The simulated iteration; on a CPU it equals the median of ``iteration_ms``."""
+    parts_ms: Mapping[Part, float] = field(default_factory=dict[Part, float])
+    phases: PhaseTimes = field(default_factory=PhaseTimes)
+    peak: MemoryBreakdown = _NO_PEAK
+    curve: BatchCurve = _NO_CURVE
+    batch_tensors: tuple[int, ...] = ()
+    """Bytes of each tensor of a batch as the loader gives it."""
+    step: StepCost = _NO_STEP
+    billed_us: tuple[float, ...] = ()
+    """By task of ``graph``, the time on the script's own thread, and of a GPU while it works."""
+    tried: TriedIterations | None = None
+    """Times of the recorded operators in other number formats and thread counts; None where none were tried."""
 
     @property
-    def lane(self) -> str:
-        """The lane of the script's own thread."""
-        ...
+    def script(self) -> Profile:
+        """The profile of the script. Raises ``NotKnown`` for a trace, which has no sources, loaders or modules."""
+        if self.profile is None:
+            raise NotKnown(NEEDS_PROFILE)
+        return self.profile
 
     @property
-    def on_gpu(self) -> bool:
-        """Whether the script computes on a device of its own."""
-        ...
+    def recorded(self) -> Recording:
+        """The profiler's own trace. Raises ``NotKnown`` for a profile."""
+        if self.recording is None:
+            raise NotKnown("not known from a profile")
+        return self.recording
 
     @property
-    def gpu_recorded(self) -> bool:
-        """Whether what a device of its own did is known: the profiler is not always allowed to see it."""
-        ...
+    def has_run(self) -> bool:
+        """Whether a run of the script was profiled; not a prediction, nor a trace."""
+        return self.profile is not None and self.profile.prediction is None
 
     @property
-    def iteration_ms(self) -> Interval:
-        """What an iteration takes."""
-        ...
+    def ran_on_cpu(self) -> bool:
+        """Whether a run of the script on a CPU was profiled."""
+        return self.has_run and not self.on_gpu
 
     @property
-    def steps(self) -> int:
-        """How many iterations the graphs hold."""
-        ...
+    def has_unseen_gpu(self) -> bool:
+        """Whether the script computes on a device whose work is not in the recording."""
+        return self.on_gpu and not self.gpu_recorded
 
     @property
-    def memory(self) -> Memory | None:
-        """The peak by owner; None where it is not known."""
-        ...
+    def refusal(self) -> str:
+        """Why nothing is predicted from this subject; empty where answers are given."""
+        if self.recording is None or self.replay_error <= REFUSED_REPLAY:
+            return ""
+        error = format_share(self.replay_error)
+        return f"simulated as recorded, a step comes out {error} off: the model does not hold for this trace"
 
     @property
     def samples(self) -> int | None:
         """Samples in one iteration, where that could be seen."""
-        ...
+        return (
+            None
+            if self.profile is None
+            else self.profile.batch.samples_per_iteration or self.profile.batch_size
+        )
+
+    @property
+    def batch_size(self) -> int | None:
+        """The batch size of the script, where that could be seen."""
+        return None if self.profile is None else self.profile.batch_size
+
+    @property
+    def batch_bytes(self) -> int:
+        """Bytes of a batch as the loader gives it."""
+        return sum(self.batch_tensors)
+
+    @property
+    def memory(self) -> Memory | None:
+        """The peak by owner; None of a trace, which does not tell owners."""
+        return None if self.profile is None else Memory.of(self.peak)
+
+    @property
+    def cpu_features(self) -> tuple[str, ...] | None:
+        """The instruction sets of the processor; None where they are not known."""
+        return None if self.profile is None else self.profile.environment.cpu_features
+
+    @cached_property
+    def runs_ahead(self) -> bool:
+        """Whether the graphs are of a script that was measured as its thread runs ahead of a GPU."""
+        return self.gpu_recorded and self.has_run
+
+    @cached_property
+    def gpu_lags(self) -> bool:
+        """Whether the recorded steps launched more work than the GPU did meanwhile."""
+        return self.recording is not None and self.recording.gpu_lags
+
+    @property
+    def running_ms(self) -> Interval:
+        """The iteration in a run that goes on: longer than the recorded one where the GPU lags behind."""
+        return self.iteration_ms if self.recording is None else self.recording.running_ms
+
+    @property
+    def count(self) -> int:
+        """How many iterations figures are counted over: in a trace neither the first nor the last."""
+        return self.steps if self.recording is None else self.recording.count
+
+    @cached_property
+    def window_us(self) -> tuple[float, float]:
+        """Begin and end of the simulation that figures are of; where the thread runs ahead, without the run-in.
+
+        The last iteration's work on the GPU would go on beside the next one's.
+        """
+        if self.recording is not None:
+            return self.recording.window_us
+        ends = self.timeline.iteration_ends_us(self.lane)
+        if not self.runs_ahead or len(ends) < 2:
+            return 0.0, self.timeline.makespan_us
+        return ends[0], ends[-1]
+
+    def counted(self, tasks: Indices) -> Flags:
+        """Which tasks of the unchanged graph belong to the counted iterations."""
+        if self.recording is None:
+            return np.ones(len(tasks), np.bool_)
+        begin, end = self.window_us
+        start = self.timeline.starts[tasks]
+        return (start >= begin) & (start < end)
+
+    def step_marks(self, graph: Graph) -> Indices:
+        """The tasks at which the steps of a trace begin and end, which no change may move; none in a profile."""
+        if self.recording is None:
+            return np.empty(0, np.int64)
+        return np.concatenate(self.recording.ends_in(graph))
+
+    @cached_property
+    def operators(self) -> Graph:
+        """The graph with a task for each operator, calibrated like the others."""
+        if self.profile is None:
+            return self.graph
+        recorded = build(self.profile.trace, merged=False)
+        if self.runs_ahead:
+            recorded = one_iteration_ahead(recorded, self.lane)
+        quiet = settled(recorded, self.tried)
+        return calibrated(quiet, self.lane, self.parts_ms, self.iteration_ms, ahead=self.runs_ahead)
+
+    @cached_property
+    def thread_use(self) -> ThreadUse:
+        """How much of the computing runs on several threads."""
+        return thread_use(self.script.trace)
+
+    @cached_property
+    def levels(self) -> RecordedLevels | None:
+        """The levels of memory in the recorded iteration, and what the blocks of the model keep; None without them."""
+        if self.profile is None:
+            return None
+        trace = self.profile.trace
+        return recorded_levels(self.profile.memory, trace, open_blocks(self.profile, trace.modules))
 
     def graph_of(self, grain: Grain) -> Graph:
         """The graph of the unchanged script, of this grain or a finer one."""
-        ...
+        return self.outline if grain is Grain.PHASES else self.operators
 
     def step_ms(self, graph: Graph) -> float:
-        """What an iteration of a changed graph takes in a run that goes on, by simulation, in ms."""
-        ...
-
-
-def has_unseen_gpu(subject: Subject) -> bool:
-    """Whether the script computes on a device whose work is not in the recording."""
-    return subject.on_gpu and not subject.gpu_recorded
+        """The iteration of a changed graph in a run that goes on, by simulation, in ms."""
+        if self.recording is not None:
+            return self.recording.step_ms(graph)
+        if self.runs_ahead:
+            return steady_step_ms(graph, at_most=REPETITIONS)
+        # Stitched graphs run in during their first half; a graph of the recorded iterations is steady after one.
+        run_in = max(1, len(graph.iterations) // 2) if len(graph.structure.lanes) > 1 else 1
+        return simulate(graph).iteration_ms(self.lane, skip=run_in)

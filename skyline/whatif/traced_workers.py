@@ -12,7 +12,7 @@ from skyline.graph.task import TaskKind
 from skyline.whatif.base import Applicability
 from skyline.whatif.cost.fetching import with_workers
 from skyline.whatif.loader_setting import LoaderSetting
-from skyline.whatif.recording import Recording, ends_in
+from skyline.whatif.recording import Recording
 from skyline.whatif.scenario import Scenario
 from skyline.whatif.trace_facts import has_loader_workers
 
@@ -35,7 +35,7 @@ def made_by_workers(scenario: Scenario, workers: int, recording: Recording) -> S
     """Batches come from workers that work ahead; what that costs was measured on another machine."""
     if workers == 0:
         return scenario
-    first, last = ends_in(recording, scenario.graph)
+    first, last = recording.ends_in(scenario.graph)
     kineto = replace(
         recording.kineto,
         graph=scenario.graph,

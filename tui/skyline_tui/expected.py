@@ -26,7 +26,7 @@ class Expected:
         return cls(
             estimate.iteration_ms,
             estimate.throughput,
-            estimate.peak_bytes,
+            estimate.peak,
             estimate.extrapolated,
             direction(estimate.speedup_range),
         )

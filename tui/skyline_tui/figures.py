@@ -70,8 +70,8 @@ def time_scale_of(estimates: Iterable[EstimateReport]) -> units.UnitScale:
 
 def saved_memory(estimate: EstimateReport, baseline: BaselineReport) -> str:
     """``-1.1 GB``; empty where the peak moves by less than a hundredth."""
-    change = estimate.peak_bytes.value - baseline.peak_bytes.value
-    return units.format_bytes_delta(change) if abs(change) >= baseline.peak_bytes.value / 100 else ""
+    change = estimate.peak.value - baseline.peak.value
+    return units.format_bytes_delta(change) if abs(change) >= baseline.peak.value / 100 else ""
 
 
 def where_it_lives(batch_size: BatchSizeReport) -> str:

@@ -30,7 +30,7 @@ def together(estimate: EstimateReport | None, question: QuestionParams, width: i
     time = units.format_ms_interval(estimate.iteration_ms)
     speed = f"{units.format_ratio(estimate.speedup)} speed"
     sure = f"{speedup_words(estimate.speedup, estimate.speedup_range)} speed"
-    memory = units.format_bytes(estimate.peak_bytes.value)
+    memory = units.format_bytes(estimate.peak.value)
     rates: tuple[str, ...] = ()
     if estimate.throughput is not None:
         rate = estimate.throughput

@@ -15,14 +15,13 @@ from typing import Any
 from lsprotocol import types
 
 from skyline import units
-from skyline.analysis.estimate import BATCH_SIZE
 from skyline.errors import SkylineError
 from skyline.report import protocol
 from skyline.report.schema import EstimateReport
 from skyline.source.edit import TextEdit
 from skyline.source.line_map import line_map
 from skyline.source.text import SourceText
-from skyline.whatif.question import Choice, Question
+from skyline.whatif.question import BATCH_SIZE, Choice, Question
 from skyline_lsp import convert
 from skyline_lsp.batch_size_offers import batch_size_offers, throughput_words
 from skyline_lsp.batch_size_place import batch_size_place
@@ -341,8 +340,8 @@ def _effect(estimate: EstimateReport, state: ScriptState) -> str:
     if not words:
         change = units.format_ms_delta(estimate.iteration_ms.value - now.iteration_ms.value)
         words = f"predicted {change} per iteration"
-    peak = prepared.whatifs.baseline.peak_bytes.value
-    memory = estimate.peak_bytes.value - peak
+    peak = prepared.whatifs.baseline.peak.value
+    memory = estimate.peak.value - peak
     if abs(memory) >= _WORTH_TELLING * peak:
         words += f", {units.format_bytes_delta(memory)} at the peak"
     return words

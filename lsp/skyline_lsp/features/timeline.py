@@ -26,8 +26,12 @@ def register(server: SkylineServer) -> None:
         asked = wire.receive(params, TimelineParams)
         try:
             trace = server.traces.at(convert.path_of(asked.uri))
-            subject = trace.recording if trace is not None else profiled(server, asked.uri).prepared
-            assert subject is not None
+            if trace is None:
+                prepared = profiled(server, asked.uri).prepared
+                assert prepared is not None
+                subject = prepared.analysis.baseline
+            else:
+                subject = trace.subject
             question = Question(asked.batchSize, tuple(Choice.parse(text) for text in asked.whatifs))
             found = await pictures.sides(subject, question, asked.step)
             return wire.send(window(found, asked.beginMs, asked.endMs, min(max(asked.most, 1), _MOST)))

@@ -33,7 +33,7 @@ def render_best(best: BestReport, baseline: BaselineReport, page: Page, *, scrip
     facts = [
         f"{units.format_ms_interval(found.iteration_ms)} per iteration, was {before}",
         f"speed {speedup_words(found.speedup, found.speedup_range)}",
-        f"peak memory {units.format_bytes(found.peak_bytes.value)} ({memory_change(found, baseline)})",
+        f"peak memory {units.format_bytes(found.peak.value)} ({memory_change(found, baseline)})",
     ]
     page.paragraph(" · ".join(facts), indent=3)
     if found.extrapolated:

@@ -9,29 +9,23 @@ from rich.console import Console
 from rich.text import Text
 
 from skyline import units
-from skyline.analysis.traced_answers import DOUBTFUL_REPLAY, TracedEstimate
 from skyline.analysis.traced_costs import TracedCost
-from skyline.report.one_off import one_off_words
-from skyline.report.speedup import direction
+from skyline.report.schema import WhatIfReport
 from skyline.report.text.bounds import render_bounds
 from skyline.report.text.findings import render_findings
 from skyline.report.text.page import GUTTER, PHASE_STYLES, Column, Page, column_width
 from skyline.report.text.phases import apportion
-from skyline.report.text.whatifs import DIRECTION_STYLES, REASONS_SHOWN, render_doubts, render_one_off
-from skyline.report.traced import TracedWhatIfReport, TraceReport, trace_name
+from skyline.report.text.whatifs import render_estimates
+from skyline.report.traced import TraceReport, trace_name
 from skyline.trace.phase import Phase
+from skyline.whatif.subject import DOUBTFUL_REPLAY
 
 _SHOWN = 8
-_SEMANTICS = {
-    "exact": "exact: same results",
-    "numerics": "numerics: rounding differs",
-    "convergence": "convergence: training takes another course",
-}
 _LEAST = 5e-4
 """Share of a step below which nothing is shown."""
 
 
-def render_trace(report: TraceReport, whatifs: TracedWhatIfReport | None, console: Console) -> None:
+def render_trace(report: TraceReport, whatifs: WhatIfReport | None, console: Console) -> None:
     """The whole page, top to bottom."""
     page = Page.on(console, None)
     page.blank()
@@ -51,7 +45,7 @@ def render_trace(report: TraceReport, whatifs: TracedWhatIfReport | None, consol
             _render_costs(title, costs, page)
     if whatifs is not None:
         page.blank()
-        _render_estimates(whatifs, page, detail=False)
+        render_estimates(whatifs, page, script="TRACE", of_trace=True)
     if report.findings:
         page.blank()
         render_findings(report.findings, page, "step")
@@ -59,13 +53,13 @@ def render_trace(report: TraceReport, whatifs: TracedWhatIfReport | None, consol
     page.blank()
 
 
-def render_trace_answers(report: TraceReport, whatifs: TracedWhatIfReport, console: Console) -> None:
+def render_trace_answers(report: TraceReport, whatifs: WhatIfReport, console: Console) -> None:
     """The answers to some what-ifs, with what they rest on."""
     page = Page.on(console, None)
     page.blank()
     _render_head(report, page)
     page.blank()
-    _render_estimates(whatifs, page, detail=True)
+    render_estimates(whatifs, page, script="TRACE", of_trace=True, detail=True)
     page.blank()
 
 
@@ -190,63 +184,3 @@ def _end_of(name: str, width: int, page: Page) -> Text:
     if cell_len(page.glyphs.text(name)) > width and name.isascii():
         name = page.glyphs.ellipsis + name[len(page.glyphs.ellipsis) - width :]
     return page.shortened(name, width)
-
-
-def _render_estimates(report: TracedWhatIfReport, page: Page, *, detail: bool) -> None:
-    applicable = [one for one in report.estimates if one.applicable]
-    refused = [one for one in report.estimates if not one.applicable]
-    page.title("What-ifs", "change per step against what was recorded")
-    together = [report.combined] if report.combined is not None and report.combined.applicable else []
-    shown = [*applicable, *together]
-    if shown:
-        time = units.time_scale(one.change_ms.value for one in shown)
-        rows: list[tuple[Text, ...]] = []
-        for one in shown:
-            better = DIRECTION_STYLES[direction(one.speedup_range)]
-            name = "together" if one is report.combined else _choice(one)
-            rows.append(
-                (
-                    page.text(name, "bold"),
-                    page.text(time.change_with_spread(one.change_ms), better),
-                    page.text(units.format_ratio(one.speedup), better),
-                    page.text(one.semantics, "green" if one.semantics == "exact" else "yellow"),
-                    page.text(one.basis, "dim"),
-                )
-            )
-        columns = (Column("", "left"), Column(time.unit), Column("speed"), Column("results", "left"),
-                   Column("basis", "left"))  # fmt: skip
-        page.table(columns, rows, sums=len(together))
-        render_doubts([one.speedup for one in shown], report.baseline.iteration_ms, page)
-    if not detail:
-        for one in applicable:
-            render_one_off(_choice(one), one.one_off_s, one.break_even_iterations, page)
-    if detail:
-        for one in (*applicable, *together):
-            _render_detail(one, "together" if one is report.combined else _choice(one), page)
-        page.blank()
-    if detail or len(refused) <= REASONS_SHOWN:
-        for one in refused:
-            page.paragraph(f"{_choice(one)}: {one.reason or 'does not apply'}", bullet="!", style="dim")
-    else:
-        names = ", ".join(one.name for one in refused)
-        page.paragraph(f"do not apply here: {names}", bullet="!", style="dim")
-        page.paragraph("why not: skyline whatif TRACE NAME", indent=3, style="dim")
-    if report.combined is not None and not together and applicable:
-        page.paragraph("together: not answered, since not all of them apply", bullet="!", style="dim")
-    if present := {one.semantics for one in shown}:
-        page.paragraph(" · ".join(text for name, text in _SEMANTICS.items() if name in present), style="dim")
-
-
-def _render_detail(one: TracedEstimate, name: str, page: Page) -> None:
-    page.blank()
-    page.line(page.text(name, "bold"))
-    page.paragraph(one.title, indent=3)
-    page.paragraph(f"{units.format_ms_interval(one.iteration_ms)} per step", indent=3)
-    if once := one_off_words(one.one_off_s, one.break_even_iterations):
-        page.paragraph(f"once: {once}", indent=3)
-    for assumption in one.assumptions:
-        page.paragraph(f"assumes: {assumption}", indent=3, style="dim")
-
-
-def _choice(one: TracedEstimate) -> str:
-    return f"{one.name}={one.value}" if one.value else one.name

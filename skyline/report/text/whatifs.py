@@ -25,6 +25,9 @@ REASONS_SHOWN = 4
 """Of what-ifs that do not apply; of more only the names are told."""
 DIRECTION_STYLES: dict[Direction, str] = {"better": "green", "worse": "red", "": ""}
 """Colour is for what the range of a change leaves no doubt about."""
+_AGAINST_SCRIPT = "change per iteration against the script as it stands"
+_AGAINST_RECORDED = "change per step against what was recorded"
+_TEXTS = ("", "results", "basis")
 _STYLES = {"exact": "green", "numerics": "yellow", "convergence": "yellow"}
 
 
@@ -35,22 +38,32 @@ def choice_name(estimate: EstimateReport) -> str:
 
 def memory_change(estimate: EstimateReport, baseline: BaselineReport) -> str:
     """``-1.1 GB``; ``same`` also for the odd bytes by which two models of the same memory may differ."""
-    change = estimate.peak_bytes.value - baseline.peak_bytes.value
-    return units.format_bytes_delta(change if abs(change) > _SAME * baseline.peak_bytes.value else 0)
+    if estimate.peak_bytes is None:
+        return "?"
+    change = estimate.peak.value - baseline.peak.value
+    return units.format_bytes_delta(change if abs(change) > _SAME * baseline.peak.value else 0)
 
 
 def render_estimates(
-    report: WhatIfReport, page: Page, *, script: str = "SCRIPT", detail: bool = False
+    report: WhatIfReport,
+    page: Page,
+    *,
+    script: str = "SCRIPT",
+    detail: bool = False,
+    of_trace: bool = False,
 ) -> None:
-    """The table of what-ifs; ``detail`` adds what each assumes and whether the code can be rewritten."""
+    """The table of what-ifs; ``detail`` adds what each assumes and whether the code can be rewritten.
+
+    A trace has no code, and does not tell what changes do to the memory.
+    """
     applicable = [estimate for estimate in report.estimates if estimate.applicable]
     in_code = [estimate for estimate in report.estimates if estimate.present is not None]
     refused = [
         estimate for estimate in report.estimates if not estimate.applicable and estimate.present is None
     ]
-    page.title("What-ifs", "change per iteration against the script as it stands")
+    page.title("What-ifs", _AGAINST_RECORDED if of_trace else _AGAINST_SCRIPT)
     if applicable:
-        _render_table(applicable, report, page)
+        _render_table(applicable, report, page, of_trace=of_trace)
     elif not refused and not in_code:
         page.paragraph("no what-if is known for this script")
     if not detail:
@@ -58,10 +71,14 @@ def render_estimates(
             render_one_off(choice_name(estimate), estimate.one_off_s, estimate.break_even_iterations, page)
     if detail:
         for estimate in applicable:
-            _render_detail(estimate, (choice_name(estimate),), script, page)
+            _render_detail(estimate, (choice_name(estimate),), script, page, of_trace=of_trace)
         if report.combined is not None and len(report.estimates) > 1:
             _render_detail(
-                report.combined, tuple(choice_name(estimate) for estimate in applicable), script, page
+                report.combined,
+                tuple(choice_name(estimate) for estimate in applicable),
+                script,
+                page,
+                of_trace=of_trace,
             )
         page.blank()
     if detail or len(refused) <= REASONS_SHOWN:
@@ -83,12 +100,17 @@ def render_estimates(
     render_records(report, page)
 
 
-def _render_table(estimates: list[EstimateReport], report: WhatIfReport, page: Page) -> None:
+def _render_table(
+    estimates: list[EstimateReport], report: WhatIfReport, page: Page, *, of_trace: bool
+) -> None:
     shown = [*estimates, *([report.combined] if report.combined and report.combined.applicable else [])]
     baseline = report.baseline
     time = units.time_scale(estimate.change_ms.value for estimate in shown)
     titles = ["", f"{time.unit}", "speed", "peak memory", "results", "basis"]
     cells = [_numbers(estimate, baseline, time, page) for estimate in shown]
+    if of_trace:
+        titles.pop(3)
+        cells = [(*row[:2], *row[3:]) for row in cells]
     taken = [column_width(title, [row[i] for row in cells]) + GUTTER for i, title in enumerate(titles[1:])]
     longest = max(len(choice_name(estimate)) for estimate in estimates)
     # A name is what a person types: before one is cut, the last column goes below the table.
@@ -97,8 +119,7 @@ def _render_table(estimates: list[EstimateReport], report: WhatIfReport, page: P
     names = [page.shortened(choice_name(estimate), room, "bold") for estimate in estimates]
     if len(shown) > len(estimates):
         names.append(page.text("together", "bold"))
-    columns = (Column("", "left"), Column(titles[1]), Column(titles[2]), Column(titles[3]),
-               Column(titles[4], "left"), Column(titles[5], "left"))  # fmt: skip
+    columns = tuple(Column(title, "left" if title in _TEXTS else "right") for title in titles)
     rows = [(name, *row) for name, row in zip(names, cells, strict=True)]
     if below:
         columns, rows = columns[:-1], [row[:-1] for row in rows]
@@ -150,15 +171,23 @@ def _numbers(
     )
 
 
-def _render_detail(estimate: EstimateReport, names: tuple[str, ...], script: str, page: Page) -> None:
-    facts = [f"{units.format_ms_interval(estimate.iteration_ms)} per iteration"]
+def _render_detail(
+    estimate: EstimateReport, names: tuple[str, ...], script: str, page: Page, *, of_trace: bool
+) -> None:
+    unit = "step" if of_trace else "iteration"
+    facts = [f"{units.format_ms_interval(estimate.iteration_ms)} per {unit}"]
     if estimate.throughput is not None:
         facts.append(units.format_throughput_interval(estimate.throughput))
     facts.append(f"speed {speedup_words(estimate.speedup, estimate.speedup_range)}")
-    facts.append(f"peak {units.format_bytes(estimate.peak_bytes.value)}")
+    if estimate.peak_bytes is not None:
+        facts.append(f"peak {units.format_bytes(estimate.peak.value)}")
     page.blank()
     title = names[0] if len(names) == 1 else "together"
-    page.line(page.text(title, "bold"), page.text(f"   {estimate.title}" if len(names) == 1 else ""))
+    beside = f"   {estimate.title}" if len(names) == 1 else ""
+    fits = len(title) + len(beside) <= page.width
+    page.line(page.text(title, "bold"), page.text(beside if fits else ""))
+    if not fits:
+        page.paragraph(estimate.title, indent=3)
     page.paragraph(" · ".join(facts), indent=3)
     if not estimate.applicable:
         page.paragraph(estimate.reason or "does not apply", indent=3, style="yellow")
@@ -168,7 +197,8 @@ def _render_detail(estimate: EstimateReport, names: tuple[str, ...], script: str
         page.paragraph(f"assumes: {assumption}", indent=3, style="dim")
     if estimate.extrapolated:
         page.paragraph("extrapolated: outside the range that was measured", indent=3, style="yellow")
-    page.paragraph(_rewrite(estimate, names, script), indent=3, style="dim")
+    if not of_trace:
+        page.paragraph(_rewrite(estimate, names, script), indent=3, style="dim")
 
 
 def _rewrite(estimate: EstimateReport, names: tuple[str, ...], script: str) -> str:

@@ -16,7 +16,6 @@ from skyline.graph.task import Task, TaskKind, WorkClass, work_class
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline, ran_on_cpu
 from skyline.whatif.cost.narrowing import (
     EMULATED_CPU,
     emulated,
@@ -35,7 +34,6 @@ from skyline.whatif.number_formats import (
     capability,
     gpu,
 )
-from skyline.whatif.recording import Recording
 from skyline.whatif.trace_facts import computes_in_16_bits
 
 _FORMATS = {"bf16": BFLOAT16, "fp16": FLOAT16}
@@ -62,7 +60,7 @@ class Amp:
 
     def basis(self, subject: Subject) -> Basis:
         """Held against pairs of runs on a CPU only."""
-        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
+        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where products run in more than 16 bits; where bfloat16 is emulated as well, as a slowdown."""
@@ -132,8 +130,7 @@ def _unscaled(subject: Subject, graph: Graph) -> Graph:
         work.append(InsertedGpuWork(made, _unscale_us(subject), int(before)))
     # A recording of a script that runs ahead would wait for work of steps before it; what a settled step takes
     # is then the stream's time in any case.
-    ahead = isinstance(subject, Recording) and subject.runs_ahead
-    return insert_gpu_work(graph, work, dependencies=() if ahead else waits) if work else graph
+    return insert_gpu_work(graph, work, dependencies=() if subject.gpu_lags else waits) if work else graph
 
 
 def _unscale_us(subject: Subject) -> float:
@@ -145,9 +142,8 @@ def _unscale_us(subject: Subject) -> float:
 
 def _assumptions(subject: Subject, value: str) -> tuple[str, ...]:
     if not subject.on_gpu:
-        profile = subject.profile
+        profile, tried = subject.profile, subject.tried
         slow = profile is not None and emulated(profile.environment.cpu_features)
-        tried = subject.tried if isinstance(subject, Baseline) else None
         if tried is not None and (tried.threads, _FORMATS[value]) in tried.times_us:
             return ("operators take as long in bf16 as in iterations of the script's own under autocast",)
         if profile is not None and profile.product_trials:
@@ -161,7 +157,7 @@ def _assumptions(subject: Subject, value: str) -> tuple[str, ...]:
     )
     if value == "fp16":
         made.append("gradients are scaled: before each step all are checked, and the script waits for that")
-    if isinstance(subject, Recording):
+    if subject.profile is None:
         if capability(subject) == (0, 0):
             made.append(f"the GPU computes in {value}: the trace does not tell which one it is")
         origin = subject.graph.tasks.origin
@@ -173,9 +169,9 @@ def _assumptions(subject: Subject, value: str) -> tuple[str, ...]:
 def _possible(subject: Subject) -> tuple[str, ...]:
     """The formats that the processor computes in; bf16 on a CPU that has to emulate it, too."""
     if not subject.on_gpu:
-        if isinstance(subject, Recording) or subject.profile is None:
+        features = subject.cpu_features
+        if features is None:
             return ()
-        features = subject.profile.environment.cpu_features
         return () if emulated(features) and "avx512f" not in features else ("bf16",)
     version, spec = capability(subject), gpu(subject)
     if spec is not None and spec.vendor != "NVIDIA":
@@ -188,17 +184,15 @@ def _possible(subject: Subject) -> tuple[str, ...]:
 def _lacking(subject: Subject) -> str:
     if subject.on_gpu:
         return "this GPU has no units for 16-bit products"
-    if isinstance(subject, Recording):
+    if subject.cpu_features is None:
         return "whether this CPU computes in bf16 is not known from a trace"
     return "this CPU emulates bf16, it would be slower"
 
 
 def _narrow_already(subject: Subject) -> bool:
-    if isinstance(subject, Recording):
-        return computes_in_16_bits(subject)
-    profile = subject.profile
-    if profile is None:
-        return False
+    if subject.recording is not None:
+        return computes_in_16_bits(subject.recording)
+    profile = subject.script
     if profile.settings is not None and profile.settings.autocast:
         return True
     heavy = [one for one in profile.trace.shapes if work_class(one.operator) in _HEAVY]

@@ -16,10 +16,8 @@ from skyline.memory.fit import Fit, fit
 from skyline.predict.sizes import sizes_to_show
 from skyline.simulate.engine import simulate
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.batch_scaling import grown, growth
 from skyline.whatif.cost.embedding_rows import cleared_shares
-from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import whole_number
 
 
@@ -43,8 +41,6 @@ class BatchSize:
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where another size was measured; the default is the size with the best throughput."""
-        if not isinstance(subject, Baseline):
-            return Applicability.no(NEEDS_PROFILE)
         curve = subject.curve
         if curve.base is None or curve.reason:
             return Applicability.no(curve.reason)
@@ -58,8 +54,6 @@ class BatchSize:
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Scale the tasks, so that the iteration takes what the curve says; memory is read off the curve too."""
         size = whole_number(self.name, value)
-        if not isinstance(subject, Baseline):
-            return replace(scenario, reason=NEEDS_PROFILE)
         baseline = subject
         curve = baseline.curve
         ratio = curve.ratio(size)
@@ -74,7 +68,7 @@ class BatchSize:
             scaled = scale(graph, everything, np.where(on_lane, by_part[parts], ratio.value), gaps=True)
         else:
             larger = size / (curve.base or size)
-            standing = cleared_shares(baseline.profile, graph)
+            standing = cleared_shares(baseline.script, graph)
             tried = growth(baseline, graph, larger)
             scaled = grown(graph, baseline.lane, parts, by_part, larger, standing, tried)
         # On several lanes the parts overlap; the curve is of whole iterations and has the last word.
@@ -84,7 +78,7 @@ class BatchSize:
             scaled = scale(scaled, everything, wanted / simulated, gaps=True)
         peak = curve.peak_bytes(size)
         extrapolated = curve.extrapolated(size)
-        predicted = baseline.profile.prediction is not None
+        predicted = baseline.script.prediction is not None
         assumptions = [_how_known(curve.measured(size), extrapolated, predicted=predicted)]
         below_ms, above_ms = _unsure_ms(baseline, ratio)
         changed = scenario.changed(
@@ -97,10 +91,10 @@ class BatchSize:
         return replace(changed, batch_size=size, extrapolated=extrapolated)
 
 
-def shown_sizes(baseline: Baseline) -> tuple[int, ...]:
+def shown_sizes(baseline: Subject) -> tuple[int, ...]:
     """The batch sizes to offer: those whose memory is believed to fit, and always the script's own."""
     curve = baseline.curve
-    capacity = usable_bytes(baseline.profile)
+    capacity = usable_bytes(baseline.script)
     return tuple(
         size
         for size in offered_sizes(baseline)
@@ -108,26 +102,26 @@ def shown_sizes(baseline: Baseline) -> tuple[int, ...]:
     )
 
 
-def offered_sizes(baseline: Baseline) -> tuple[int, ...]:
+def offered_sizes(baseline: Subject) -> tuple[int, ...]:
     """The batch sizes of which something is known, whether they fit or not."""
     curve = baseline.curve
     if curve.base is None:
         return ()
-    data_sets = [loader.dataset_size for loader in baseline.profile.loaders if loader.dataset_size]
+    data_sets = [loader.dataset_size for loader in baseline.script.loaders if loader.dataset_size]
     sizes = sizes_to_show(
         curve.base, (point.batch_size for point in curve.points), min(data_sets, default=None)
     )
     return tuple(size for size in sizes if size == curve.base or curve.knows(size))
 
 
-def _unsure_ms(baseline: Baseline, ratio: Interval) -> tuple[float, float]:
+def _unsure_ms(baseline: Subject, ratio: Interval) -> tuple[float, float]:
     """How far the time may lie below and above, beside the uncertainty that the baseline brings by itself.
 
     A predicted ratio has the baseline's in it: that part is taken out, or it would count twice.
     """
     own = baseline.iteration_ms
     below, above = (ratio.value - ratio.low) * own.value, (ratio.high - ratio.value) * own.value
-    if baseline.profile.prediction is None:
+    if baseline.script.prediction is None:
         return below, above
     brought = ratio.value * (own.value - own.low), ratio.value * (own.high - own.value)
     return sqrt(max(0.0, below**2 - brought[0] ** 2)), sqrt(max(0.0, above**2 - brought[1] ** 2))

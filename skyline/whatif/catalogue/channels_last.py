@@ -18,11 +18,9 @@ from skyline.interval import Interval
 from skyline.trace.facts import ModuleFact
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import ran_on_cpu
 from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.number_formats import FLOAT32, NARROW, formats
 from skyline.whatif.origins import shapes
-from skyline.whatif.recording import Recording
 
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _CONVERSIONS = ("nchwToNhwc", "nhwcToNchw")
@@ -58,7 +56,7 @@ class ChannelsLast:
 
     def basis(self, subject: Subject) -> Basis:
         """Held against pairs of runs on a CPU only."""
-        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
+        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable to convolutions over images that do not lie so already."""
@@ -75,7 +73,7 @@ class ChannelsLast:
         layouts = [one.channels_last for one in modules if one.channels_last is not None and _is_large(one)]
         if layouts and all(layouts):
             return Applicability.no("its convolutions lie in channels-last layout already")
-        if isinstance(subject, Recording) and not subject.on_gpu:
+        if subject.profile is None and not subject.on_gpu:
             return Applicability.no(
                 "the layout is not known from the trace of a CPU; profile the script for it"
             )

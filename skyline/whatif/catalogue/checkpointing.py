@@ -14,7 +14,6 @@ from skyline.memory.capacity import usable_bytes
 from skyline.memory.recomputation import RecordedLevels
 from skyline.trace.facts import ModuleFact
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline, ran_on_cpu
 from skyline.whatif.blocks import open_blocks, repeated_blocks
 from skyline.whatif.cost.recomputing import parts_of
 from skyline.whatif.memory import Memory
@@ -50,7 +49,7 @@ class Checkpointing:
 
     def basis(self, subject: Subject) -> Basis:
         """Pairs of runs were compared on CPUs; on a GPU the method has not been held against one."""
-        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
+        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable to a model with repeated blocks that are not checkpointed; by default as many as are needed."""
@@ -67,7 +66,7 @@ class Checkpointing:
             )
         count = len(paths)
         numbers = dict.fromkeys(str(count * share // 4) for share in (1, 2, 3) if count * share // 4)
-        values = (_ALL, *numbers, *((_FIT,) if isinstance(subject, Baseline) else ()))
+        values = (_ALL, *numbers, *((_FIT,) if subject.profile is not None else ()))
         return Applicability(True, values=values, default=self._default(subject))
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
@@ -92,9 +91,9 @@ class Checkpointing:
 
     def _default(self, subject: Subject) -> str:
         levels, memory = _levels(subject), subject.memory
-        if levels is None or memory is None or not isinstance(subject, Baseline):
+        if levels is None or memory is None:
             return _ALL
-        capacity = usable_bytes(subject.profile)
+        capacity = usable_bytes(subject.script)
         if not capacity or memory.peak_bytes.value <= capacity:
             return _ALL
         return _FIT
@@ -129,7 +128,7 @@ def number_of_blocks(
 
 def _target_bytes(value: str, subject: Subject) -> float | None:
     if value == _FIT:
-        return None if subject.profile is None else usable_bytes(subject.profile)
+        return None if subject.profile is None else usable_bytes(subject.script)
     match = _SIZE.fullmatch(value.strip())
     if match is None:
         hint = "Give all, fit, a number of blocks, or the peak wanted: checkpointing=2GB."
@@ -143,7 +142,7 @@ def _told(value: str, target: float) -> str:
 
 
 def _levels(subject: Subject) -> RecordedLevels | None:
-    levels = subject.levels if isinstance(subject, Baseline) else None
+    levels = subject.levels
     return levels if levels is not None and levels.kept else None
 
 

@@ -16,7 +16,6 @@ from skyline.graph.tasks import KIND, ON_GPU, WORK
 from skyline.interval import Interval
 from skyline.trace.profile import Profile
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import ran_on_cpu
 from skyline.whatif.blocks import open_blocks
 from skyline.whatif.cost.compiling import (
     BACKWARD_CALL_US,
@@ -30,7 +29,6 @@ from skyline.whatif.cost.masks import MASK_NS, MASK_PART, kept_masks
 from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.memory import Memory
-from skyline.whatif.recording import Recording
 
 DEFAULT, REDUCE_OVERHEAD, MAX_AUTOTUNE = "default", "reduce-overhead", "max-autotune"
 _FIRST = (2, 0)
@@ -61,7 +59,7 @@ class Compile:
 
     def basis(self, subject: Subject) -> Basis:
         """Compared with paired runs on CPUs; nothing was measured on a GPU."""
-        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
+        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Only where PyTorch can compile, has not compiled yet, and there is something to compile."""
@@ -223,7 +221,7 @@ def _assumptions(found: Regions, subject: Subject, mode: str) -> tuple[str, ...]
         lines.append("a C++ compiler is there: PyTorch calls g++ or clang++ for the code that it generates")
     if draws(subject.graph_of(Grain.OPERATORS)):
         lines.append(OTHER_DRAWS)
-    if isinstance(subject, Recording):
+    if subject.profile is None:
         lines.append("shapes are not known from the trace: a fused kernel takes as long as its longest part")
     return tuple(lines)
 

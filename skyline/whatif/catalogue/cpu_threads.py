@@ -10,7 +10,6 @@ from skyline.graph.graph import Graph
 from skyline.graph.scaling import scale
 from skyline.trace.iteration_trial import AS_IT_STANDS
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.catalogue.fused_optimizer import FOREACH
 from skyline.whatif.catalogue.sparse_embedding import sparse_work
 from skyline.whatif.cost.core_contention import core_contention
@@ -18,7 +17,6 @@ from skyline.whatif.cost.loader_model import cores_of
 from skyline.whatif.cost.thread_scaling import factors, split_in_loader, split_tasks
 from skyline.whatif.loader_setting import present_setting, threads_in
 from skyline.whatif.number_formats import NARROW
-from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import whole_number
 
 _AS_TRIED = "operators divide as in iterations of the script's own on another number of threads"
@@ -41,16 +39,14 @@ class CpuThreads:
 
     def basis(self, subject: Subject) -> Basis:
         """Scripts without workers were run on one thread and on two."""
-        known = isinstance(subject, Baseline) and present_setting(subject).workers == 0
+        known = subject.profile is not None and present_setting(subject).workers == 0
         return Basis.CPU_MEASURED if known else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where the CPU computes, and has operators that are worth splitting."""
-        if not isinstance(subject, Baseline):
-            return Applicability.no(NEEDS_PROFILE)
+        cores, now = cores_of(subject), threads_in(Scenario.of(subject), subject)
         if subject.on_gpu:
             return Applicability.no("the operators run on the GPU, whose work no CPU thread takes over")
-        cores, now = cores_of(subject), threads_in(Scenario.of(subject), subject)
         if cores == 1 and now == 1:
             return Applicability.no("there is one core")
         if subject.thread_use.split <= 0:
@@ -68,7 +64,6 @@ class CpuThreads:
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Each operator by itself; then what the threads and the workers that the script has take from each other."""
         asked = whole_number(self.name, value)
-        assert isinstance(subject, Baseline)
         now, cores = threads_in(Scenario.of(subject), subject), cores_of(subject)
         graph = scenario.graph
         larger = scenario.batch_factor(subject)
@@ -104,7 +99,7 @@ class CpuThreads:
         return core_contention(changed, scenario.graph, subject, asked)
 
 
-def _with_python(subject: Baseline, graph: Graph, asked: int) -> Graph:
+def _with_python(subject: Subject, graph: Graph, asked: int) -> Graph:
     """With Python between the operators as it was tried on so many threads: other cores are at rest then."""
     if subject.tried is None or present_setting(subject).workers:
         return graph

@@ -20,7 +20,6 @@ from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics
 from skyline.whatif.catalogue.remove_sync import waits
 from skyline.whatif.cost.compiling import compiling_s
 from skyline.whatif.cost.fusion import regions
-from skyline.whatif.recording import Recording, ends_in
 
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _HOST = (TaskKind.CPU, TaskKind.LAUNCH)
@@ -111,9 +110,7 @@ def _shapes_change(subject: Subject) -> bool:
 def _in_passes(subject: Subject, graph: Graph) -> Indices:
     """The host's tasks in the passes, but for the points at which steps begin and end."""
     chosen = select(graph, kind=_HOST, phase=_PASSES)
-    if not isinstance(subject, Recording):
-        return chosen
-    return np.setdiff1d(chosen, np.concatenate(ends_in(subject, graph)))
+    return np.setdiff1d(chosen, subject.step_marks(graph))
 
 
 WHATIF = CudaGraphs()

@@ -10,7 +10,6 @@ from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.number_formats import gpu
-from skyline.whatif.recording import Recording
 
 _CONVOLUTIONS = Criteria(work=WorkClass.CONVOLUTION, kind=TaskKind.KERNEL)
 _FACTOR = Interval(0.9, 0.7, 1.0)
@@ -41,7 +40,7 @@ class CudnnBenchmark:
         if not subject.on_gpu:
             return Applicability.no("cuDNN computes on NVIDIA GPUs, and nothing ran on one")
         spec = gpu(subject)
-        amd = isinstance(subject, Recording) and subject.trace.vendor == "amd"
+        amd = subject.recording is not None and subject.recording.trace.vendor == "amd"
         if amd or (spec is not None and spec.vendor != "NVIDIA"):
             return Applicability.no("cuDNN computes on NVIDIA GPUs only")
         settings = None if subject.profile is None else subject.profile.settings

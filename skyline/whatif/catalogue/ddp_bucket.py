@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from skyline.errors import UsageError
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.all_reduce import DEFAULT_CAP_MB, MIB
 from skyline.whatif.cost.gradient_exchange import (
     changes_buckets,
@@ -15,7 +14,6 @@ from skyline.whatif.cost.gradient_exchange import (
     exposed_us,
     with_exchange,
 )
-from skyline.whatif.subject import NEEDS_PROFILE
 
 _CAPS_MB = (1, 5, 10, 25, 50, 100, 200)
 _NEVER_SURER = 0.02
@@ -41,8 +39,6 @@ class DdpBucket:
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where replicas exchange gradients, and buckets could be cut otherwise."""
-        if not isinstance(subject, Baseline):
-            return Applicability.no(NEEDS_PROFILE)
         fact = exchange_of(subject)
         if isinstance(fact, str):
             return Applicability.no(fact)
@@ -60,7 +56,6 @@ class DdpBucket:
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Exchange the new buckets as they become ready."""
         cap = _megabytes(self.name, value)
-        assert isinstance(subject, Baseline)
         shared = cores_are_shared(subject)
         likely = with_exchange(subject, scenario.graph, cap, shared=shared)
         now = subject.step_ms(likely)
@@ -77,7 +72,7 @@ class DdpBucket:
         )
 
 
-def exchange_assumptions(baseline: Baseline) -> tuple[str, ...]:
+def exchange_assumptions(baseline: Subject) -> tuple[str, ...]:
     """What predictions about the exchange take for granted."""
     fitted = "the link is as fast as makes the script wait for its last gradients as it did, in a ring of all ranks"
     beside = (

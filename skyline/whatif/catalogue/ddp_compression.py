@@ -15,7 +15,6 @@ from skyline.interval import Interval
 from skyline.job.exchanges import kind_of
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.catalogue.ddp_bucket import exchange_assumptions
 from skyline.whatif.cost.gradient_exchange import (
     COPY_BACK,
@@ -25,7 +24,6 @@ from skyline.whatif.cost.gradient_exchange import (
     joined_by,
 )
 from skyline.whatif.recording import Recording
-from skyline.whatif.subject import NEEDS_PROFILE
 
 _CASTS_OVER_COPY = Interval(2.0, 1.0, 3.0)
 """To 16 bits (6 bytes a number), divided (4), and back (6), over a copy of 32 bits (8)."""
@@ -58,10 +56,8 @@ class DdpCompression:
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where replicas exchange gradients in 32 bits."""
-        if isinstance(subject, Recording):
-            return _detect_in(subject, self.grain)
-        if not isinstance(subject, Baseline):
-            return Applicability.no(NEEDS_PROFILE)
+        if subject.recording is not None:
+            return _detect_in(subject.recording)
         fact = exchange_of(subject)
         if isinstance(fact, str):
             return Applicability.no(fact)
@@ -75,9 +71,8 @@ class DdpCompression:
         """Shorten the all-reduces of all buckets, or lengthen them where casts and sums cost more than is saved."""
         if value not in self.detect(subject).values:
             raise UsageError(f"{self.name}={value} is not possible", hint=f"With gloo: {self.name}=fp16.")
-        if isinstance(subject, Recording):
+        if subject.recording is not None:
             return _transform_in(scenario, subject)
-        assert isinstance(subject, Baseline)
         fact = joined_by(subject)
         assert fact is not None
         summing = _HALF_SUM_US.get(fact.backend, _NOTHING)
@@ -106,7 +101,7 @@ class DdpCompression:
         )
 
 
-def _copy_us_per_byte(baseline: Baseline) -> float:
+def _copy_us_per_byte(baseline: Subject) -> float:
     """What copying a byte of the gradients takes, read and written, as the recorded copies out of buckets show."""
     fact = joined_by(baseline)
     graph = baseline.operators
@@ -116,8 +111,8 @@ def _copy_us_per_byte(baseline: Baseline) -> float:
     return copied_us / fact.gradient_bytes
 
 
-def _detect_in(recording: Recording, grain: Grain) -> Applicability:
-    graph = recording.graph_of(grain)
+def _detect_in(recording: Recording) -> Applicability:
+    graph = recording.graph
     if not _all_reduces(graph):
         return Applicability.no("no all-reduce between GPUs was recorded")
     types = {recording.trace.strings[int(row)] for row in np.unique(recording.trace.collectives.element_type)}
@@ -127,7 +122,7 @@ def _detect_in(recording: Recording, grain: Grain) -> Applicability:
     return Applicability(True, values=("bf16", "fp16"), default="bf16")
 
 
-def _transform_in(scenario: Scenario, recording: Recording) -> Scenario:
+def _transform_in(scenario: Scenario, subject: Subject) -> Scenario:
     graph = scenario.graph
     chosen = select(graph, kind=TaskKind.KERNEL, phase=Phase.COMMUNICATION, name=_all_reduces(graph))
     likely, least, most = (
@@ -135,7 +130,7 @@ def _transform_in(scenario: Scenario, recording: Recording) -> Scenario:
         for factor in (_KERNEL_FACTOR.value, _KERNEL_FACTOR.low, _KERNEL_FACTOR.high)
     )
     return scenario.between(
-        recording,
+        subject,
         likely,
         least,
         most,

@@ -12,7 +12,6 @@ from skyline.graph.task import TaskKind
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline, ran_on_cpu
 from skyline.whatif.cost.foreach_step import (
     HAS_FOREACH,
     foreach_ms,
@@ -23,7 +22,6 @@ from skyline.whatif.cost.foreach_step import (
 from skyline.whatif.cost.optimizer_step import Update, fused_ms, moved_bytes, update_of
 from skyline.whatif.cost.streaming import relieved
 from skyline.whatif.cost.traced_step import fused, traced_form, why_not_fusible
-from skyline.whatif.recording import Recording
 from skyline.whatif.subject import NEEDS_PROFILE
 
 _FUSED_ON_CPU_SINCE = (2, 4)
@@ -52,27 +50,25 @@ class FusedOptimizer:
 
     def basis(self, subject: Subject) -> Basis:
         """The model was held against profiles of CPU runs only."""
-        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
+        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable to an optimizer of PyTorch's own that has a fused form and does not use it."""
-        if isinstance(subject, Recording):
-            reason = why_not_fusible(subject)
+        if subject.recording is not None:
+            reason = why_not_fusible(subject.recording)
             return Applicability.no(reason) if reason else Applicability(True)
-        if not isinstance(subject, Baseline):
-            return Applicability.no(NEEDS_PROFILE)
         baseline = subject
-        if not baseline.profile.optimizers:
+        if not baseline.script.optimizers:
             return Applicability.no("no PyTorch optimizer takes the step")
         if not baseline.on_gpu and _torch_version(baseline) < _FUSED_ON_CPU_SINCE:
             return Applicability.no(
-                f"PyTorch {baseline.profile.environment.torch} has no fused form on the CPU"
+                f"PyTorch {baseline.script.environment.torch} has no fused form on the CPU"
             )
         values = tuple(
             value for value, found in (("", unfused(baseline)), (FOREACH, one_by_one(baseline))) if found
         )
         if not values:
-            return Applicability.no(_why_none(baseline.profile.optimizers))
+            return Applicability.no(_why_none(baseline.script.optimizers))
         if baseline.phases.optimizer <= 0:
             return Applicability.no("the optimizer step takes no measurable time")
         return Applicability(True, values=values if FOREACH in values else (), default=values[0])
@@ -82,27 +78,26 @@ class FusedOptimizer:
         if value not in ("", "true", "fused", FOREACH):
             hint = "Give the name alone, or fused_optimizer=foreach."
             raise UsageError(f"fused_optimizer={value} is not possible", hint=hint)
-        if isinstance(subject, Recording):
-            form = traced_form(subject)
+        if subject.recording is not None:
+            form = traced_form(subject.recording)
             if value == FOREACH:
                 return replace(scenario, reason=NEEDS_PROFILE)
             if form is None:
                 return scenario
             return scenario.between(
                 subject,
-                *fused(subject, form, scenario.graph),
+                *fused(subject.recording, form, scenario.graph),
                 assumptions=(
                     f"about {form.tensors:.0f} tensors per step, told by the operators of the step",
                     "this version of PyTorch has a fused form of the optimizer",
                 ),
             )
-        assert isinstance(subject, Baseline)
         baseline = subject
         now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
         if value == FOREACH:
             return _all_at_once(scenario, baseline)
         if not unfused(baseline):
-            return replace(scenario, reason=_why_none(baseline.profile.optimizers))
+            return replace(scenario, reason=_why_none(baseline.script.optimizers))
         predicted = fused_ms(baseline, unfused(baseline))
         factor = predicted.value / now_ms
         chosen = select(scenario.graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
@@ -122,7 +117,7 @@ class FusedOptimizer:
         )
 
 
-def _all_at_once(scenario: Scenario, baseline: Baseline) -> Scenario:
+def _all_at_once(scenario: Scenario, baseline: Subject) -> Scenario:
     """The step's operators are called once for all tensors; what they move stays."""
     chosen = one_by_one(baseline)
     if not chosen:
@@ -143,24 +138,24 @@ def _all_at_once(scenario: Scenario, baseline: Baseline) -> Scenario:
     )
 
 
-def unfused(baseline: Baseline) -> tuple[tuple[OptimizerFact, Update], ...]:
+def unfused(baseline: Subject) -> tuple[tuple[OptimizerFact, Update], ...]:
     """The optimizers that could be fused and are not, with what their update costs now and then."""
     found: list[tuple[OptimizerFact, Update]] = []
-    for optimizer in baseline.profile.optimizers:
+    for optimizer in baseline.script.optimizers:
         update = update_of(optimizer)
         if update is not None and not optimizer.options.get("fused") and update.saves_traffic:
             found.append((optimizer, update))
     return tuple(found)
 
 
-def one_by_one(baseline: Baseline) -> tuple[OptimizerFact, ...]:
+def one_by_one(baseline: Subject) -> tuple[OptimizerFact, ...]:
     """The optimizers that could step all tensors at once and step them one by one.
 
     PyTorch does so by itself for tensors on a GPU, unless ``foreach=False`` is given.
     """
     return tuple(
         fact
-        for fact in baseline.profile.optimizers
+        for fact in baseline.script.optimizers
         if fact.name in HAS_FOREACH
         and not fact.options.get("fused")
         and (
@@ -180,8 +175,8 @@ def _why_none(optimizers: tuple[OptimizerFact, ...]) -> str:
     return f"{names} has no fused form that moves fewer bytes"
 
 
-def _torch_version(baseline: Baseline) -> tuple[int, ...]:
-    numbers = baseline.profile.environment.torch.split("+")[0].split(".")[:2]
+def _torch_version(baseline: Subject) -> tuple[int, ...]:
+    numbers = baseline.script.environment.torch.split("+")[0].split(".")[:2]
     return tuple(int(number) if number.isdigit() else 0 for number in numbers)
 
 

@@ -17,7 +17,6 @@ from skyline.predict.sustained_rates import sustained_rates
 from skyline.predict.wave_scaling import carried_factor, share_of_memory
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.number_formats import NARROW, gpu, kernel_format
-from skyline.whatif.recording import Recording
 
 _OFFERED = ("T4", "L4", "A100-80GB", "H100", "H200", "B200")
 _HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
@@ -58,7 +57,7 @@ class OtherGpu:
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable to traces of a GPU whose figures are known."""
-        if not isinstance(subject, Recording):
+        if subject.recording is None:
             return Applicability.no(
                 "a script can be followed for another GPU: skyline profile --gpu NAME SCRIPT"
             )
@@ -96,7 +95,7 @@ class OtherGpu:
             )
             for end in range(3)
         )
-        unknown = "; the sizes of the products are not in a trace" if isinstance(subject, Recording) else ""
+        unknown = "; the sizes of the products are not in a trace" if subject.recording is not None else ""
         return scenario.between(
             subject,
             likely,

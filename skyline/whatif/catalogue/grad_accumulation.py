@@ -18,12 +18,10 @@ from skyline.interval import Interval
 from skyline.predict.batch_curve import BatchCurve
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline, ran_on_cpu
 from skyline.whatif.cost.batch_scaling import grown, growth
 from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.cost.optimizer_traffic import bytes_per_us
 from skyline.whatif.memory import Memory
-from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import MOST_AT_ONCE, whole_number
 
 _ADDING = 12
@@ -49,12 +47,10 @@ class GradAccumulation:
 
     def basis(self, subject: Subject) -> Basis:
         """Pairs of runs were compared on CPUs only."""
-        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
+        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where other batch sizes were measured; into two parts by default."""
-        if not isinstance(subject, Baseline):
-            return Applicability.no(NEEDS_PROFILE)
         curve = subject.curve
         if curve.base is None or curve.reason:
             return Applicability.no(curve.reason)
@@ -68,8 +64,6 @@ class GradAccumulation:
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Forward and backward work of the smaller size, as often as there are parts; the rest stays."""
         parts = whole_number(self.name, value, most=MOST_AT_ONCE)
-        if not isinstance(subject, Baseline):
-            return replace(scenario, reason=NEEDS_PROFILE)
         size = scenario.batch_size or subject.curve.base or 0
         if parts > size == subject.curve.base:
             # Of another batch size, asked for beside it, it is no mistake in the value.
@@ -109,7 +103,7 @@ def _factors(curve: BatchCurve, size: int, part_size: int) -> dict[Part, float]:
 
 def _repeated(
     graph: Graph,
-    subject: Baseline,
+    subject: Subject,
     factors: dict[Part, float],
     parts: int,
     tried: Times | None,
@@ -145,7 +139,7 @@ def _repeated(
 
 
 def _shrunk(
-    graph: Graph, subject: Baseline, chosen: Indices, by_part: Times, size: float, tried: Times | None
+    graph: Graph, subject: Subject, chosen: Indices, by_part: Times, size: float, tried: Times | None
 ) -> Graph:
     """The chosen work for a smaller batch: Python and calls stand as far as the curve says; the rest stays as it is.
 
@@ -156,7 +150,7 @@ def _shrunk(
     # The loader's part does not stand in ``grown``, and what is not chosen does not change.
     parts = np.where(rest, PARTS.index(Part.LOADER), parts_of(graph.tasks)).astype(np.uint8)
     factors = np.where(np.arange(len(PARTS)) == PARTS.index(Part.LOADER), 1.0, by_part)
-    cleared = cleared_shares(subject.profile, graph)
+    cleared = cleared_shares(subject.script, graph)
     return grown(graph, subject.lane, parts, factors, size, cleared, tried)
 
 
@@ -173,13 +167,13 @@ def _passes(graph: Graph, lane: str, iteration: int) -> Indices:
     return np.flatnonzero(chosen)
 
 
-def _adding_us(subject: Baseline) -> float:
+def _adding_us(subject: Subject) -> float:
     speed = bytes_per_us(subject)
-    count = sum(fact.parameter_count for fact in subject.profile.optimizers)
+    count = sum(fact.parameter_count for fact in subject.script.optimizers)
     return _ADDING * count / speed if speed else 0.0
 
 
-def _memory(memory: Memory, subject: Baseline, size: int, part_size: int) -> Memory:
+def _memory(memory: Memory, subject: Subject, size: int, part_size: int) -> Memory:
     """The peak of a run at the smaller size, with the whole batch and all gradients there from the second part on."""
     curve = subject.curve
     moving = memory.peak_bytes.value - curve.peak_bytes(size).value
@@ -194,25 +188,25 @@ def _memory(memory: Memory, subject: Baseline, size: int, part_size: int) -> Mem
     return changed.more("gradients", Interval(missing, 0.0, missing))
 
 
-def _gradients_missing(subject: Baseline, scale: float) -> float:
+def _gradients_missing(subject: Subject, scale: float) -> float:
     """By how much the peak rises because gradients stay through all parts."""
     levels = subject.levels
     if levels is None:
         return 0.0
     live = levels.live + (scale - 1.0) * levels.activations
-    whole = float(subject.profile.memory.gradient_bytes)
+    whole = float(subject.script.memory.gradient_bytes)
     with_all = live + np.maximum(0.0, whole - levels.gradients)
     return max(0.0, float(with_all.max() - live.max()))
 
 
-def _assumptions(subject: Baseline, part_size: int, curve: BatchCurve) -> tuple[str, ...]:
+def _assumptions(subject: Subject, part_size: int, curve: BatchCurve) -> tuple[str, ...]:
     how = "measured" if curve.measured(part_size) else "read off the batch curve"
-    if subject.profile.prediction is not None:
+    if subject.script.prediction is not None:
         how = "predicted"
     said = [
         f"forward and backward pass for {part_size} samples are {how}; the loader still delivers whole batches"
     ]
-    if any("BatchNorm" in fact.class_name for fact in subject.profile.modules):
+    if any("BatchNorm" in fact.class_name for fact in subject.script.modules):
         said.append("BatchNorm sees the parts and not the batch: the training changes")
     else:
         said.append("the loss is a mean over equal parts: then the gradients are the same up to rounding")

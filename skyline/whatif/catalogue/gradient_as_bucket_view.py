@@ -10,9 +10,7 @@ from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.gradient_exchange import COPY_BACK, exchange_of, joined_by
-from skyline.whatif.subject import NEEDS_PROFILE
 
 _UNSURE = 0.5
 """Share of the saved time that may be found elsewhere: what the copy brought into the cache, the step must fetch."""
@@ -38,8 +36,6 @@ class GradientAsBucketView:
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where gradients were copied out of buckets."""
-        if not isinstance(subject, Baseline):
-            return Applicability.no(NEEDS_PROFILE)
         fact = exchange_of(subject)
         if isinstance(fact, str):
             return Applicability.no(fact)
@@ -51,7 +47,6 @@ class GradientAsBucketView:
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """The copies take no time; what was waited for meanwhile is still waited for."""
-        assert isinstance(subject, Baseline)
         fact = joined_by(subject)
         assert fact is not None
         graph = scenario.graph

@@ -6,13 +6,10 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.loader_model import cores_of, inferred_load_us, reloaded
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
 from skyline.whatif.epoch_start import with_start
 from skyline.whatif.loader_setting import LoaderSetting, present_setting, threads_in
-from skyline.whatif.recording import Recording
-from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.traced_workers import enough_workers, made_by_workers
 from skyline.whatif.whole_number import MOST_AT_ONCE, whole_number
 
@@ -37,19 +34,16 @@ class NumWorkers:
 
     def basis(self, subject: Subject) -> Basis:
         """A pair of traces was recorded on a GPU; on CPUs scripts without workers were held against runs with some."""
-        if isinstance(subject, Recording):
+        if subject.recording is not None:
             return Basis.GPU_TRACE_PAIR if subject.on_gpu else Basis.MODEL_ONLY
-        assert isinstance(subject, Baseline)
         known = not subject.on_gpu and present_setting(subject).workers == 0
-        return Basis.CPU_MEASURED if known and subject.profile.mode == "measured" else Basis.MODEL_ONLY
+        return Basis.CPU_MEASURED if known and subject.has_run else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where a loader takes part of the iteration, and what a batch takes to make can be told."""
-        if isinstance(subject, Recording):
-            return enough_workers(subject, _VALUES[1:])
-        if not isinstance(subject, Baseline):
-            return Applicability.no(NEEDS_PROFILE)
-        if not subject.profile.loaders:
+        if subject.recording is not None:
+            return enough_workers(subject.recording, _VALUES[1:])
+        if not subject.script.loaders:
             return Applicability.no("no DataLoader delivers the batches")
         now = present_setting(subject).workers
         load, compute = loader_and_compute_us(subject.outline, subject.lane)
@@ -71,9 +65,8 @@ class NumWorkers:
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Together with all that is asked about the loader and the threads: they share the cores."""
         workers = whole_number(self.name, value, least=0, most=MOST_AT_ONCE)
-        if isinstance(subject, Recording):
-            return made_by_workers(scenario, workers, subject)
-        assert isinstance(subject, Baseline)
+        if subject.recording is not None:
+            return made_by_workers(scenario, workers, subject.recording)
         now = present_setting(subject)
         if workers == now.workers:
             return scenario
@@ -93,7 +86,7 @@ def _others(scenario: Scenario) -> dict[str, str]:
 
 
 def _assumed(
-    baseline: Baseline, scenario: Scenario, setting: LoaderSetting, load_us: float
+    baseline: Subject, scenario: Scenario, setting: LoaderSetting, load_us: float
 ) -> tuple[str, ...]:
     now = present_setting(baseline).workers
     made = f"{load_us / 1e3:.1f} ms"

@@ -13,10 +13,8 @@ from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.alignment import Odd, element_bytes, odd_layers
 from skyline.whatif.memory import Memory
-from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import whole_number
 
 _VALUES = (8, 64, 128)
@@ -45,9 +43,7 @@ class PadToMultiple:
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where matrix units of a GPU multiply matrices of odd sizes."""
-        if not isinstance(subject, Baseline):
-            return Applicability.no(NEEDS_PROFILE)
-        profile = subject.profile
+        profile = subject.script
         if not subject.on_gpu:
             return Applicability.no(
                 "only the matrix units of GPUs mind the sizes; on a CPU padding adds work"
@@ -75,8 +71,7 @@ class PadToMultiple:
             raise UsageError(
                 f"{self.name}={value} is not possible", hint=f"Give 8, 64 or 128: {self.name}=64."
             )
-        assert isinstance(subject, Baseline)
-        profile = subject.profile
+        profile = subject.script
         layers = odd_layers(profile, multiple)
         size = element_bytes(profile) or _VALUE_BYTES
         likely, least, most = (

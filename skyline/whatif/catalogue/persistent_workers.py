@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.starting import start_ms
 from skyline.whatif.epoch_start import shorter_on_average
 from skyline.whatif.loader_setting import iterations_per_epoch, training_loader
-from skyline.whatif.subject import NEEDS_PROFILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +30,6 @@ class PersistentWorkers:
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where there are workers that do not persist, and an epoch's length is known."""
-        if not isinstance(subject, Baseline):
-            return Applicability.no(NEEDS_PROFILE)
         loader = training_loader(subject)
         if loader is None:
             return Applicability.no("no DataLoader delivers the batches")
@@ -48,11 +44,10 @@ class PersistentWorkers:
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Each iteration bears its share of the start less. New workers are reckoned with this where they come in."""
-        assert isinstance(subject, Baseline)
         loader, many = training_loader(subject), iterations_per_epoch(subject, scenario.batch_size)
         if loader is None or not loader.num_workers or many is None:
             return scenario
-        cost = start_ms(subject.profile.environment, loader.num_workers)
+        cost = start_ms(subject.script.environment, loader.num_workers)
         each = cost.scaled(1 / many)
         return scenario.changed(
             shorter_on_average(scenario.graph, subject, each.value, each.value),

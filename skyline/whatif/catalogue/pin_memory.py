@@ -14,10 +14,8 @@ from skyline.graph.launching import launches
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.loader_setting import training_loader
 from skyline.whatif.origins import bytes_moved
-from skyline.whatif.recording import Recording
 
 _PINNED_BYTES_PER_US = 12_000.0
 """Over PCI Express 3 with sixteen lanes; faster links only make copies shorter still."""
@@ -47,7 +45,7 @@ class PinMemory:
         """Applicable where copies from pageable memory hold the script."""
         if not subject.on_gpu:
             return Applicability.no("nothing ran on a GPU")
-        if isinstance(subject, Baseline):
+        if subject.profile is not None:
             loader = training_loader(subject)
             if loader is None:
                 return Applicability.no("no DataLoader delivers the batches")
@@ -67,7 +65,7 @@ class PinMemory:
         copies = _pageable(graph)
         edges = graph.structure.dependencies
         durations = graph.durations.copy()
-        if isinstance(subject, Baseline):
+        if subject.profile is not None:
             # The call stood until the work queued before the copy was done.
             calls = _calls(graph, copies)
             durations[calls] = np.minimum(durations[calls], _CALL_US)
@@ -78,7 +76,7 @@ class PinMemory:
                 durations[rest] = 0.0
         over_bus = bytes_moved(subject, graph, copies) / _PINNED_BYTES_PER_US
         # What a predicted copy takes is what the GPU's link carries, from whatever memory.
-        known = (over_bus > 0) & isinstance(subject, Recording)
+        known = (over_bus > 0) & (subject.recording is not None)
         sooner = durations.copy()
         sooner[copies[known]] = np.minimum(durations[copies[known]], over_bus[known])
         free = cut_dependencies(graph, cause=Cause.SYNC, source=copies)
@@ -108,9 +106,9 @@ def _calls(graph: Graph, copies: Indices) -> Indices:
     return found.source[np.isin(found.target, copies)].astype(np.int64)
 
 
-def _never_waits(baseline: Baseline) -> bool:
+def _never_waits(baseline: Subject) -> bool:
     """Whether every move to the GPU that was seen is ``non_blocking``."""
-    moves = [call for call in baseline.profile.calls if call.name in ("to", "cuda")]
+    moves = [call for call in baseline.script.calls if call.name in ("to", "cuda")]
     return bool(moves) and all(call.options.get("non_blocking") is True for call in moves)
 
 

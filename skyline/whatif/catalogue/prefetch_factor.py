@@ -9,12 +9,10 @@ import numpy as np
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.contention import Computing
 from skyline.whatif.cost.loader_model import COSTS, core_bound_ms, inferred_load_us
 from skyline.whatif.epoch_start import shorter_on_average
 from skyline.whatif.loader_setting import present_setting, threads_in, training_loader
-from skyline.whatif.recording import Recording
 from skyline.whatif.subject import NEEDS_PROFILE
 from skyline.whatif.whole_number import MOST_AT_ONCE, whole_number
 
@@ -48,10 +46,8 @@ class PrefetchFactor:
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where workers keep up on average and single batches are waited for all the same."""
         values = tuple(map(str, _VALUES))
-        if isinstance(subject, Recording):
+        if subject.profile is None:
             return Applicability(False, NEEDS_PROFILE, values, "4", only_with=("num_workers",))
-        if not isinstance(subject, Baseline):
-            return Applicability.no(NEEDS_PROFILE)
         if training_loader(subject) is None:
             return Applicability.no("no DataLoader delivers the batches")
         now = present_setting(subject)
@@ -75,7 +71,7 @@ class PrefetchFactor:
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Waits become shorter by what the additional batches last. New workers start with this queue."""
         depth = whole_number(self.name, value, most=MOST_AT_ONCE)
-        if not isinstance(subject, Baseline) or "num_workers" in scenario.choices:
+        if subject.profile is None or "num_workers" in scenario.choices:
             return scenario
         waits_ms = _waits_ms(subject)
         mean_ms = float(np.mean(waits_ms))
@@ -97,9 +93,9 @@ class PrefetchFactor:
         )
 
 
-def _waits_ms(baseline: Baseline) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _waits_ms(baseline: Subject) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """By measured iteration, waiting beyond what taking a batch that is ready costs."""
-    data_ms = np.array(baseline.profile.times.data_ms or (0.0,), np.float64)
+    data_ms = np.array(baseline.script.times.data_ms or (0.0,), np.float64)
     fetches = len(select(baseline.outline, kind=TaskKind.DATA, lane=baseline.lane)) / baseline.steps
     taking_ms = (
         max(1.0, fetches) * COSTS.taken_us(float(baseline.batch_bytes), len(baseline.batch_tensors)) / 1e3
@@ -110,7 +106,7 @@ def _waits_ms(baseline: Baseline) -> np.ndarray[tuple[int], np.dtype[np.float64]
 
 
 def _saved_ms(
-    baseline: Baseline, deeper: int, waits_ms: np.ndarray[tuple[int], np.dtype[np.float64]]
+    baseline: Subject, deeper: int, waits_ms: np.ndarray[tuple[int], np.dtype[np.float64]]
 ) -> float:
     """Per iteration on average: each wait less what the longer queue lasts, never below none."""
     lasts_ms = deeper * present_setting(baseline).workers * baseline.iteration_ms.value
@@ -118,7 +114,7 @@ def _saved_ms(
     return min(saved_ms, _at_most_saved_ms(baseline, waits_ms))
 
 
-def _at_most_saved_ms(baseline: Baseline, waits_ms: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+def _at_most_saved_ms(baseline: Subject, waits_ms: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
     """What no queue beats: all slow batches have to be made by the workers there are, on the cores there are.
 
     A batch that is waited for was begun, at the earliest, when the queue was last full: so many iterations before

@@ -17,7 +17,6 @@ from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.reading import ReadingLine, reading_lines, total_ms
-from skyline.whatif.recording import Recording
 from skyline.whatif.whole_number import whole_number
 
 _MAY_STAY = 0.5
@@ -116,8 +115,7 @@ def _with_delay(graph: Graph, subject: Subject, delay_ms: float) -> Graph:
 
 def _assumptions(subject: Subject, lines: tuple[ReadingLine, ...], every: int) -> tuple[str, ...]:
     recorded = own_waits(subject, subject.graph_of(Grain.OPERATORS))
-    counted = subject.count if isinstance(subject, Recording) else subject.steps
-    count = f"{len(recorded) / max(1, counted):.3g}"
+    count = f"{len(recorded) / max(1, subject.count):.3g}"
     said: list[str] = []
     if len(recorded):
         said.append(f"what the script waits for ({count} times a step) is needed later or never")
@@ -146,17 +144,13 @@ def waits(graph: Graph, lane: str) -> Indices:
 def own_waits(subject: Subject, graph: Graph) -> Indices:
     """The script's own, in the graph as it was recorded: in a trace not what stops the profiler."""
     found = _avoidable(subject, graph)
-    if not isinstance(subject, Recording):
-        return found
-    begin, end = subject.window_us
-    start = subject.timeline.starts[found]
-    return found[(start >= begin) & (start < end)]
+    return found[subject.counted(found)]
 
 
 def _avoidable(subject: Subject, graph: Graph) -> Indices:
     """All but those which end the timed iterations of a run."""
     found = waits(graph, subject.lane)
-    if isinstance(subject, Recording):
+    if subject.recording is not None:
         return found
     return np.setdiff1d(found, ending_waits(graph, subject.lane))
 

@@ -14,11 +14,9 @@ from skyline.graph.tasks import WORK
 from skyline.interval import Interval
 from skyline.whatif.attention import AttentionCall, Site, written_out
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import ran_on_cpu
 from skyline.whatif.cost.thread_scaling import PLAIN_PART, attention_part, gained, threads_of
 from skyline.whatif.memory import Memory
 from skyline.whatif.number_formats import gpu
-from skyline.whatif.recording import Recording
 from skyline.whatif.subject import NEEDS_PROFILE
 
 _BACKWARD = 2.5
@@ -52,11 +50,11 @@ class Sdpa:
 
     def basis(self, subject: Subject) -> Basis:
         """Held against pairs of runs on a CPU only."""
-        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
+        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where product, softmax and product follow one another on matrices of all pairs."""
-        if isinstance(subject, Recording):
+        if subject.profile is None:
             return Applicability.no(NEEDS_PROFILE)
         graph = subject.graph_of(self.grain)
         sites = written_out(subject, graph)

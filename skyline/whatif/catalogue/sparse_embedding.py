@@ -16,7 +16,6 @@ from skyline.interval import Interval
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.embedding_rows import (
     DENSE_GRADIENTS,
     SPARSE_STEPS,
@@ -32,7 +31,6 @@ from skyline.whatif.cost.embedding_rows import (
 from skyline.whatif.cost.optimizer_step import update_of
 from skyline.whatif.cost.streaming import relieved
 from skyline.whatif.memory import Memory
-from skyline.whatif.subject import NEEDS_PROFILE
 
 _ALL_BUT_LOADING = tuple(kind for kind in TaskKind if kind is not TaskKind.DATA)
 _GRADIENT_BYTES = 4
@@ -58,9 +56,7 @@ class SparseEmbedding:
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where a plain SGD or Adagrad updates large tables of which a batch touches little."""
-        if not isinstance(subject, Baseline):
-            return Applicability.no(NEEDS_PROFILE)
-        profile = subject.profile
+        profile = subject.script
         if not profile.modules:
             return Applicability.no("which layers the model has is not known; profile it again")
         trained = [module for module in profile.modules if is_table(module)]
@@ -89,9 +85,8 @@ class SparseEmbedding:
             raise UsageError(
                 f"{self.name}={value} is not possible", hint=f"Give the name alone: {self.name}."
             )
-        assert isinstance(subject, Baseline)
-        chosen = sparse_tables(subject.profile, scenario.batch_factor(subject))
-        optimizer = subject.profile.optimizers[0]
+        chosen = sparse_tables(subject.script, scenario.batch_factor(subject))
+        optimizer = subject.script.optimizers[0]
         saved = sum(table.saved_bytes for table in chosen)
         update = update_of(optimizer)
         less = saved / _GRADIENT_BYTES * update.unfused_bytes if update is not None else 0.0
@@ -114,16 +109,16 @@ class SparseEmbedding:
         )
 
 
-def sparse_work(baseline: Baseline, graph: Graph, larger: float) -> Indices:
+def sparse_work(baseline: Subject, graph: Graph, larger: float) -> Indices:
     """What touched rows alone are left of, done by one thread: indices are sorted, rows found and added up."""
     found = [
         updates_of(baseline, graph, shape)
-        for shape in {table.shape for table in sparse_tables(baseline.profile, larger)}
+        for shape in {table.shape for table in sparse_tables(baseline.script, larger)}
     ]
     return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
 
-def _memory(memory: Memory, baseline: Baseline, saved: float) -> Memory:
+def _memory(memory: Memory, baseline: Subject, saved: float) -> Memory:
     """The peak without the dense gradients, and without what a step takes for itself to update whole tables."""
     levels = baseline.levels
     if levels is None:
@@ -136,8 +131,8 @@ def _memory(memory: Memory, baseline: Baseline, saved: float) -> Memory:
     return memory.less("gradients", Interval.exact(gradients)).less("other", Interval.exact(less - gradients))
 
 
-def _why_not_sparse(baseline: Baseline) -> str:
-    profile = baseline.profile
+def _why_not_sparse(baseline: Subject) -> str:
+    profile = baseline.script
     if not profile.optimizers:
         return "no PyTorch optimizer takes the step"
     for optimizer in profile.optimizers:
@@ -168,7 +163,7 @@ def _touches_too_much(candidates: tuple[Table, ...]) -> str:
 
 
 def _changed(
-    baseline: Baseline, graph: Graph, chosen: tuple[Table, ...], optimizer: OptimizerFact, end: int
+    baseline: Subject, graph: Graph, chosen: tuple[Table, ...], optimizer: OptimizerFact, end: int
 ) -> Graph:
     """``end`` is 0 for the likely graph, 1 for the best case and 2 for the worst."""
     backward = {table.module.path: backward_share(table) for table in chosen}
@@ -207,11 +202,11 @@ def _end_of(interval: Interval, end: int) -> float:
     return (interval.value, interval.low, interval.high)[end]
 
 
-def _tensors_of(baseline: Baseline, shape: tuple[int, int]) -> int:
+def _tensors_of(baseline: Subject, shape: tuple[int, int]) -> int:
     """How many parameters have this shape."""
     alike = [
         one
-        for one in baseline.profile.modules
+        for one in baseline.script.modules
         if shape
         in (
             (one.options.get("num_embeddings"), one.options.get("embedding_dim")),
@@ -222,7 +217,7 @@ def _tensors_of(baseline: Baseline, shape: tuple[int, int]) -> int:
     return max(1, len(alike))
 
 
-def _optimizer_us(baseline: Baseline, graph: Graph) -> float:
+def _optimizer_us(baseline: Subject, graph: Graph) -> float:
     within = select(graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
     return float(np.asarray(graph.durations[within]).sum()) / baseline.steps
 

@@ -9,9 +9,7 @@ from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.trace.record import RecordKind, Trace
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.gradient_exchange import exchange_of, joined_by
-from skyline.whatif.subject import NEEDS_PROFILE
 
 _GOES = Interval(0.8, 0.3, 1.0)
 """Of the time behind the model's forward pass, the part that looks for unused parameters."""
@@ -37,8 +35,6 @@ class StaticGraph:
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where unused parameters are looked for."""
-        if not isinstance(subject, Baseline):
-            return Applicability.no(NEEDS_PROFILE)
         fact = exchange_of(subject)
         if isinstance(fact, str):
             return Applicability.no(fact)
@@ -48,16 +44,15 @@ class StaticGraph:
             return Applicability.no("whether unused parameters are looked for is not known")
         if not fact.find_unused_parameters:
             return Applicability.no("unused parameters are not looked for: there is nothing to save")
-        if _searching_share(subject.profile.trace, fact.name) <= 0:
+        if _searching_share(subject.script.trace, fact.name) <= 0:
             return Applicability.no("the search for unused parameters takes no measurable time")
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
         """Shorten Python's time in the forward pass by what follows the model's own."""
-        assert isinstance(subject, Baseline)
         fact = joined_by(subject)
         assert fact is not None
-        share = _searching_share(subject.profile.trace, fact.name)
+        share = _searching_share(subject.script.trace, fact.name)
         graph = scenario.graph
         chosen = select(graph, phase=Phase.FORWARD, lane=subject.lane)
 

@@ -16,7 +16,6 @@ from skyline.graph.selection import select
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
-from skyline.whatif.baseline import Baseline, ran_on_cpu
 from skyline.whatif.memory import MemoryChange
 
 _ZEROING = ("aten::zero_", "aten::_foreach_zero_")
@@ -45,7 +44,7 @@ class ZeroGrad:
 
     def basis(self, subject: Subject) -> Basis:
         """Pairs of runs were compared on CPUs only."""
-        return Basis.CPU_MEASURED if ran_on_cpu(subject) else Basis.MODEL_ONLY
+        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where gradients are filled with zeros."""
@@ -53,7 +52,7 @@ class ZeroGrad:
         told = (
             []
             if subject.profile is None
-            else [call for call in subject.profile.calls if call.name == "zero_grad"]
+            else [call for call in subject.script.calls if call.name == "zero_grad"]
         )
         if not len(_zeroing(graph)):
             given_up = any(call.options.get("set_to_none") for call in told)
@@ -97,7 +96,7 @@ def _zeroing(graph: Graph) -> Indices:
 def _first_adding_kernels(graph: Graph, subject: Subject, zeroing: Indices) -> Indices:
     """In a predicted graph, whose kernels are named as operators: those that add the first gradients to zeros."""
     named = select(graph, name=_ADD, phase=Phase.BACKWARD, on_gpu=True)
-    rounds = 1 if subject.profile is None else max(1, subject.profile.batch.micro_batches)
+    rounds = 1 if subject.profile is None else max(1, subject.script.batch.micro_batches)
     many = len(select(graph, name=_ZEROING, phase=_OUTSIDE, on_gpu=True))
     # Any other number says that not only gradients of parameters are added so.
     return named if many and rounds == 1 and len(named) == many else np.zeros(0, np.int64)
@@ -106,7 +105,7 @@ def _first_adding_kernels(graph: Graph, subject: Subject, zeroing: Indices) -> I
 def _first_adding(graph: Graph, subject: Subject) -> Indices:
     """The work that adds the first gradient of each step to the zeros; later ones are added in any case."""
     adding = select(graph, name=_ADDING, phase=Phase.BACKWARD, on_gpu=False)
-    rounds = 1 if subject.profile is None else max(1, subject.profile.batch.micro_batches)
+    rounds = 1 if subject.profile is None else max(1, subject.script.batch.micro_batches)
     if rounds == 1:
         return adding
     of_iteration = [adding[graph.tasks.iteration[adding] == iteration] for iteration in graph.iterations]
@@ -120,9 +119,9 @@ def _memory_change(subject: Subject) -> MemoryChange | None:
 
 def _saved_bytes(subject: Subject) -> float | None:
     """By how much the peak falls when gradients are there only from their backward work to the next zeroing."""
-    if not isinstance(subject, Baseline) or subject.levels is None:
+    if subject.levels is None:
         return None
-    trace, levels = subject.profile.trace, subject.levels
+    trace, levels = subject.script.trace, subject.levels
     begin = trace.iterations[-1].start_us
     coming = [
         (record.end_us, 4.0 * prod(trace.shapes[record.shape].inputs[0]) if record.shape >= 0 else 0.0)
@@ -136,7 +135,7 @@ def _saved_bytes(subject: Subject) -> float | None:
     ]
     if not coming or not cleared:
         return None
-    whole = float(subject.profile.memory.gradient_bytes)
+    whole = float(subject.script.memory.gradient_bytes)
     ends = np.array([end for end, _ in coming])
     share = np.cumsum([size for _, size in coming])
     share = share / share[-1] if share[-1] > 0 else np.arange(1, len(ends) + 1) / len(ends)

@@ -9,8 +9,8 @@ from skyline.graph.graph import Graph
 from skyline.graph.part import PARTS, Part
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.thread_scaling import CALL_US
+from skyline.whatif.subject import Subject
 
 _STANDING = (Part.BACKWARD, Part.REST)
 """Loading works on each sample by itself, Python and all, and the optimizer's step does not grow in any case."""
@@ -83,7 +83,7 @@ def _as_tried(work_us: Times, growth: Times, factor: float) -> Times | None:
     return work_us * np.where(seen, growth, factor)
 
 
-def growth(baseline: Baseline, graph: Graph, larger: float) -> Times | None:
+def growth(baseline: Subject, graph: Graph, larger: float) -> Times | None:
     """How many times as long each task was seen to take in such a batch; None where none was tried, or not by task."""
     if baseline.tried is None or len(graph) < len(baseline.operators):
         return None

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from skyline.graph.graph import Graph
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.contention import Computing, contended_us, uncontended
 from skyline.whatif.cost.loader_model import cores_of, inferred_load_us
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
 from skyline.whatif.epoch_start import longer
 from skyline.whatif.loader_setting import present_setting, threads_in
 from skyline.whatif.scenario import Scenario
+from skyline.whatif.subject import Subject
 
 _OF_THE_TIME = (0.0, 0.5, 1.0)
 """Workers that keep up may be busy for any part of the time: half of it is what is likely."""
 
 
-def core_contention(scenario: Scenario, before: Graph, baseline: Baseline, threads: int) -> Scenario:
+def core_contention(scenario: Scenario, before: Graph, baseline: Subject, threads: int) -> Scenario:
     """The scenario, whose operators take what they take on ``threads`` threads, with the cores shared anew.
 
     ``before`` is the graph with the operators as they were. Were it not for the workers nothing would change here.

@@ -7,9 +7,9 @@ import numpy as np
 from skyline.graph.part import Part
 from skyline.interval import Interval
 from skyline.trace.facts import OptimizerFact
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.optimizer_step import moved_bytes, update_of
 from skyline.whatif.memory import MemoryChange
+from skyline.whatif.subject import Subject
 
 HAS_FOREACH = frozenset(
     {
@@ -43,11 +43,11 @@ _CALLS_ON_GPU = (0.1, 0.05, 0.3)
 """About ten calls for each 30 to 100 tensors in place of ten for each."""
 
 
-def foreach_ms(baseline: Baseline, chosen: tuple[OptimizerFact, ...]) -> Interval:
+def foreach_ms(baseline: Subject, chosen: tuple[OptimizerFact, ...]) -> Interval:
     """Time of the optimizer part with the chosen optimizers stepping all their tensors at once."""
     now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
     weights = {
-        id(fact): fact.tensor_count * max(1, fact.steps_per_iteration) for fact in baseline.profile.optimizers
+        id(fact): fact.tensor_count * max(1, fact.steps_per_iteration) for fact in baseline.script.optimizers
     }
     share = sum(weights[id(fact)] for fact in chosen) / (sum(weights.values()) or 1)
     traffic_ms = baseline.step.traffic_share * now_ms
@@ -61,9 +61,9 @@ def foreach_ms(baseline: Baseline, chosen: tuple[OptimizerFact, ...]) -> Interva
     )
 
 
-def _more_traffic(baseline: Baseline, chosen: tuple[OptimizerFact, ...]) -> float:
+def _more_traffic(baseline: Subject, chosen: tuple[OptimizerFact, ...]) -> float:
     """What the chosen optimizers move in addition, over what all move now."""
-    return more_bytes(chosen) / (sum(map(moved_bytes, baseline.profile.optimizers)) or 1)
+    return more_bytes(chosen) / (sum(map(moved_bytes, baseline.script.optimizers)) or 1)
 
 
 def more_bytes(chosen: tuple[OptimizerFact, ...]) -> float:
@@ -77,18 +77,16 @@ def temporary_bytes(chosen: tuple[OptimizerFact, ...]) -> float:
     return max(4.0 * fact.parameter_count * _HELD.get(fact.name, 1.0) for fact in chosen)
 
 
-def step_memory(baseline: Baseline, temporary: float) -> MemoryChange | None:
+def step_memory(baseline: Subject, temporary: float) -> MemoryChange | None:
     """The peak with optimizer steps that take ``temporary`` bytes for themselves in place of what they take now."""
     levels = baseline.levels
-    if levels is None or any(
-        update_of(fact) is None for fact in baseline.profile.optimizers if not temporary
-    ):
+    if levels is None or any(update_of(fact) is None for fact in baseline.script.optimizers if not temporary):
         return None
     # What a step takes: the level without it, wherever it is under way.
     without = levels.live - levels.stepping
     under_way = without[levels.stepping > 0]
     in_step = (
-        float(under_way.max(initial=0.0)) if len(under_way) else float(baseline.profile.memory.total_bytes)
+        float(under_way.max(initial=0.0)) if len(under_way) else float(baseline.script.memory.total_bytes)
     )
     now, rest = float(levels.live.max()), float(without.max())
     then = max(rest, in_step + temporary)

@@ -18,7 +18,6 @@ from skyline.whatif.cost.operator_class import CostClass, kernel_class, operator
 from skyline.whatif.cost.thread_scaling import gained
 from skyline.whatif.cost.traffic import bandwidth, external_bytes, most_numbers, traffic
 from skyline.whatif.origins import shapes
-from skyline.whatif.recording import Recording, ends_in
 from skyline.whatif.subject import Subject
 
 _PASSES = (PHASE[Phase.FORWARD], PHASE[Phase.BACKWARD])
@@ -145,8 +144,7 @@ def regions(subject: Subject, graph: Graph) -> Regions:
     tasks = graph.tasks
     on_gpu = ON_GPU[tasks.kind]
     host = np.flatnonzero(inside & np.isin(tasks.kind, _HOST))
-    if isinstance(subject, Recording):
-        host = np.setdiff1d(host, np.concatenate(ends_in(subject, graph)))
+    host = np.setdiff1d(host, subject.step_marks(graph))
     kernels = np.flatnonzero(inside & (tasks.kind == KIND[TaskKind.KERNEL]))
     kinds = _classes(graph, on_gpu)
     reads = host[kinds[host] == CostClass.READ]

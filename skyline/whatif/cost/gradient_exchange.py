@@ -17,7 +17,6 @@ from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.trace.facts import ParallelFact
 from skyline.trace.phase import Phase
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.all_reduce import (
     DEFAULT_CAP_MB,
     Link,
@@ -28,6 +27,7 @@ from skyline.whatif.cost.all_reduce import (
     waiting_us,
 )
 from skyline.whatif.origins import shapes
+from skyline.whatif.subject import Subject
 
 LANE = "gradient exchange"
 ALL_REDUCE = "all-reduce"
@@ -53,17 +53,17 @@ class Arrivals:
     waited_us: float
 
 
-def joined_by(baseline: Baseline) -> ParallelFact | None:
+def joined_by(baseline: Subject) -> ParallelFact | None:
     """How the replicas join their gradients, where that is ``DistributedDataParallel`` with several ranks."""
-    fact = baseline.profile.parallel
+    fact = baseline.script.parallel
     replicated = fact is not None and fact.name == "DistributedDataParallel" and fact.world_size > 1
     return fact if replicated else None
 
 
-def exchange_of(baseline: Baseline) -> ParallelFact | str:
+def exchange_of(baseline: Subject) -> ParallelFact | str:
     """What joins the gradients of a profile, or why nothing can be said about their exchange."""
-    fact = baseline.profile.parallel
-    if baseline.on_gpu and fact is not None and baseline.profile.prediction is None:
+    fact = baseline.script.parallel
+    if baseline.on_gpu and fact is not None and baseline.script.prediction is None:
         return "how gradients are exchanged between GPUs is not known from a profile"
     if fact is None:
         return "no DistributedDataParallel joins the gradients; with several ranks profile it so: --ranks 2"
@@ -71,21 +71,21 @@ def exchange_of(baseline: Baseline) -> ParallelFact | str:
         return f"{fact.name} shares out the model; only DistributedDataParallel is known here"
     if fact.world_size < 2:
         return "one rank alone exchanges nothing; profile it with several: --ranks 2"
-    if baseline.profile.prediction is not None:
+    if baseline.script.prediction is not None:
         return "the exchange of gradients is not part of a profile that is predicted"
     if not next(arrivals(baseline, baseline.operators), None):
         return "where gradients arrive was not recorded"
     return fact
 
 
-def cores_are_shared(baseline: Baseline) -> bool:
+def cores_are_shared(baseline: Subject) -> bool:
     """Whether computing threads of all ranks leave no core to the threads that exchange, all on this machine."""
-    fact, machine = baseline.profile.parallel, baseline.profile.environment
+    fact, machine = baseline.script.parallel, baseline.script.environment
     ranks = 1 if fact is None else fact.world_size
     return not baseline.on_gpu and machine.cpu_count < ranks * (machine.intraop_threads + 1)
 
 
-def arrivals(baseline: Baseline, graph: Graph) -> Iterator[Arrivals]:
+def arrivals(baseline: Subject, graph: Graph) -> Iterator[Arrivals]:
     """Of each iteration in which all gradients that are exchanged were seen to arrive."""
     fact = joined_by(baseline)
     if fact is None:
@@ -133,7 +133,7 @@ def _last_of(tasks: list[int], size_of: dict[int, int], wanted_bytes: int, *, un
     return kept[::-1] if abs(held - wanted_bytes) <= _NEAR * wanted_bytes else []
 
 
-def exposed_us(baseline: Baseline, caps_mb: Sequence[float]) -> list[float]:
+def exposed_us(baseline: Subject, caps_mb: Sequence[float]) -> list[float]:
     """What the exchange costs the script in an iteration with buckets up to each of these sizes, in µs."""
     fact = joined_by(baseline)
     arrived = next(arrivals(baseline, baseline.operators), None)
@@ -151,7 +151,7 @@ def exposed_us(baseline: Baseline, caps_mb: Sequence[float]) -> list[float]:
     return found
 
 
-def changes_buckets(baseline: Baseline, cap_mb: float) -> bool:
+def changes_buckets(baseline: Subject, cap_mb: float) -> bool:
     """Whether gradients would travel in other buckets than now."""
     fact = joined_by(baseline)
     now = DEFAULT_CAP_MB if fact is None else fact.bucket_cap_mb or DEFAULT_CAP_MB
@@ -173,7 +173,7 @@ def link_of(arrived: Arrivals, fact: ParallelFact, *, shared: bool, slower: floa
 
 
 def with_exchange(
-    baseline: Baseline, graph: Graph, cap_mb: float | None = None, *, shared: bool, slower: float = 1.0
+    baseline: Subject, graph: Graph, cap_mb: float | None = None, *, shared: bool, slower: float = 1.0
 ) -> Graph:
     """The graph with a task for each bucket's all-reduce, of buckets up to ``cap_mb`` (None: as they are).
 
@@ -222,7 +222,7 @@ def with_exchange(
 
 
 def in_half(
-    baseline: Baseline,
+    baseline: Subject,
     graph: Graph,
     *,
     shared: bool,
@@ -260,7 +260,7 @@ def _buckets(arrived: Arrivals, cap_mb: float) -> tuple[list[float], list[float]
     ]
 
 
-def _task(baseline: Baseline, arrived: Arrivals, name: str, *, shared: bool) -> Task:
+def _task(baseline: Subject, arrived: Arrivals, name: str, *, shared: bool) -> Task:
     return Task(
         name,
         TaskKind.CPU,

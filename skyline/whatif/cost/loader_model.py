@@ -10,13 +10,13 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.simulate.engine import simulate
 from skyline.spread import median
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.contention import USUAL_CROWDING, Computing, contended_us, uncontended
 from skyline.whatif.cost.fetching import FetchingCosts
 from skyline.whatif.cost.thread_scaling import factors, split_in_loader, threads_of
 from skyline.whatif.cost.worker_queue import fetching, loader_and_compute_us, roughly, with_queue
 from skyline.whatif.loader_setting import LoaderSetting, present_setting, threads_in
 from skyline.whatif.scenario import Scenario
+from skyline.whatif.subject import Subject
 
 COSTS = FetchingCosts()
 _NEVER_LESS_SURE = 0.05
@@ -47,7 +47,7 @@ class _Work:
     computing: Computing
 
 
-def inferred_load_us(baseline: Baseline) -> float | None:
+def inferred_load_us(baseline: Subject) -> float | None:
     """What an iteration's batches take one worker, for a script that has workers; None where nothing tells it.
 
     Where the script waits for its batches all the time the workers are always busy, and so many batches as they
@@ -68,7 +68,7 @@ def inferred_load_us(baseline: Baseline) -> float | None:
     return (low + high) / 2
 
 
-def reloaded(scenario: Scenario, baseline: Baseline, setting: LoaderSetting) -> Reloaded:
+def reloaded(scenario: Scenario, baseline: Subject, setting: LoaderSetting) -> Reloaded:
     """Simulate until the queues are in their steady state, then stretch all work to what the cores can do."""
     graph = roughly(scenario.graph)
     work = _work(scenario, baseline, graph)
@@ -110,12 +110,12 @@ def reloaded(scenario: Scenario, baseline: Baseline, setting: LoaderSetting) -> 
     )
 
 
-def cores_of(baseline: Baseline) -> int:
+def cores_of(baseline: Subject) -> int:
     """How many cores the script may use."""
-    return max(1, baseline.profile.environment.cpu_count)
+    return max(1, baseline.script.environment.cpu_count)
 
 
-def _work(scenario: Scenario, baseline: Baseline, graph: Graph) -> _Work:
+def _work(scenario: Scenario, baseline: Subject, graph: Graph) -> _Work:
     """Apart from one another, whoever makes the batches now."""
     in_loader_us, compute_us = loader_and_compute_us(graph, baseline.lane)
     now = present_setting(baseline).workers
@@ -126,7 +126,7 @@ def _work(scenario: Scenario, baseline: Baseline, graph: Graph) -> _Work:
     return _Work(load_us, _computing(baseline, scenario, compute_us, load_us, now))
 
 
-def _joining_us(scenario: Scenario, baseline: Baseline) -> float:
+def _joining_us(scenario: Scenario, baseline: Subject) -> float:
     """What the loader takes longer on the script's threads than on a worker's only one."""
     if threads_in(scenario, baseline) < 2:
         return 0.0
@@ -139,7 +139,7 @@ def _joining_us(scenario: Scenario, baseline: Baseline) -> float:
 
 
 def _computing(
-    baseline: Baseline, scenario: Scenario, compute_us: float, load_us: float, workers: int
+    baseline: Subject, scenario: Scenario, compute_us: float, load_us: float, workers: int
 ) -> Computing:
     threads = threads_in(scenario, baseline)
     if workers == 0:
@@ -155,14 +155,14 @@ def _computing(
     return Computing(asked.total_us, asked.use, threads)
 
 
-def _computed(graph: Graph, baseline: Baseline, compute_us: float) -> Graph:
+def _computed(graph: Graph, baseline: Subject, compute_us: float) -> Graph:
     """With the script's own work beside the loader taking so long in all."""
     _, now_us = loader_and_compute_us(graph, baseline.lane)
     own = select(graph, lane=baseline.lane)
     return scale(graph, own, compute_us / now_us, gaps=True) if now_us > 0 else graph
 
 
-def _in_the_script(baseline: Baseline, graph: Graph, work: _Work) -> Reloaded:
+def _in_the_script(baseline: Subject, graph: Graph, work: _Work) -> Reloaded:
     fetches = len(select(graph, kind=TaskKind.DATA, lane=baseline.lane)) / max(1, len(graph.iterations))
     alone = _computed(graph, baseline, work.computing.total_us)
     changed = fetching(alone, baseline.lane, work.load_us / max(1.0, fetches))
@@ -178,14 +178,14 @@ def _in_the_script(baseline: Baseline, graph: Graph, work: _Work) -> Reloaded:
     )
 
 
-def _varied(baseline: Baseline) -> tuple[float, ...]:
+def _varied(baseline: Subject) -> tuple[float, ...]:
     """How much single batches differ from the typical one: measured where the script makes them itself.
 
     Each is set against the rest of its step, so that a machine that slows down for a while counts for nothing.
     """
-    if present_setting(baseline).workers or baseline.profile.mode == "predicted":
+    if present_setting(baseline).workers or baseline.script.mode == "predicted":
         return ()
-    times = baseline.profile.times
+    times = baseline.script.times
     shares = [
         data / (step - data) for data, step in zip(times.data_ms, times.steps_ms, strict=False) if step > data
     ]
@@ -193,7 +193,7 @@ def _varied(baseline: Baseline) -> tuple[float, ...]:
     return tuple(share / typical for share in shares) if typical > 0 else ()
 
 
-def _batch_bytes(scenario: Scenario, baseline: Baseline) -> float:
+def _batch_bytes(scenario: Scenario, baseline: Subject) -> float:
     return baseline.batch_bytes * scenario.batch_factor(baseline)
 
 
@@ -203,7 +203,7 @@ def _beside_busy(load_us: float, iteration_ms: float, workers: int) -> float:
     return 1 + COSTS.slowdown_beside_one * busy
 
 
-def core_bound_ms(baseline: Baseline, computing: Computing, load_us: float) -> float:
+def core_bound_ms(baseline: Subject, computing: Computing, load_us: float) -> float:
     """No schedule beats all work divided by all cores, with split operators keeping 0.6 of their cores busy."""
     cores = cores_of(baseline)
     extra = min(cores, computing.threads) - 1
@@ -212,7 +212,7 @@ def core_bound_ms(baseline: Baseline, computing: Computing, load_us: float) -> f
 
 
 def _shared_ms(
-    baseline: Baseline,
+    baseline: Subject,
     load_us: float,
     computing: Computing,
     workers: int,

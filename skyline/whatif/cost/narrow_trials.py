@@ -12,7 +12,6 @@ from skyline.graph.task import TaskKind, WorkClass
 from skyline.graph.tasks import WORK
 from skyline.trace.phase import Phase
 from skyline.trace.product_trial import PRODUCTS
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.tried_products import tried_products
 from skyline.whatif.subject import Subject
 
@@ -84,7 +83,7 @@ def iteration_factors(
     Not a number where no iterations were tried, and for what has taken the place of what they had.
     """
     found = np.full(len(graph), np.nan)
-    if not isinstance(subject, Baseline) or (tried := subject.tried) is None:
+    if (tried := subject.tried) is None:
         return found
     chosen = select(graph, phase=(Phase.FORWARD, Phase.BACKWARD), kind=TaskKind.CPU)
     factors = tried.factors(graph, chosen, tried.standing, (tried.threads, target), larger)
@@ -94,7 +93,7 @@ def iteration_factors(
 
 def python_factors(subject: Subject, graph: Graph, target: str) -> npt.NDArray[np.float64]:
     """By task, the time of Python behind it in iterations under autocast over that without; 1 if none were tried."""
-    if not isinstance(subject, Baseline) or (tried := subject.tried) is None:
+    if (tried := subject.tried) is None:
         return np.ones(len(graph))
     return tried.python_factors(graph, tried.standing, (tried.threads, target))
 

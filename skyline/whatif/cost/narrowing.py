@@ -27,7 +27,6 @@ from skyline.whatif.cost.narrow_trials import (
 from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.number_formats import NARROW, factors, gpu
 from skyline.whatif.origins import shapes
-from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject
 
 _HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
@@ -296,10 +295,10 @@ def _light(subject: Subject, graph: Graph) -> Indices:
 
 def _recorded(subject: Subject, graph: Graph, chosen: Indices) -> Indices:
     """Without what a CUDA graph did in pauses that a trace shows: nobody recorded it."""
-    if not isinstance(subject, Recording):
+    if subject.recording is None:
         return chosen
     origin = np.maximum(graph.tasks.origin[chosen], 0)
-    return chosen[np.isin(subject.trace.category[origin], GPU_WORK)]
+    return chosen[np.isin(subject.recording.trace.category[origin], GPU_WORK)]
 
 
 def _has_weight(graph: Graph, heavy: Indices) -> npt.NDArray[np.bool_]:

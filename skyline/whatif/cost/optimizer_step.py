@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from skyline.graph.part import Part
 from skyline.interval import Interval
 from skyline.trace.facts import OptimizerFact
-from skyline.whatif.baseline import Baseline
+from skyline.whatif.subject import Subject
 
 _TRAFFIC_UNCERTAINTY = (0.4, 1.9)
 """Fused traffic time over the modelled one, low and high: caches help the passes of either form differently."""
@@ -71,7 +71,7 @@ def update_of(optimizer: OptimizerFact) -> Update | None:
     return {"Adam": _ADAM, "AdamW": _ADAMW, "Adagrad": _ADAGRAD}.get(optimizer.name)
 
 
-def fused_ms(baseline: Baseline, chosen: tuple[tuple[OptimizerFact, Update], ...]) -> Interval:
+def fused_ms(baseline: Subject, chosen: tuple[tuple[OptimizerFact, Update], ...]) -> Interval:
     """Time of the optimizer part with the chosen optimizers fused.
 
     What the recorded operators take beyond the cost of a bare call is memory traffic; it shrinks with the
@@ -80,7 +80,7 @@ def fused_ms(baseline: Baseline, chosen: tuple[tuple[OptimizerFact, Update], ...
     """
     now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
     call_us = baseline.step.call_share * now_ms * 1e3
-    optimizers = baseline.profile.optimizers
+    optimizers = baseline.script.optimizers
     weights = {id(fact): moved_bytes(fact) for fact in optimizers}
     whole = sum(weights.values()) or 1
     share = sum(weights[id(fact)] for fact, _ in chosen) / whole
@@ -103,9 +103,9 @@ def fused_ms(baseline: Baseline, chosen: tuple[tuple[OptimizerFact, Update], ...
     return Interval(value, min(value, low), max(value, min(high, 1.1 * now_ms)))
 
 
-def _ms_per_byte(baseline: Baseline, now_ms: float) -> float:
+def _ms_per_byte(baseline: Subject, now_ms: float) -> float:
     """Of the operators that write where they read, as recorded; of all at most, made to fit the bare times."""
-    optimizers = baseline.profile.optimizers
+    optimizers = baseline.script.optimizers
     of_all = baseline.step.traffic_share * now_ms / (sum(map(moved_bytes, optimizers)) or 1)
     updates = [(fact, update) for fact in optimizers if (update := update_of(fact)) is not None]
     if baseline.on_gpu or len(updates) < len(optimizers) or baseline.step.in_place_us <= 0:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from skyline.graph.part import Part
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.optimizer_step import update_of
+from skyline.whatif.subject import Subject
 
 
-def bytes_per_us(baseline: Baseline) -> float:
+def bytes_per_us(baseline: Subject) -> float:
     """Of the optimizer step, which does little else than move memory; 0 where it is not known what it moves."""
     moved = 0.0
-    for fact in baseline.profile.optimizers:
+    for fact in baseline.script.optimizers:
         update = update_of(fact)
         if update is None:
             return 0.0

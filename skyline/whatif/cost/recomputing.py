@@ -13,7 +13,6 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU, PHASE
 from skyline.trace.phase import Phase
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.subject import Grain, Subject
 
 _CALLS_PER_BLOCK = 55.0
@@ -174,7 +173,7 @@ def _call_us(subject: Subject, graph: Graph, passes: Indices) -> float:
     quick = graph.durations[passes[_are_operators(graph)[passes]]]
     stepping = stepping[_are_operators(own)[stepping]]
     usual = own.durations[stepping]
-    if isinstance(subject, Baseline) and subject.tried is not None:
+    if subject.tried is not None:
         usual = usual + own.gaps[stepping]
     known = ((quick[quick > 0], _QUICK), (usual[usual > 0], _USUAL))
     return min((float(np.percentile(us, share)) for us, share in known if len(us)), default=0.0)

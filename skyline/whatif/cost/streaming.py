@@ -8,7 +8,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
-from skyline.whatif.baseline import Baseline
+from skyline.whatif.subject import Subject
 
 US_PER_MB = Interval(2.0, 0.5, 4.5)
 """What forward and backward pass take less together for each megabyte that the step between them moves less, on a CPU:
@@ -20,7 +20,7 @@ _MOST_GAINED = 0.1
 """Of the passes: the most that was seen."""
 
 
-def relieved(baseline: Baseline, graph: Graph, less_bytes: float, *, end: str = "value") -> Graph:
+def relieved(baseline: Subject, graph: Graph, less_bytes: float, *, end: str = "value") -> Graph:
     """The graph with passes that gain by a step that moves so many bytes less, or lose where it moves more.
 
     ``end`` says which end of what is known: ``value``, ``low`` for the least gain, or ``high`` for the most.
@@ -35,7 +35,7 @@ def relieved(baseline: Baseline, graph: Graph, less_bytes: float, *, end: str = 
     return scale(graph, passes, 1 - min(_MOST_GAINED, max(-_MOST_GAINED, gained)))
 
 
-def held_bytes(baseline: Baseline) -> float:
+def held_bytes(baseline: Subject) -> float:
     """What a step goes through: parameters, gradients and the optimizer's state."""
-    memory = baseline.memory
-    return memory.parameters.value + memory.gradients.value + memory.optimizer.value
+    peak = baseline.peak
+    return float(peak.parameters + peak.gradients + peak.optimizer)

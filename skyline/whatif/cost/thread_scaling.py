@@ -19,7 +19,6 @@ from skyline.trace.phase import Phase
 from skyline.trace.product_trial import divided_part
 from skyline.trace.record import Record, Trace
 from skyline.trace.shape import OperatorShape
-from skyline.whatif.baseline import Baseline
 from skyline.whatif.cost.streaming import held_bytes
 from skyline.whatif.cost.tried_products import tried_products
 from skyline.whatif.loader_setting import present_setting
@@ -87,7 +86,7 @@ class Division:
 
 
 def split_tasks(
-    baseline: Baseline,
+    baseline: Subject,
     graph: Graph,
     larger: float = 1.0,
     *,
@@ -103,7 +102,7 @@ def split_tasks(
     all tensors, none of which is still in a cache when the next step comes, and ``narrow`` that products are in 16
     bits.
     """
-    trace = baseline.profile.trace
+    trace = baseline.script.trace
     in_one_pass = fused and held_bytes(baseline) > _CACHES_BYTES
     apart = set[int]() if sorting is None else set[int](sorting.tolist())
     chosen = select(graph, kind=TaskKind.CPU, lane=baseline.lane)
@@ -146,7 +145,7 @@ def split_tasks(
     return np.array(kept, np.int64), tuple(divisions)
 
 
-def split_in_loader(baseline: Baseline, graph: Graph, asked: int) -> tuple[Indices, tuple[Division, ...]]:
+def split_in_loader(baseline: Subject, graph: Graph, asked: int) -> tuple[Indices, tuple[Division, ...]]:
     """The operators of the loader on the script's thread, as they were tried.
 
     Where it was not, its small convolutions, of single images: too small to gain by threads, which are woken all the
@@ -164,7 +163,7 @@ def split_in_loader(baseline: Baseline, graph: Graph, asked: int) -> tuple[Indic
 
 
 def tried_divisions(
-    baseline: Baseline, graph: Graph, chosen: Indices, asked: int, *, narrow: bool, larger: float = 1.0
+    baseline: Subject, graph: Graph, chosen: Indices, asked: int, *, narrow: bool, larger: float = 1.0
 ) -> list[Division | None]:
     """How chosen tasks were divided in iterations on other threads; None for those of which that is not known.
 

@@ -11,9 +11,8 @@ import pytest
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.best import best
 from skyline.analysis.curve_under import curve_under
-from skyline.analysis.estimate import estimate, rank
+from skyline.analysis.estimate import answer, estimate, rank, ranked
 from skyline.analysis.rewrites import Rewrites
-from skyline.analysis.traced_answers import estimate_traced, rank_traced
 from skyline.errors import UsageError
 from skyline.findings import registry as rules
 from skyline.graph.dependency import Cause, Dependency
@@ -24,7 +23,7 @@ from skyline.whatif.catalogue.fused_optimizer import FusedOptimizer
 from skyline.whatif.catalogue.grad_accumulation import GradAccumulation
 from skyline.whatif.catalogue.remove_sync import RemoveSync
 from skyline.whatif.question import Choice, Question
-from skyline.whatif.recording import recording
+from skyline.whatif.recorded import recorded
 from skyline.whatif.scenario import Scenario
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -61,13 +60,13 @@ def test_a_what_if_that_fails_does_not_apply_and_the_others_are_ranked(
 
 
 def test_in_a_trace_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded = recording(read(DATA / "tiny_gpu.trace.json"))
-    names = {one.name for one in rank_traced(recorded)}
+    subject = recorded(read(DATA / "tiny_gpu.trace.json"))
+    names = {one.name for one in ranked(subject)}
     monkeypatch.setattr(RemoveSync, "transform", in_a_circle)
-    failed = estimate_traced(recorded, (Choice("remove_sync"),))
+    failed = answer(subject, (Choice("remove_sync"),))
     assert not failed.applicable
     assert "CyclicGraph" in (failed.reason or "")
-    assert {one.name for one in rank_traced(recorded)} == names
+    assert {one.name for one in ranked(subject)} == names
 
 
 def test_more_parts_than_another_batch_size_has_is_no_mistake_in_the_value(analysis: Analysis) -> None:

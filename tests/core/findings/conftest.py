@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from skyline.findings.registry import check
 from skyline.trace.kineto.reader import read
 from skyline.trace.phase import Phase
 from skyline.trace.profile import BareTimes, Profile
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline
-from skyline.whatif.recording import Recording, recording
+from skyline.whatif.recorded import recorded
+from skyline.whatif.subject import Subject
 
 DATA = Path(__file__).parents[2] / "data"
 MAIN, STREAM = "main", "stream 7"
@@ -21,19 +23,19 @@ LAUNCH_US, LATENCY_US = 10.0, 5.0
 
 
 @pytest.fixture(scope="session")
-def traced() -> Recording:
+def traced() -> Subject:
     """Five steps of 1 ms on a GPU; see ``tests/data/make_traces.py``."""
-    return recording(read(DATA / "tiny_gpu.trace.json"))
+    return recorded(read(DATA / "tiny_gpu.trace.json"))
 
 
 @pytest.fixture(scope="session")
 def checked() -> Callable[..., object]:
     """What a rule finds in a profile, or in a subject as it is."""
 
-    def check(rule, given):
-        return rule.check(baseline(given) if isinstance(given, Profile) else given)
+    def found(rule, given):
+        return check(rule, baseline(given) if isinstance(given, Profile) else given)
 
-    return check
+    return found
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from skyline.source.text import SourceText
 from skyline.trace.facts import LoaderFact, OptimizerFact
 from skyline.trace.profile import Profile, SourceFile
 from skyline.trace.record import CodeLine
-from skyline.whatif.baseline import Baseline, baseline
+from skyline.whatif.baseline import baseline
 from skyline.whatif.question import Choice, Question
+from skyline.whatif.subject import Subject
 
 SCRIPT = "/project/train.py"
 
@@ -30,7 +31,7 @@ class Analysed:
     profile: Profile
 
     @property
-    def baseline(self) -> Baseline:
+    def baseline(self) -> Subject:
         return baseline(self.profile)
 
 

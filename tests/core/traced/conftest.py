@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skyline.trace.kineto.reader import read
-from skyline.whatif.recording import recording
+from skyline.whatif.recorded import recorded
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -16,13 +16,13 @@ DATA = Path(__file__).parents[2] / "data"
 @pytest.fixture(scope="session")
 def gpu():
     """Five steps of 1 ms; see ``tests/data/make_traces.py``."""
-    return recording(read(DATA / "tiny_gpu.trace.json"))
+    return recorded(read(DATA / "tiny_gpu.trace.json"))
 
 
 @pytest.fixture(scope="session")
 def cpu():
     """Steps of a small model, recorded without a GPU."""
-    return recording(read(DATA / "tiny_cpu.trace.json.gz"))
+    return recorded(read(DATA / "tiny_cpu.trace.json.gz"))
 
 
 @pytest.fixture
@@ -34,6 +34,6 @@ def changed(tmp_path):
         kept = [one for one in map(change, written["traceEvents"]) if one is not None] + [*events]
         path = tmp_path / "changed.json"
         path.write_text(json.dumps({**written, **further, "traceEvents": kept}), encoding="utf-8")
-        return recording(read(path))
+        return recorded(read(path))
 
     return made

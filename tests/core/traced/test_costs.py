@@ -11,17 +11,17 @@ from skyline.analysis.traced_costs import (
 )
 from skyline.analysis.traced_sensitivity import sensitivity
 from skyline.trace.kineto.reader import read
-from skyline.whatif.recording import recording
+from skyline.whatif.recorded import recorded
 
 
 def test_phases_and_idle_time_sum_to_the_step(gpu, cpu) -> None:
     for one in (gpu, cpu):
-        bill = billing(one)
+        bill = billing(one.recorded)
         assert bill.phases.total + bill.idle_ms == pytest.approx(one.running_ms.value)
 
 
 def test_operators_are_what_called_the_gpu_s_work(gpu) -> None:
-    costs = {cost.name: cost for cost in operator_costs(gpu, billing(gpu), 20)}
+    costs = {cost.name: cost for cost in operator_costs(gpu.recorded, billing(gpu.recorded), 20)}
     assert set(costs) == {
         "DataLoader.__next__", "aten::to", "aten::linear", "aten::relu", "ReluBackward0", "AddmmBackward0",
         "aten::item", "aten::mul_", "aten::add_",
@@ -34,7 +34,7 @@ def test_operators_are_what_called_the_gpu_s_work(gpu) -> None:
 
 
 def test_what_overlaps_saves_less_than_it_takes(gpu) -> None:
-    costs = {cost.name: cost for cost in operator_costs(gpu, billing(gpu), 20)}
+    costs = {cost.name: cost for cost in operator_costs(gpu.recorded, billing(gpu.recorded), 20)}
     # The product runs on the GPU while the script launches what comes after it.
     product = costs["aten::linear"]
     assert product.saved_ms is not None
@@ -42,7 +42,7 @@ def test_what_overlaps_saves_less_than_it_takes(gpu) -> None:
 
 
 def test_layers_come_from_calls_of_modules(gpu) -> None:
-    costs = {cost.name: cost for cost in layer_costs(gpu, billing(gpu), 10)}
+    costs = {cost.name: cost for cost in layer_costs(gpu.recorded, billing(gpu.recorded), 10)}
     assert set(costs) == {"Linear_0", "ReLU_0"}
     # With its backward pass: by the sequence number.
     assert costs["Linear_0"].gpu_ms == pytest.approx(0.180, abs=0.003)
@@ -62,7 +62,7 @@ def test_a_layer_that_holds_nearly_everything_is_opened(changed) -> None:
         return event
 
     one = changed(around)
-    assert [cost.name for cost in layer_costs(one, billing(one), 10)] == [
+    assert [cost.name for cost in layer_costs(one.recorded, billing(one.recorded), 10)] == [
         "Model_0.Linear_0",
         "Model_0.ReLU_0",
     ]
@@ -79,7 +79,7 @@ def test_lines_come_from_call_stacks(changed) -> None:
         return {**event, "args": {**event["args"], "Call stack": frames}}
 
     one = changed(stacked)
-    costs = {cost.name: cost for cost in line_costs(one, billing(one), 10)}
+    costs = {cost.name: cost for cost in line_costs(one.recorded, billing(one.recorded), 10)}
     assert set(costs) == {"/home/ada/model.py:10", "/home/ada/model.py:11"}
     assert costs["/home/ada/model.py:10"].gpu_ms == pytest.approx(0.180, abs=0.003)
 
@@ -102,19 +102,19 @@ def test_functions_come_from_recorded_calls(changed) -> None:
             call("train.py(30): <module>", at + 1, 990),
         ]
     one = changed(lambda event: event, further)
-    costs = {cost.name: cost for cost in function_costs(one, billing(one), 10)}
+    costs = {cost.name: cost for cost in function_costs(one.recorded, billing(one.recorded), 10)}
     assert set(costs) == {"model.py(8): forward", "layers/mine.py(4): activation", "train.py(30): <module>"}
     # Backward work by its sequence number; what the frameworks' functions do is their caller's.
     assert costs["model.py(8): forward"].gpu_ms == pytest.approx(0.180, abs=0.003)
     assert costs["layers/mine.py(4): activation"].gpu_ms == pytest.approx(0.070, abs=0.003)
     assert costs["train.py(30): <module>"].kernels == 2 + 4
-    assert not line_costs(one, billing(one), 10)
+    assert not line_costs(one.recorded, billing(one.recorded), 10)
 
 
 def test_a_recording_without_a_gpu(cpu) -> None:
-    bill = billing(cpu)
+    bill = billing(cpu.recorded)
     assert bill.gpu_share == 0
-    costs = operator_costs(cpu, bill, 30)
+    costs = operator_costs(cpu.recorded, bill, 30)
     assert {"aten::linear", "AddmmBackward0", "aten::cross_entropy_loss", "aten::add_"} <= {
         c.name for c in costs
     }
@@ -136,7 +136,7 @@ def test_a_step_that_the_gpu_bounds(shared_data) -> None:
     path = shared_data / "traces" / "hta_v100_resnet50_ddp1.json.gz"
     if not path.exists():
         pytest.skip(f"no {path}")
-    bound = recording(read(path))
+    bound = recorded(read(path))
     found = sensitivity(bound)
     assert found.gpu_ms == pytest.approx(bound.running_ms.value / 2, rel=0.02)
     assert found.host_ms == pytest.approx(bound.running_ms.value, rel=0.02)

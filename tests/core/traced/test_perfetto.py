@@ -11,7 +11,7 @@ from skyline.report.chrome_events import CRITICAL_LANE, FIRST_LANE
 from skyline.report.perfetto import chrome_trace
 from skyline.report.perfetto_traced import side_by_side
 from skyline.trace.kineto.reader import read
-from skyline.whatif.recording import recording
+from skyline.whatif.recorded import recorded
 
 MEASURED, SIMULATED = 1, 2
 
@@ -130,4 +130,4 @@ def test_every_visible_trace(shared_data) -> None:
         pytest.skip("no traces")
     # The smaller half: the file of a large one takes seconds to check.
     for path in sorted(paths, key=lambda path: path.stat().st_size)[: len(paths) // 2]:
-        check(document(side_by_side(recording(read(path)), path.name))["traceEvents"])
+        check(document(side_by_side(recorded(read(path)), path.name))["traceEvents"])

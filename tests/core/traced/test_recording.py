@@ -9,14 +9,14 @@ from skyline.errors import UsageError
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.report.timelines import recording_sides
+from skyline.report.timelines import sides_of
 from skyline.simulate.engine import simulate
 from skyline.trace.kineto.reader import read
-from skyline.whatif.recording import recording
+from skyline.whatif.recorded import recorded
 
 
 def test_steps_are_as_marked_and_the_inner_ones_count(gpu) -> None:
-    assert gpu.steps_ms == (1.0,) * 5
+    assert gpu.recorded.steps_ms == (1.0,) * 5
     assert gpu.count == 3
     assert gpu.iteration_ms.value == 1.0
     assert gpu.replay_error < 0.02
@@ -24,8 +24,12 @@ def test_steps_are_as_marked_and_the_inner_ones_count(gpu) -> None:
 
 def test_the_unchanged_graph_takes_what_the_steps_took(gpu, cpu) -> None:
     for one in (gpu, cpu):
-        assert one.step_ms(one.graph) == one.settled_ms == pytest.approx(one.iteration_ms.value, rel=0.02)
-        assert not one.runs_ahead
+        assert (
+            one.step_ms(one.graph)
+            == one.recorded.settled_ms
+            == pytest.approx(one.iteration_ms.value, rel=0.02)
+        )
+        assert not one.gpu_lags
 
 
 def test_a_script_that_runs_ahead_is_held_by_its_gpu(gpu) -> None:
@@ -54,7 +58,7 @@ def test_a_recording_that_ends_before_its_gpu_does(changed) -> None:
 
     one = changed(longer)
     assert one.iteration_ms.value == 1.0
-    assert one.runs_ahead
+    assert one.gpu_lags
     assert one.running_ms.value == pytest.approx(4 * (60 + 30 + 40 + 120 + 4 * 8) / 1e3, rel=0.02)
     begin, end = one.window_us
     assert begin >= 4000
@@ -75,7 +79,7 @@ def test_what_the_gpu_does_behind_the_last_step_is_shown_with_it(changed) -> Non
         return event
 
     one = changed(late)
-    sides = recording_sides(one)
+    sides = sides_of(one)
     stream = [name for name in sides.measured.lanes if "stream" in name]
     assert stream
     code = sides.measured.lanes.index(stream[0])
@@ -83,26 +87,25 @@ def test_what_the_gpu_does_behind_the_last_step_is_shown_with_it(changed) -> Non
     assert behind.max() > sides.measured.duration_ms
     assert sides.end_ms > sides.measured.duration_ms
     # Before others the next step's work stands there.
-    whole = recording_sides(changed(lambda event: event))
+    whole = sides_of(changed(lambda event: event))
     assert whole.measured.start_ms.max() <= whole.measured.duration_ms
 
 
 def test_without_steps_the_whole_recording_is_one(changed) -> None:
     marks = ("ProfilerStep", "enumerate", "Optimizer")
     one = changed(lambda event: None if event["name"].startswith(marks) else event)
-    assert not one.has_steps
+    assert not one.recorded.has_steps
     assert one.count == 1
-    assert one.steps_ms[0] == pytest.approx(4.615)
-    assert one.settled_ms == pytest.approx(one.steps_ms[0], rel=0.02)
+    assert one.recorded.steps_ms[0] == pytest.approx(4.615)
+    assert one.recorded.settled_ms == pytest.approx(one.recorded.steps_ms[0], rel=0.02)
 
 
 def test_steps_are_found_again_where_tasks_were_added(gpu) -> None:
     from skyline.whatif.cost.fetching import with_workers
-    from skyline.whatif.recording import ends_in
 
-    answer = with_workers(gpu.trace, gpu.kineto, 2)
+    answer = with_workers(gpu.recorded.trace, gpu.recorded.kineto, 2)
     assert len(answer.graph) > len(gpu.graph)
-    first, last = ends_in(gpu, answer.graph)
+    first, last = gpu.recorded.ends_in(answer.graph)
     starts = simulate(answer.graph).starts
     assert np.allclose(starts[last] - starts[first], answer.step_us)
 
@@ -135,13 +138,13 @@ STEPS = [event("user_annotation", f"ProfilerStep#{number}", 10 * number, 10) for
     ],
 )  # fmt: skip
 def test_traces_with_next_to_nothing_in_them(tmp_path, events) -> None:
-    from skyline.report.build import encode
+    from skyline.report.build import answers_report, encode
     from skyline.report.perfetto_traced import side_by_side
-    from skyline.report.traced import trace_report, traced_whatif_report
+    from skyline.report.traced import trace_report
 
-    one = recording(made_of(tmp_path / "trace.json", *events))
+    one = recorded(made_of(tmp_path / "trace.json", *events))
     assert one.running_ms.value > 0
-    assert b"NaN" not in encode(trace_report(one, "trace.json")) + encode(traced_whatif_report(one))
+    assert b"NaN" not in encode(trace_report(one, "trace.json")) + encode(answers_report(one))
     assert side_by_side(one, "trace.json")
 
 
@@ -155,4 +158,4 @@ def test_traces_with_next_to_nothing_in_them(tmp_path, events) -> None:
 )
 def test_traces_in_which_nothing_takes_time(tmp_path, events) -> None:
     with pytest.raises(UsageError, match="takes time"):
-        recording(made_of(tmp_path / "trace.json", *events))
+        recorded(made_of(tmp_path / "trace.json", *events))

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from skyline.report.build import encode
+from skyline.report.build import answers_report, encode
 from skyline.report.text.traced import render_trace, render_trace_answers
-from skyline.report.traced import trace_report, traced_whatif_report
+from skyline.report.traced import trace_report
 from skyline.trace.kineto.reader import read
 from skyline.whatif.question import Choice
-from skyline.whatif.recording import recording
+from skyline.whatif.recorded import recorded
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -49,13 +49,13 @@ def check(name, found):
 def test_the_page(name, request) -> None:
     one = request.getfixturevalue(name)
     report = trace_report(one, f"/home/ada/tiny_{name}.trace.json")
-    found = printed(render_trace, report, traced_whatif_report(one))
+    found = printed(render_trace, report, answers_report(one))
     assert max(map(len, found.splitlines())) <= 80
     check(f"{name}-80.txt", found)
 
 
 def test_asked_whatifs(gpu) -> None:
-    answers = traced_whatif_report(gpu, (Choice("remove_sync"), Choice("amp", "bf16")))
+    answers = answers_report(gpu, (Choice("remove_sync"), Choice("amp", "bf16")))
     found = printed(render_trace_answers, trace_report(gpu, "tiny.json"), answers)
     assert max(map(len, found.splitlines())) <= 80
     check("asked-80.txt", found)
@@ -65,17 +65,17 @@ def test_plain_characters(gpu) -> None:
     sheet = Sheet()
     sheet.encoding = "ascii"  # type: ignore[misc]
     console = Console(file=sheet, width=80, highlight=False)
-    render_trace(trace_report(gpu, "tiny.json"), traced_whatif_report(gpu), console)
+    render_trace(trace_report(gpu, "tiny.json"), answers_report(gpu), console)
     assert sheet.getvalue().isascii()
 
 
 def test_a_model_that_does_not_hold_says_so(gpu) -> None:
     for factor, words in ((1.07, "as a rough figure"), (1.3, "nothing is predicted")):
-        off = replace(gpu, simulated_steps_ms=tuple(factor for _ in gpu.steps_ms))
+        off = replace(gpu, replay_error=factor - 1)
         report = trace_report(off, "tiny.json")
         assert any(words in note for note in report.notes)
         assert (report.operators[0].saved_ms is None) == (factor > 1.1)
-        assert words in " ".join(printed(render_trace, report, traced_whatif_report(off)).split())
+        assert words in " ".join(printed(render_trace, report, answers_report(off)).split())
 
 
 def test_json_of_a_trace(gpu) -> None:
@@ -90,7 +90,7 @@ def test_json_of_a_trace(gpu) -> None:
 def test_json_of_whatifs_is_that_of_profiles(gpu) -> None:
     from skyline.report.schema import BaselineReport, EstimateReport
 
-    found = msgspec.json.decode(encode(traced_whatif_report(gpu, (Choice("amp"), Choice("remove_sync")))))
+    found = msgspec.json.decode(encode(answers_report(gpu, (Choice("amp"), Choice("remove_sync")))))
     assert found["schema"] == "skyline.whatif/1"
     assert set(found["baseline"]) == set(BaselineReport.__dataclass_fields__)
     for one in (*found["estimates"], found["combined"]):
@@ -115,14 +115,14 @@ def test_a_trace_of_another_maker(changed) -> None:
     report = trace_report(one, "tiny.json")
     assert report.device.name == "AMD Instinct MI300X"
     assert one.replay_error < 0.02
-    answers = {found.name: found for found in traced_whatif_report(one).estimates}
+    answers = {found.name: found for found in answers_report(one).estimates}
     assert answers["amp"].applicable
     assert answers["amp"].change_ms.value < -0.05
     assert answers["remove_sync"].change_ms.value < -0.05
 
 
 def test_the_peak_is_known_where_memory_was_recorded(cpu) -> None:
-    report = traced_whatif_report(cpu, (Choice("num_workers", "2"),))
+    report = answers_report(cpu, (Choice("num_workers", "2"),))
     assert report.baseline.peak_bytes is not None
     assert report.baseline.peak_bytes == report.estimates[0].peak_bytes
 
@@ -132,9 +132,9 @@ def test_every_visible_trace(shared_data) -> None:
     if not paths:
         pytest.skip("no traces")
     for path in paths:
-        one = recording(read(path))
+        one = recorded(read(path))
         report = trace_report(one, str(path))
-        answers = traced_whatif_report(one)
+        answers = answers_report(one)
         found = printed(render_trace, report, answers)
         assert max(map(len, found.splitlines())) <= 80, path.name
         assert encode(report)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skyline.analysis.traced_answers import estimate_traced
+from skyline.analysis.estimate import answer as answered
 from skyline.errors import UsageError
+from skyline.whatif.composition import detected_in
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatifs
 
@@ -24,7 +25,7 @@ def exchanging(changed):
 
 def test_half_the_data_takes_little_more_than_half_the_time(exchanging):
     recording = exchanging()
-    found = estimate_traced(recording, (Choice("ddp_compression"),))
+    found = answered(recording, (Choice("ddp_compression"),))
     assert found.value == "bf16"
     # The script waits for the value that is read behind it.
     assert found.change_ms.value == pytest.approx(-0.45 * 0.120, abs=0.005)
@@ -32,7 +33,7 @@ def test_half_the_data_takes_little_more_than_half_the_time(exchanging):
     assert found.change_ms.high > -0.03
     assert found.basis == "model-only"
     with pytest.raises(UsageError, match="ddp_compression=int8"):
-        estimate_traced(recording, (Choice("ddp_compression", "int8"),))
+        answered(recording, (Choice("ddp_compression", "int8"),))
 
 
 @pytest.mark.parametrize(
@@ -52,4 +53,4 @@ def test_other_collectives_and_none_at_all(exchanging, gpu, cpu):
     "name", ["ddp_bucket", "gradient_as_bucket_view", "static_graph", "sparse_embedding"]
 )
 def test_what_a_trace_does_not_tell(exchanging, name):
-    assert "profile the script" in whatifs()[name].detect(exchanging()).reason
+    assert "profile the script" in detected_in(exchanging(), whatifs()[name]).reason

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from skyline.analysis.traced_answers import estimate_traced
+from skyline.analysis.estimate import answer as answered
 from skyline.errors import UsageError
 from skyline.predict.gpus import gpu_named
 from skyline.trace.kineto.reader import read
 from skyline.whatif.catalogue.gpu import factor_of
 from skyline.whatif.question import Choice
-from skyline.whatif.recording import recording
+from skyline.whatif.recorded import recorded
 from skyline.whatif.registry import whatifs
 
 V100 = [{"id": 0, "name": "Tesla V100-SXM2-32GB", "computeMajor": 7, "computeMinor": 0}]
 
 
 def answer(recording, *names):
-    return estimate_traced(recording, tuple(map(Choice.parse, names)))
+    return answered(recording, tuple(map(Choice.parse, names)))
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_real_traces(shared_data) -> None:
     path = shared_data / "traces" / "kineto_2106_resnet50_workers0_run1.json.gz"
     if not path.exists():
         pytest.skip(f"no recorded trace at {path}")
-    held = recording(read(path))
+    held = recorded(read(path))
     here = held.iteration_ms.value
     on_t4, on_h100 = answer(held, "gpu=T4"), answer(held, "gpu=H100")
     assert on_t4.applicable

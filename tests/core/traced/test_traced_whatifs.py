@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from skyline.analysis.traced_answers import REFUSED_REPLAY, check_choices, estimate_traced, rank_traced
+from skyline.analysis.estimate import answer as answered
+from skyline.analysis.estimate import ranked
+from skyline.cli.question import parse_question
 from skyline.errors import UsageError
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatifs
+from skyline.whatif.subject import REFUSED_REPLAY
 
 
 def answer(recording, *names):
-    return estimate_traced(recording, tuple(map(Choice.parse, names)))
+    return answered(recording, tuple(map(Choice.parse, names)))
 
 
 def why_not(recording, name):
@@ -25,14 +28,14 @@ def test_all_are_found_and_the_loader_comes_last() -> None:
 
 
 def test_the_best_gain_comes_first(gpu) -> None:
-    answers = rank_traced(gpu)
+    answers = ranked(gpu)
     speeds = [one.speedup for one in answers if one.applicable]
     assert speeds == sorted(speeds, reverse=True)
     assert [one.applicable for one in answers] == sorted((one.applicable for one in answers), reverse=True)
 
 
 def test_intervals_hold_their_values(gpu, cpu) -> None:
-    for one in (*rank_traced(gpu), *rank_traced(cpu)):
+    for one in (*ranked(gpu), *ranked(cpu)):
         for interval in (one.iteration_ms, one.change_ms):
             assert interval.low <= interval.value <= interval.high
         assert one.iteration_ms.low > 0
@@ -154,17 +157,17 @@ def test_what_a_trace_does_not_tell(gpu) -> None:
 
 def test_an_unknown_name_or_one_asked_twice() -> None:
     with pytest.raises(UsageError, match="no what-if 'ampp'"):
-        check_choices([Choice("ampp")])
+        parse_question(["ampp"])
     with pytest.raises(UsageError, match="twice"):
-        check_choices([Choice("amp"), Choice("amp", "bf16")])
+        parse_question(["amp", "amp=bf16"])
 
 
 def test_a_model_that_does_not_hold_answers_nothing(gpu) -> None:
     from dataclasses import replace
 
-    off = replace(gpu, simulated_steps_ms=tuple(1.2 * step for step in gpu.simulated_steps_ms))
+    off = replace(gpu, replay_error=0.2)
     assert off.replay_error > REFUSED_REPLAY
-    for one in rank_traced(off):
+    for one in ranked(off):
         assert not one.applicable
         assert one.change_ms.value == 0
         assert "does not hold" in (one.reason or "")

@@ -23,7 +23,7 @@ from skyline.whatif.catalogue.tf32 import WHATIF as TF32
 from skyline.whatif.composition import compose
 from skyline.whatif.number_formats import FLOAT32, factors, formats, kernel_format
 from skyline.whatif.question import Choice
-from skyline.whatif.recording import recording
+from skyline.whatif.recorded import recorded
 from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain
 
@@ -236,7 +236,7 @@ def test_conversions_of_a_trace_go_with_their_launches(tmp_path):
     )
     path = tmp_path / "images.json"
     path.write_text(json.dumps(json.loads(text)), encoding="utf-8")
-    one = recording(read(path))
+    one = recorded(read(path))
     changed = compose(one, [Choice("channels_last")]).scenario
     conversions = select(one.graph, name="nchwToNhwc")
     assert len(conversions)

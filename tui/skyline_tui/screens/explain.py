@@ -54,7 +54,7 @@ def _lines(
                 f"{time_change(baseline.iteration_ms, estimate.iteration_ms)}   {saved_time(estimate)}",
             ),
             _row("throughput", throughput_change(baseline.throughput, estimate.throughput)),
-            _row("peak memory", f"{memory_change(baseline.peak_bytes, estimate.peak_bytes)}   {change}"),
+            _row("peak memory", f"{memory_change(baseline.peak, estimate.peak)}   {change}"),
             Content.assemble(
                 _row("speedup", ""),
                 (

@@ -328,6 +328,4 @@ def _scale_under(
     if not question.whatifs:
         return plain
     at = plain.at(question.batchSize or current or plain.smallest)
-    return plain.under(
-        estimate.iteration_ms.value / at.iteration_ms, estimate.peak_bytes.value / at.memory_bytes
-    )
+    return plain.under(estimate.iteration_ms.value / at.iteration_ms, estimate.peak.value / at.memory_bytes)

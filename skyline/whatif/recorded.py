@@ -1,0 +1,64 @@
+"""The subject of questions about a trace of PyTorch's profiler: its graph, built and simulated once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyline.errors import UsageError
+from skyline.graph.from_kineto import built
+from skyline.interval import Interval
+from skyline.simulate.engine import simulate
+from skyline.spread import interval_of
+from skyline.trace.kineto.profiler_trace import ProfilerTrace
+from skyline.whatif.recording import Recording
+from skyline.whatif.subject import Subject
+from skyline.whatif.trace_facts import device_name, peak_bytes
+
+
+def recorded(trace: ProfilerTrace) -> Subject:
+    """Build the graph of a trace and simulate it, once.
+
+    Raises:
+        UsageError: nothing in the trace takes time.
+    """
+    kineto = built(trace)
+    timeline = simulate(kineto.graph)
+    if len(kineto.steps):
+        steps_us = kineto.steps.measured_us
+        simulated_us = kineto.steps.simulated_us(timeline.starts)
+        counted = kineto.steps.inner
+    else:
+        end = kineto.start_us + kineto.graph.durations
+        steps_us = np.array([float(end.max(initial=0.0) - kineto.start_us.min(initial=np.inf))])
+        simulated_us = np.array([float(timeline.ends.max(initial=0.0) - timeline.starts.min(initial=0.0))])
+        counted = slice(0, 1)
+    if not steps_us[counted].max(initial=0.0) > 0:
+        raise UsageError(
+            "Nothing in this trace takes time: it holds no operators, calls or GPU work with a length",
+            hint="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+        )
+    steps_ms: list[float] = (steps_us / 1e3).tolist()
+    found = Recording(
+        trace,
+        kineto,
+        timeline,
+        tuple(steps_ms),
+        tuple((simulated_us / 1e3).tolist()),
+        counted,
+        interval_of(steps_ms[counted]),
+    )
+    peak = peak_bytes(found)
+    return Subject(
+        graph=kineto.graph,
+        outline=kineto.graph,
+        lane=kineto.main,
+        iteration_ms=found.iteration_ms,
+        timeline=timeline,
+        steps=found.steps,
+        replay_error=found.replay_error,
+        on_gpu=found.on_gpu,
+        gpu_recorded=found.on_gpu,
+        device_name=device_name(found),
+        peak_bytes=None if peak is None else Interval.exact(float(peak)),
+        recording=found,
+    )
