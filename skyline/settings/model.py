@@ -64,14 +64,16 @@ class ProfileSettings:
     on_save: Annotated[
         OnSave,
         Meta(
-            description="Measure again when you save the script, or a module of yours that it imports, in the editor by "
-            "hand. What git and other programs change on disk does not count.",
+            description="Measure again when you save the script, or a module of yours that it imports, in the editor "
+            "by hand. What git and other programs change on disk does not count.",
             extra=_BY_FOLDER,
             extra_json_schema={
                 "enumDescriptions": [
                     "Once you have profiled that script; asked for again on another git branch, and after 30 days.",
-                    "Every script that trains something, unasked, and on automatic saves too. In `pyproject.toml` it "
-                    "means `afterFirst`.",
+                    (
+                        "Every script that trains something, unasked, and on automatic saves too. "
+                        "In `pyproject.toml` it means `afterFirst`."
+                    ),
                     "As `afterFirst`, and on automatic saves too.",
                     "Only when you ask for it.",
                 ]
