@@ -1,6 +1,6 @@
 // Proof that the tests see the faults they are for: each fix is reverted by one replacement, and its check has to fail.
 //
-//   node e2e/mutations.mjs --python PYTHON [--level unit|e2e] [--only 1,7] [--vsix FILE]
+//   node e2e/mutations.mjs --python PYTHON [--level unit|e2e] [--only 1,7b] [--vsix FILE]
 //
 // The replacement is made in the working tree and taken back, so the file must be committed. The results of all runs are
 // in benchmarks/results/editor_mutations.json, and as a table in editor_mutations.md beside it. Exits with 1 if a check
@@ -21,11 +21,12 @@ const { values: options } = parseArgs({
   options: { python: { type: "string" }, level: { type: "string" }, only: { type: "string" }, vsix: { type: "string" } },
 });
 const python = path.resolve(options.python ?? path.join(REPOSITORY, ".venv/bin/python"));
-const wanted = options.only?.split(",").map(Number);
+const wanted = options.only?.split(",");
 
 /** The command that runs a check, and its folder. */
 function commandOf(check) {
-  if (check.pytest) return { command: python, args: ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--reruns", "0", ...check.pytest], cwd: REPOSITORY };
+  // Without the repository's second chances: a fault would fail three times.
+  if (check.pytest) return { command: python, args: ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:rerunfailures", "-o", "addopts=--import-mode=importlib", ...check.pytest], cwd: REPOSITORY };
   if (check.vitest) return { command: "npx", args: ["vitest", "run", check.vitest, ...(check.named ? ["-t", check.named] : [])], cwd: EXTENSION };
   return { command: process.execPath, args: ["e2e/run.mjs", "--vsix", vsix(), "--python", python, "--only", check.e2e], cwd: EXTENSION };
 }
@@ -106,7 +107,7 @@ const known = new Map(fs.existsSync(RESULTS) ? JSON.parse(fs.readFileSync(RESULT
 const current = new Set(MUTATIONS.map(({ key }) => key));
 let missed = 0;
 for (const mutation of MUTATIONS) {
-  if (wanted && !wanted.includes(mutation.point)) continue;
+  if (wanted && !wanted.includes(mutation.key) && !wanted.includes(String(mutation.point))) continue;
   if (options.level && mutation.level !== options.level) continue;
   const changed = execFileSync("git", ["status", "--porcelain", mutation.file], { cwd: REPOSITORY, encoding: "utf8" });
   if (changed) throw new Error(`commit ${mutation.file} first`);
