@@ -9,6 +9,8 @@ import msgspec
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.best import Constraints, best
 from skyline.analysis.estimate import estimate, rank
+from skyline.analysis.gpu_phases import gpu_phases
+from skyline.analysis.line_kernels import line_kernels
 from skyline.analysis.throughput import throughput_at
 from skyline.findings.base import Finding
 from skyline.interval import Interval
@@ -75,6 +77,8 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         load=profile.load,
         machine_busy=profile.load is not None and profile.load.busy,
         set_aside=profile.set_aside,
+        gpu_phases=gpu_phases(profile.trace),
+        kernels=line_kernels(profile.trace),
     )
 
 
