@@ -224,7 +224,8 @@ def _sitting(smoke: Smoke, gpu: str, options: argparse.Namespace) -> tuple[str, 
         "troubles": troubles,
         "minutes": took_minutes,
     }
-    return _page(gpu, tried, before, after, troubles), figures, any(one.misses for one in tried)
+    missed = bool(troubles) or any(one.misses for one in tried)
+    return _page(gpu, tried, before, after, troubles), figures, missed
 
 
 def _page(

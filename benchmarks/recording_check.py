@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from skyline.capture.recording import LIGHT_FAILED
 from skyline.graph.build import build
 from skyline.simulate.replay import replay_error
 from skyline.trace.profile import Profile
@@ -23,6 +24,7 @@ class RecordingCheck:
     without_launch: tuple[str, ...]
     without_line: tuple[str, ...]
     replay_error: float
+    light_failed: bool = False
 
     @classmethod
     def of(cls, profile: Profile) -> RecordingCheck:
@@ -44,6 +46,7 @@ class RecordingCheck:
             tuple(sorted({record.name for record in work if record.correlation not in calls})),
             tuple(sorted({record.name for record in work if record.line < 0})),
             replay_error(build(trace), trace),
+            any(note.startswith(LIGHT_FAILED) for note in profile.notes),
         )
 
     def misses(self) -> list[str]:
@@ -59,4 +62,6 @@ class RecordingCheck:
             found.append(f"no line: {', '.join(self.without_line[:3])}")
         if self.replay_error >= _MOST_REPLAY_ERROR:
             found.append(f"replay error {self.replay_error:.0%}")
+        if self.light_failed:
+            found.append("the light recording could not be read")
         return found

@@ -47,12 +47,17 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A script, what its recording holds (None: there is none), what it misses, or why it was not run, in words."""
+    """A script, what its recording holds (None: there is none), what it misses, or why it was not run, in words.
+
+    ``not_had`` tells that script or data could not be fetched: nothing was tried. A script that ``not_run`` says fails
+    without Skyline is one that the simulated GPU does not carry.
+    """
 
     script: str
     found: RecordingCheck | None
     misses: tuple[str, ...]
     not_run: str = ""
+    not_had: bool = False
 
 
 def simulated_gpu(folder: Path) -> Path:
@@ -147,7 +152,7 @@ def looked_at(script: CorpusScript, places: Places) -> Row:
     try:
         request = prepared(script, places)
     except (NotFetched, NoData) as reason:
-        return Row(script.title, None, (), str(reason))
+        return Row(script.title, None, (), str(reason), not_had=True)
     try:
         profile = capture(request, progress=lambda _: None)
     except SkylineError as error:

@@ -62,6 +62,8 @@ export interface ProfileReport {
   readonly load: MachineLoad | null;
   readonly machine_busy: boolean;
   readonly set_aside: boolean;
+  readonly gpu_phases: PhaseTimes | null;
+  readonly kernels: readonly LineKernel[];
 }
 
 /** Where the script computes. `kind` is `cpu` or `cuda`. */
@@ -300,6 +302,15 @@ export interface MachineLoad {
   readonly own_cores: number;
   readonly others_cores: number;
   readonly cores: number;
+}
+
+/** A kernel or copy of a line: its time on the GPU and its launches per iteration, all phases together. */
+export interface LineKernel {
+  readonly file: string;
+  readonly line: number;
+  readonly name: string;
+  readonly gpu_ms: number;
+  readonly calls: number;
 }
 
 /** `skyline.whatif/1`: every question asked, singly and together. */
@@ -833,6 +844,8 @@ export interface InitializationOptions {
 }
 
 export type LineReport = LineCost;
+
+export type KernelReport = LineKernel;
 
 export type CriticalPathReport = CriticalPath;
 

@@ -26,6 +26,8 @@ _MUCH_UNKNOWN = 0.1
 _MOST_BYTES = 1 << 30
 """Of a recording: a hundred times those of the largest models in use."""
 _Recorded = TypeVar("_Recorded")
+LIGHT_FAILED = "The recording that times come from could not be read"
+"""How the note on that begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class ChildRecording:
     device_memory: DeviceMemoryFact | None = None
     unknown_share: float = 0.0
     """The share of the operators' time of which shapes and arithmetic are not known: its iteration did other work."""
+    light_failure: str = ""
+    """Why the light recording could not be read; the times are then those of the full one. Empty where it could."""
     ended_after: int | None = None
     """How many iterations the script has in all, where it came to its end while it was recorded."""
     settings: TorchSettings | None = None
@@ -95,6 +99,11 @@ def notes_on(recording: ChildRecording, device_kind: str) -> tuple[str, ...]:
         notes.append(
             "PyTorch's profiler recorded none of the GPU's work: lines and phases are those of the host, and findings "
             "and what-ifs about the GPU are left out. skyline doctor says what to do."
+        )
+    if recording.light_failure:
+        notes.append(
+            f"{LIGHT_FAILED} ({recording.light_failure}): times of lines are those of the recording with shapes and "
+            "memory, and include its cost."
         )
     if recording.unknown_share >= _MUCH_UNKNOWN:
         note = "Iterations differ: shapes and arithmetic were noted in one, and operators with "

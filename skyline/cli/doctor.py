@@ -8,11 +8,11 @@ import platform
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
-from skyline.capture.interpreter import NOT_FROM_HERE
+from skyline.cli.accelerators import PROBE, found_devices, gpu_recording
+from skyline.cli.check import Check
 from skyline.cli.command_line import parser
 from skyline.cli.streams import say, tell
 from skyline.errors import CaptureImpossible, ExitCode, UsageError
@@ -20,75 +20,11 @@ from skyline.version import __version__
 
 DOCTOR_SCHEMA = "skyline.doctor/1"
 
-Verdict = Literal["ok", "warning", "failed"]
 _MARKS = {"ok": "ok  ", "warning": "note", "failed": "FAIL"}
 
-# Runs under the person's interpreter, so it must do with any Python 3 and no Skyline.
-_PROBE = (
-    NOT_FROM_HERE
-    + """
-import json
-facts = {"python": sys.version.split()[0]}
-try:
-    import torch
-    facts["torch"] = torch.__version__
-    facts["threads"] = torch.get_num_threads()
-    facts["cuda_built"] = bool(torch.version.cuda)
-    facts["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    facts["cpu"] = torch.backends.cpu.get_cpu_capability()
-    if facts["gpus"]:
-        facts["kernels"] = 0
-        try:
-            from torch.profiler import ProfilerActivity, profile
-            numbers = torch.zeros(8, device="cuda")
-            torch.cuda.synchronize()
-            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recording:
-                numbers.add_(1)
-                torch.cuda.synchronize()
-            cpu = torch.autograd.DeviceType.CPU
-            events = recording.profiler.kineto_results.events()
-            facts["kernels"] = sum(event.device_type() != cpu for event in events)
-        except Exception as error:
-            facts["unrecorded"] = type(error).__name__ + ": " + str(error)
-except ImportError as error:
-    facts["error"] = str(error)
-except Exception as error:
-    facts["error"] = type(error).__name__ + ": " + str(error)
-print(json.dumps(facts))
-"""
-)
 _PROBE_TIMEOUT_S = 90
-_RECORDERS = ("CUPTI", "roctracer", "rocprofiler")
+_RECORDERS = ("CUPTI", "roctracer", "rocprofiler", "XPUPTI")
 """What records a GPU's work complains under one of these names."""
-
-_UNRECORDED = (
-    (
-        "INSUFFICIENT_PRIVILEGES",
-        (
-            "The driver shows its GPUs to administrators only: set NVreg_RestrictProfilingToAdminUsers=0 for the "
-            "nvidia module and load it again; in a container, add the capability SYS_ADMIN."
-        ),
-    ),
-    (
-        "MULTIPLE_SUBSCRIBERS",
-        "Another profiler has the GPU (Nsight, DCGM's profiling counters, a debugger): end it.",
-    ),
-)
-_UNRECORDED_ELSE = (
-    "End other profilers (Nsight, DCGM's profiling counters), see that the CUPTI of torch's CUDA can be loaded "
-    "(nvidia-cuda-cupti), and that the driver lets you profile (NVreg_RestrictProfilingToAdminUsers=0). Until then "
-    "only the host's time is known line by line."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at; ``remedy`` says what to do where it is not well."""
-
-    name: str
-    verdict: Verdict
-    finding: str
-    remedy: str = ""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -164,32 +100,7 @@ def _interpreter_checks(script: Path, asked: str | None) -> tuple[Check, ...]:
         return python, Check("torch", "failed", f"not usable: {reason}", remedy)
     torch = Check("torch", "ok", f"{facts['torch']}, {_threads(facts['threads'])}, {facts['cpu']}")
     recording = (gpu_recording(facts),) if facts.get("gpus") else ()
-    return python, torch, _gpu(facts), *recording
-
-
-def gpu_recording(facts: dict[str, object]) -> Check:
-    """Whether PyTorch's profiler sees what a GPU does; without that, no time of a kernel is known."""
-    name = "GPU recording"
-    if facts.get("kernels"):
-        return Check(name, "ok", "PyTorch's profiler records kernels")
-    told = str(facts.get("unrecorded") or facts.get("said") or "")
-    finding = "PyTorch's profiler recorded no kernel of one that ran" + (f": {told}" if told else "")
-    remedy = next((remedy for mark, remedy in _UNRECORDED if mark in told), _UNRECORDED_ELSE)
-    return Check(name, "warning", finding, remedy)
-
-
-def _gpu(facts: dict[str, object]) -> Check:
-    gpus = cast(list[str], facts["gpus"])
-    if gpus:
-        return Check("devices", "ok", f"CPU, {', '.join(gpus)}")
-    if facts["cuda_built"]:
-        return Check(
-            "devices",
-            "warning",
-            "CPU only: torch has CUDA but finds no GPU",
-            "Check nvidia-smi if there should be one.",
-        )
-    return Check("devices", "ok", "CPU only: this torch is built without CUDA")
+    return python, torch, found_devices(facts), *recording
 
 
 def _threads(count: object) -> str:
@@ -199,7 +110,7 @@ def _threads(count: object) -> str:
 def _probe(interpreter: str) -> dict[str, object]:
     try:
         done = subprocess.run(
-            [interpreter, "-c", _PROBE],
+            [interpreter, "-c", PROBE],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

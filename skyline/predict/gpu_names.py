@@ -13,6 +13,10 @@ from skyline.predict.gpu_spec import GpuSpec
 _NOISE = re.compile(r"nvidia|geforce|tesla|amd|instinct|graphics|gpu|[^a-z0-9]+")
 
 
+_PART = re.compile(r"\bMIG[\s-]+\d+(c\.\d+)?g[\s.\-]\S*", re.IGNORECASE)
+"""An instance of a divided NVIDIA GPU, as its driver names it: ``MIG 1g.5gb``."""
+
+
 def find(specs: Sequence[GpuSpec], name: str) -> GpuSpec:
     """The one of ``specs`` that ``name`` stands for; case, spaces, hyphens and the maker's name do not matter.
 
@@ -30,6 +34,13 @@ def find(specs: Sequence[GpuSpec], name: str) -> GpuSpec:
     wanted = _plain(name)
     if wanted in known:
         return known[wanted]
+    part = _PART.search(name)
+    if part is not None:
+        whole = name[: part.start()].strip()
+        raise UsageError(
+            f"{name!r} is a part of a divided GPU ({part.group().strip()}), and only whole GPUs are known",
+            hint=f"Predict for {_name_of(known, whole)}, or enter the part with its own figures in your devices.toml.",
+        )
     near = [known[match] for match in get_close_matches(wanted, known, n=5, cutoff=0.4)] if wanted else []
     if wanted:
         holding = [plain for plain in known if wanted in plain or plain in wanted]
@@ -41,6 +52,11 @@ def find(specs: Sequence[GpuSpec], name: str) -> GpuSpec:
         f"no GPU called {name!r} is known",
         hint=(f"Did you mean {', '.join(names)}? " if names else "") + "The whole list: skyline gpus",
     )
+
+
+def _name_of(known: dict[str, GpuSpec], name: str) -> str:
+    spec = known.get(_plain(name))
+    return spec.name if spec is not None else "the whole GPU"
 
 
 def is_called(spec: GpuSpec, *names: str) -> bool:

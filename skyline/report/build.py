@@ -10,6 +10,8 @@ import msgspec
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.best import Constraints, best
 from skyline.analysis.estimate import answer, estimate, ranked
+from skyline.analysis.gpu_phases import gpu_phases
+from skyline.analysis.line_kernels import line_kernels
 from skyline.analysis.rewrites import Rewrites
 from skyline.analysis.throughput import throughput_at
 from skyline.findings.base import Finding
@@ -80,6 +82,8 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         load=profile.load,
         machine_busy=profile.load is not None and profile.load.busy,
         set_aside=profile.set_aside,
+        gpu_phases=gpu_phases(profile.trace),
+        kernels=line_kernels(profile.trace),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from skyline.analysis.line_kernels import LineKernel
 from skyline.analysis.lines import LineCost
 from skyline.findings.base import Finding
 from skyline.interval import Interval
@@ -33,6 +34,7 @@ VERIFY_SCHEMA = "skyline.verify/1"
 
 # What the analysis computes is reported as it is.
 LineReport = LineCost
+KernelReport = LineKernel
 CriticalPathReport = CriticalPath
 FindingReport = Finding
 CurvePointReport = CurvePoint
@@ -150,6 +152,10 @@ class ProfileReport:
     """Whether other programs took processor time that the script would have used."""
     set_aside: bool = False
     """Whether a later measurement exists that was made while the machine was busy, and is not shown."""
+    gpu_phases: PhaseTimes | None = None
+    """Time of kernels and copies per iteration, of all streams added up; null where none was recorded."""
+    kernels: tuple[KernelReport, ...] = ()
+    """The longest kernels and copies of each line that launched any."""
 
 
 @dataclass(frozen=True, slots=True)

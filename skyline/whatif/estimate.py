@@ -87,8 +87,12 @@ def speedup_range(speedup: float, before_ms: float, change_ms: Interval) -> Inte
     return Interval(speedup, min(at(change_ms.high), speedup), max(at(change_ms.low), speedup))
 
 
+_LEAST_GAIN_MS = 1e-6
+"""A gain of less than a nanosecond is the rounding of a simulated time."""
+
+
 def break_even(one_off_s: Interval | None, change_ms: Interval) -> int | None:
     """After how many iterations a cost that comes once is paid back by what each iteration gains."""
-    if one_off_s is None or change_ms.value >= 0:
+    if one_off_s is None or change_ms.value > -_LEAST_GAIN_MS:
         return None
     return ceil(1e3 * one_off_s.value / -change_ms.value)

@@ -106,7 +106,7 @@ def _processor_name():
 
 
 def _capacity(devices):
-    told = devices.free_and_total_bytes()
+    told = devices.room_and_capacity_bytes()
     if told is not None:
         return told[1]
     if not hasattr(os, "sysconf"):

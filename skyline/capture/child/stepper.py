@@ -278,8 +278,8 @@ class Stepper:
         """While this run stands still, others may have what its allocator keeps without need."""
         self._devices.wait()
         self._devices.empty_cache()
-        free = self._devices.free_and_total_bytes()
-        self._channel.send("released", free_bytes=free[0] if free else 0)
+        told = self._devices.room_and_capacity_bytes()
+        self._channel.send("released", free_bytes=told[0] if told else 0)
 
     def _try(self, command):
         rows = trials.tried(

@@ -20,6 +20,9 @@ _PARTS = (
 # Where room is short, a phase with less than this share of the iteration gets no column of its own.
 _NARROW_SHARE = 0.03
 _LEAST_SOURCE = 20
+_KERNELS = 3
+"""Kernels shown under a line; the report for programs has more."""
+_UNDER = "  on the GPU: "
 _SHORT = {"forward": "fwd", "backward": "bwd", "optimizer": "optim"}
 
 
@@ -74,7 +77,21 @@ def render_lines(report: ProfileReport, page: Page, shown: int = SHOWN) -> None:
     names.append((page.text("iteration"), Text("")))
     columns = (Column("", "left"), Column("", "left"), *(Column(title) for title in titles))
     rows = [(*name, *cells) for name, cells in zip(names, numbers, strict=True)]
-    page.table(columns, rows, sums=len(sums) + 1)
+    page.table(columns, rows, sums=len(sums) + 1, under=[_kernels(report, line, page) for line in dear])
+
+
+def _kernels(report: ProfileReport, line: LineReport, page: Page) -> list[Text]:
+    """The longest kernels of a line with their time on the GPU and launches per iteration, a row each."""
+    rows: list[Text] = []
+    own = [kernel for kernel in report.kernels if (kernel.file, kernel.line) == (line.file, line.line)]
+    for kernel in own[:_KERNELS]:
+        count = f"{kernel.calls:.3g} launch{'es' if kernel.calls != 1 else ''}"
+        figures = f"  {units.format_ms(kernel.gpu_ms)}, {count}"
+        name = page.shortened(
+            kernel.name.removeprefix("void "), max(8, page.width - len(_UNDER) - len(figures)), "dim"
+        )
+        rows.append(Text.assemble(_UNDER, name, page.text(figures, "dim")))
+    return rows
 
 
 def place_column(widths: list[int], room: int) -> int:

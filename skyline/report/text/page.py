@@ -137,8 +137,18 @@ class Page:
             start = lead if index == 0 else Text(" " * lead.cell_len)
             self.console.print(Text.assemble(start, wrapped), soft_wrap=True)
 
-    def table(self, columns: tuple[Column, ...], rows: list[tuple[Text, ...]], *, sums: int = 0) -> None:
-        """Rows under their titles, columns as wide as what they hold; the last ``sums`` rows set apart."""
+    def table(
+        self,
+        columns: tuple[Column, ...],
+        rows: list[tuple[Text, ...]],
+        *,
+        sums: int = 0,
+        under: Sequence[Sequence[Text]] = (),
+    ) -> None:
+        """Rows under their titles, columns as wide as what they hold; the last ``sums`` rows set apart.
+
+        ``under`` has lines of text to stand under each of the first rows.
+        """
         widths = [
             column_width(column.title, [row[index] for row in rows]) for index, column in enumerate(columns)
         ]
@@ -149,6 +159,8 @@ class Page:
                 rule = tuple(Text(self.glyphs.rule * width, style="dim") for width in widths)
                 self._row(columns, widths, rule)
             self._row(columns, widths, row)
+            for text in under[index] if index < len(under) else ():
+                self.line(text)
 
     def _row(self, columns: tuple[Column, ...], widths: list[int], cells: tuple[Text, ...]) -> None:
         line = Text(" " * INDENT)

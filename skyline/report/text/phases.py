@@ -40,7 +40,30 @@ def render_phases(report: ProfileReport, page: Page) -> None:
     rows.append((page.text("iteration"), page.text(scale.text(total)), page.text("100 %"), Text("")))
     columns = (Column("", "left"), Column(""), Column(""), Column("", "left"))
     page.table(columns, rows)
+    _render_gpu(report, page, room)
     _render_memory(report, page)
+
+
+def _render_gpu(report: ProfileReport, page: Page, room: int) -> None:
+    """The kernels' time by phase: one bar beside that of the iteration, and the phases in words."""
+    work = report.gpu_phases
+    if work is None or work.total <= 0:
+        return
+    scale = units.time_scale((report.phases.total,))
+    phases = [phase for phase in Phase if work[phase] > 0]
+    # Streams side by side may do more than an iteration's worth.
+    whole = max(work.total, report.phases.total)
+    bar = Text(no_wrap=True)
+    reached = 0.0
+    for phase in phases:
+        before, reached = round(reached / whole * room), reached + work[phase]
+        bar.append(page.glyphs.full * (round(reached / whole * room) - before), style=PHASE_STYLES[phase])
+    page.blank()
+    share = units.format_share(work.total / report.phases.total)
+    head = page.text(f"GPU work  {scale.text(work.total)}  {share}  ")
+    page.line(head, bar, page.text(page.glyphs.hollow * (room - bar.cell_len), "dim"))
+    parts = ", ".join(f"{phase.value} {scale.text(work[phase])}" for phase in phases)
+    page.paragraph(f"time of kernels and copies per iteration, all streams added up: {parts}", style="dim")
 
 
 def _render_memory(report: ProfileReport, page: Page) -> None:

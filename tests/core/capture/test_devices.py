@@ -214,8 +214,56 @@ def test_all_devices_that_hold_memory_are_in_use(cards: Cards, monkeypatch: pyte
     assert cards.waits == 2
     assert found.allocated_bytes() == 23
     assert found.free_and_total_bytes() == (150, 200)
+    assert found.room_and_capacity_bytes() == (72, 120), "the first has five parts in six, and is full first"
     spread = devices_in_use([on("cpu"), on("cuda", 0), on("cuda", 2)])
     assert spread.indices == (0, 2, 1)
+
+
+class Apple:
+    """What ``torch.mps`` answers: one device, and no question that takes an index."""
+
+    def __init__(self, cards: Cards) -> None:
+        self._cards = cards
+
+    def synchronize(self) -> None:
+        self._cards.synchronize(0)
+
+    def current_allocated_memory(self) -> int:
+        return 20
+
+    def driver_allocated_memory(self) -> int:
+        return 40
+
+    def recommended_max_memory(self) -> int:
+        return 100
+
+
+def test_intels_gpu_is_waited_for_and_timed_by_its_events(cards: Cards, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch, "xpu", cards)
+    found = devices_in_use([on("xpu", 0)])
+    assert (found.kind, found.indices) == ("xpu", (0, 1))
+    assert found.times
+    found.wait()
+    assert cards.waits == 2
+    assert found.allocated_bytes() == 23
+
+
+def test_apples_gpu_is_waited_for_at_each_boundary(cards: Cards, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch, "mps", Apple(cards))
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    found = devices_in_use([on("mps", 0)])
+    assert (found.kind, found.indices, found.times) == ("mps", (0,), False)
+    assert (found.allocated_bytes(), found.reserved_bytes(), found.peak_bytes()) == (20, 40, None)
+    assert found.free_and_total_bytes() == (60, 100)
+    clock = StepClock()
+    clock.begin(found)
+    clock.leave()
+    for _ in range(3):
+        cards.now += 2.0
+        cards.launch(0, 5.0)
+        clock.arrive()
+        clock.leave()
+    assert clock.steps_ms() == pytest.approx([7.0] * 3)
 
 
 def test_a_model_on_the_host_is_not_on_a_gpu_that_was_used_for_something_else(
@@ -232,7 +280,8 @@ def test_a_model_on_the_host_is_not_on_a_gpu_that_was_used_for_something_else(
 def test_the_memory_of_all_devices_is_told_together(cards: Cards):
     memory = device_memory(devices(cards, 0, 1))
     assert memory is not None
-    assert (memory["total_bytes"], memory["free_bytes"], memory["reserved_bytes"]) == (200, 150, 48)
+    assert (memory["total_bytes"], memory["free_bytes"], memory["reserved_bytes"]) == (200, 72, 48)
+    assert memory["context_bytes"] == 2, "of what is used on both"
     assert device_memory(DevicesInUse()) is None
 
 
@@ -324,17 +373,21 @@ class Graph:
         self.replays += 1
 
 
-def test_what_is_captured_happens_when_it_is_replayed(cards: Cards, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("own", "name"), [("cuda", "CUDAGraph"), ("xpu", "XPUGraph")])
+def test_what_is_captured_happens_when_it_is_replayed(
+    own: str, name: str, cards: Cards, monkeypatch: pytest.MonkeyPatch
+):
     told: list[list[str]] = []
-    monkeypatch.setattr(cards, "CUDAGraph", type("Graph", (Graph,), {}), raising=False)
+    graph_class = type("Graph", (Graph,), {})
+    monkeypatch.setattr(cards, name, graph_class, raising=False)
     monkeypatch.setattr(
         "skyline.capture.child.devices.captures.backend_of",
-        lambda kind: Backend(kind, cards) if kind == "cuda" else None,
+        lambda kind: Backend(kind, cards) if kind == own else None,
     )
     captures = Captures(lambda held, frame: told.append(list(held)))
     captures.install()
     assert not captures.under_way()
-    first, second, empty = (cards.CUDAGraph() for _ in range(3))  # type: ignore[attr-defined]
+    first, second, empty = (graph_class() for _ in range(3))
     for graph, held in ((first, "step"), (second, "other step")):
         graph.capture_begin()
         assert captures.under_way()

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -178,21 +179,36 @@ for step in range(100_000):
 """
 
 
+@pytest.fixture
+def on_a_card(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], None]:
+    """Has runs believe that they compute on a card; what is free on it is told in peaks of tensors of an iteration.
+
+    ``beside`` is free while the run keeps what it has; ``alone``, in multiples of the batch, is how many samples a run
+    has room for that has the card to itself.
+    """
+
+    def install(beside: float, alone: float) -> None:
+        told = session.record
+
+        def on_a_card(*args: Any, **options: Any) -> ChildRecording:
+            recording = told(*args, **options)
+            fixed, peak = recording.memory.total_bytes, recording.peak_bytes
+            room = fixed + alone * (peak - fixed)
+            free = round(room / 0.95) - peak + round(beside * fixed)
+            memory = DeviceMemoryFact(10 * peak, free, peak, peak, 0, 0)
+            return replace(recording, device_memory=memory)
+
+        monkeypatch.setattr(session, "record", on_a_card)
+        monkeypatch.setattr(session, "_CURVE_BUDGET_S", 0.1)
+
+    return install
+
+
 def test_batch_sizes_take_turns_on_a_device_that_does_not_hold_them_all(
-    script: Callable[..., Path], run: Callable[..., Profile], monkeypatch: pytest.MonkeyPatch
+    script: Callable[..., Path], run: Callable[..., Profile], on_a_card: Callable[[float, float], None]
 ):
-    record = session.record
-
-    def on_a_full_device(*args: Any, **options: Any) -> ChildRecording:
-        """As if on a device that would hold twice the batch by itself, and a quarter beside the run at rest."""
-        recording = record(*args, **options)
-        fixed, peak = recording.memory.total_bytes, recording.peak_bytes
-        twice = fixed + 2 * (peak - fixed)
-        free = round(twice / 0.95) - peak + fixed // 2
-        return replace(recording, device_memory=DeviceMemoryFact(10 * peak, free, peak, peak, 0, 0))
-
-    monkeypatch.setattr(session, "record", on_a_full_device)
-    monkeypatch.setattr(session, "_CURVE_BUDGET_S", 0.1)
+    """A device that holds twice the batch by itself, and a quarter beside the run at rest."""
+    on_a_card(0.5, 2)
     stages: list[Progress] = []
     profile = run(script(BATCHES), batch_points=2, stages=stages, trials=False)
     said = [stage.message for stage in stages]
@@ -202,6 +218,24 @@ def test_batch_sizes_take_turns_on_a_device_that_does_not_hold_them_all(
     assert sorted(points) == [64, 256, 512]
     assert len(points[64].ratios) == len(points[512].ratios) == 3
     assert points[64].peak_bytes < points[256].peak_bytes < points[512].peak_bytes
+
+
+@pytest.mark.parametrize(("multiple", "sizes"), [(2.2, "512, 64"), (1.5, "64, 128")])
+def test_batch_sizes_are_bounded_by_the_device_and_not_by_the_host(
+    multiple: float,
+    sizes: str,
+    script: Callable[..., Path],
+    run: Callable[..., Profile],
+    on_a_card: Callable[[float, float], None],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A host with hardly any free memory, and a card with room for this multiple of the batch."""
+    on_a_card(0.0, multiple)
+    scarce = SimpleNamespace(available=1 << 10)
+    monkeypatch.setattr(session, "psutil", SimpleNamespace(virtual_memory=lambda: scarce))
+    stages: list[Progress] = []
+    run(script(BATCHES), batch_points=2, stages=stages, trials=False)
+    assert f"starting at batch sizes {sizes}" in [stage.message for stage in stages]
 
 
 VISIBLE = """

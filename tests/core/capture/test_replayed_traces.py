@@ -19,11 +19,16 @@ import pytest
 
 from skyline.capture.child.recording import recordings
 from skyline.capture.child.recording.recorder import BOUNDARY
+from skyline.capture.recording import LIGHT_FAILED, ChildRecording, notes_on
 from skyline.graph.build import build, main_lane
 from skyline.simulate.replay import replay_error
+from skyline.trace.facts import MemoryFact
 from skyline.trace.record import Record, RecordKind, Trace
 
 MAIN = "cpu:main"
+NO_MEMORY = dict.fromkeys(MemoryFact.__dataclass_fields__, 0)
+OWN = Path(__file__).resolve().parents[2] / "data" / "traces"
+"""The smallest, with their licences; the others are in the shared data."""
 VERSIONS = ("2.1", "2.4", "2.13")
 SMALL = (
     "hta_a100_inference_alexnet",
@@ -75,18 +80,32 @@ class Replay:
 
 
 @pytest.fixture
-def replayed(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Replay]:
+def recorded(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Any]:
+    """A trace by its name, as the profiler's own objects; however long the machine takes to read it."""
     # The frames' files are found where the interpreter looks for modules.
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(recordings, "_READING_S", 1e9)
+    monkeypatch.setattr(recordings, "_cpu_clock", lambda: 0.0)
     monkeypatch.setattr(recordings, "module_names", dict)
 
-    def read(name: str, version: str = "2.13") -> Replay:
-        path = shared_data / "traces" / f"{name}.json.gz"
+    def read(name: str) -> Any:
+        path = OWN / f"{name}.json.gz"
+        if not path.exists():
+            shared: Path = request.getfixturevalue("shared_data")
+            path = shared / "traces" / path.name
         if not path.exists():
             pytest.skip(f"no {path}")
-        recorded = recorded_tree.Recorded.of(path, tmp_path, BOUNDARY)
-        return Replay(trace_of(recorded, version), frozenset(recorded.calls))
+        return recorded_tree.Recorded.of(path, tmp_path, BOUNDARY)
+
+    return read
+
+
+@pytest.fixture
+def replayed(recorded: Callable[[str], Any]) -> Callable[..., Replay]:
+    def read(name: str, version: str = "2.13") -> Replay:
+        found = recorded(name)
+        return Replay(trace_of(found, version), frozenset(found.calls))
 
     return read
 
@@ -173,25 +192,25 @@ def test_versions_of_the_profiler_agree(replayed: Callable[..., Replay], name: s
 
 
 def test_a_light_recording_that_cannot_be_joined_is_done_without(
-    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recorded: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is no fault of the script's, and the full one has its times, too."""
 
     def failing(light: Any, full: Any) -> float:
         raise KeyError("whole")
 
-    path = shared_data / "traces" / "hta_gp100_mlp_train.json.gz"
-    if not path.exists():
-        pytest.skip(f"no {path}")
-    monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(recordings, "join", failing)
-    monkeypatch.setattr(recordings, "module_names", dict)
-    recorded = recorded_tree.Recorded.of(path, tmp_path, BOUNDARY)
+    trace = recorded("hta_gp100_mlp_train")
     both = recordings.Recordings(Device("cuda"), None, 1, 3)
     for _ in range(2):
-        read_into(both, recorded, "2.13")
-    assert both.result()["trace"]["shapes"] == []
-    assert gpu_work(msgspec.convert(both.result()["trace"], Trace), frozenset(recorded.calls))
+        read_into(both, trace, "2.13")
+    result = both.result()
+    assert result["trace"]["shapes"] == []
+    [note] = notes_on(
+        msgspec.convert({**result, "memory": NO_MEMORY, "peak_bytes": 0}, ChildRecording), "cuda"
+    )
+    assert note.startswith(f"{LIGHT_FAILED} (KeyError: 'whole')")
+    assert gpu_work(msgspec.convert(both.result()["trace"], Trace), frozenset(trace.calls))
 
 
 @pytest.mark.long

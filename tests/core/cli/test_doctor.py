@@ -99,8 +99,18 @@ from types import ModuleType, SimpleNamespace
 __version__ = "2.7.0+cu126"
 version = SimpleNamespace(cuda="12.6")
 get_num_threads = lambda: 2
-cuda = SimpleNamespace(device_count=lambda: 1, get_device_name=lambda index: "Test GPU", synchronize=lambda: None)
-backends = SimpleNamespace(cpu=SimpleNamespace(get_cpu_capability=lambda: "AVX2"))
+_C = SimpleNamespace()
+gpu = SimpleNamespace(
+    is_available=lambda: True,
+    device_count=lambda: 1,
+    get_device_name=lambda index: "Test GPU",
+    synchronize=lambda: None,
+)
+backends = SimpleNamespace(
+    cpu=SimpleNamespace(get_cpu_capability=lambda: "AVX2"),
+    mps=SimpleNamespace(is_available=lambda: KIND == "mps"),
+)
+globals()[KIND] = gpu
 autograd = SimpleNamespace(DeviceType=SimpleNamespace(CPU=0))
 zeros = lambda count, device: SimpleNamespace(add_=lambda number: None)
 
@@ -120,36 +130,50 @@ class Recording:
 
 
 profiler = ModuleType("torch.profiler")
-profiler.ProfilerActivity = SimpleNamespace(CPU=0, CUDA=1)
+profiler.ProfilerActivity = SimpleNamespace(CPU=0, CUDA=1, XPU=2)
 profiler.profile = Recording
 sys.modules["torch.profiler"] = profiler
 """
 
 
 @pytest.mark.parametrize(
-    ("events", "said", "verdict", "remedy"),
+    ("kind", "events", "said", "verdict", "remedy"),
     [
-        ((0, 1), "", "ok", ""),
-        ((0,), "", "warning", "NVreg_RestrictProfilingToAdminUsers=0"),
+        ("cuda", (0, 1), "", "ok", ""),
+        ("xpu", (0, 2), "", "ok", ""),
+        ("xpu", (0,), "", "warning", "intel-pti"),
+        ("mps", (0,), "", "warning", "lines and phases are those of the host"),
+        ("cuda", (0,), "", "warning", "NVreg_RestrictProfilingToAdminUsers=0"),
         (
+            "cuda",
             (0, 0),
             "WARNING: CUPTI initialization failed - CUPTI_ERROR_INSUFFICIENT_PRIVILEGES",
             "warning",
             "capability SYS_ADMIN",
         ),
-        ((0,), "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED", "warning", "Another profiler has the GPU"),
+        (
+            "cuda",
+            (0,),
+            "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED",
+            "warning",
+            "Another profiler has the GPU",
+        ),
     ],
 )
 def test_one_kernel_is_recorded_where_there_is_a_gpu(
     skyline: Run, bare_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    events: tuple[int, ...], said: str, verdict: str, remedy: str,
+    kind: str, events: tuple[int, ...], said: str, verdict: str, remedy: str,
 ) -> None:  # fmt: skip
     package = tmp_path / "packages" / "torch"
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text(f"EVENTS, SAID = {events!r}, {said!r}\n{TORCH_WITH_A_GPU}")
+    (package / "__init__.py").write_text(
+        f"KIND, EVENTS, SAID = {kind!r}, {events!r}, {said!r}\n{TORCH_WITH_A_GPU}"
+    )
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
     ran = skyline("doctor", "--interpreter", str(bare_python), "--json", "-")
-    [found] = [one for one in json.loads(ran.out)["checks"] if one["name"] == "GPU recording"]
+    checks = {check["name"]: check for check in json.loads(ran.out)["checks"]}
+    assert checks["devices"]["finding"] == f"CPU, {'Apple GPU' if kind == 'mps' else 'Test GPU'}"
+    found = checks["GPU recording"]
     assert found["verdict"] == verdict
     assert remedy in found["remedy"]
     assert said in found["finding"]

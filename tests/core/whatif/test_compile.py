@@ -153,6 +153,7 @@ def test_compiling_is_paid_once_and_paid_back(profile):
     assert answer.break_even_iterations == pytest.approx(answer.one_off_s.value / gain_s, abs=1)
     assert one_off_words(answer.one_off_s, answer.break_even_iterations).endswith("iterations")
     assert break_even(answer.one_off_s, replace(answer.change_ms, value=1.0)) is None
+    assert break_even(answer.one_off_s, replace(answer.change_ms, value=-1e-14)) is None
     assert one_off_words(answer.one_off_s, None).endswith("never paid back")
     assert one_off_words(None, None) == ""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from skyline.analysis.analyse import analyse
+from skyline.spread import median
 from skyline.trace.profile import Profile
 
 pytestmark = [pytest.mark.capture, pytest.mark.xdist_group("gpu")]
@@ -27,6 +28,24 @@ def test_a_model_over_half_of_the_card_has_its_curve(
     profile = profiled(scripts / "large.py", options={"batch_points": 1}, kernel_us=100, memory_mb=256)
     assert profile.points, profile.notes
     assert profile.peak_bytes > 140 << 20
+
+
+def test_the_stages_of_a_model_on_two_devices_are_timed_recorded_and_added_up(
+    scripts: Path,
+    run_alone: Callable,
+    profiled: Callable[..., Profile],
+    misses: Callable[[Profile], list[str]],
+) -> None:
+    # The devices are busy for much longer than the host, however little of the processor that gets.
+    gpu = {"kernel_us": 4000, "devices": 2}
+    profile = profiled(scripts / "two_stages.py", options={"steps": 12}, **gpu)
+    alone = run_alone(scripts / "two_stages.py", "25", **gpu)
+    assert alone.code == 0, alone.err
+    assert misses(profile) == []
+    lanes = {record.lane.partition(":")[0] for record in profile.trace.records}
+    assert {"gpu0", "gpu1"} <= lanes
+    assert median(profile.times.steps_ms) == pytest.approx(alone.figures("ms a step:")[0], rel=0.05)
+    assert profile.peak_bytes == pytest.approx(alone.figures("peak:")[0], rel=0.02)
 
 
 def test_the_second_of_two_devices_is_waited_for_and_its_memory_told(

@@ -25,6 +25,10 @@ def ms(act):
 told["launch_ms"] = ms(lambda: [x.add_(1) for _ in range(30)])
 told["wait_ms"] = ms(cuda.synchronize)
 
+# The queue has 64 places: the host waits for one before each launch beyond.
+told["full_queue_ms"] = ms(lambda: [x.add_(1) for _ in range(100)])
+cuda.synchronize()
+
 # A second stream works at the same time, unless it is told to wait.
 side, begin, end = cuda.Stream(), cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
 def on_both(wait):
@@ -107,6 +111,12 @@ def answers(told: dict[str, Any], run_alone: Callable) -> dict[str, Any]:
 def test_the_host_runs_ahead_of_it(answers: dict[str, Any]) -> None:
     assert answers["wait_ms"] + answers["launch_ms"] > 30
     assert answers["launch_ms"] < answers["wait_ms"]
+
+
+def test_a_full_queue_holds_up_the_host(answers: dict[str, Any]) -> None:
+    # The 36 launches beyond the places of the queue begin as kernels of a millisecond end.
+    assert answers["full_queue_ms"] > 34
+    assert answers["launch_ms"] < 15
 
 
 def test_streams_run_side_by_side_until_one_waits_for_the_other(answers: dict[str, Any]) -> None:

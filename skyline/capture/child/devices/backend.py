@@ -9,6 +9,7 @@ import torch
 
 CPU = "cpu"
 _KNOWN = ("cuda", "xpu", "mps")
+_GRAPHS = ("CUDAGraph", "XPUGraph")
 _UNNAMED = "privateuseone"
 _ACCELERATOR_NAMES = {"mem_get_info": "get_memory_info"}
 """What ``torch.accelerator`` calls otherwise."""
@@ -121,7 +122,7 @@ class Backend:
 
     def graph_class(self):
         """The class of captured graphs, or None."""
-        return getattr(self._module, "CUDAGraph", None)
+        return next(filter(None, (getattr(self._module, name, None) for name in _GRAPHS)), None)
 
     def _asked(self, name, *arguments):
         ask = getattr(self._module, name, None)

@@ -55,6 +55,23 @@ class DevicesInUse:
             return None
         return sum(free for free, _ in told), sum(total for _, total in told)
 
+    def room_and_capacity_bytes(self):
+        """Of what is free and of what there is in all, as much as a script spread over the devices like this one uses.
+
+        What it takes more it takes on each in proportion to what it has there: the device that is full first bounds
+        all of them. None where one does not tell.
+        """
+        told = [self._backend.free_and_total_bytes(index) for index in self.indices]
+        if not told or None in told:
+            return None
+        reserved = [self._backend.reserved_bytes(index) for index in self.indices]
+        held = [(own, free, total) for own, (free, total) in zip(reserved, told, strict=True) if own]
+        if not held:
+            return min(free for free, _ in told), min(total for _, total in told)
+        everything = sum(own for own, _, _ in held)
+        free, total = (min(each[place] * everything // each[0] for each in held) for place in (1, 2))
+        return free, total
+
     def stats(self):
         """What the caching allocators say of themselves, added up."""
         totals = {}

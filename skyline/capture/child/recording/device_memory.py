@@ -9,13 +9,16 @@ import re
 def device_memory(devices):
     """Facts in the shape of ``skyline.trace.facts.DeviceMemoryFact``; None where there is no such device.
 
-    Of several devices that the script computes on, all of it together.
+    Of several devices that the script computes on, all of it together; but only as much is free as it can use, spread
+    over them as it is.
     """
     told = devices.free_and_total_bytes()
     if told is None:
         return None
     free, total = told
-    return split(devices.stats(), free, total, _own_bytes(devices))
+    parts = split(devices.stats(), free, total, _own_bytes(devices))
+    room, _ = devices.room_and_capacity_bytes()
+    return dict(parts, free_bytes=room)
 
 
 def split(stats, free, total, own_bytes=None):

@@ -50,6 +50,7 @@ class Recordings:
         self._unknown_share = 0.0
         self._stopped = 0.0
         self._failure = None
+        self._light_failure = ""
         self._failures = 0
         self._recorder = self._full_recorder()
 
@@ -132,9 +133,10 @@ class Recordings:
         return Recorder(self._device_kind, self._whole, self._marker, self._lines)
 
     def _goes_on_after(self, error):
-        """No fault of the script's: the full recording is made again, the light one is done without."""
+        """No fault of the script's: the full recording is made again, the light one is done without, with a note."""
         self._failures += 1
         if self._full is not None:
+            self._light_failure = f"{type(error).__name__}: {error}"
             return False
         if self._failures >= _ATTEMPTS:
             raise ProfilerFailed(f"{type(error).__name__}: {error}") from error
@@ -178,7 +180,8 @@ class Recordings:
         for allocation in trace["allocations"]:
             allocation.pop("module", None)
         marks = trace["iterations"]
-        return dict(result, recorded_ms=[(mark["end_us"] - mark["start_us"]) / 1e3 for mark in marks])
+        recorded_ms = [(mark["end_us"] - mark["start_us"]) / 1e3 for mark in marks]
+        return dict(result, recorded_ms=recorded_ms, light_failure=self._light_failure)
 
     def write(self, path):
         """Leave the result, if there is any, in a file for the parent: it may be megabytes."""

@@ -1,0 +1,44 @@
+"""The kernels and copies that each line launched on the GPU."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from skyline.analysis.line_parts import Place, place_of
+from skyline.trace.record import ON_DEVICE, Trace
+
+MOST_KERNELS = 5
+"""Kernels kept per line; the rest is in ``gpu_ms`` of the line only."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineKernel:
+    """A kernel or copy of a line: its time on the GPU and its launches per iteration, all phases together.
+
+    ``file`` and ``line`` are empty and 0 where no line of the person's launched it.
+    """
+
+    file: str
+    line: int
+    name: str
+    gpu_ms: float
+    calls: float
+
+
+def line_kernels(trace: Trace) -> tuple[LineKernel, ...]:
+    """The kernels with most time of each line that launched any, those of a line together, longest first."""
+    times: dict[Place, Counter[str]] = {}
+    calls: dict[Place, Counter[str]] = {}
+    for record in trace.records:
+        if record.kind not in ON_DEVICE:
+            continue
+        place = place_of(trace, record.line if record.line >= 0 else record.call_line)
+        times.setdefault(place, Counter())[record.name] += record.duration_us  # type: ignore[assignment]
+        calls.setdefault(place, Counter())[record.name] += 1
+    iterations = max(1, len(trace.iterations))
+    return tuple(
+        LineKernel(*place, name, time_us / iterations / 1e3, calls[place][name] / iterations)
+        for place in sorted(times)
+        for name, time_us in times[place].most_common(MOST_KERNELS)
+    )
