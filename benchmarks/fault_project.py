@@ -25,7 +25,7 @@ from skyline.ledger.ledger import Ledger
 from skyline.trace.store import SUFFIX
 
 PROFILE = ("profile", "--quiet", "--steps", "3", "--warmup", "1")
-LONGEST_S = 150.0
+LONGEST_S = 400.0
 GRACE_S = 15.0
 """What is still there so long after a command has ended is left over."""
 _PR_SET_CHILD_SUBREAPER = 36
