@@ -48,6 +48,7 @@ validate: $(VENV)/.skyline-dev ## measure speed and accuracy on this machine (lo
 	$(VENV)/bin/python benchmarks/save_to_numbers.py
 	$(VENV)/bin/python benchmarks/many_saves.py
 	$(VENV)/bin/python benchmarks/faults.py
+	$(VENV)/bin/python benchmarks/slow_clients.py
 	$(VENV)/bin/python benchmarks/server_fuzzer.py
 	$(VENV)/bin/python benchmarks/server_latency.py
 	@if [ -n "$(TRACES)" ]; then $(VENV)/bin/python benchmarks/simulator.py --traces $(TRACES); \

@@ -16,8 +16,14 @@ from random import Random
 
 import psutil
 from broken_scripts import BROKEN, TRAIN
-from fault_project import PROFILE, Lost, Project, descendants
+from fault_bytes import BYTE_FAULTS, SETTINGS
+from fault_command import WORDS, Ended, Lost, told
+from fault_figures import figures
+from fault_project import PROFILE, Project, descendants
 from fault_servers import SERVER_FAULTS
+
+from skyline.ledger.ledger import Ledger
+from skyline.trace import store
 
 Inject = Callable[[Project, Random], str]
 FOR_A_WHILE_S = 12.0
@@ -39,6 +45,14 @@ HOSTILE = {
         "raise RuntimeError('and leaves it')\n"
     ),
 }
+_PROFILED_AGAIN = 0.04
+"""How often a torn profile is followed by a run, which takes long."""
+_ENDED_BY = {
+    signal.SIGKILL: {-signal.SIGKILL},
+    signal.SIGTERM: {-signal.SIGTERM, 128 + signal.SIGTERM},
+    signal.SIGINT: {-signal.SIGINT},
+}
+"""Exit codes of a command that was ended, besides those of one that ends by itself or says what happened."""
 _NOT_HERE = ("the file is gone",)
 
 
@@ -51,6 +65,10 @@ class Kind:
     weight: int = 2
     keeps_profile: bool = True
     """Whether the last good figures must still be there: not where they are what is torn."""
+    keeps_ledger: bool = True
+    """Whether its entries must: not where it is torn."""
+    leaves_partial: bool = False
+    """Whether a process is killed that may be saving at that moment."""
     mounts: bool = False
     """Whether it needs the right to mount a disk."""
 
@@ -58,14 +76,10 @@ class Kind:
 def kinds() -> tuple[Kind, ...]:
     """All kinds, the cheap ones with the larger weights."""
     return (
-        Kind(
-            "saved profile torn or damaged",
-            _torn_profile,
-            200,
-            keeps_profile=False,
-        ),
-        Kind("ledger torn or damaged", _torn_ledger, 90),
+        Kind("saved profile torn or damaged", _torn_profile, 150, keeps_profile=False),
+        Kind("ledger torn or damaged", _torn_ledger, 90, keeps_ledger=False),
         Kind("settings torn or damaged", _torn_settings, 90),
+        *(Kind(name, inject, 1) for name, inject in BYTE_FAULTS.items()),
         Kind("clock set back: everything is of tomorrow", _from_tomorrow, 4),
         Kind("few file descriptors", _limited(resource.RLIMIT_NOFILE, 8, 200), 4),
         Kind("little memory", _limited(resource.RLIMIT_AS, 200_000_000, 4_000_000_000), 4),
@@ -75,7 +89,7 @@ def kinds() -> tuple[Kind, ...]:
         Kind("project is read-only", _read_only("project"), mounts=True),
         Kind("full disk under the project", _full(".skyline"), 4, keeps_profile=False, mounts=True),
         Kind("full disk under the temporary folder", _full(None), 4, mounts=True),
-        Kind("profile command killed (SIGKILL)", _command_ended(signal.SIGKILL), 6),
+        Kind("profile command killed (SIGKILL)", _command_ended(signal.SIGKILL), 6, leaves_partial=True),
         Kind("profile command ended (SIGTERM)", _command_ended(signal.SIGTERM), 4),
         Kind("profile command interrupted (SIGINT)", _command_ended(signal.SIGINT), 4),
         Kind("profile command stopped and continued", _command_paused, 2),
@@ -84,7 +98,7 @@ def kinds() -> tuple[Kind, ...]:
         Kind("script changed while it is measured", _changed_meanwhile, 3),
         Kind("two profiles of one file at once", _two_at_once, 2),
         *(Kind(f"script: {name}", _scripted(text), 2) for name, text in scripts().items()),
-        *(Kind(name, inject, 3) for name, inject in SERVER_FAULTS.items()),
+        *(Kind(name, inject, 3, leaves_partial="killed" in name) for name, inject in SERVER_FAULTS.items()),
     )
 
 
@@ -111,35 +125,54 @@ def _damaged(content: bytes, random: Random) -> bytes:
 
 
 def _torn_profile(project: Project, random: Random) -> str:
-    (path,) = project.folder.glob(".skyline/*.profile.json.gz")
-    path.write_bytes(_damaged(path.read_bytes(), random))
-    return project.run("show", "train.py").last_line
+    """The figures that are left are the good ones or none; a whole profile that is saved later is shown again."""
+    (path,) = project.folder.glob(f".skyline/*{store.SUFFIX}")
+    whole = path.read_bytes()
+    path.write_bytes(_damaged(whole, random))
+    shown = project.run_quickly("show", "train.py", "--json", "-")
+    if shown.code == 0 and figures(shown) != project.good:
+        raise Lost(f"a damaged profile shows {figures(shown)}")
+    if random.random() < _PROFILED_AGAIN:
+        project.run(*PROFILE, "train.py", codes={0})
+    later = path.with_name(store.name_of(project.script, "later"))
+    later.write_bytes(whole)
+    os.utime(later, (time.time() + 60, time.time() + 60))
+    if figures(project.show()) != project.good:
+        raise Lost("a whole profile beside a damaged one is not shown")
+    return shown.last_line
 
 
 def _torn_ledger(project: Project, random: Random) -> str:
-    path = project.home / "data" / "ledger.sqlite3"
-    project.run("ledger")
-    if not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"SQLite format 3\0" + random.randbytes(4096))
+    path = project.ledger
     path.write_bytes(_damaged(path.read_bytes(), random))
-    return project.run("ledger").last_line
+    ended = project.run_quickly("ledger")
+    path.rename(path.with_suffix(".damaged"))
+    entry = project.kept_entries()[0]
+    Ledger(path).write(entry)
+    again = project.run_quickly("ledger", "--json", "-")
+    if again.code or entry.id not in again.output:
+        raise Lost(f"a new ledger does not begin: {again.last_line}")
+    return ended.last_line
 
 
 def _torn_settings(project: Project, random: Random) -> str:
-    text = b'[tool.skyline]\nprofile.steps = 4\ndiagnostics.select = ["SKY"]\nprofile.timeoutS = 60.0\n'
     path = project.folder / "pyproject.toml"
-    path.write_bytes(_damaged(text, random))
-    told = project.run("config").last_line
+    path.write_bytes(_damaged(SETTINGS, random))
+    ended = project.run_quickly("config")
+    path.write_bytes(SETTINGS)
+    if project.run_quickly("config").code:
+        raise Lost("settings that are whole again are refused")
     path.unlink()
-    return told
+    return ended.last_line
 
 
 def _from_tomorrow(project: Project, random: Random) -> str:
     later = time.time() + random.uniform(3600, 400 * 86_400)
     for path in project.folder.rglob("*"):
         os.utime(path, (later, later), follow_symlinks=False)
-    return project.run(*PROFILE, "train.py").last_line
+    ended = project.run(*PROFILE, "train.py")
+    project.put_back()
+    return ended.last_line
 
 
 # What the system grants.
@@ -148,7 +181,8 @@ def _from_tomorrow(project: Project, random: Random) -> str:
 def _limited(which: int, least: int, most: int) -> Inject:
     def inject(project: Project, random: Random) -> str:
         limit = round(least * (most / max(least, 1)) ** random.random()) if least else random.randrange(most)
-        ended = project.finish(project.start(*PROFILE, "train.py", limits={which: limit}))
+        ended: Ended = project.finish(project.start(*PROFILE, "train.py", limits={which: limit}))
+        # With too little an interpreter does not even start, and has words of its own.
         return f"{limit}: {ended.last_line}"
 
     return inject
@@ -217,9 +251,16 @@ def _command_ended(how: signal.Signals) -> Inject:
         _later(process, random)
         if process.poll() is None:
             process.send_signal(how)
-        return project.finish(process).last_line
+        ended = told(project.finish(process), WORDS | _ENDED_BY[how])
+        _next_works(project)
+        return ended.last_line
 
     return inject
+
+
+def _next_works(project: Project) -> None:
+    """The next command profiles the script, whatever the last one left."""
+    project.run(*PROFILE, "train.py", codes={0})
 
 
 def _command_paused(project: Project, random: Random) -> str:
@@ -242,7 +283,7 @@ def _child_ended(how: signal.Signals) -> Inject:
         for child in _script_processes():
             with contextlib.suppress(psutil.Error):
                 child.send_signal(how)
-        return project.finish(process).last_line
+        return told(project.finish(process)).last_line
 
     return inject
 
@@ -260,8 +301,8 @@ def _changed_meanwhile(project: Project, random: Random) -> str:
     process = project.start(*PROFILE, "train.py")
     _later(process, random)
     project.script.write_text(random.choice(("", "def (", "import os\n" + TRAIN)), encoding="utf-8")
-    ended = project.finish(process)
-    project.script.write_text(TRAIN, encoding="utf-8")
+    ended = told(project.finish(process))
+    project.put_back()
     return ended.last_line
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
-import json
 import os
 import resource
 import shutil
@@ -13,38 +12,26 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import psutil
 from broken_scripts import TRAIN
+from fault_command import WORDS, Ended, Lost, run_forked, told
+from fault_figures import Figures, check_figures, check_ledger, figures, seed
+
+from skyline.ledger.entry import LedgerEntry
+from skyline.ledger.ledger import Ledger
+from skyline.trace.store import SUFFIX
 
 PROFILE = ("profile", "--quiet", "--steps", "3", "--warmup", "1")
-LONGEST_S = 150.0
+LONGEST_S = 400.0
 GRACE_S = 15.0
 """What is still there so long after a command has ended is left over."""
 _PR_SET_CHILD_SUBREAPER = 36
-_OWN_FOLDERS = (".skyline", "__pycache__")
-
-
-class Lost(Exception):
-    """A fault left something behind, changed something, or took something away."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a command ended, and what it wrote."""
-
-    code: int
-    output: str
-    errors: str
-
-    @property
-    def last_line(self) -> str:
-        """What a person reads last."""
-        lines = [line.strip() for line in (self.errors + self.output).splitlines() if line.strip()]
-        return lines[-1][:110] if lines else "(nothing)"
+_OWN_FOLDERS = frozenset({".skyline", "__pycache__"})
+_OWN_IN_HOME = (".cache/", "data/")
+"""Where the product and the libraries of the script may write in a home."""
 
 
 class Project:
@@ -56,8 +43,11 @@ class Project:
         self.home = self.root / "home"
         self.temporary = self.root / "tmp"
         self.script = self.folder / "train.py"
+        self.ledger = self.home / "data" / "ledger.sqlite3"
+        self.good = Figures("", 0.0)
         self._kept = self.root / "kept"
         self._shared_memory: set[str] = set()
+        self._own_descriptors = 0
 
     def prepare(self) -> None:
         """Write the project, profile it once, and keep a copy of everything for the restorations to come."""
@@ -72,7 +62,8 @@ class Project:
         ended = self.run(*PROFILE, "train.py")
         if ended.code != 0:
             raise SystemExit(f"the script without a fault could not be profiled: {ended.last_line}")
-        self.iteration_ms(self.show())
+        seed(self.ledger)
+        self.good = figures(self.show())
         for name in ("project", "home"):
             shutil.copytree(self.root / name, self._kept / name, symlinks=True)
 
@@ -84,6 +75,19 @@ class Project:
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.temporary.mkdir(exist_ok=True)
         self._shared_memory = set(_names("/dev/shm"))
+        self._own_descriptors = len(os.listdir("/proc/self/fd"))
+
+    def kept_entries(self) -> tuple[LedgerEntry, ...]:
+        """The entries of the ledger before any fault."""
+        return Ledger(self._kept / "home" / "data" / self.ledger.name).entries()
+
+    def put_back(self) -> None:
+        """Bring the user's files back, with their modes and times, after a fault that changes them itself."""
+        kept = self._kept / "project"
+        for path in kept.rglob("*"):
+            parts = path.relative_to(kept).parts
+            if path.is_file() and not path.is_symlink() and _OWN_FOLDERS.isdisjoint(parts):
+                shutil.copy2(path, self.folder.joinpath(*parts))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -133,45 +137,51 @@ class Project:
             raise Lost(f"the command did not end within {longest_s:g} s") from None
         return Ended(process.returncode, output, errors)
 
-    def run(self, *arguments: str, limits: Mapping[int, int] | None = None, **changes: str) -> Ended:
+    def run(self, *arguments: str, codes: Collection[int] = WORDS, **changes: str) -> Ended:
         """Start the command and wait for its end; a traceback in what it writes is a loss."""
-        ended = self.finish(self.start(*arguments, limits=limits, **changes))
-        told(ended)
-        return ended
+        return told(self.finish(self.start(*arguments, limits=None, **changes)), codes)
+
+    def run_quickly(self, *arguments: str) -> Ended:
+        """The same in a fork of this process, in which the product is imported already."""
+        return told(run_forked(arguments, self.folder, self.environment, LONGEST_S))
 
     def show(self) -> Ended:
         """The saved figures of the script."""
-        return self.run("show", "train.py", "--json", "-")
-
-    def iteration_ms(self, shown: Ended) -> float:
-        """Time of an iteration in what ``show`` wrote."""
-        try:
-            return float(json.loads(shown.output)["iteration_ms"]["value"])
-        except (ValueError, KeyError, TypeError):
-            raise Lost(f"the saved figures cannot be shown any more: {shown.last_line}") from None
+        return self.run_quickly("show", "train.py", "--json", "-")
 
     # What a fault left.
 
     def checksum(self) -> dict[str, str]:
-        """Of every file, folder and link of the person's, by name."""
+        """Content, mode and time of every file, folder and link of the person's, by name."""
         found: dict[str, str] = {}
         for path in sorted(self.folder.rglob("*")):
             parts = path.relative_to(self.folder).parts
-            if any(name in _OWN_FOLDERS for name in parts):
+            if not _OWN_FOLDERS.isdisjoint(parts):
                 continue
-            name = "/".join(parts)
+            name, status = "/".join(parts), path.lstat()
             if path.is_symlink():
                 found[name] = f"-> {os.readlink(path)}"
             elif path.is_dir():
-                found[name] = "folder"
+                found[name] = f"folder {status.st_mode:o}"
             elif path.is_file():
-                found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+                found[name] = f"{content} {status.st_mode:o} {status.st_mtime_ns}"
             else:
                 found[name] = "special"
         return found
 
-    def check(self, before: Mapping[str, str], *, keeps_profile: bool = True) -> None:
-        """Raise Lost where a process, a file or a change is left, or the last good figures are gone."""
+    def check(
+        self,
+        before: Mapping[str, str],
+        *,
+        keeps_profile: bool = True,
+        keeps_ledger: bool = True,
+        leaves_partial: bool = False,
+    ) -> None:
+        """Raise Lost where a process, descriptor, file or change is left, or the last good figures are gone.
+
+        A process that is killed while it saves may leave the part that it wrote (``leaves_partial``), and nothing else.
+        """
         self._check_processes()
         left = sorted(str(path.relative_to(self.temporary)) for path in self.temporary.rglob("*"))
         # Compiled kernels and the like are a library's own cache.
@@ -181,8 +191,28 @@ class Project:
         if more := sorted(set(_names("/dev/shm")) - self._shared_memory):
             raise Lost(f"left in shared memory: {', '.join(more[:5])}")
         self.check_files(before)
-        if keeps_profile and not self.iteration_ms(self.show()) > 0:
-            raise Lost("the last good figures are gone")
+        self._check_home()
+        partial = [path.name for path in self.root.rglob(".*.part") if self._kept not in path.parents]
+        if partial and not leaves_partial:
+            raise Lost(f"partial files are left: {', '.join(partial[:5])}")
+        if (more_open := len(os.listdir("/proc/self/fd")) - self._own_descriptors) > 0:
+            raise Lost(f"{more_open} descriptors of the client are left open")
+        if keeps_ledger:
+            check_ledger(self.ledger)
+        if keeps_profile:
+            check_figures(self.good, figures(self.show()), self._new_profiles())
+
+    def _new_profiles(self) -> list[Path]:
+        kept = {path.name for path in self._kept.rglob(f"*{SUFFIX}")}
+        found = [*self.folder.rglob(f"*{SUFFIX}"), *self.home.rglob(f"*{SUFFIX}")]
+        return [path for path in found if path.name not in kept]
+
+    def _check_home(self) -> None:
+        kept = self._kept / "home"
+        known = {str(path.relative_to(kept)) for path in kept.rglob("*")}
+        names = {str(path.relative_to(self.home)) for path in self.home.rglob("*") if not path.is_dir()}
+        if strange := sorted(name for name in names - known if not name.startswith(_OWN_IN_HOME)):
+            raise Lost(f"left in the home: {', '.join(strange[:5])}")
 
     def check_files(self, before: Mapping[str, str]) -> None:
         """Raise Lost where a file of the person's has changed."""
@@ -199,15 +229,6 @@ class Project:
                 kill(left)
                 raise Lost(f"processes are left: {names}")
             time.sleep(0.1)
-
-
-def told(ended: Ended) -> None:
-    """Raise Lost where a command answered with a traceback of its own instead of words."""
-    if "Traceback (most recent call last)" in ended.errors and "skyline/capture/child" not in ended.errors:
-        # The script's own traceback is part of what is told of it.
-        last = ended.errors.rpartition("Traceback (most recent call last)")[2]
-        if "/skyline/" in last and "train.py" not in last:
-            raise Lost(f"a traceback instead of words: {ended.last_line}")
 
 
 def adopt_orphans() -> None:

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import os
 import pty
+import resource
 import signal
 import socket
+import subprocess
 import sys
 import time
 import urllib.error
@@ -17,7 +19,8 @@ from random import Random
 
 import psutil
 from broken_scripts import TRAIN
-from fault_project import Lost, Project
+from fault_command import Lost, told
+from fault_project import Project
 from textual.message import Message
 
 from skyline.report.protocol import COMMAND_PROFILE, PROFILE, UriParams
@@ -28,6 +31,8 @@ from skyline_tui.messages import ProgressEnded
 QUICK = {"steps": 3, "batchPoints": 0, "timeoutS": 8}
 LONGEST_S = 90.0
 HALF_REQUESTS = (b"G", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
+MORE_DESCRIPTORS = 24
+"""A server may hold so many more after runs than at its start: pipes to the process from which runs are forked."""
 SAVES = 10_000
 """Of one burst: each is told to the server while runs go on."""
 
@@ -77,6 +82,21 @@ class Client:
         except Exception as error:
             raise Lost(f"the server answers no more: {error}") from error
 
+    async def check_descriptors(self, before: int) -> None:
+        """Raise Lost where the server holds many more descriptors than before, or a socket of the network."""
+        deadline = time.monotonic() + 15
+        while True:
+            try:
+                more = self.process.num_fds() - before
+                sockets = self.process.net_connections("inet")
+            except (psutil.Error, AssertionError):
+                return  # it was killed
+            if more <= MORE_DESCRIPTORS and not sockets:
+                return
+            if time.monotonic() > deadline:
+                raise Lost(f"the server holds {more} more descriptors and {len(sockets)} sockets")
+            await asyncio.sleep(0.2)
+
     async def stop(self) -> None:
         """End the server as a client does."""
         with contextlib.suppress(Exception):
@@ -93,7 +113,11 @@ def _with_client(fault: Callable[[Client, Random], object]) -> Callable[[Project
             client = Client(project)
             await client.start()
             try:
-                return str(await fault(client, random))  # pyright: ignore[reportGeneralTypeIssues]
+                await client.answers()
+                before = client.process.num_fds()
+                said = str(await fault(client, random))  # pyright: ignore[reportGeneralTypeIssues]
+                await client.check_descriptors(before)
+                return said
             finally:
                 await client.stop()
 
@@ -119,6 +143,22 @@ async def _server_paused(client: Client, random: Random) -> str:
     said = await client.ended()
     await client.answers()
     return said
+
+
+async def _server_limited(client: Client, random: Random) -> str:
+    """Few descriptors, little memory or small files for a while; afterwards it answers."""
+    which, least = random.choice(
+        ((resource.RLIMIT_NOFILE, client.process.num_fds()), (resource.RLIMIT_FSIZE, 0))
+    )
+    before = resource.prlimit(client.process.pid, which)
+    limit = least + random.randrange(40)
+    resource.prlimit(client.process.pid, which, (limit, before[1]))
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(client.profile(), 20)
+        await asyncio.wait_for(client.ended(), 60)
+    resource.prlimit(client.process.pid, which, before)
+    await client.answers()
+    return f"a limit of {limit}, and it answers again"
 
 
 async def _run_killed(client: Client, random: Random) -> str:
@@ -157,7 +197,7 @@ async def _many_saves(client: Client, random: Random) -> str:
         client.server.notify_watched((client.uri,))
         if number % 100 == 0:
             await asyncio.sleep(0)
-    script.write_text(TRAIN, encoding="utf-8")
+    client.project.put_back()
     client.server.notify_watched((client.uri,))
     said = await client.ended()
     await client.answers()
@@ -195,11 +235,15 @@ def _terminal_ui(how: str) -> Callable[[Project, Random], str]:
                 project.environment | {"TERM": "xterm-256color"},
             )
         os.set_blocking(terminal, False)
-        end = time.monotonic() + random.uniform(0.5, 8)
-        while time.monotonic() < end:
-            with contextlib.suppress(BlockingIOError, OSError):
-                os.read(terminal, 1 << 16)
-            time.sleep(0.02)
+        if how == "few descriptors":
+            limit = random.randrange(8, 64)
+            resource.prlimit(process, resource.RLIMIT_NOFILE, (limit, limit))
+        shown = _watched(terminal, random.uniform(0.5, 8))
+        if how == "stopped":
+            os.kill(process, signal.SIGSTOP)
+            time.sleep(random.uniform(0.2, 3))
+            os.kill(process, signal.SIGCONT)
+            shown += _watched(terminal, 1)
         if how == "killed":
             os.kill(process, signal.SIGKILL)
         os.close(terminal)
@@ -212,36 +256,70 @@ def _terminal_ui(how: str) -> Callable[[Project, Random], str]:
         else:
             os.kill(process, signal.SIGKILL)
             raise Lost("the terminal UI outlives its terminal")
+        if b"Traceback (most recent call last)" in shown and how != "few descriptors":
+            raise Lost(f"the terminal UI shows a traceback: {shown[-200:]!r}")
         return how
 
     return inject
+
+
+def _watched(terminal: int, seconds: float) -> bytes:
+    """What a program writes to its terminal in so long."""
+    shown = b""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(BlockingIOError, OSError):
+            shown += os.read(terminal, 1 << 16)
+        time.sleep(0.02)
+    return shown
 
 
 def _served(fault: str) -> Callable[[Project, Random], str]:
     def inject(project: Project, random: Random) -> str:
         port = _free_port()
         process = project.start("serve", "--saved", "--no-browser", "--port", str(port), "train.py")
+        if fault == "few descriptors":
+            limit = random.randrange(8, 64)
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (limit, limit))
+        ended_itself = False
         try:
-            _until_answers(port)
+            ended_itself = not _until_answers(port, process)
             if fault == "slow clients":
+                held = psutil.Process(process.pid).num_fds()
                 slow = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(100)]
                 for one in slow:
-                    one.sendall(
-                        random.choice(
-                            (b"G", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
-                        )
-                    )
-                _until_answers(port)
+                    one.sendall(random.choice(HALF_REQUESTS))
+                _until_answers(port, process)
                 for one in slow:
                     one.close()
+                _until_closed(psutil.Process(process.pid), held)
+            elif fault == "stopped":
+                process.send_signal(signal.SIGSTOP)
+                time.sleep(random.uniform(0.2, 3))
+                process.send_signal(signal.SIGCONT)
+                _until_answers(port, process)
             else:
                 time.sleep(random.uniform(0, 2))
         finally:
             process.send_signal(signal.SIGKILL if fault == "killed" else signal.SIGTERM)
-            project.finish(process, 30)
-        return fault
+            ended = project.finish(process, 30)
+        if ended_itself and fault != "few descriptors":
+            raise Lost(f"serve ended by itself: {ended.last_line}")
+        if fault != "few descriptors":
+            told(ended, {0, 130, -signal.SIGTERM, 128 + signal.SIGTERM, -signal.SIGKILL})
+        return f"{fault}: {ended.last_line}" if ended_itself else fault
 
     return inject
+
+
+def _until_closed(server: psutil.Process, held: int) -> None:
+    """Raise Lost where the descriptors of connections that are gone stay open."""
+    deadline = time.monotonic() + 30
+    while (more := server.num_fds() - held) > MORE_DESCRIPTORS:
+        if time.monotonic() > deadline:
+            raise Lost(f"serve holds {more} descriptors of clients that are gone")
+        time.sleep(0.1)
 
 
 def _free_port() -> int:
@@ -250,15 +328,18 @@ def _free_port() -> int:
         return one.getsockname()[1]
 
 
-def _until_answers(port: int) -> None:
+def _until_answers(port: int, process: subprocess.Popen[str]) -> bool:
+    """True once the page is served, False where the server has ended. Raises Lost where neither comes."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
+        if process.poll() is not None:
+            return False
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5):
-                return
+                return True
         except urllib.error.HTTPError:
             # Without the secret of its address it refuses, which is an answer.
-            return
+            return True
         except OSError:
             pass
         time.sleep(0.1)
@@ -268,13 +349,18 @@ def _until_answers(port: int) -> None:
 SERVER_FAULTS: dict[str, Callable[[Project, Random], str]] = {
     "language server killed in a run": _with_client(_server_killed),
     "language server stopped and continued": _with_client(_server_paused),
+    "language server with few descriptors or small files": _with_client(_server_limited),
     "a run of the language server killed or stopped": _with_client(_run_killed),
     "profiles torn while the server runs": _with_client(_torn_meanwhile),
     "a burst of ten thousand saves": _with_client(_many_saves),
     "two servers and two clients on one file": _two_servers,
     "terminal UI killed": _terminal_ui("killed"),
     "terminal closed under the terminal UI": _terminal_ui("hung up"),
+    "terminal UI stopped and continued": _terminal_ui("stopped"),
+    "terminal UI with few descriptors": _terminal_ui("few descriptors"),
     "serve killed": _served("killed"),
+    "serve stopped and continued": _served("stopped"),
+    "serve with few descriptors": _served("few descriptors"),
     "serve with a hundred slow clients": _served("slow clients"),
 }
 """By what is done; each starts what it harms."""

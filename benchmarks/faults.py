@@ -1,9 +1,11 @@
 """Faults injected into the product by the hundred, and whether anything was lost by one of them.
 
 A small project is profiled, and then harmed in one way after the other: processes are killed at random moments, disks
-are full, saved files are torn, scripts are hostile. After each fault no process, temporary file or shared memory may be
-left, no file of the project may have changed, and the last good figures must still be shown. Anything lost makes the
-exit status 1. Linux only; disks are mounted where that is allowed.
+are full, saved files are torn, scripts are hostile. After each fault no process, temporary file, partial file,
+descriptor or shared memory may be left, no file of the project may have changed in content, mode or time, and the home
+may hold nothing new outside of caches and data. Every command must have ended with words. The last good figures and the
+entries of the ledger must be the same as before, or those of a run that was saved since. Anything lost makes the exit
+status 1. Linux only; disks are mounted where that is allowed.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from fault_command import Lost
 from fault_kinds import Kind, kinds
-from fault_project import Lost, Project, descendants, kill
+from fault_project import Project, descendants, kill
 from machine import Machine
 from result_file import RESULTS, table, write
 
@@ -59,9 +62,17 @@ def inject(project: Project, kind: Kind, number: int, seed: int) -> InjectedFaul
     told = lost = ""
     try:
         told = kind.inject(project, Random(f"{seed} {kind.name} {number}"))
-        project.check(before, keeps_profile=kind.keeps_profile)
+        project.check(
+            before,
+            keeps_profile=kind.keeps_profile,
+            keeps_ledger=kind.keeps_ledger,
+            leaves_partial=kind.leaves_partial,
+        )
     except Lost as error:
         lost = str(error)
+    except Exception as error:
+        lost = f"the fault itself failed: {error!r}"
+    if lost:
         kill(descendants())
     return InjectedFault(kind.name, number, told, lost, time.monotonic() - began)
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { configurationsOf } from "../src/launch/configurations";
 import { RememberedRuns } from "../src/launch/remembered";
+import { holdsSecret } from "../src/launch/secrets";
 import { asLine, UnfinishedLine, words } from "../src/launch/words";
 
 describe("a command line", () => {
@@ -72,5 +73,45 @@ describe("how scripts were run", () => {
     expect(runs.of("file:///a.py")).toEqual({ args: ["--x"] });
     expect(runs.of("file:///c.py")).toBeNull();
     expect(runs.all).toEqual({ "file:///a.py": { args: ["--x"] }, "file:///b.py": { args: [], env: { SEED: "1" } } });
+  });
+
+  it("does not store options with a secret", async () => {
+    const kept = new Map<string, unknown>();
+    const update = async (key: string, value: unknown) => {
+      if (value === undefined) kept.delete(key);
+      else kept.set(key, value);
+      await Promise.resolve();
+    };
+    const runs = new RememberedRuns({ keys: () => [...kept.keys()], get: (key) => kept.get(key), update });
+    await runs.keep("file:///a.py", { args: ["--x"] });
+    await runs.keep("file:///a.py", { args: ["--api-key", "abc"] });
+    expect([...kept.keys()]).toEqual([]);
+    expect(runs.of("file:///a.py")).toEqual({ args: ["--api-key", "abc"] });
+    expect(runs.all).toEqual({ "file:///a.py": { args: ["--api-key", "abc"] } });
+    await runs.keep("file:///a.py", null);
+    expect(runs.all).toEqual({});
+  });
+
+  it.each([
+    [["-p", "hunter2"]],
+    [["--login=me"]],
+    [["--cookie", "a"]],
+    [["--openai", "abc"]],
+    [["--wandb-key=abc"]],
+    [["--x", "hf_abcdefghijklmnopqrstuvwx"]],
+    [["--x", "0123456789abcdef0123456789abcdef01234567"]],
+    [["https://me:pw@host/"]],
+  ])("%j holds a secret", (args) => expect(holdsSecret({ args })).toBe(true));
+
+  it.each([
+    [["-p", "8080"]],
+    [["-p", "data/a.csv"]],
+    [["--sort_key", "length", "--max-tokens", "3", "--pad-token", "</s>"]],
+    [["--commit", "0123456789abcdef0123456789abcdef01234567"]],
+  ])("%j holds none", (args) => expect(holdsSecret({ args })).toBe(false));
+
+  it("looks at variables too", () => {
+    expect(holdsSecret({ args: [], env: { WANDB_API_KEY: "x" } })).toBe(true);
+    expect(holdsSecret({ args: [], env: { SEED: "1", CUDA_VISIBLE_DEVICES: "0" } })).toBe(false);
   });
 });

@@ -75,12 +75,12 @@ class Ledger:
                 f"The ledger {self.path} cannot be written: {error.strerror or error}",
                 hint="Name another folder for Skyline's data with SKYLINE_DATA_DIR.",
             ) from error
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite's words may quote the damage itself
             raise LedgerUnusable(
                 f"The ledger {self.path} cannot be used: {error}", hint=self._hint(error)
             ) from error
 
-    def _hint(self, error: sqlite3.Error) -> str:
+    def _hint(self, error: Exception) -> str:
         words = str(error)
         if "locked" in words:
             return "Another program holds it; try again in a moment."

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gzip
 import hashlib
 import os
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +30,10 @@ _MOST_VALUES = 4_600_000
 _MOST_OBJECTS = 850_000
 """In a file of that size; a run's values take 18 bytes of text each, its objects 190. As an object of Python, a value
 takes up to 150 bytes of memory: with these bounds no file takes 1 GB while it is read."""
+_PART = ".part"
+_PARTIAL = re.compile(rf"\..+{re.escape(SUFFIX)}\.\d+{re.escape(_PART)}")
+_ABANDONED_AFTER_S = 600.0
+"""Saving takes a second."""
 _ASIDE = f".aside{SUFFIX}"
 """Of measurements that are kept and not shown."""
 _KEPT_PER_SCRIPT = 20
@@ -191,13 +197,25 @@ def _keep_out_of_version_control(folder: Path) -> None:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    _remove_abandoned(path.parent)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{_PART}")
     try:
         temporary.write_bytes(data)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what a process left that was killed while it saved."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            path = folder / name
+            if _PARTIAL.fullmatch(name):
+                with contextlib.suppress(OSError):
+                    if time.time() - path.lstat().st_mtime > _ABANDONED_AFTER_S:
+                        path.unlink()
 
 
 def _remove_old(folder: Path, stem: str) -> None:

@@ -28,7 +28,8 @@ def test_each_kind_is_tried_and_their_order_is_mixed() -> None:
 
 @linux
 def test_a_changed_file_is_a_loss(tmp_path: Path) -> None:
-    from fault_project import Lost, Project
+    from fault_command import Lost
+    from fault_project import Project
 
     project = Project(tmp_path)
     project.folder.mkdir()

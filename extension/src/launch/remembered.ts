@@ -1,6 +1,7 @@
-/** The last run options of each script, stored with the workspace. */
+/** The last run options of each script, stored with the workspace. Options with a secret last as long as the window. */
 
 import type { RunOptions } from "./configurations";
+import { holdsSecret } from "./secrets";
 
 /** The storage: VS Code's workspace state. */
 export interface Store {
@@ -12,24 +13,29 @@ export interface Store {
 const PREFIX = "run ";
 
 export class RememberedRuns {
+  readonly #unstored = new Map<string, RunOptions>();
+
   constructor(private readonly store: Store) {}
 
   /** The last options of a script. Null if there are none, so the settings apply. */
   of(uri: string): RunOptions | null {
-    return (this.store.get(PREFIX + uri) as RunOptions | undefined) ?? null;
+    return this.#unstored.get(uri) ?? (this.store.get(PREFIX + uri) as RunOptions | undefined) ?? null;
   }
 
   /** Store the options of a script. Null: the settings apply again. */
   async keep(uri: string, options: RunOptions | null): Promise<void> {
-    await this.store.update(PREFIX + uri, options ?? undefined);
+    this.#unstored.delete(uri);
+    const secret = options !== null && holdsSecret(options);
+    if (secret) this.#unstored.set(uri, options);
+    await this.store.update(PREFIX + uri, secret ? undefined : (options ?? undefined));
   }
 
   /** All options by script URI, for the server's initialization options. */
   get all(): Readonly<Record<string, RunOptions>> {
-    const keys = this.store.keys().filter((key) => key.startsWith(PREFIX));
-    return Object.fromEntries(keys.flatMap((key) => {
-      const options = this.of(key.slice(PREFIX.length));
-      return options ? [[key.slice(PREFIX.length), options]] : [];
+    const stored = this.store.keys().filter((key) => key.startsWith(PREFIX)).map((key) => key.slice(PREFIX.length));
+    return Object.fromEntries([...stored, ...this.#unstored.keys()].flatMap((uri) => {
+      const options = this.of(uri);
+      return options ? [[uri, options]] : [];
     }));
   }
 }

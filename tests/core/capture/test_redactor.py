@@ -17,7 +17,21 @@ HF = "hf_abcdefghijklmnopqrstuvwx"
 
 @pytest.mark.parametrize(
     "option",
-    ["--wandb-key", "--key", "--passphrase", "--api-key", "--token", "--pass", "--openai_key", "--hf-token"],
+    [
+        "--login",
+        "--cookie",
+        "--session-cookies",
+        "--openai",
+        "--anthropic",
+        "--wandb-key",
+        "--key",
+        "--passphrase",
+        "--api-key",
+        "--token",
+        "--pass",
+        "--openai_key",
+        "--hf-token",
+    ],
 )
 @pytest.mark.parametrize("value", ["X", "a b c", "0123456789abcdef"])
 def test_options_by_name(option: str, value: str) -> None:
@@ -29,6 +43,21 @@ def test_options_by_name(option: str, value: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
+        (
+            "-p",
+            "8080",
+            "-p",
+            "data/train.csv",
+            "-p",
+            "-v",
+            "-p",
+            "0.5",
+            "--cookiecutter",
+            "a",
+            "--loginless",
+            "b",
+        ),
+        ("--weights", "hub/snapshots/0123456789abcdef0123456789abcdef01234567/model.bin"),
         ("--image-key", "jpg", "--sort_key", "length", "--pad-token", "</s>", "--max-tokens", "100"),
         ("--tokenizer", "gpt2", "--keys", "a", "--author", "me", "--config", "a/b.yaml"),
         ("--commit", "0123456789abcdef0123456789abcdef01234567", "task-something-long-and-harmless"),
@@ -43,6 +72,11 @@ def test_options_that_are_none(arguments: tuple[str, ...]) -> None:
     [
         ("curl -H 'Authorization: Bearer abc.def-123'", f"curl -H 'Authorization: Bearer {HIDDEN}'"),
         ("Authorization: Basic dXNlcjpwdw==", f"Authorization: Basic {HIDDEN}"),
+        ("Authorization: abcdefghij", f"Authorization: {HIDDEN}"),
+        ('{"Authorization": "abcdefghij"}', f'{{"Authorization": "{HIDDEN}"}}'),
+        ("X-Api-Key: abcdefghij", f"X-Api-Key: {HIDDEN}"),
+        ("Cookie: session=abc; user=me", f"Cookie: {HIDDEN}"),
+        (f"wandb: key {'0123456789' * 4} is kept", f"wandb: key {HIDDEN} is kept"),
         ("got bearer abcdefgh", f"got bearer {HIDDEN}"),
         (f"logged in as {HF}.", f"logged in as {HIDDEN}."),
         ("key AKIAABCDEFGHIJKLMNOP", f"key {HIDDEN}"),
@@ -71,6 +105,10 @@ def test_shapes_in_a_text(text: str, kept: str) -> None:
 )
 def test_texts_that_hold_none(text: str) -> None:
     assert NOTHING_KNOWN.scrub(text) == text
+
+
+def test_a_password_after_a_short_option() -> None:
+    assert NOTHING_KNOWN.scrub_arguments(("-p", "hunter2", "x")) == ("-p", HIDDEN, "x")
 
 
 def test_values_of_several_lines_and_short_ones() -> None:

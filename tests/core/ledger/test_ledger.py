@@ -187,3 +187,13 @@ def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert ledger_path() == tmp_path / ".local" / "share" / "skyline" / "ledger.sqlite3"
+
+
+def test_damage_within_the_names_of_the_file(tmp_path: Path, entry: Callable[..., LedgerEntry]) -> None:
+    """SQLite quotes what it finds in place of them, which need not be text."""
+    ledger = Ledger(tmp_path / "ledger.sqlite3")
+    ledger.write(entry(1))
+    content = ledger.path.read_bytes()
+    ledger.path.write_bytes(content.replace(b"verification", b"v\x89rification", 1))
+    with pytest.raises(LedgerUnusable, match="cannot be used"):
+        ledger.entries()
