@@ -15,12 +15,13 @@ import pytest
 
 pytest.importorskip("torch", reason="captures need torch")
 
-from skyline.capture import session, shape_session
+from skyline.capture import batch_trials, session, shape_session
 from skyline.capture.gpu_target import GpuTarget
 from skyline.capture.recording import ChildRecording
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.capture.shape_session import trace_shapes
 from skyline.errors import ScriptFailed
+from skyline.trace import trial
 from skyline.trace.facts import DeviceMemoryFact
 from skyline.trace.profile import Profile
 
@@ -192,16 +193,18 @@ def test_batch_sizes_take_turns_on_a_device_that_does_not_hold_them_all(
         return replace(recording, device_memory=DeviceMemoryFact(10 * peak, free, peak, peak, 0, 0))
 
     monkeypatch.setattr(session, "record", on_a_full_device)
-    monkeypatch.setattr(session, "_CURVE_BUDGET_S", 0.1)
+    monkeypatch.setattr(batch_trials, "_BUDGET_S", 0.1)
     stages: list[Progress] = []
     profile = run(script(BATCHES), batch_points=2, stages=stages, trials=False)
     said = [stage.message for stage in stages]
     assert "measuring batch size 64 in turns" in said
     assert "measuring batch size 512 in turns" not in said
-    points = {point.batch_size: point for point in profile.points}
-    assert sorted(points) == [64, 256, 512]
-    assert len(points[64].ratios) == len(points[512].ratios) == 3
-    assert points[64].peak_bytes < points[256].peak_bytes < points[512].peak_bytes
+    smaller, larger = trial.batch_trials(profile.trials).values()
+    assert (smaller.choices.batch_size, larger.choices.batch_size) == (64, 512)
+    assert len(smaller.ratios) == len(larger.ratios) == 3
+    assert smaller.peak_bytes is not None
+    assert larger.peak_bytes is not None
+    assert smaller.peak_bytes < profile.peak_bytes < larger.peak_bytes
 
 
 VISIBLE = """
