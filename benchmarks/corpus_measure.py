@@ -20,9 +20,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from corpus_environment import last_line
-from interleaved import HAND_TIMER, HandTimed, Round, TimedScript, in_turns
+from interleaved import HAND_TIMER, HandTimed, TimedScript
 from iteration_time import SkylineTimed
 from ratio import Ratio, is_steady
+
+from skyline.capture.turns import in_turns, trial
+from skyline.trace.trial import Choices, Trial
 
 _ROUNDS = ((100.0, 5), (1000.0, 3))
 """(milliseconds, rounds): so many rounds for iterations shorter than that; two for longer ones."""
@@ -137,28 +140,27 @@ def by_hand(subject: TimedScript, skyline_ms: float) -> dict[str, object]:
     Ratio and null are medians over the repeats, each the median of its rounds.
     """
     rounds = next((count for below_ms, count in _ROUNDS if skyline_ms < below_ms), 2)
-    repeats: list[list[Round]] = []
+    repeats: list[tuple[float, Trial]] = []
     try:
         for _ in range(_REPEATS):
             with ExitStack() as stack:
                 base, again = stack.enter_context(HandTimed(subject)), stack.enter_context(HandTimed(subject))
-                done = in_turns(base, {"skyline": SkylineTimed(subject, stack)}, again, rounds)
-            repeats.append([one for one in done if "skyline" in one.contenders_ms])
+                done = in_turns(base, [SkylineTimed(subject, stack)], again, rounds=rounds)
+            found = trial(Choices(), done)
+            if found.ratios and found.null:
+                repeats.append((statistics.median(one.base_ms for one in done), found))
     except Exception as error:
         return {"not_timed": str(error).replace("\n", " ")}
-    repeats = [done for done in repeats if done]
     if not repeats:
         return {"not_timed": "it ends too soon to be timed in turns"}
-    ratio = Ratio.of([statistics.median(one.ratio("skyline") for one in done) for done in repeats])
-    null = Ratio.of([statistics.median(one.null for one in done) for done in repeats])
+    ratio = Ratio.of([statistics.median(one.ratios) for _, one in repeats])
+    null = Ratio.of([statistics.median(one.null) for _, one in repeats])
     return {
-        "by_hand_ms": statistics.median(
-            (one.before_ms + one.after_ms) / 2 for done in repeats for one in done
-        ),
+        "by_hand_ms": statistics.median(ms for ms, _ in repeats),
         "ratio": asdict(ratio),
         "null": asdict(null),
         "steady": is_steady(null.value),
-        "repeats": [[asdict(one) for one in done] for done in repeats],
+        "repeats": [{"ratios": one.ratios, "nulls": one.null} for _, one in repeats],
     }
 
 

@@ -53,10 +53,10 @@ class Usage:
 def by_hand(subject: TimedScript) -> Usage:
     """One process under the stopwatch."""
     with HandTimed(subject) as timed:
-        timed.turn_ms()
+        timed.turn()
         before, done = Usage.of(timed.pid), timed.steps
         for _ in range(_TURNS):
-            timed.turn_ms()
+            timed.turn()
         return Usage.of(timed.pid).per_iteration(before, timed.steps - done)
 
 
@@ -64,10 +64,10 @@ def by_skyline(subject: TimedScript) -> Usage:
     """One process under Skyline, with nothing recorded."""
     with ExitStack() as stack:
         timed = SkylineTimed(subject, stack)
-        timed.turn_ms()
+        timed.turn()
         before, done = Usage.of(timed.pid), timed.steps
         for _ in range(_TURNS):
-            timed.turn_ms()
+            timed.turn()
         return Usage.of(timed.pid).per_iteration(before, timed.steps - done)
 
 

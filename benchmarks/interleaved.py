@@ -1,8 +1,4 @@
-"""Several runs of scripts that take turns on one machine: all alive, one computing, the others stopped.
-
-Two timings in two processes one after the other differ by ten per cent and more on a shared machine, whatever is
-timed. In short turns, what slows one slows the others too, and ratios within a round mean something.
-"""
+"""Scripts under a hand timer that take turns (``skyline.capture.turns``): one computes while the others are stopped."""
 
 from __future__ import annotations
 
@@ -13,11 +9,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
+
+from skyline.capture.turns import Turn
 
 HAND_TIMER = Path(__file__).with_name("hand_timer.py")
 WARMUP = 4
@@ -44,14 +40,6 @@ class TimedScript:
     def name(self) -> str:
         """The script with its folder, as tables show it."""
         return f"{self.script.parent.name}/{self.script.name}"
-
-
-class Runner(Protocol):
-    """Something that can be given a turn."""
-
-    def turn_ms(self) -> float | None:
-        """The median step of a turn, in ms; None once the script has ended."""
-        ...
 
 
 class HandTimed:
@@ -99,8 +87,8 @@ class HandTimed:
         """How many iterations it has done."""
         return len(self._read()) // self._per_iteration
 
-    def turn_ms(self) -> float | None:
-        """Let it run for a moment, and for a few steps at least."""
+    def turn(self) -> Turn | None:
+        """Let it run for a moment, and for a few steps at least; None once the script has ended."""
         begin = time.monotonic()
         if self._process.poll() is not None:
             return None
@@ -115,7 +103,7 @@ class HandTimed:
         # The first stamp ends a step that began before the pause; each later one ends a step of this turn.
         inside = inside[:: self._per_iteration]
         steps = [(after - before) * 1e3 for before, after in pairwise(inside)]
-        return statistics.median(steps) if len(steps) >= _STEPS_PER_TURN else None
+        return Turn(statistics.median(steps)) if len(steps) >= _STEPS_PER_TURN else None
 
     def close(self) -> None:
         """End the script and its workers."""
@@ -136,36 +124,3 @@ class HandTimed:
 
     def _read(self) -> list[float]:
         return [float(line) for line in self._stamps.read_text(encoding="ascii").splitlines()]
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One round in ms per step: the base, each contender, the base again in a run of its own."""
-
-    before_ms: float
-    contenders_ms: Mapping[str, float]
-    after_ms: float
-
-    @property
-    def null(self) -> float:
-        """The second base over the first: one, on a steady machine."""
-        return self.after_ms / self.before_ms
-
-    def ratio(self, name: str) -> float:
-        """A contender over the mean of the two bases around it."""
-        return self.contenders_ms[name] / ((self.before_ms + self.after_ms) / 2)
-
-
-def in_turns(base: Runner, contenders: Mapping[str, Runner], again: Runner, rounds: int) -> Sequence[Round]:
-    """So many rounds, fewer where a script ends; a first one wakes everything up and is thrown away."""
-    done: list[Round] = []
-    for number in range(rounds + 1):
-        before = base.turn_ms()
-        times = {name: runner.turn_ms() for name, runner in contenders.items()}
-        after = again.turn_ms()
-        measured = {name: step for name, step in times.items() if step is not None}
-        if before is None or after is None or not measured:
-            break
-        if number:
-            done.append(Round(before, measured, after))
-    return done

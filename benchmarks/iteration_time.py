@@ -19,14 +19,16 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from interleaved import TURN_S, HandTimed, Round, TimedScript, in_turns
+from interleaved import TURN_S, HandTimed, TimedScript
 from machine import Machine, warn_when_busy
 from ratio import NULL_TOLERANCE, Ratio, is_steady
 from result_file import RESULTS, table, write
 
 from skyline.capture.bare import run_bare
 from skyline.capture.child_process import ChildProcess, ScriptEnded
+from skyline.capture.turns import Round, Turn, in_turns, trial
 from skyline.source.text import SourceText
+from skyline.trace.trial import Choices
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 _TURN_MS = TURN_S * 1e3
@@ -57,7 +59,7 @@ class SkylineTimed:
         """Of the script's process."""
         return self._child.pid
 
-    def turn_ms(self) -> float | None:
+    def turn(self) -> Turn | None:
         """As long as a turn by hand; the first iteration wakes the caches and is dropped."""
         iterations = max(4, min(5000, round(_TURN_MS / self._typical_ms)))
         try:
@@ -66,7 +68,7 @@ class SkylineTimed:
         except ScriptEnded:
             return None
         self._typical_ms = statistics.median(row.step_ms for row in rows)
-        return self._typical_ms
+        return Turn(self._typical_ms, rows)
 
 
 def measure(subject: TimedScript, repeats: int, rounds: int) -> list[Round]:
@@ -75,19 +77,20 @@ def measure(subject: TimedScript, repeats: int, rounds: int) -> list[Round]:
     for _ in range(repeats):
         with ExitStack() as stack:
             base, again = stack.enter_context(HandTimed(subject)), stack.enter_context(HandTimed(subject))
-            done += in_turns(base, {"skyline": SkylineTimed(subject, stack)}, again, rounds)
-    return [one for one in done if "skyline" in one.contenders_ms]
+            done += in_turns(base, [SkylineTimed(subject, stack)], again, rounds=rounds)
+    return [one for one in done if one.variants[0] is not None]
 
 
 def row(subject: TimedScript, rounds: list[Round]) -> tuple[list[str], dict[str, object]]:
     """One line of the table and its figures."""
-    figures: dict[str, object] = {"script": subject.name, "rounds": [asdict(one) for one in rounds]}
+    timed = trial(Choices(), rounds)
+    figures: dict[str, object] = {"script": subject.name, "ratios": timed.ratios, "nulls": timed.null}
     if not rounds:
         return [subject.name, "", "", "ended too soon", "", "", ""], figures
-    by_hand = statistics.median([(one.before_ms + one.after_ms) / 2 for one in rounds])
-    shown = statistics.median([one.contenders_ms["skyline"] for one in rounds])
-    ratio = Ratio.of([one.ratio("skyline") for one in rounds])
-    null = Ratio.of([one.null for one in rounds])
+    by_hand = statistics.median([one.base_ms for one in rounds])
+    shown = timed.step_ms
+    ratio = Ratio.of(timed.ratios)
+    null = Ratio.of(timed.null)
     steady = is_steady(null.value)
     figures |= {"ratio": asdict(ratio), "null": asdict(null), "steady": steady}
     verdict = ("within 3 %" if abs(ratio.value - 1) <= 0.03 else "off") if steady else "discarded: null"

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from interleaved import HandTimed, Round, TimedScript, in_turns
+from interleaved import HandTimed, TimedScript
 from machine import Machine, warn_when_busy
 from ratio import NULL_TOLERANCE, Ratio, is_steady
 from result_file import RESULTS, table, write
@@ -26,9 +26,11 @@ from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.estimate import estimate
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
+from skyline.capture.turns import in_turns, trial
 from skyline.errors import SkylineError
 from skyline.rewrite.plan import plan
 from skyline.source.text import SourceText
+from skyline.trace.trial import Choices, Trial, batch_trials
 from skyline.whatif.question import Choice, Question
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -67,7 +69,7 @@ def predict(script: Path) -> list[Prediction]:
     found: list[Prediction] = []
     base = profile.batch_size
     if base is not None:
-        measured = {point.batch_size for point in profile.points} | {base}
+        measured = {base, *batch_trials(profile.trials)}
         sizes = [size for factor in FACTORS if (size := max(1, round(base * factor))) not in measured]
         found += [
             _prediction(analysis, script, f"batch {base} → {size}", Question(size), size / base)
@@ -103,8 +105,8 @@ def _prediction(analysis: Analysis, script: Path, change: str, question: Questio
     )
 
 
-def measure(script: Path, predictions: list[Prediction], rounds: int) -> list[Round]:
-    """The rounds of the original and the copies."""
+def measure(script: Path, predictions: list[Prediction], rounds: int) -> dict[str, Trial]:
+    """By change, its copy in turns with the original."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
 
@@ -118,8 +120,9 @@ def measure(script: Path, predictions: list[Prediction], rounds: int) -> list[Ro
 
         original = SourceText.read(script).text
         base, again = timed(original, -1), timed(original, -2)
-        copies = {one.change: timed(one.text, number) for number, one in enumerate(predictions)}
-        return list(in_turns(base, copies, again, rounds))
+        copies = [timed(one.text, number) for number, one in enumerate(predictions)]
+        done = in_turns(base, copies, again, rounds=rounds)
+        return {one.change: trial(Choices(), done, number) for number, one in enumerate(predictions)}
 
 
 def measured_peak(script: Path, text: str) -> int:
@@ -152,14 +155,13 @@ def main() -> int:
     inside = 0
     for script in scripts:
         predictions = predict(script)
-        rounds = measure(script, predictions, options.rounds)
-        null = Ratio.of([one.null for one in rounds])
+        trials = measure(script, predictions, options.rounds)
         for one in predictions:
-            samples = [each.ratio(one.change) for each in rounds if one.change in each.contenders_ms]
+            samples = trials[one.change].ratios
             if len(samples) < 3:
                 rows.append([script.name, one.change, "ended too soon", *[""] * 7])
                 continue
-            found = Ratio.of(samples)
+            found, null = Ratio.of(samples), Ratio.of(trials[one.change].null)
             said = {"Skyline": one.ratio, "no change": 1.0, "rule of thumb": one.rule_of_thumb}
             misses = {name: ratio / found.value - 1 for name, ratio in said.items()}
             for name, miss in misses.items():
@@ -194,7 +196,7 @@ def main() -> int:
     count = len(errors["Skyline"])
     unsteady = sum(not is_steady(float(row[-1])) for row in rows if row[-1])
     body = (
-        f"{table(head, rows)}\n\nRatios are iteration times over those of the script as it stands. Mean absolute "
+        f"{table(head, rows)}\n\nRatios are iteration times over those of the unchanged script. Mean absolute "
         "error: "
         f"{summary or 'nothing could be measured'}. The predicted interval overlaps the measured one in {inside} of "
         f"{count}. Intervals of measured ratios are 95 % bootstrap intervals of the median over rounds. `peak` is "

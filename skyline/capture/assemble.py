@@ -22,13 +22,13 @@ from skyline.source.knob import KnobSearch
 from skyline.source.text import SourceText
 from skyline.source.training_loop import find as find_loop
 from skyline.trace.facts import BatchFact, LoaderFact, OptimizerFact
-from skyline.trace.iteration_trial import IterationTrial
 from skyline.trace.load import MachineLoad
 from skyline.trace.power import PowerFact
 from skyline.trace.product_trial import ProductTrial
-from skyline.trace.profile import CAPTURE_SCHEMA, BatchPoint, Profile, SourceFile
+from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import CodeLine
 from skyline.trace.side_effect import Protection, SideEffect
+from skyline.trace.trial import Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,16 @@ class ScriptRun:
     """Bare iterations from directly before and after the recorded ones."""
     power: PowerFact | None = None
     load: MachineLoad | None = None
-    product_trials: tuple[ProductTrial, ...] = ()
-    iteration_trials: tuple[IterationTrial, ...] = ()
     side_effects: tuple[SideEffect, ...] = ()
     protection: Protection | None = None
     output_tail: str = ""
     redactor: Redactor = field(default_factory=Redactor)
 
-    def iterations_left(self, batch_size: int) -> int | None:
-        """Iterations of a fresh run after warm-up at a batch size, an epoch being a fixed number of samples."""
+    def iterations_at(self, batch_size: int) -> int | None:
+        """Iterations of the script at a batch size, an epoch being a fixed number of samples; None if not known."""
         if self.ended_after is None or not self.batch_size:
             return None
-        return max(0, self.ended_after * self.batch_size // batch_size - self.ready.warmup - 3)
+        return self.ended_after * self.batch_size // batch_size
 
     @property
     def facts(self) -> RunFacts:
@@ -117,12 +115,14 @@ class ScriptRun:
         return tuple(found)
 
 
-def assemble(run: ScriptRun, points: tuple[BatchPoint, ...]) -> Profile:
-    """The profile of a run, with the points of its curve (none: not measured)."""
-    return secret_free(_assembled(run, points), run.redactor)
+def assemble(
+    run: ScriptRun, trials: tuple[Trial, ...] = (), products: tuple[ProductTrial, ...] = ()
+) -> Profile:
+    """The profile of a run with the trials of its variants."""
+    return secret_free(_assembled(run, trials, products), run.redactor)
 
 
-def _assembled(run: ScriptRun, points: tuple[BatchPoint, ...]) -> Profile:
+def _assembled(run: ScriptRun, trials: tuple[Trial, ...], products: tuple[ProductTrial, ...]) -> Profile:
     recording = run.recording
     return Profile(
         schema=CAPTURE_SCHEMA,
@@ -151,7 +151,7 @@ def _assembled(run: ScriptRun, points: tuple[BatchPoint, ...]) -> Profile:
         knobs=run.knobs,
         batch_size=run.batch_size,
         setting=next(iter(run.in_force.places), None),
-        points=points,
+        trials=trials,
         optimizers=tuple(_optimizer(fact, run) for fact in run.facts.optimizers),
         loaders=tuple(_loader(fact, run) for fact in run.facts.loaders),
         loop_line=_loop_line(run),
@@ -163,8 +163,7 @@ def _assembled(run: ScriptRun, points: tuple[BatchPoint, ...]) -> Profile:
         modules=recording.modules,
         parallel=recording.parallel,
         calls=recording.calls,
-        product_trials=run.product_trials,
-        iteration_trials=run.iteration_trials,
+        product_trials=products,
         large_block_us_per_mb=run.facts.large_block_us_per_mb,
     )
 

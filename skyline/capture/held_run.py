@@ -62,7 +62,15 @@ class HeldRun:
     A script that comes to its end is started again for its next turn. Everything raises what ``capture`` raises.
     """
 
-    def __init__(self, launcher: ScriptLauncher, pace: Pace = PACE, *, sized: SizedRun | None = None) -> None:
+    def __init__(
+        self,
+        launcher: ScriptLauncher,
+        pace: Pace = PACE,
+        *,
+        sized: SizedRun | None = None,
+        total: int | None = None,
+    ) -> None:
+        """``sized`` runs the script at another batch size; ``total`` is the number of its iterations, if known."""
         self._launcher = launcher
         self._pace = pace
         self._turn_s = pace.turn_s
@@ -72,8 +80,8 @@ class HeldRun:
         self._typical_ms = 0.0
         self._used = 0
         """Iterations of this life of the script."""
-        self._total: int | None = None
-        """How many it has, once it has ended for the first time."""
+        self._total = total
+        """How many iterations the script has, where that is known."""
         self._lives = 0
         self._warmup = launcher.request.warmup
         self.peak_bytes: int | None = None
@@ -101,6 +109,12 @@ class HeldRun:
         """How often the script was started."""
         return self._lives
 
+    def adopt(self, child: ChildProcess | None, ready: Ready, typical_ms: float, peak_bytes: int) -> None:
+        """Take over a run that was warmed up and recorded before; None where its script has ended since."""
+        self._child, self._ready, self._lives = child, ready, 1
+        self._typical_ms, self.peak_bytes = typical_ms, peak_bytes
+        self.cycle = _cycle(ready)
+
     def launch(self) -> None:
         """Start the process and have it import PyTorch; returns before that is done."""
         self._child = self._launcher.launch(quiet=True)
@@ -113,6 +127,8 @@ class HeldRun:
         try:
             self._begin(recorded=True)
         except ScriptEnded as ended:
+            if not self._pace.restarts:
+                raise
             # The warm-up of a long run and the recording took all iterations: spend fewer on both.
             self._learn(ended)
             self._begin_again()
@@ -125,6 +141,11 @@ class HeldRun:
             self._turn_s *= _ALONE_TURNS if sharing is Sharing.ALONE else 1
             self._rest()
 
+    @property
+    def typical_ms(self) -> float:
+        """The typical iteration of the last turn, before that of the warm-up."""
+        return self._typical_ms
+
     def turn(self) -> Turn | None:
         """Go on for a moment, or for two iterations at least, and stand still again."""
         if self._left() < 2:
@@ -132,7 +153,10 @@ class HeldRun:
         return self.compute(self._turn)
 
     def compute(self, work: Callable[[ChildProcess], _Result]) -> _Result:
-        """Let the run go on for some work of its child; a script that ends within is started again for it."""
+        """Let the run go on for some work of its child; a script that ends within is started again for it.
+
+        Where the work fails, the run is closed; the next work starts the script again.
+        """
         while True:
             if self._child is None:
                 self._begin_again()
@@ -146,6 +170,9 @@ class HeldRun:
                 self._learn(ended)
                 self.close()
                 continue
+            except BaseException:
+                self.close()
+                raise
             self._rest()
             return result
 
@@ -228,7 +255,7 @@ class HeldRun:
         self._ready = ready
         self._used = ready.warmup + 1
         self._typical_ms = self._typical_ms or step_ms
-        self.cycle = max([1, *(loader.num_workers for loader in ready.facts.loaders)])
+        self.cycle = _cycle(ready)
         if recorded:
             recording = record(child, _RECORDED, with_stacks=False)
             self.peak_bytes = recording.peak_bytes
@@ -236,6 +263,10 @@ class HeldRun:
                 fixed_bytes = recording.memory.total_bytes
                 self.room = DeviceRoom.of(recording.device_memory, fixed_bytes, recording.peak_bytes)
             self._used += _TAKEN_BY_RECORDING
+
+
+def _cycle(ready: Ready) -> int:
+    return max([1, *(loader.num_workers for loader in ready.facts.loaders)])
 
 
 def typical_ms(steps_ms: Sequence[float], cycle: int) -> float:

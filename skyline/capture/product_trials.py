@@ -1,6 +1,6 @@
-"""Has the child try the script's products in bfloat16 and on another number of threads.
+"""Times single products of the script in bfloat16 and on another number of threads.
 
-How much faster or slower they are then differs by processor and by size.
+Their gain differs by processor and by size. This serves scripts whose iterations cannot run in another config.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _OPTIONS = ("stride", "padding", "dilation", "groups")
 _MOST = 16
 _SECONDS = 1.0
 _LONGEST_US = 60e3
-"""A call is repeated some forty times, forward and backward: no longer ones are tried."""
+"""The longest call that is tried, because each is repeated some forty times."""
 _DISTURBED = 2.0
-"""What takes so many times as long by itself as within the script was held up by something else."""
+"""A product that takes this many times longer by itself than within the script was disturbed by another program."""
 _MOST_BYTES = 64 << 20
 _WIDE = "float32"
 NUMBER_FORMAT = "bfloat16"
@@ -32,7 +32,7 @@ NUMBER_FORMAT = "bfloat16"
 
 @dataclass(frozen=True, slots=True)
 class ProductTime:
-    """What the child tells of the one with this number."""
+    """The child's result for the product with this number."""
 
     number: int
     forward: TriedTimes
@@ -50,9 +50,9 @@ class _Asked:
 def product_trials(
     child: ChildProcess, trace: Trace, modules: tuple[ModuleFact, ...], environment: Environment
 ) -> tuple[ProductTrial, ...]:
-    """Of the products of the recorded forward passes, those that take most of the time.
+    """The products of the recorded forward passes that take most of the time.
 
-    The child must stand still at an iteration boundary, and computes on the CPU.
+    The child stands still at an iteration boundary, and computes on the CPU.
     """
     asked = _asked(trace, modules)
     if not asked:
@@ -64,7 +64,7 @@ def product_trials(
     other_threads = 1 if threads > 1 else environment.cpu_count
     tried = _calm(asked, _tried(child, rows, other_threads))
     if len(tried) < len(asked):
-        # Something else took the processor, or there was not enough time: once more, for what is lacking.
+        # Another program took the processor, or time ran out: try the missing ones once more.
         again = [number for number in range(len(asked)) if number not in tried]
         found = _tried(child, [rows[number] for number in again], other_threads)
         tried |= _calm(asked, [replace(one, number=again[one.number]) for one in found])
@@ -93,7 +93,7 @@ def _tried(child: ChildProcess, rows: list[dict[str, object]], other_threads: in
 
 
 def _calm(asked: list[_Asked], tried: list[ProductTime]) -> dict[int, ProductTime]:
-    """By number, those that took no longer in float32 than within the script, or not by much."""
+    """By number, the products that were not disturbed: in float32 they took about as long as within the script."""
     return {
         one.number: one for one in tried if one.forward.wide_us <= _DISTURBED * asked[one.number].recorded_us
     }
@@ -126,7 +126,7 @@ def _is_wide(shape: OperatorShape) -> bool:
 
 
 def _options(shape: OperatorShape, module: ModuleFact | None) -> dict[str, object] | None:
-    """What a convolution is called with beside its tensors; None where no layer tells."""
+    """The arguments of a convolution beside its tensors; None where no layer shows them."""
     if not shape.operator.startswith("aten::conv"):
         return {}
     known = module is not None and module.library and module.options.get("padding_mode") == "zeros"

@@ -31,14 +31,14 @@ def secret_free(profile: Profile, redactor: Redactor) -> Profile:
         modules=tuple(
             replace(one, path=scrub(one.path), options=options(one.options)) for one in profile.modules
         ),
-        iteration_trials=tuple(
+        trials=tuple(
             replace(
                 trial,
-                works=tuple(
-                    replace(work, name=scrub(work.name), module=scrub(work.module)) for work in trial.works
+                operators=tuple(
+                    replace(one, name=scrub(one.name), module=scrub(one.module)) for one in trial.operators
                 ),
             )
-            for trial in profile.iteration_trials
+            for trial in profile.trials
         ),
         calls=tuple(replace(one, options=options(one.options)) for one in profile.calls),
         trace=Trace(

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-import psutil
-
 from skyline.attempt import Attempts
+from skyline.capture import batch_trials
 from skyline.capture.assemble import ScriptRun, assemble
 from skyline.capture.bare import (
     BareRows,
@@ -20,34 +19,35 @@ from skyline.capture.bare import (
     settle,
     slower_since,
 )
-from skyline.capture.batch_in_force import UNKNOWN, may_follow
-from skyline.capture.batch_sizes import sizes_to_measure, tensor_bytes
-from skyline.capture.batch_way import BatchWay, followed_by, ignored, loader_way, sized_run
+from skyline.capture.batch_trials import BatchTrials, measure_batch_sizes, ways
 from skyline.capture.child_process import ChildProcess, ScriptEnded
-from skyline.capture.device_room import DeviceRoom, Sharing
+from skyline.capture.config_trials import (
+    config_trials,
+    config_trials_elsewhere,
+    configs_harmless,
+    configs_wanted,
+)
 from skyline.capture.ended_early import LEAST_ITERATIONS, too_few
 from skyline.capture.events import Ready
+from skyline.capture.held_run import HeldRun
 from skyline.capture.known import from_first_iterations, from_source
 from skyline.capture.load_meter import LoadMeter
 from skyline.capture.power import counter_of, measured
 from skyline.capture.process import Starter, start_fresh
+from skyline.capture.product_trials import product_trials
 from skyline.capture.recording import notes_on, record
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
-from skyline.capture.rounds import Contender, measure_by_itself, measure_in_rounds
 from skyline.capture.script_launcher import ScriptLauncher
-from skyline.capture.trials import trials_wanted, with_trials
-from skyline.errors import BudgetExceeded, ScriptFailed
-from skyline.source.knob import Knob, KnobSearch
+from skyline.source.knob import KnobSearch
 from skyline.trace.power import PowerFact
-from skyline.trace.profile import BatchPoint, Profile
+from skyline.trace.product_trial import ProductTrial
+from skyline.trace.profile import Profile
+from skyline.trace.trial import Trial, joined
 
-_LONGEST_POINT_STEP_MS = 6_000.0
-_CURVE_BUDGET_S = 12.0
 _SPARING_ITERATIONS = 4
 """One to warm up, one to drop after it, two to record; with four in all one is left to record."""
-_SHARE_OF_FREE_MEMORY = 0.5
-_MOST_LITERALS = 2
-"""So many candidates are tried with other values."""
+_PACE = replace(batch_trials.PACE, restarts=2)
+"""Of the unchanged script; one that ends is started again for the other batch sizes, and for the configs."""
 
 
 def capture(
@@ -105,36 +105,62 @@ class CaptureSession:
             self._launcher.start(base)
             # The script imports its libraries meanwhile, which takes longer.
             run = self._measure_base(base, self._launcher.find_knobs())
-            profile = assemble(run, ())
+            profile = assemble(run)
             late = Attempts()
             if on_partial is not None:
                 late.to("show the first figures", lambda: on_partial(profile), None)
             if run.failed:
                 return replace(profile, notes=(*profile.notes, *late.notes))
-            with_curve = self._request.batch_points > 0 and bool(_ways(run))
-            points: tuple[BatchPoint, ...] = ()
+            held = stack.enter_context(HeldRun(self._launcher, _PACE, total=run.ended_after))
+            child = base if run.ended_after is None else None
+            held.adopt(child, run.ready, run.rows.median_ms, run.recording.peak_bytes)
+            sizes = BatchTrials(run)
+            with_curve = self._request.batch_points > 0 and bool(ways(run))
             if with_curve:
-                run, points = self._with_curve(stack, base, run, late)
-            else:
-                run = self._with_trials(stack, base, run, late)
-            finished = assemble(replace(run, notes=(*run.notes, *late.notes)), points)
+                sizes = late.to(
+                    "measure other batch sizes",
+                    lambda: measure_batch_sizes(stack, self._launcher, held, run),
+                    sizes,
+                )
+            configs, products = self._with_other_configs(held, sizes, late)
+            finished = assemble(
+                replace(sizes.run, notes=(*sizes.run.notes, *late.notes)),
+                joined((*sizes.trials, *configs)),
+                products,
+            )
             # Without a curve it goes by the name under which it was shown.
             return finished if with_curve else replace(finished, id=profile.id)
 
-    def _with_curve(
-        self, stack: ExitStack, base: ChildProcess, run: ScriptRun, late: Attempts
-    ) -> tuple[ScriptRun, tuple[BatchPoint, ...]]:
-        """The curve over batch sizes, and what is tried in the runs that it takes."""
+    def _with_other_configs(
+        self, held: HeldRun, sizes: BatchTrials, late: Attempts
+    ) -> tuple[tuple[Trial, ...], tuple[ProductTrial, ...]]:
+        """Trials of other threads and number formats; of single products where whole iterations cannot be tried.
 
-        def curve() -> tuple[ChildProcess, tuple[BatchPoint, ...], ScriptRun, list[Contender]]:
-            child = base if run.ended_after is None else self._anew(stack)
-            return child, *self._curve(stack, child, run)
-
-        found = late.to("measure other batch sizes", curve, None, ended=ScriptEnded)
-        if found is None:
-            return run, ()
-        child, points, run, others = found
-        return self._with_trials(stack, child, run, late, others), points
+        They come last: they take memory that the allocator may keep and divide in other ways from then on.
+        """
+        run = sizes.run
+        if not configs_wanted(run):
+            return (), ()
+        self._launcher.say("try", "trying other threads and number formats", 0.95)
+        if configs_harmless(run):
+            stage = "try other threads and number formats"
+            own = late.to(stage, lambda: config_trials(held, run), ())
+            if own:
+                elsewhere = late.to(
+                    f"{stage} at other batch sizes",
+                    lambda: config_trials_elsewhere(held, sizes.held, run, own),
+                    (),
+                )
+                return (*own, *elsewhere), ()
+        recording, environment = run.recording, run.facts.environment
+        products = late.to(
+            "try products in other number formats",
+            lambda: held.compute(
+                lambda child: product_trials(child, recording.trace, recording.modules, environment)
+            ),
+            (),
+        )
+        return (), products
 
     def _measure_base(self, child: ChildProcess, knobs: KnobSearch) -> ScriptRun:
         request = self._request
@@ -204,27 +230,6 @@ class CaptureSession:
             # It had enough for a profile; the curve will need a fresh run.
             return _Later(paired, ended_after=ended.ended.boundaries)
 
-    def _anew(self, stack: ExitStack) -> ChildProcess:
-        """Another run of the script as it stands, warmed up."""
-        child = stack.enter_context(self._launcher.launch(quiet=True))
-        self._launcher.start(child)
-        self._launcher.await_ready(child, quiet=True)
-        return child
-
-    def _with_trials(
-        self,
-        stack: ExitStack,
-        child: ChildProcess,
-        run: ScriptRun,
-        late: Attempts,
-        others: Sequence[Contender] = (),
-    ) -> ScriptRun:
-        """Last of all: what is tried takes memory, which the allocator may keep and share out in other ways then."""
-        if not trials_wanted(run):
-            return run
-        self._launcher.say("try", "trying other threads and number formats", 0.95)
-        return with_trials(run, child, others, late, anew=lambda: self._anew(stack))
-
     def _power(self, child: ChildProcess, ready: Ready, rows: BareRows) -> PowerFact | None:
         device = ready.facts.environment.device
         counter = counter_of(device.kind, device.name, ready.facts.device_identities)
@@ -235,162 +240,6 @@ class CaptureSession:
             counter, rows.median_ms, self._request.settle_s, lambda count: len(run_bare(child, count))
         )
 
-    def _curve(
-        self, stack: ExitStack, base: ChildProcess, run: ScriptRun
-    ) -> tuple[tuple[BatchPoint, ...], ScriptRun, list[Contender]]:
-        """Measure the curve in the first way that the run follows, whose other runs stay as they are.
-
-        The run comes back with what that showed: which literal sets its batch size, or that none does.
-        """
-        failed: list[str] = []
-        refused: list[str] = []
-        for way in _ways(run):
-            notes: list[str] = []
-            size = way.value if isinstance(way, Knob) else run.batch_size
-            assert size is not None
-            points: list[BatchPoint] = []
-            reference = self._reference(base, run, size)
-            others = self._contenders(stack, way, reference, run, notes, points)
-            if others is None:
-                (refused if isinstance(way, Knob) else failed).append(ignored(way))
-                continue
-            if not others and not points and not isinstance(way, Knob):
-                # It could not run so: what is set elsewhere as well may go along in another way.
-                failed += notes
-                continue
-            if others or not points:
-                self._launcher.say("curve", "measuring in turns", 0.75)
-                points += measure_in_rounds(reference, others, _CURVE_BUDGET_S)
-            own = BatchPoint(size, run.rows.times(), (1.0, 1.0), reference.peak_bytes, run.leading)
-            if isinstance(way, Knob):
-                found = replace(run.in_force, size=size, knobs=(way,))
-                run = replace(run, in_force=found, knobs=run.knobs.preferring((way,)))
-            else:
-                run = _without_literal(run, refused)
-            run = replace(run, notes=(*run.notes, *refused, *notes))
-            return tuple(sorted((*points, own), key=lambda point: point.batch_size)), run, others
-        if refused and not run.in_force.sure:
-            run = replace(run, in_force=UNKNOWN)
-        return (), replace(_without_literal(run, refused), notes=(*run.notes, *refused, *failed)), []
-
-    def _reference(self, base: ChildProcess, run: ScriptRun, size: int) -> Contender:
-        left = run.iterations_left(size)
-        return Contender(size, base, run.rows.median_ms, run.recording.peak_bytes, run.leading, left)
-
-    def _contenders(
-        self,
-        stack: ExitStack,
-        way: BatchWay,
-        base: Contender,
-        run: ScriptRun,
-        notes: list[str],
-        points: list[BatchPoint],
-    ) -> list[Contender] | None:
-        """Runs at other batch sizes, warmed up and held; None if the run's batch does not follow.
-
-        Where they do not all fit on the device they are there one at a time: none is left then, and what was measured
-        is in ``points``.
-        """
-        recording, count = run.recording, self._request.batch_points
-        fixed_bytes, peak_bytes = recording.memory.total_bytes, recording.peak_bytes
-        on_device = recording.device_memory
-        room = None if on_device is None else DeviceRoom.of(on_device, fixed_bytes, peak_bytes)
-        host_bytes = int(psutil.virtual_memory().available * _SHARE_OF_FREE_MEMORY / max(1, count))
-        sizes = sizes_to_measure(
-            base.batch_size,
-            count,
-            step_ms=run.rows.median_ms,
-            longest_step_ms=_LONGEST_POINT_STEP_MS,
-            fixed_bytes=fixed_bytes,
-            peak_bytes=peak_bytes,
-            free_bytes=host_bytes if room is None else room.tensor_bytes,
-            dataset_size=run.dataset_size,
-        )
-        self._launcher.say("curve", f"starting at batch sizes {', '.join(map(str, sizes))}", 0.6)
-        peaks = {size: tensor_bytes(size, base.batch_size, fixed_bytes, peak_bytes) for size in sizes}
-        if room is not None and sizes and room.sharing(list(peaks.values())) is not Sharing.TOGETHER:
-            # The ones for which the run has to go come last.
-            order = sorted(sizes, key=lambda size: room.sharing([peaks[size]]) is Sharing.ALONE)
-            for number, size in enumerate(order):
-                alone = room.sharing([peaks[size]]) is Sharing.ALONE
-                if not self._one_beside(way, base, size, run, notes, points, alone=alone, among=len(order)):
-                    # A literal that the first does not follow none of them would.
-                    return None if number == 0 else []
-            return []
-        # They import torch side by side but warm up one by one: computing together, with more threads than
-        # cores, they would spend their time waiting for each other.
-        children = [(size, stack.enter_context(self._launcher.launch(quiet=True))) for size in sizes]
-        for _, child in children:
-            child.send("prepare")
-        contenders: list[Contender] = []
-        for size, child in children:
-            contender = self._contender(child, way, base.batch_size, size, run, notes)
-            if contender is None:
-                return _closed(children)
-            if contender.alive:
-                contenders.append(contender)
-        return contenders
-
-    def _one_beside(
-        self,
-        way: BatchWay,
-        base: Contender,
-        size: int,
-        run: ScriptRun,
-        notes: list[str],
-        points: list[BatchPoint],
-        *,
-        alone: bool,
-        among: int,
-    ) -> bool:
-        """Measure at one batch size, in turns with the run or after it; whether the batch followed."""
-        if alone:
-            base.child.close()
-        else:
-            base.releases = True
-            base.release()
-        with self._launcher.launch(quiet=True) as child:
-            child.send("prepare")
-            one = self._contender(child, way, base.batch_size, size, run, notes)
-            if one is None:
-                return False
-            if one.alive and alone:
-                points += measure_by_itself(one, run.rows.median_ms)
-            elif one.alive:
-                one.releases = True
-                one.release()
-                self._launcher.say("curve", f"measuring batch size {size} in turns", 0.75)
-                points += measure_in_rounds(base, [one], _CURVE_BUDGET_S / among)
-        return True
-
-    def _contender(
-        self, child: ChildProcess, way: BatchWay, own: int, size: int, run: ScriptRun, notes: list[str]
-    ) -> Contender | None:
-        """A run at one batch size, warmed up and held; not alive where it could not run so, None if it ignores it."""
-        contender = Contender(size, child, 0.0, 0, (), run.iterations_left(size))
-        try:
-            sized = sized_run(way, size, self._request.arguments, self._launcher.sources)
-            if sized is None:
-                return None
-            self._launcher.start(child, sized)
-            ready, contender.typical_ms = self._launcher.await_ready(child, quiet=True)
-            facts = ready.facts
-            if not followed_by(way, own, size, run.facts, run.in_force.loader, facts):
-                return None
-            contender.peak_bytes = record(child, 2, with_stacks=False).peak_bytes
-            contender.leading = facts.batch_sizes_seen
-        except ScriptEnded as ended:
-            child.close()
-            contender.alive = False
-            notes.append(
-                f"Batch size {size} was left out: the script ended after {ended.ended.boundaries} iterations."
-            )
-        except (ScriptFailed, BudgetExceeded) as failure:
-            child.close()
-            contender.alive = False
-            notes.append(f"Batch size {size} was left out: {failure.message}.")
-        return contender
-
 
 @dataclass(frozen=True, slots=True)
 class _Later:
@@ -400,23 +249,3 @@ class _Later:
     power: PowerFact | None = None
     ended_after: int | None = None
     failed: bool = False
-
-
-def _closed(children: Sequence[tuple[int, ChildProcess]]) -> None:
-    for _, child in children:
-        child.close()
-
-
-def _ways(run: ScriptRun) -> Sequence[BatchWay]:
-    """How other batch sizes may be brought about: by a literal, by the loader itself, by a file of settings."""
-    found = run.in_force
-    if found.size is None:
-        # A multiple proves nothing yet, but the run may be seen to follow.
-        return [knob for knob in run.knobs.candidates if may_follow(knob, run.facts)][:_MOST_LITERALS]
-    loader = loader_way(found.loader)
-    return [*found.knobs[:_MOST_LITERALS], *([loader] if loader else []), *found.places[:1]]
-
-
-def _without_literal(run: ScriptRun, refused: Sequence[str]) -> ScriptRun:
-    """A literal that the run does not follow must not be rewritten as if it were the batch size."""
-    return replace(run, knobs=replace(run.knobs, refusal=" ".join(refused))) if refused else run

@@ -129,7 +129,7 @@ def _traced(launcher: ScriptLauncher, gpu: GpuTarget | None) -> Profile:
             redactor=child.redactor,
         )
     return replace(
-        assemble(run.with_batch(), ()),
+        assemble(run.with_batch()),
         mode="predicted",
         asked_of_gpu=traced.asked,
         repeated_reads=traced.repeated_reads,

@@ -128,19 +128,20 @@ def in_turns(
 
 
 def trial(
-    choices: Choices,
-    rounds: Sequence[Round],
-    variant: int = 0,
-    *,
-    peak_bytes: int | None = None,
+    choices: Choices, rounds: Sequence[Round], variant: int | None = 0, *, peak_bytes: int | None = None
 ) -> Trial:
-    """The trial of one variant from the rounds in which it had a turn."""
-    own = [one for one in rounds if one.variants[variant] is not None]
-    rows = BareRows([row for one in own if (turn := one.variants[variant]) for row in turn.rows])
+    """The trial of one variant from the rounds in which it had a turn; None stands for the unchanged script."""
+    if variant is None:
+        own, ratios = list(rounds), []
+        turns = [turn for one in rounds for turn in (one.base, one.again) if turn is not None]
+    else:
+        own = [one for one in rounds if one.variants[variant] is not None]
+        ratios = [ratio for one in own if (ratio := one.ratio(variant)) is not None]
+        turns = [turn for one in own if (turn := one.variants[variant]) is not None]
     return Trial(
         choices,
-        rows.times(),
-        tuple(ratio for one in own if (ratio := one.ratio(variant)) is not None),
+        BareRows([row for turn in turns for row in turn.rows]).times(),
+        tuple(ratios),
         tuple(null for one in own if (null := one.null) is not None),
         peak_bytes,
         statistics.median([one.others_cores for one in own]) if own else 0.0,

@@ -9,13 +9,11 @@ from skyline.interval import Interval
 from skyline.memory.growth import Growth, growth
 from skyline.predict.reading import read
 from skyline.spread import central_range, interval_of, median
-from skyline.trace.iteration_trial import AS_IT_STANDS
-from skyline.trace.profile import BatchPoint, Profile
+from skyline.trace.profile import Profile
+from skyline.trace.trial import Trial, batch_trials
 
 _UNSTEADY = 1.5
 """A point whose central samples differ by more than this was disturbed, not measured."""
-_AGAIN = 1.15
-"""A second measurement that is further from the first was disturbed."""
 _AGREES = 0.01
 """The recorded allocations tell of other sizes where they reproduce all measured peaks this closely."""
 
@@ -139,20 +137,16 @@ def batch_curve(profile: Profile) -> BatchCurve:
     base = profile.batch_size
     if base is None:
         return BatchCurve(None, (), "the script's batch size was not found")
-    again = _measured_again(profile)
-    measured = {
-        point.batch_size: _measured(point, again.get(point.batch_size))
-        for point in profile.points
-        if point.ratios
-    }
+    trials = batch_trials(profile.trials)
+    measured = {size: _measured(size, trial) for size, trial in trials.items()}
     shares = tuple(part_shares(profile.times).items())
     measured[base] = MeasuredPoint(base, _at_base(profile), shares, profile.peak_bytes)
     points = tuple(measured[size] for size in sorted(measured))
     notes = tuple(
-        f"batch size {point.batch_size}: its rounds differ by more than {_UNSTEADY:g} times, "
+        f"batch size {size}: its rounds differ by more than {_UNSTEADY:g} times, "
         "the machine was busy with something else"
-        for point in profile.points
-        if profile.prediction is None and len(point.ratios) > 1 and central_range(point.ratios) > _UNSTEADY
+        for size, trial in trials.items()
+        if profile.prediction is None and len(trial.ratios) > 1 and central_range(trial.ratios) > _UNSTEADY
     )
     reason = "" if len(points) > 1 else "no other batch size was measured"
     return BatchCurve(
@@ -196,23 +190,6 @@ def _at_base(profile: Profile) -> Interval:
     return said.scaled(1 / said.value) if said.value > 0 else Interval.exact(1.0)
 
 
-def _measured(point: BatchPoint, again: float | None) -> MeasuredPoint:
-    ratio = interval_of(point.ratios)
-    if again is not None and 1 / _AGAIN <= again / ratio.value <= _AGAIN:
-        # Two measurements that differ by a few percent differ by chance: the middle is nearer to a third.
-        middle = (ratio.value * again) ** 0.5
-        ratio = Interval(middle, min(ratio.low, middle), max(ratio.high, middle))
-    return MeasuredPoint(point.batch_size, ratio, tuple(part_shares(point.times).items()), point.peak_bytes)
-
-
-def _measured_again(profile: Profile) -> dict[int, float]:
-    """By batch size, its iteration over the base's as both were tried a while after the curve."""
-    standing = [trial for trial in profile.iteration_trials if trial.number_format == AS_IT_STANDS]
-    if not standing:
-        return {}
-    own, *others = standing
-    return {
-        trial.batch_size: trial.took_us / own.took_us
-        for trial in others
-        if trial.batch_size is not None and trial.threads == own.threads and own.took_us > 0
-    }
+def _measured(batch_size: int, trial: Trial) -> MeasuredPoint:
+    shares = tuple(part_shares(trial.times).items())
+    return MeasuredPoint(batch_size, interval_of(trial.ratios), shares, trial.peak_bytes or 0)

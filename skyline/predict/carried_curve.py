@@ -7,7 +7,8 @@ from dataclasses import replace
 from skyline.errors import RewriteRefused
 from skyline.predict.batch_curve import batch_curve
 from skyline.source.text import SourceText
-from skyline.trace.profile import BatchPoint, Profile
+from skyline.trace.profile import Profile
+from skyline.trace.trial import Choices, Trial, batch_trials
 
 NOTE = "The curve is that of the run before, at its batch size; it is being measured anew."
 
@@ -19,30 +20,25 @@ def with_carried_curve(profile: Profile, before: Profile | None) -> Profile:
     the new batch size. Where the scripts differ otherwise, or there is no curve, the profile is unchanged.
     """
     size = profile.batch_size
+    if before is None or before.batch_size is None or size is None:
+        return profile
+    known = batch_trials(before.trials)
     if (
-        before is None
-        or before.prediction is not None
+        before.prediction is not None
         or profile.prediction is not None
-        or profile.points
-        or not before.points
-        or size is None
+        or batch_trials(profile.trials)
+        or not known
         or not _same_but_for_size(profile, before)
     ):
         return profile
     base = batch_curve(before).ratio(size).value
-    points = {point.batch_size: point for point in (_own_point(before), *before.points)}
-    points = {
-        other: replace(point, ratios=tuple(ratio / base for ratio in point.ratios))
-        for other, point in points.items()
-    }
-    points[size] = _own_point(profile)
-    ordered = tuple(points[other] for other in sorted(points))
-    return replace(profile, points=ordered, notes=(*profile.notes, NOTE))
-
-
-def _own_point(profile: Profile) -> BatchPoint:
-    """The profile's own batch size, the base of its curve."""
-    return BatchPoint(profile.batch_size or 0, profile.times, (1.0, 1.0), profile.peak_bytes)
+    own = Trial(Choices(batch_size=before.batch_size), before.times, (1.0, 1.0), peak_bytes=before.peak_bytes)
+    carried = tuple(
+        replace(trial, ratios=tuple(ratio / base for ratio in trial.ratios), operators=(), python_us={})
+        for other, trial in sorted({**known, before.batch_size: own}.items())
+        if other != size
+    )
+    return replace(profile, trials=(*profile.trials, *carried), notes=(*profile.notes, NOTE))
 
 
 def _same_but_for_size(profile: Profile, before: Profile) -> bool:

@@ -15,7 +15,8 @@ from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.registry import predictor_for
 from skyline.predict.timed import timed
 from skyline.predict.tracer import ScriptTracer, TracedSizes
-from skyline.trace.profile import BatchPoint, Profile
+from skyline.trace.profile import Profile
+from skyline.trace.trial import Choices, Trial
 
 
 def gpu_profile(
@@ -56,9 +57,10 @@ def _with_curve(
     if largest.reason:
         reason = largest.reason[0].upper() + largest.reason[1:]
         return replace(made, notes=(*made.notes, f"{reason}: no other size was traced."))
-    points = [
-        _point(made if size == made.batch_size else timed(traced, tracer.gpu, predictor), made, size)
+    trials = [
+        _trial(timed(traced, tracer.gpu, predictor), made, size)
         for size, traced in sizes.traced.items()
+        if size != made.batch_size
     ]
     prediction = replace(
         made.prediction,
@@ -66,18 +68,18 @@ def _with_curve(
         largest_batch_traced=largest.traced,
         larger_untried=largest.larger_untried,
     )
-    return replace(made, points=tuple(points), prediction=prediction)
+    return replace(made, trials=tuple(trials), prediction=prediction)
 
 
-def _point(profile: Profile, base: Profile, size: int) -> BatchPoint:
-    """A traced batch size as a point of the curve: value, low and high end of the ratio to the base.
+def _trial(profile: Profile, base: Profile, size: int) -> Trial:
+    """A traced batch size as a trial: value, low and high end of the ratio to the base.
 
     Errors at two batch sizes mostly go together, so that the ratio is known better than this says; but the time
     itself is not, and it is the time that the band is shown around.
     """
     own = base.times.steps_ms[0]
     ratios: tuple[float, ...] = (1.0, 1.0, 1.0)
-    if size != base.batch_size and profile.prediction is not None:
+    if profile.prediction is not None:
         said = profile.prediction.iteration_ms
         ratios = (said.low / own, said.value / own, said.high / own)
-    return BatchPoint(size, profile.times, ratios, profile.peak_bytes, profile.batch.leading_dimensions)
+    return Trial(Choices(batch_size=size), profile.times, ratios, peak_bytes=profile.peak_bytes)

@@ -1,4 +1,4 @@
-"""How long a product takes in other ways than the script's, tried where it runs."""
+"""Times of single products in other formats and on other threads, measured where the script runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PRODUCTS = (
 
 @dataclass(frozen=True, slots=True)
 class TriedTimes:
-    """Microseconds of one way through a product: in float32 and in 16 bits, on the script's threads and on others.
+    """One pass of a product in µs: in float32 and in 16 bits, on the script's threads and on others.
 
-    Casts between the formats are not in them. 0 where it was not tried.
+    Casts between the formats are not included. 0 where it was not tried.
     """
 
     wide_us: float = 0.0
@@ -38,10 +38,10 @@ class TriedTimes:
 
 @dataclass(frozen=True, slots=True)
 class ProductTrial:
-    """One operator, on tensors of the sizes that the script calls it with.
+    """One operator on tensors of the sizes that the script calls it with.
 
-    ``elements`` is how many numbers the result has, by which its backward work is recognized. ``threads`` are the
-    script's own, ``other_threads`` those of the ``otherwise`` times: as many where no others were tried.
+    ``elements`` is the number of elements of the result, by which its backward work is recognized. ``threads`` is the
+    script's own number, ``other_threads`` that of the ``otherwise`` times; they are equal where no other was tried.
     """
 
     operator: str
@@ -55,7 +55,7 @@ class ProductTrial:
     other_threads: int = 1
 
     def divided_part(self, times: TriedTimes, *, narrow: bool) -> float | None:
-        """The part of the time on one thread that more threads share out (Amdahl, 1967); None if it was not tried.
+        """The part of the time on one thread that threads divide (Amdahl, 1967); None if it was not tried.
 
         0 where more threads take longer.
         """
@@ -67,9 +67,9 @@ class ProductTrial:
 
 
 def divided_part(ratio: float, threads: int, other_threads: int) -> float:
-    """The part of the time on one thread that is shared out, from the time on ``threads`` over that on others.
+    """The part of the time on one thread that threads divide (Amdahl, 1967, solved for the part).
 
-    Below 0 where more threads take longer; above 1 where they gain more than their number, as each has caches of its
-    own (Amdahl, 1967, solved for the part).
+    ``ratio`` is the time on ``threads`` over that on ``other_threads``. The part is below 0 where more threads take
+    longer, and above 1 where they gain more than their number, because each has caches of its own.
     """
     return (1 - ratio) / ((1 - 1 / threads) - ratio * (1 - 1 / other_threads))

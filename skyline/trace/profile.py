@@ -21,7 +21,6 @@ from skyline.trace.facts import (
     TorchSettings,
 )
 from skyline.trace.iteration import IterationFact
-from skyline.trace.iteration_trial import IterationTrial
 from skyline.trace.load import MachineLoad
 from skyline.trace.power import PowerFact
 from skyline.trace.prediction import Prediction
@@ -30,24 +29,9 @@ from skyline.trace.record import CodeLine, Trace
 from skyline.trace.repeated_read import RepeatedRead
 from skyline.trace.side_effect import Protection, SideEffect
 from skyline.trace.timed_read import TimedRead
+from skyline.trace.trial import Trial
 
-CAPTURE_SCHEMA = "skyline.capture/1"
-
-
-@dataclass(frozen=True, slots=True)
-class BatchPoint:
-    """The same script measured at one batch size.
-
-    ``ratios`` are its iteration times over those of the script as it stands, paired round by round so that
-    a machine that slows down slows both; for the script's own batch size they are all 1. ``peak_bytes`` is
-    the peak of live tensor memory.
-    """
-
-    batch_size: int
-    times: BareTimes
-    ratios: tuple[float, ...]
-    peak_bytes: int
-    observed_leading: tuple[int, ...] = ()
+CAPTURE_SCHEMA = "skyline.capture/2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +67,8 @@ class Profile:
     batch: BatchFact
     knobs: KnobSearch
     batch_size: int | None
-    points: tuple[BatchPoint, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    """Variants of the script, each measured in turns with it: other batch sizes, threads and number formats."""
     optimizers: tuple[OptimizerFact, ...] = ()
     loaders: tuple[LoaderFact, ...] = ()
     loop_line: CodeLine | None = None
@@ -120,9 +105,7 @@ class Profile:
     timed_reads: tuple[TimedRead, ...] = ()
     """How long the batches of a script that was traced for this processor took to read."""
     product_trials: tuple[ProductTrial, ...] = ()
-    """The script's products on a CPU in bfloat16 and on other threads, tried where it ran."""
-    iteration_trials: tuple[IterationTrial, ...] = ()
-    """Iterations on a CPU as the script stands, then in bfloat16 and on other threads; products are not tried then."""
+    """Single products in bfloat16 and on other threads, on a CPU where no iterations could be tried so."""
     large_block_us_per_mb: float = 0.0
     """On a CPU, what a block costs that is too large for the allocator to keep: the system's fresh memory each time."""
     load: MachineLoad | None = None

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from statistics import median
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from skyline.trace.bare_times import BareTimes
+from skyline.trace.phase import Phase
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """How a variant differs from the script. None, 0 and the empty text stand for the script's own value.
+    """How a variant differs from the script. None and the empty text stand for the script's own value.
 
-    ``change`` describes an edit of the source.
+    With a ``number_format``, forward passes run under autocast in it. ``change`` describes an edit of the source.
     """
 
     batch_size: int | None = None
+    threads: int | None = None
+    number_format: str = ""
     change: str = ""
+
+
+UNCHANGED = Choices()
+
+
+@dataclass(frozen=True, slots=True)
+class OpTiming:
+    """The typical time of one operator of an iteration, or of a stretch of loading.
+
+    ``module`` is the path of the module that it runs in, empty outside any.
+    """
+
+    name: str
+    phase: Phase
+    module: str
+    took_us: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +45,53 @@ class Trial:
     ``times`` are the iterations of all turns. ``ratios`` has one value for each round: the variant's iteration time
     over that of the unchanged script, which runs before and after it. ``null`` has the unchanged script over itself in
     the same rounds: 1 on a steady machine. ``peak_bytes`` is the peak of live tensor memory in an iteration, None
-    where the script ended too soon to be recorded. ``others_cores`` is how many cores other programs kept busy.
+    where it is not known. ``others_cores`` is how many cores other programs kept busy, 0 where that was not measured.
+
+    ``operators`` are those of a typical iteration in their order, and ``python_us`` is the time of the interpreter
+    between them by phase; both are empty where the variant was not recorded.
     """
 
     choices: Choices
     times: BareTimes
-    ratios: tuple[float, ...]
+    ratios: tuple[float, ...] = ()
     null: tuple[float, ...] = ()
     peak_bytes: int | None = None
     others_cores: float = 0.0
+    operators: tuple[OpTiming, ...] = ()
+    python_us: dict[Phase, float] = field(default_factory=dict[Phase, float])
 
     @property
-    def step_ms(self) -> float:
-        """The typical iteration in ms."""
-        return median(self.times.steps_ms)
+    def recorded_us(self) -> float:
+        """A whole iteration, by its operators and the interpreter's time between them."""
+        return sum(one.took_us for one in self.operators) + sum(self.python_us.values())
+
+    def joined(self, other: Trial) -> Trial:
+        """This trial with the rounds and the operators of a later one of the same variant."""
+        return replace(
+            self,
+            ratios=(*self.ratios, *other.ratios),
+            null=(*self.null, *other.null),
+            operators=self.operators or other.operators,
+            python_us=self.python_us or other.python_us,
+        )
+
+
+def joined(trials: Iterable[Trial]) -> tuple[Trial, ...]:
+    """The trials, with those of one variant joined to one."""
+    found: dict[Choices, Trial] = {}
+    for one in trials:
+        found[one.choices] = found[one.choices].joined(one) if one.choices in found else one
+    return tuple(found.values())
+
+
+def batch_trials(trials: Iterable[Trial]) -> dict[int, Trial]:
+    """By batch size, in its order, the trials of variants that differ in nothing else; each has ratios and a peak."""
+    found = {
+        one.choices.batch_size: one
+        for one in trials
+        if one.choices.batch_size is not None
+        and one.choices == Choices(batch_size=one.choices.batch_size)
+        and one.ratios
+        and one.peak_bytes is not None
+    }
+    return {size: found[size] for size in sorted(found)}

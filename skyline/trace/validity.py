@@ -14,7 +14,8 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, cast
 
-from skyline.trace.profile import BareTimes, Profile
+from skyline.trace.bare_times import BareTimes
+from skyline.trace.profile import Profile
 from skyline.trace.record import Trace
 
 _MOST = 1e15
@@ -38,10 +39,12 @@ def check(profile: Profile) -> None:
     """Raises ValueError, with the place and what is wrong there, for values that no run gives."""
     _check_fields((profile,), "")
     _check_times(profile.times, "times")
-    for point in profile.points:
-        _require(point.batch_size > 0, "points.batch_size", "not above 0")
-        _require(all(ratio > 0 for ratio in point.ratios), "points.ratios", "not above 0")
-        _check_times(point.times, "points.times")
+    for trial in profile.trials:
+        size = trial.choices.batch_size
+        _require(size is None or size > 0, "trials.choices.batch_size", "not above 0")
+        _require(all(ratio > 0 for ratio in trial.ratios), "trials.ratios", "not above 0")
+        if trial.times.steps_ms or not trial.operators:
+            _check_times(trial.times, "trials.times")
     _require(profile.batch_size is None or profile.batch_size > 0, "batch_size", "not above 0")
     _require(_VERSION.match(profile.environment.torch) is not None, "environment.torch", "no version")
     named = os.path.isabs(profile.script) or os.path.basename(profile.script) == profile.script != ""

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from skyline.capture.turns import in_turns
+
 TRAINING = """
 import torch
 model = torch.nn.Linear(4, 1)
@@ -29,16 +31,17 @@ def training(folder: Path, iterations: int, *, by_hand: bool = False) -> Path:
 @pytest.mark.capture
 @pytest.mark.parametrize("by_hand", [pytest.param(False, marks=pytest.mark.long), True])
 def test_runs_take_turns_and_give_ratios(tmp_path: Path, by_hand: bool) -> None:
-    from interleaved import HandTimed, TimedScript, in_turns
+    from interleaved import HandTimed, TimedScript
 
     subject = TimedScript(training(tmp_path, 10**9, by_hand=by_hand))
     with HandTimed(subject) as base, HandTimed(subject) as other, HandTimed(subject) as again:
-        [one] = in_turns(base, {"other": other}, again, 1)
-    assert one.before_ms > 0
-    assert one.null == one.after_ms / one.before_ms
-    assert one.ratio("other") == pytest.approx(
-        2 * one.contenders_ms["other"] / (one.before_ms + one.after_ms)
-    )
+        [one] = in_turns(base, [other], again, rounds=1)
+    assert one.again is not None
+    [turn] = one.variants
+    assert turn is not None
+    assert one.base.typical_ms > 0
+    assert one.null == one.again.typical_ms / one.base.typical_ms
+    assert one.ratio() == pytest.approx(2 * turn.typical_ms / (one.base.typical_ms + one.again.typical_ms))
 
 
 @pytest.mark.capture

@@ -11,10 +11,12 @@ from skyline.graph.graph import Dependency, Graph, Structure
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.source.knob import Knob, KnobKind, KnobSearch
 from skyline.source.span import SourceSpan
+from skyline.trace.bare_times import BareTimes
 from skyline.trace.facts import BatchFact, Device, Environment, LoaderFact, MemoryFact, OptimizerFact
 from skyline.trace.phase import Phase
-from skyline.trace.profile import CAPTURE_SCHEMA, BareTimes, BatchPoint, Profile, SourceFile
+from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import Allocation, CodeLine, IterationMark, Record, RecordKind, Trace
+from skyline.trace.trial import Choices, Trial
 
 SCRIPT = "/project/train.py"
 SOURCE = """\
@@ -163,10 +165,11 @@ def bare(step: float, data: float, backward: float, optimizer: float, count: int
     )
 
 
-def point(batch_size: int, ratio: float, peak_mb: int, shares: tuple[float, float, float]) -> BatchPoint:
+def sized(batch_size: int, ratio: float, peak_mb: int, shares: tuple[float, float, float]) -> Trial:
     data, backward, optimizer = (10 * ratio * share for share in shares)
     ratios = tuple(ratio * (1 + offset / 100) for offset in (-2, -1, -1, 0, 0, 0, 1, 1, 2))
-    return BatchPoint(batch_size, bare(10 * ratio, data, backward, optimizer), ratios, peak_mb * MB)
+    times = bare(10 * ratio, data, backward, optimizer)
+    return Trial(Choices(batch_size=batch_size), times, ratios, peak_bytes=peak_mb * MB)
 
 
 def cpu_profile() -> Profile:
@@ -192,7 +195,7 @@ def cpu_profile() -> Profile:
         batch=BatchFact((16,), 16),
         knobs=KnobSearch((knob,)),
         batch_size=16,
-        points=(point(8, 0.6, 58, (1 / 6, 0.25, 1 / 3)), point(32, 1.8, 109, (2 / 9, 1 / 3, 1 / 9))),
+        trials=(sized(8, 0.6, 58, (1 / 6, 0.25, 1 / 3)), sized(32, 1.8, 109, (2 / 9, 1 / 3, 1 / 9))),
         optimizers=(
             OptimizerFact(
                 "Adam", 1, 4, parameter_count, 20 * MB, {}, code_line(STEP_LINE), code_line(OPTIMIZER_LINE)
@@ -213,7 +216,7 @@ def gpu_profile() -> Profile:
     made = cpu_profile()
     device = replace(made.environment, device=Device("Test GPU", "cuda"))
     return replace(
-        made, environment=device, trace=gpu_trace(), times=bare(2.013, 0.0, 0.0, 0.0), loaders=(), points=()
+        made, environment=device, trace=gpu_trace(), times=bare(2.013, 0.0, 0.0, 0.0), loaders=(), trials=()
     )
 
 

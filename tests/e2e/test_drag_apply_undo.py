@@ -14,6 +14,7 @@ from skyline.source.batch_size import find
 from skyline.source.text import SourceText
 from skyline.trace import store
 from skyline.trace.profile import Profile, SourceFile
+from skyline.trace.trial import Choices, batch_trials
 from skyline_tui.client import Server
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -54,7 +55,10 @@ def profiled(profile: Profile, script: Path) -> Profile:
     knobs = find(text, (), lambda _: None)
     assert knobs.best is not None, script.name
     size = knobs.best.value
-    points = tuple(replace(point, batch_size=round(point.batch_size * size / 16)) for point in profile.points)
+    trials = tuple(
+        replace(trial, choices=Choices(batch_size=round(other * size / 16)))
+        for other, trial in batch_trials(profile.trials).items()
+    )
     source = SourceFile(str(script.resolve()), "", text.text)
     return replace(
         profile,
@@ -63,7 +67,7 @@ def profiled(profile: Profile, script: Path) -> Profile:
         sources=(source,),
         knobs=knobs,
         batch_size=size,
-        points=points,
+        trials=trials,
     )
 
 

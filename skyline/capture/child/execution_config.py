@@ -1,4 +1,4 @@
-"""In which manner the script computes for a while: on how many threads, and whether under autocast."""
+"""The execution config of the script: the number of threads, and the format of autocast."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ _UNDER_AUTOCAST = (None, "closure")
 
 
 class ExecutionConfig:
-    """What ``change`` asked for last, until it is asked for something else."""
+    """The config that ``change`` set last."""
 
     def __init__(self):
         self._number_format = ""
         self._autocast = None
 
     def change(self, threads, number_format):
-        """Compute on so many threads from here on, and under autocast in that format; none of it if empty."""
+        """Compute on so many threads from now on, and under autocast in that format unless it is empty."""
         self.follow("boundary")
         torch.set_num_threads(threads)
         self._number_format = number_format
         self.follow(None)
 
     def follow(self, part):
-        """``part`` of the iteration is under way now, None for what lies between the parts that are told apart."""
+        """Enter ``part`` of the iteration; None is the rest, outside the named parts."""
         wanted = bool(self._number_format) and part in _UNDER_AUTOCAST
         if wanted == (self._autocast is not None):
             return
@@ -31,6 +31,6 @@ class ExecutionConfig:
             self._autocast = torch.autocast("cpu", dtype=getattr(torch, self._number_format))
             self._autocast.__enter__()
         else:
-            # Forgets the weights that were cast, too: an update is to come.
+            # Leaving it also drops the cast weights, which the next update changes.
             autocast, self._autocast = self._autocast, None
             autocast.__exit__(None, None, None)

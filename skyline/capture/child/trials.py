@@ -1,4 +1,4 @@
-"""Tries single operators in two number formats and on other threads, on tensors of sizes that the script used."""
+"""Times single operators in two number formats and on two numbers of threads, on tensors of the script's sizes."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _CALLS = {
 
 
 def tried(asked, number_format, other_threads, seconds):
-    """Rows as of ``skyline.capture.product_trials.Tried``; what cannot be called is left out.
+    """A row for ``skyline.capture.product_trials.ProductTime`` for each operator that can be called.
 
-    Begins no further one after ``seconds``. Random numbers are not drawn, and the script's tensors not touched.
+    Starts none after ``seconds``. Draws no random numbers and touches no tensor of the script.
     """
     if _python_dispatch._len_torch_dispatch_stack() > 0:
         return []
@@ -53,7 +53,7 @@ def tried(asked, number_format, other_threads, seconds):
             try:
                 rows.append({"number": number, **_tried(one, getattr(torch, number_format), other_threads)})
             except (RuntimeError, TypeError, ValueError):
-                # Called with arguments that its sizes do not tell, or not possible in this format.
+                # It needs arguments that its sizes do not show, or does not support this format.
                 continue
     return rows
 
@@ -74,9 +74,9 @@ def _tried(one, narrow, other_threads):
 
 
 def _time(forms, times, field):
-    """The best of several rounds, in each of which all take their turn."""
+    """The shortest time of several rounds, in each of which all forms have a turn."""
     for form in forms.values():
-        # The first calls choose among the library's ways and lay out the weights.
+        # In the first calls the library chooses its kernels and lays out the weights.
         form.forward(), form.backward()
     for _ in range(_ROUNDS):
         for way, found in times.items():
@@ -105,7 +105,7 @@ class _Form:
         return _clock() - began
 
     def backward(self):
-        """Seconds of the gradients of everything that went in."""
+        """Seconds of the gradients of all inputs."""
         if self._gradient is None:
             self._gradient = torch.full_like(self.result, 0.01)
         began = _clock()

@@ -8,7 +8,6 @@ import numpy as np
 
 from skyline.graph.graph import Graph
 from skyline.graph.scaling import scale
-from skyline.trace.iteration_trial import AS_IT_STANDS
 from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.catalogue.fused_optimizer import FOREACH
 from skyline.whatif.catalogue.sparse_embedding import sparse_work
@@ -103,7 +102,7 @@ def _with_python(subject: Subject, graph: Graph, asked: int) -> Graph:
     """With Python between the operators as it was tried on so many threads: other cores are at rest then."""
     if subject.tried is None or present_setting(subject).workers:
         return graph
-    factors = subject.tried.python_factors(graph, subject.tried.standing, (asked, AS_IT_STANDS))
+    factors = subject.tried.python_factors(graph, subject.tried.standing, (asked, ""))
     return graph.with_times(gaps=graph.gaps * factors)
 
 

@@ -1,4 +1,4 @@
-"""How much less work was tried to take in bfloat16 on the CPU that ran the script, and which inputs are cast."""
+"""Measured gains of bfloat16 on the CPU that ran the script, and the inputs that autocast casts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PASSES_ON = frozenset(
     }
     | {"expand", "split", "chunk", "slice", "select", "t", "detach", "dropout", "clone", "add_"}
 )
-"""What gives a result of the format of its input, and Python between the operators."""
+"""Operators whose result has the format of their input, and Python between the operators."""
 _STAYS_NARROW = frozenset(
     {
         "batch_norm",
@@ -48,7 +48,7 @@ _STAYS_NARROW = frozenset(
     }
     | {"max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "max_pool1d"}
 )
-"""What autocast on a CPU leaves in 16 bits where it comes behind a product."""
+"""Operators that autocast on a CPU leaves in 16 bits behind a product."""
 
 
 _STANDING = {
@@ -57,18 +57,18 @@ _STANDING = {
     (WorkClass.CONVOLUTION, False): 0.25,
     (WorkClass.CONVOLUTION, True): 0.05,
 }
-"""Of the time in 16 bits, forward and on the way back, what does not grow with the batch: a weight is cast and laid out
-anew in each call. Products of four times the batch took 0.66 to 0.76 times as long as the same factor would have them;
-convolutions of a quarter 1.75 times, on the way back 1.1 times. What works number by number keeps its factor."""
+"""By class and whether backward, the share of the time in 16 bits that does not grow with the batch: each call casts a
+weight and lays it out anew. With four times the batch, products took 0.66 to 0.76 times the time that a constant factor
+predicts; with a quarter, convolutions took 1.75 times, backward 1.1 times. Elementwise operators keep their factor."""
 _MOST_LARGER = 8.0
 
 
 def tried_factors(
     subject: Subject, graph: Graph, heavy: Indices, larger: float = 1.0
 ) -> npt.NDArray[np.float64]:
-    """Time of each chosen task in bfloat16 over that in float32, not a number where nothing like it was tried.
+    """Time of each chosen task in bfloat16 over that in float32; not a number where no such product was tried.
 
-    In a batch ``larger`` times as large as the one that was tried, which gains more by it, or less.
+    The batch is ``larger`` times the one that was tried, and its gain differs.
     """
     tried = tried_products(subject, graph, heavy)
     found = np.array([np.nan if one is None else one[1].narrowing for one in tried], np.float64)
@@ -78,9 +78,9 @@ def tried_factors(
 def iteration_factors(
     subject: Subject, graph: Graph, target: str, larger: float = 1.0
 ) -> npt.NDArray[np.float64]:
-    """By task, its time in iterations under autocast over that without, casts among it.
+    """By task, its time in iterations under autocast over that without, casts included.
 
-    Not a number where no iterations were tried, and for what has taken the place of what they had.
+    Not a number where no iterations were tried, and for tasks that a change has put in the place of others.
     """
     found = np.full(len(graph), np.nan)
     if (tried := subject.tried) is None:
@@ -92,7 +92,7 @@ def iteration_factors(
 
 
 def python_factors(subject: Subject, graph: Graph, target: str) -> npt.NDArray[np.float64]:
-    """By task, the time of Python behind it in iterations under autocast over that without; 1 if none were tried."""
+    """By task, the time of Python behind it under autocast over that without; 1 where no iterations were tried."""
     if (tried := subject.tried) is None:
         return np.ones(len(graph))
     return tried.python_factors(graph, tried.standing, (tried.threads, target))
@@ -112,7 +112,7 @@ def _of_larger(
 
 
 def wide_inputs(graph: Graph, products: Indices) -> list[bool]:
-    """Whether what goes into each forward product is in float32 under autocast: no narrow result is computed last."""
+    """Whether the input of each forward product is in float32 under autocast: no operator before it leaves 16 bits."""
     tasks, found = graph.tasks, list[bool]()
     names = [name.removeprefix("aten::") if name.startswith("aten::") else "" for name in tasks.names]
     for row in products.tolist():

@@ -14,7 +14,6 @@ from skyline.graph.task import TaskKind, WorkClass
 from skyline.graph.tasks import WORK, WORKS
 from skyline.graph.threads import is_split
 from skyline.interval import Interval
-from skyline.trace.iteration_trial import AS_IT_STANDS
 from skyline.trace.phase import Phase
 from skyline.trace.product_trial import divided_part
 from skyline.trace.record import Record, Trace
@@ -174,7 +173,7 @@ def tried_divisions(
     other = None if tried is None else tried.other_threads
     if tried is None or other is None:
         return [None] * len(chosen)
-    number_format = BFLOAT16 if narrow else AS_IT_STANDS
+    number_format = BFLOAT16 if narrow else ""
     factors = tried.factors(graph, chosen, (tried.threads, number_format), (other, number_format), larger)
     found: list[Division | None] = []
     for factor in factors.tolist():

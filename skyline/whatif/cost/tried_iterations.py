@@ -1,4 +1,4 @@
-"""What the operators of the script take on other threads and in 16 bits, seen in iterations that were tried."""
+"""Times of the script's operators on other threads, in 16 bits and at other batch sizes, from trials of iterations."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from skyline.graph.build import main_lane
 from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.tasks import PHASE
-from skyline.trace.iteration_trial import AS_IT_STANDS, IterationTrial
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import RecordKind, Trace
+from skyline.trace.trial import Trial
 
 ExecutionKey = tuple[int, str]
-"""A number of threads, and the number format of the forward passes."""
+"""An execution config: the number of threads, and the number format of forward passes (empty: the script's own)."""
 _Place = tuple[Phase, str, str, int]
-"""Phase, module, name, and the how many-eth of these in its iteration."""
+"""Phase, module and name of an operator, and its number among the operators that share them in an iteration."""
 _LEAST_KNOWN = 0.7
-"""Of an iteration's time, in operators that the other manner has as well: with less it is another computation."""
+"""Share of an iteration's time in operators that another config has as well; with less it is another computation."""
 _MOST_APART = 1.5
-"""So far what was tried may be from what was timed before; beyond, something else was under way."""
+"""A trial whose unchanged script took this many times longer or shorter than when it was timed was disturbed."""
 _PYTHON_LESS, _PYTHON_MORE = 0.6, 1.8
-"""Bounds of how Python's time may change with the manner: it is no work that threads or formats divide."""
+"""Bounds of how Python's time may change with the config: neither threads nor formats divide it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TriedIterations:
-    """By manner, the µs of every record; not a number where it is not known.
+    """By execution config, the time of every record in µs; not a number where it is not known.
 
-    ``elsewhere_us`` is the same in batches so many times as large. ``name_codes`` are those of the records, by
-    ``codes`` of names; ``python_us`` is what the interpreter takes in an iteration, by phase.
+    ``elsewhere_us`` has the same by batch size, as a multiple of the script's own. ``name_codes`` are the codes of the
+    records' names by ``codes``. ``python_us`` is the interpreter's time in an iteration, by phase.
     """
 
     threads: int
@@ -49,21 +49,21 @@ class TriedIterations:
 
     @property
     def standing(self) -> ExecutionKey:
-        """The script's own manner."""
-        return self.threads, AS_IT_STANDS
+        """The script's own config."""
+        return self.threads, ""
 
     @property
     def other_threads(self) -> int | None:
-        """The other number of threads that was tried, if there was one."""
+        """The other number of threads that was tried, if any."""
         return next((threads for threads, _ in self.times_us if threads != self.threads), None)
 
     def factors(
         self, graph: Graph, chosen: Indices, before: ExecutionKey, after: ExecutionKey, larger: float = 1.0
     ) -> Times:
-        """By chosen task, its time in one manner over that in another; not a number where it is not known.
+        """By chosen task, its time in config ``after`` over that in ``before``; not a number where it is not known.
 
-        In a batch ``larger`` times as large as the script's own, or as near to that as was tried. A task that a
-        change has put in the place of another is not known.
+        The batch is ``larger`` times the script's own, or the nearest to that which was tried. A task that a change
+        has put in the place of another is not known.
         """
         unknown = np.full(len(chosen), np.nan)
         if before not in self.times_us or after not in self.times_us or not len(chosen):
@@ -73,7 +73,7 @@ class TriedIterations:
         return np.where(self._same(graph, chosen) & np.isfinite(ratios[rows]), ratios[rows], unknown)
 
     def growth(self, graph: Graph, larger: float) -> Times:
-        """By task, its time in such a batch over that in the script's own; not a number where that was not tried.
+        """By task, its time in such a batch over that in the script's own; not a number where none was tried.
 
         ``graph`` has a task for each operator, as they were recorded or with changes made.
         """
@@ -93,7 +93,7 @@ class TriedIterations:
         return larger / min(max(tried), max(min(tried), larger))
 
     def python_factors(self, graph: Graph, before: ExecutionKey, after: ExecutionKey) -> Times:
-        """By task, what Python behind it takes in one manner over that in another."""
+        """By task, the time of Python behind it in config ``after`` over that in ``before``."""
         found = np.ones(len(graph))
         if before not in self.times_us or after not in self.times_us:
             return found
@@ -104,10 +104,9 @@ class TriedIterations:
         return found
 
     def settled(self, graph: Graph) -> Graph:
-        """The recorded graph with the times of the script's own manner as they were tried.
+        """The recorded graph with the times of the trial of the script's own config.
 
-        The iterations that were recorded first come right behind one in which shapes and memory were noted as well,
-        and are not yet as all others are.
+        The iterations of the graph follow one that was recorded with shapes and memory, and are not yet typical.
         """
         everything = np.arange(len(graph))
         times_us = self.times_us[self.standing][graph.tasks.origin]
@@ -123,7 +122,7 @@ class TriedIterations:
                 if before in times and after in times
             }
             between = _between(tried, larger)
-        # What another batch does by other operators, or in no time, is known of the script's own alone.
+        # Operators that another batch does not have, or that take no time there, keep the ratio of the own batch.
         return np.where(np.isfinite(between) & (between > 0), between, tried[1.0])
 
     def _same(self, graph: Graph, chosen: Indices) -> npt.NDArray[np.bool_]:
@@ -134,54 +133,70 @@ class TriedIterations:
 
 
 def tried_iterations(profile: Profile) -> TriedIterations | None:
-    """None where nothing was tried, or nothing but the script as it stands could be told again."""
-    if not profile.iteration_trials:
-        return None
-    by_size: dict[int | None, list[IterationTrial]] = {}
-    for trial in profile.iteration_trials:
-        by_size.setdefault(trial.batch_size, []).append(trial)
-    by_size = {size: trials for size, trials in by_size.items() if _is_steady(profile, trials[0])}
+    """None where no config but the script's own was tried, or none has the script's operators."""
+    threads = profile.environment.intraop_threads
+    by_size: dict[int | None, list[Trial]] = {}
+    for trial in profile.trials:
+        if trial.operators:
+            by_size.setdefault(trial.choices.batch_size, []).append(trial)
+    by_size = {
+        size: _own_config_first(trials) for size, trials in by_size.items() if _is_steady(profile, trials)
+    }
     own = by_size.pop(None, [])
-    found = _by_place(own) if own else {}
+    found = _by_place(own, threads) if own else {}
     if len(found) < 2:
         return None
-    elsewhere = {size: _by_place(trials) for size, trials in by_size.items() if size is not None}
     places = _places_of_records(profile.trace)
     codes = {name: code for code, name in enumerate(dict.fromkeys(one.name for one in profile.trace.records))}
     return TriedIterations(
-        own[0].threads,
+        threads,
         _by_record(found, places),
         {
-            batch_size / profile.batch_size: _by_record(times, places)
-            for batch_size, times in elsewhere.items()
-            if profile.batch_size
+            batch_size / profile.batch_size: _by_record(_by_place(trials, threads), places)
+            for batch_size, trials in by_size.items()
+            if profile.batch_size and batch_size is not None
         },
-        {(trial.threads, trial.number_format): trial.python_us for trial in own},
+        {_key(trial, threads): trial.python_us for trial in own},
         codes,
         np.array([codes[record.name] for record in profile.trace.records], np.int64),
     )
 
 
-def _is_steady(profile: Profile, standing: IterationTrial) -> bool:
-    """Whether the script as it stands took in its trial what it took when it was timed, in this batch."""
-    if standing.batch_size is None:
-        timed_ms = profile.times.steps_ms
-    else:
-        points = (point for point in profile.points if point.batch_size == standing.batch_size)
-        timed_ms = next((point.times.steps_ms for point in points), ())
-    return bool(timed_ms) and 1 / _MOST_APART <= standing.took_us / 1e3 / median(timed_ms) <= _MOST_APART
+def _key(trial: Trial, threads: int) -> ExecutionKey:
+    return trial.choices.threads or threads, trial.choices.number_format
 
 
-def _by_place(trials: Sequence[IterationTrial]) -> dict[ExecutionKey, dict[_Place, float]]:
-    """By manner, what the operators of the first trial, of the script as it stands, take in each."""
+def _is_own_config(trial: Trial) -> bool:
+    return trial.choices.threads is None and not trial.choices.number_format
+
+
+def _own_config_first(trials: Iterable[Trial]) -> list[Trial]:
+    return sorted(trials, key=lambda trial: not _is_own_config(trial))
+
+
+def _is_steady(profile: Profile, trials: Sequence[Trial]) -> bool:
+    """Whether the script's own config took as long when it was recorded as when it was timed, at this batch size."""
+    unchanged = next((one for one in trials if _is_own_config(one)), None)
+    if unchanged is None:
+        return False
+    # The profile itself has the most iterations of the script's own batch.
+    times = profile.times if unchanged.choices.batch_size is None else unchanged.times
+    timed_ms = times.steps_ms
+    return bool(timed_ms) and (
+        1 / _MOST_APART <= unchanged.recorded_us / 1e3 / median(timed_ms) <= _MOST_APART
+    )
+
+
+def _by_place(trials: Sequence[Trial], threads: int) -> dict[ExecutionKey, dict[_Place, float]]:
+    """By config, the times of the operators of the first trial, which is of the script's own config."""
     first, *others = trials
-    keys = _places((one.phase, one.module, one.name) for one in first.works)
-    standing = {place: work.took_us for place, work in zip(keys, first.works, strict=True)}
-    found = {(first.threads, first.number_format): standing}
+    keys = _places((one.phase, one.module, one.name) for one in first.operators)
+    standing = {place: one.took_us for place, one in zip(keys, first.operators, strict=True)}
+    found = {_key(first, threads): standing}
     for trial in others:
         times = _beside(standing, trial)
         if times is not None:
-            found[trial.threads, trial.number_format] = times
+            found[_key(trial, threads)] = times
     return found
 
 
@@ -189,8 +204,8 @@ def _by_record(
     found: dict[ExecutionKey, dict[_Place, float]], places: Sequence[_Place | None]
 ) -> dict[ExecutionKey, Times]:
     return {
-        manner: np.array([times.get(place, np.nan) if place else np.nan for place in places])
-        for manner, times in found.items()
+        config: np.array([times.get(place, np.nan) if place else np.nan for place in places])
+        for config, times in found.items()
     }
 
 
@@ -202,24 +217,24 @@ def _between(tried: dict[float, Times], larger: float) -> Times:
     return tried[smaller] ** (1 - weight) * tried[greater] ** weight
 
 
-def _beside(standing: dict[_Place, float], trial: IterationTrial) -> dict[_Place, float] | None:
-    """What the operators of the script as it stands take in a trial.
+def _beside(standing: dict[_Place, float], trial: Trial) -> dict[_Place, float] | None:
+    """The times in a trial of the operators of the script's own config.
 
-    What there is only in the trial, such as casts, counts with the operator before it.
+    Operators that only the trial has, such as casts, count with the operator before them.
     """
     times: dict[_Place, float] = dict.fromkeys(standing, 0.0)
     last: _Place | None = None
     waiting_us = known_us = 0.0
-    keys = _places((work.phase, work.module, work.name) for work in trial.works)
-    for place, work in zip(keys, trial.works, strict=True):
+    keys = _places((one.phase, one.module, one.name) for one in trial.operators)
+    for place, one in zip(keys, trial.operators, strict=True):
         if place in times:
-            times[place] += work.took_us + waiting_us
+            times[place] += one.took_us + waiting_us
             known_us += standing[place]
             last, waiting_us = place, 0.0
         elif last is not None:
-            times[last] += work.took_us
+            times[last] += one.took_us
         else:
-            waiting_us += work.took_us
+            waiting_us += one.took_us
     return times if known_us >= _LEAST_KNOWN * sum(standing.values()) else None
 
 

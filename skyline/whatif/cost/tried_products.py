@@ -1,4 +1,4 @@
-"""What products were tried to take on the CPU that ran the script, found for the tasks of a graph."""
+"""Finds the measured times of single products (``ProductTrial``) for the tasks of a graph."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from skyline.whatif.subject import Subject
 _PASSES_BACK = 2.0
 """Arithmetic of a backward pass over that of the forward one: gradients of the input and of the weight."""
 _UNLIKE = 4.0
-"""Backward work whose arithmetic is further from that of any product tried has other sizes."""
+"""Backward work whose arithmetic differs by more than this factor from every tried product has other sizes."""
 
 Tried = tuple[ProductTrial, TriedTimes]
 
 
 def tried_products(subject: Subject, graph: Graph, chosen: Indices) -> list[Tried | None]:
-    """For each chosen task what was tried of it, with the times of its pass; None where nothing like it was.
+    """For each chosen task its product and the times of its pass; None where no such product was tried.
 
-    A forward task is known by its operator and sizes. A backward one shows the gradient that came in: it is that of
-    the product with as large a result and the likeliest arithmetic.
+    A forward task is matched by its operator and sizes. A backward task shows the size of its incoming gradient: it
+    belongs to the product with a result of that size and the nearest arithmetic.
     """
     trials = () if subject.profile is None else subject.profile.product_trials
     if not trials:
@@ -60,7 +60,7 @@ def _backward(trials: Sequence[ProductTrial], shape: OperatorShape) -> Tried | N
 
 
 def _apart(trial: ProductTrial, shape: OperatorShape) -> float:
-    """How many times more arithmetic one has than the other; as if alike where it was not counted."""
+    """The factor between the arithmetic of both; 1 where it was not counted."""
     if not trial.flops or not shape.flops:
         return 1.0
     ratio = _PASSES_BACK * trial.flops / shape.flops

@@ -102,7 +102,7 @@ def test_the_gravest_semantics_counts(analysis):
 
 
 def test_what_cannot_be_said_is_named(profile):
-    answer = estimate(analyse(replace(profile, points=())), Question(32, (Choice("fused_optimizer"),)))
+    answer = estimate(analyse(replace(profile, trials=())), Question(32, (Choice("fused_optimizer"),)))
     assert not answer.applicable
     assert answer.reason == "batch_size: no other batch size was measured"
 
@@ -187,10 +187,10 @@ def test_the_curve_and_the_question_give_the_same_answer(analysis):
 
 def test_predicted_sizes_count_the_uncertainty_of_the_script_once(profile):
     said = Prediction("X1", "told", "what was told", Interval(10.0, 5.0, 20.0), 0.0)
-    points = tuple(
-        replace(point, ratios=(0.5 * r, r, 2 * r)) for point in profile.points for r in point.ratios[:1]
+    trials = tuple(
+        replace(trial, ratios=(0.5 * r, r, 2 * r)) for trial in profile.trials for r in trial.ratios[:1]
     )
-    made = analyse(replace(profile, mode="predicted", prediction=said, points=points))
+    made = analyse(replace(profile, mode="predicted", prediction=said, trials=trials))
     for point in made.curve:
         time = point.iteration_ms
         assert time.low <= 0.5 * time.value * (1 + 1e-9)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from skyline.capture import held_run as held_run_module
-from skyline.capture import rounds as rounds_module
 from skyline.capture.batch_sizes import sizes_to_measure, tensor_bytes
+from skyline.capture.batch_trials import PACE
 from skyline.capture.device_room import DeviceRoom, Sharing
 from skyline.capture.events import StepRow
 from skyline.capture.held_run import HeldRun
 from skyline.capture.request import CaptureRequest
-from skyline.capture.rounds import Contender, measure_by_itself, measure_in_rounds
 from skyline.capture.script_launcher import ScriptLauncher
-from skyline.capture.turns import Turn
+from skyline.capture.turns import PastTurn, Turn, in_turns, trial
 from skyline.errors import ScriptFailed
 from skyline.trace.facts import DeviceMemoryFact
+from skyline.trace.trial import UNCHANGED
 from skyline.verification import measure as measuring
 
 GB = 10**9
+NO_LOADERS = SimpleNamespace(facts=SimpleNamespace(loaders=()))
 
 
 def room(free: int, reserved: int = 0, fixed: int = 0, peak: int = 0, context: int = 1) -> DeviceRoom:
@@ -98,24 +100,31 @@ def rows(child: Child, iterations: int) -> tuple[StepRow, ...]:
     return tuple(StepRow(2.0, 0.0, 0.0, 0.0, 1, 1) for _ in range(iterations))
 
 
-def test_who_stands_still_gives_back_what_it_does_not_need(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rounds_module, "run_bare", rows)
-    base, other = (Contender(size, cast(Any, Child()), 2.0, 1, (size,)) for size in (8, 16))
-    base.releases = other.releases = True
-    (point,) = measure_in_rounds(base, [other], 60.0)
-    assert point.ratios == (1.0,) * 8
-    for one in (base, other):
-        asked = cast(Child, one.child).asked
-        assert asked == ["run", "release"] * (len(asked) // 2)
+def test_who_stands_still_gives_back_what_it_does_not_need(monkeypatch: pytest.MonkeyPatch, tmp_path: Any):
+    monkeypatch.setattr(held_run_module, "run_bare", rows)
+    script = tmp_path / "train.py"
+    script.write_text("")
+    children = [Child(), Child()]
+    held = [HeldRun(ScriptLauncher(CaptureRequest(script)), PACE) for _ in children]
+    for run, child in zip(held, children, strict=True):
+        run.adopt(cast(Any, child), cast(Any, NO_LOADERS), 2.0, 1)
+        run.share(Sharing.RELEASING)
+    base, other = held
+    done = in_turns(base, [other], rounds=8)
+    assert trial(UNCHANGED, done).ratios == (1.0,) * 8
+    for child in children:
+        assert child.asked == ["go on", "release"] + ["run", "go on", "release"] * (len(child.asked) // 3)
 
 
 def test_a_run_that_has_the_device_to_itself_is_set_against_what_was_measured_before(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ):
-    monkeypatch.setattr(rounds_module, "run_bare", rows)
-    one = Contender(16, cast(Any, Child()), 2.0, 7, (16,))
-    (point,) = measure_by_itself(one, 4.0)
-    assert (point.batch_size, point.ratios, point.peak_bytes) == (16, (0.5, 0.5, 0.5), 7)
+    monkeypatch.setattr(held_run_module, "run_bare", rows)
+    script = tmp_path / "train.py"
+    script.write_text("")
+    one = HeldRun(ScriptLauncher(CaptureRequest(script)), PACE)
+    one.adopt(cast(Any, Child()), cast(Any, NO_LOADERS), 2.0, 7)
+    assert trial(UNCHANGED, in_turns(PastTurn(4.0), [one], rounds=3)).ratios == (0.5, 0.5, 0.5)
 
 
 class Held(HeldRun):

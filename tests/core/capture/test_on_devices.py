@@ -16,12 +16,13 @@ import pytest
 
 pytest.importorskip("torch", reason="captures need torch")
 
-from skyline.capture import session, shape_session
+from skyline.capture import batch_trials, session, shape_session
 from skyline.capture.gpu_target import GpuTarget
 from skyline.capture.recording import ChildRecording
 from skyline.capture.request import CaptureRequest, Progress
 from skyline.capture.shape_session import trace_shapes
 from skyline.errors import ScriptFailed
+from skyline.trace import trial
 from skyline.trace.facts import DeviceMemoryFact
 from skyline.trace.profile import Profile
 
@@ -199,7 +200,7 @@ def on_a_card(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], None]
             return replace(recording, device_memory=memory)
 
         monkeypatch.setattr(session, "record", on_a_card)
-        monkeypatch.setattr(session, "_CURVE_BUDGET_S", 0.1)
+        monkeypatch.setattr(batch_trials, "_BUDGET_S", 0.1)
 
     return install
 
@@ -214,10 +215,12 @@ def test_batch_sizes_take_turns_on_a_device_that_does_not_hold_them_all(
     said = [stage.message for stage in stages]
     assert "measuring batch size 64 in turns" in said
     assert "measuring batch size 512 in turns" not in said
-    points = {point.batch_size: point for point in profile.points}
-    assert sorted(points) == [64, 256, 512]
-    assert len(points[64].ratios) == len(points[512].ratios) == 3
-    assert points[64].peak_bytes < points[256].peak_bytes < points[512].peak_bytes
+    smaller, larger = trial.batch_trials(profile.trials).values()
+    assert (smaller.choices.batch_size, larger.choices.batch_size) == (64, 512)
+    assert len(smaller.ratios) == len(larger.ratios) == 3
+    assert smaller.peak_bytes is not None
+    assert larger.peak_bytes is not None
+    assert smaller.peak_bytes < profile.peak_bytes < larger.peak_bytes
 
 
 @pytest.mark.parametrize(("multiple", "sizes"), [(2.2, "512, 64"), (1.5, "64, 128")])
@@ -232,7 +235,7 @@ def test_batch_sizes_are_bounded_by_the_device_and_not_by_the_host(
     """A host with hardly any free memory, and a card with room for this multiple of the batch."""
     on_a_card(0.0, multiple)
     scarce = SimpleNamespace(available=1 << 10)
-    monkeypatch.setattr(session, "psutil", SimpleNamespace(virtual_memory=lambda: scarce))
+    monkeypatch.setattr(batch_trials, "psutil", SimpleNamespace(virtual_memory=lambda: scarce))
     stages: list[Progress] = []
     run(script(BATCHES), batch_points=2, stages=stages, trials=False)
     assert f"starting at batch sizes {sizes}" in [stage.message for stage in stages]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from skyline.capture import iteration_trials
+from skyline.capture import config_trials
 from skyline.capture.child import trials
 from skyline.capture.product_trials import product_trials
 from skyline.capture.request import CaptureRequest
@@ -61,7 +61,7 @@ def test_the_products_of_a_script_of_long_iterations_are_tried_with_their_sizes_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if its iterations took too long for some of them to be tried.
-    monkeypatch.setattr(iteration_trials, "_PLANS", ())
+    monkeypatch.setattr(config_trials, "_PLANS", ())
     path = tmp_path / "train.py"
     path.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
     profile = _profile(path, batch_points=0)
@@ -105,7 +105,7 @@ def test_a_script_without_products_is_asked_nothing(tmp_path: Path) -> None:
     )
     profile = _profile(path, batch_points=0)
     assert profile.product_trials == ()
-    assert {trial.number_format for trial in profile.iteration_trials} <= {""}
+    assert {trial.choices.number_format for trial in profile.trials} <= {""}
 
 
 MACHINE = Environment(Device("a CPU", "cpu"), "3.11", "2.13", "linux", 4, 4, 8 << 30)

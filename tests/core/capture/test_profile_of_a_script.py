@@ -12,6 +12,7 @@ from skyline.trace import store
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
 from skyline.trace.record import RecordKind
+from skyline.trace.trial import batch_trials
 
 pytestmark = pytest.mark.capture
 
@@ -44,11 +45,10 @@ def test_a_plain_loop_gives_times_lines_memory_and_a_curve(script: Write, run: R
     assert profile.memory.parameter_bytes == 4 * (64 * 64 + 64 + 64 + 1)
     assert profile.peak_bytes > profile.memory.total_bytes
 
-    sizes = [point.batch_size for point in profile.points]
-    assert 16 in sizes
-    assert len(sizes) == 3
-    peaks = [point.peak_bytes for point in profile.points]
-    assert peaks == sorted(peaks)
+    sizes = batch_trials(profile.trials)
+    assert len(sizes) == 2
+    peaks = [(16, profile.peak_bytes), *((size, trial.peak_bytes) for size, trial in sizes.items())]
+    assert [peak for _, peak in sorted(peaks)] == sorted(peak for _, peak in peaks)
 
     saved = store.save(profile, path.parent / "kept")
     assert store.load(saved) == profile
@@ -241,5 +241,5 @@ def test_a_number_that_only_looks_like_the_batch_size_is_found_out(script: Write
     )
     profile = run(path, batch_points=1)
 
-    assert profile.points == ()
+    assert batch_trials(profile.trials) == {}
     assert "did not change the batch of the run" in profile.knobs.refusal

@@ -41,7 +41,7 @@ def replicas(profile, waited_us):
         times=BareTimes((step,) * 9, (0.0,) * 9, (backward,) * 9, (2.0,) * 9),
         parallel=replace(FACT, created_line=profile.loop_line),
         loaders=(),
-        points=(),
+        trials=(),
     )
 
 

@@ -9,9 +9,9 @@ from skyline.findings.small_batch import RULE
 
 def flat(profile, ratio, peak_mb=109):
     """Twice the batch takes ``ratio`` times as long."""
-    small, large = profile.points
+    small, large = profile.trials
     ratios = tuple(ratio * (1 + offset / 100) for offset in (-2, -1, -1, 0, 0, 0, 1, 1, 2))
-    return replace(profile, points=(small, replace(large, ratios=ratios, peak_bytes=peak_mb * 1_000_000)))
+    return replace(profile, trials=(small, replace(large, ratios=ratios, peak_bytes=peak_mb * 1_000_000)))
 
 
 def test_a_size_that_was_run_and_is_much_faster_per_sample(profile, checked):

@@ -57,7 +57,7 @@ VARIATIONS = {
     "iterations": of_one_iteration,
     "lines of calls": told_without_lines,
     "memory": lambda profile: replace(profile, memory=NOTHING, peak_bytes=0),
-    "batch": lambda profile: replace(profile, batch=BatchFact((), None), batch_size=None, points=()),
+    "batch": lambda profile: replace(profile, batch=BatchFact((), None), batch_size=None, trials=()),
     "parts": lambda profile: replace(profile, times=BareTimes((10.0,), (0.0,), (0.0,), (0.0,))),
     "optimizers and loaders": lambda profile: replace(profile, optimizers=(), loaders=()),
 }

@@ -66,7 +66,7 @@ def traced(profile: Profile) -> Profile:
         ),
         (MM, GELU, COPY),
     )
-    return replace(profile, trace=trace, mode="predicted", points=())
+    return replace(profile, trace=trace, mode="predicted", trials=())
 
 
 @pytest.fixture

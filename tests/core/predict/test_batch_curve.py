@@ -7,9 +7,8 @@ import pytest
 from skyline.graph.part import Part
 from skyline.interval import Interval
 from skyline.predict.batch_curve import batch_curve
-from skyline.trace.iteration_trial import IterationTrial, OpTiming
 from skyline.trace.phase import Phase
-from skyline.trace.profile import BatchPoint
+from skyline.trace.trial import Choices, OpTiming, Trial, joined
 
 
 def test_the_base_is_one_and_measured(profile):
@@ -23,24 +22,18 @@ def test_points_carry_the_scatter_of_their_paired_ratios(profile):
     assert batch_curve(profile).ratio(8) == Interval(0.6, 0.6 * 0.99, 0.6 * 1.01)
 
 
-def tried(batch_size, took_us, *, threads=2, number_format=""):
-    work = OpTiming("aten::linear", Phase.FORWARD, "net", took_us - 100.0)
-    return IterationTrial(threads, number_format, (work,), {Phase.FORWARD: 100.0}, batch_size)
-
-
-def test_a_size_that_was_measured_again_lies_between_both(profile):
-    trials = (
-        tried(None, 10_000.0),
-        tried(None, 19_000.0, threads=1),
-        tried(8, 6_600.0),
-        tried(8, 1_000.0, number_format="bfloat16"),
-        # Something else was under way: a point that far off was not measured.
-        tried(32, 30_000.0),
-    )
-    curve = batch_curve(replace(profile, iteration_trials=trials))
-    middle = (0.6 * 0.66) ** 0.5
-    assert curve.ratio(8) == Interval(middle, 0.6 * 0.99, middle)
-    assert curve.ratio(32) == batch_curve(profile).ratio(32)
+def test_rounds_of_two_sittings_count_alike_and_other_configs_do_not(profile):
+    smaller, larger = profile.trials
+    operators = (OpTiming("aten::linear", Phase.FORWARD, "net", 900.0),)
+    again = replace(smaller, ratios=(0.66,) * 9, operators=operators)
+    narrow = replace(again, choices=Choices(8, number_format="bfloat16"), ratios=(0.1,) * 9)
+    trials = joined((smaller, larger, again, narrow))
+    assert [trial.choices.batch_size for trial in trials] == [8, 32, 8]
+    assert trials[0].operators == operators
+    ratio = batch_curve(replace(profile, trials=trials)).ratio(8)
+    assert 0.6 < ratio.value < 0.66
+    assert ratio.low <= ratio.value <= ratio.high == 0.66
+    assert batch_curve(replace(profile, trials=(narrow,))).reason == "no other batch size was measured"
 
 
 def test_parts_scale_by_their_own_factors_and_sum_to_the_whole(profile):
@@ -66,18 +59,15 @@ def test_memory_is_exact_where_measured_and_goes_along_with_the_allocations_else
 
 
 def test_memory_lies_on_lines_where_the_allocations_do_not_explain_what_was_measured(profile):
-    points = [
-        replace(point, peak_bytes=120 * 10**6) if point.batch_size == 32 else point
-        for point in profile.points
-    ]
-    curve = batch_curve(replace(profile, points=tuple(points)))
+    smaller, larger = profile.trials
+    curve = batch_curve(replace(profile, trials=(smaller, replace(larger, peak_bytes=120 * 10**6))))
     assert curve.growth is None
     assert curve.peak_bytes(24).value == pytest.approx((75e6 + 120e6) / 2)
     assert curve.peak_bytes(64).value == pytest.approx(120e6 + 2 * 45e6)
 
 
 def test_without_other_points_nothing_else_is_known(profile):
-    curve = batch_curve(replace(profile, points=()))
+    curve = batch_curve(replace(profile, trials=()))
     assert curve.reason == "no other batch size was measured"
     assert curve.knows(16)
     assert not curve.knows(32)
@@ -92,7 +82,8 @@ def test_without_a_batch_size_nothing_is_known(profile):
 
 
 def test_a_disturbed_point_is_named(profile):
-    disturbed = BatchPoint(64, profile.times, (3.0, 3.1, 5.9, 6.0, 3.2, 6.1), 10)
-    notes = batch_curve(replace(profile, points=(*profile.points, disturbed))).notes
+    ratios = (3.0, 3.1, 5.9, 6.0, 3.2, 6.1)
+    disturbed = Trial(Choices(batch_size=64), profile.times, ratios, peak_bytes=10)
+    notes = batch_curve(replace(profile, trials=(*profile.trials, disturbed))).notes
     assert len(notes) == 1
     assert notes[0].startswith("batch size 64")

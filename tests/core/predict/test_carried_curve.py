@@ -20,7 +20,7 @@ def at_size(profile: Profile, size: int) -> Profile:
     text = source.text.replace(f"batch_size={knob.text}", f"batch_size={written}")
     span = replace(knob.span, end_column=knob.span.column + len(written))
     moved = replace(profile.knobs, candidates=(replace(knob, value=size, text=written, span=span),))
-    return replace(profile, batch_size=size, knobs=moved, sources=(replace(source, text=text),), points=())
+    return replace(profile, batch_size=size, knobs=moved, sources=(replace(source, text=text),), trials=())
 
 
 def test_ratios_are_to_the_new_batch_size(profile: Profile) -> None:
@@ -31,7 +31,7 @@ def test_ratios_are_to_the_new_batch_size(profile: Profile) -> None:
     new = batch_curve(carried)
 
     assert NOTE in carried.notes
-    assert {point.batch_size for point in carried.points} == {point.batch_size for point in old.points}
+    assert {point.batch_size for point in new.points} == {point.batch_size for point in old.points}
     for point in old.points:
         expected = old.ratio(point.batch_size).value / old.ratio(size).value
         assert new.ratio(point.batch_size).value == pytest.approx(expected)
@@ -44,7 +44,7 @@ def test_any_other_change_of_the_source_ends_the_curve(profile: Profile) -> None
 
     assert with_carried_curve(edited, before) is edited
     assert with_carried_curve(now, None) is now
-    assert with_carried_curve(replace(now, arguments=("--quick",)), before).points == ()
+    assert with_carried_curve(replace(now, arguments=("--quick",)), before).trials == ()
 
 
 def test_a_curve_of_its_own_is_kept(profile: Profile) -> None:

@@ -33,7 +33,7 @@ class Memory:
 def base(profile: Profile) -> Profile:
     """The hand-made profile, whose batch size is found, without a data set that bounds it."""
     assert profile.batch_size == BASE
-    return replace(profile, loaders=(), points=())
+    return replace(profile, loaders=(), trials=())
 
 
 def sizes(base: Profile, memory: Memory) -> TracedSizes:

@@ -26,7 +26,7 @@ def predicted(profile: Profile, gpu: str, time_ms: float) -> Profile:
     said = Prediction(
         gpu, "told", f"figures of the {gpu}", Interval(time_ms, 0.8 * time_ms, 1.5 * time_ms), 0.0
     )
-    return replace(profile, mode="predicted", prediction=said, points=())
+    return replace(profile, mode="predicted", prediction=said, trials=())
 
 
 def outlook(profile: Profile, gpu: str, time_ms: float, fits: Fit, largest: LargestBatch) -> Outlook:

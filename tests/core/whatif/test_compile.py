@@ -77,7 +77,7 @@ def profile_of(profile, forward=FORWARD, iterations=3, backward=BACKWARD):
     )
     trace = Trace(tuple(marks), (), ("Net", "MSELoss"), tuple(records), shapes=SHAPES)
     modules = (ModuleFact("Net", "Net", False, 10, True, {}),)
-    return replace(profile, trace=trace, times=times, modules=modules, points=(), calls=())
+    return replace(profile, trace=trace, times=times, modules=modules, trials=(), calls=())
 
 
 def compiled_ms(start, value="default"):

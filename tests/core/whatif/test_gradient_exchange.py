@@ -70,7 +70,7 @@ def replicas(profile, cores=8, threads=1, parallel=FACT, **trace):
         times=BareTimes((step,) * 9, (0.0,) * 9, (backward,) * 9, (2.0,) * 9),
         parallel=parallel,
         loaders=(),
-        points=(),
+        trials=(),
         recorded_ms=(step,) * 3,
     )
 

@@ -51,7 +51,7 @@ def profile_of(profile, *names, features=("avx2",)):
         profile,
         trace=Trace(tuple(marks), (), ("Net",), tuple(records), shapes=shapes),
         times=times,
-        points=(),
+        trials=(),
         calls=(),
         modules=(ModuleFact("Net", "Net", False, 10, True, {}),),
         environment=replace(profile.environment, cpu_features=features, intraop_threads=2),

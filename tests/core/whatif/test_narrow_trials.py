@@ -73,7 +73,7 @@ def tried(profile):
         profile,
         trace=trace,
         loaders=(),
-        points=(),
+        trials=(),
         product_trials=TRIALS,
         environment=replace(profile.environment, cpu_features=features, cpu_count=2, intraop_threads=2),
     )

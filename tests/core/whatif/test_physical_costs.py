@@ -52,7 +52,7 @@ def trained(profile):
             clock += took
         marks.append(IterationMark(index, begin, clock))
     trace = Trace(tuple(marks), (), (), tuple(records), shapes=SHAPES)
-    return replace(profile, trace=trace, loaders=(), points=())
+    return replace(profile, trace=trace, loaders=(), trials=())
 
 
 def times_of(graph, phase):
@@ -207,7 +207,7 @@ def dropping(profile, took, name="aten::dropout", phase=Phase.FORWARD):
     ]
     marks = tuple(IterationMark(index, 5000.0 * index, 5000.0 * index + took) for index in range(3))
     trace = Trace(marks, (), (), tuple(record), shapes=(dropout,))
-    return baseline(replace(profile, trace=trace, loaders=(), points=(), modules=()))
+    return baseline(replace(profile, trace=trace, loaders=(), trials=(), modules=()))
 
 
 def test_generated_code_draws_each_random_number_from_its_place(profile):

@@ -63,7 +63,7 @@ def measured(profile: Profile) -> Callable[..., Profile]:
         none = (0.0,) * len(steps)
         device = replace(profile.environment, device=Device("Test GPU", "cuda"))
         return replace(
-            profile, trace=trace, times=BareTimes(steps, none, none, none), environment=device, points=()
+            profile, trace=trace, times=BareTimes(steps, none, none, none), environment=device, trials=()
         )
 
     return make

@@ -83,7 +83,7 @@ def recommender(profile):
         modules=(embedding(), LINEAR),
         optimizers=(adagrad(),),
         loaders=(),
-        points=(),
+        trials=(),
     )
 
 

@@ -1,4 +1,4 @@
-"""Iterations that were tried in other manners, and the what-ifs that are answered with them."""
+"""Iterations that were tried in other configs, and the what-ifs that are answered with them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.trace.iteration_trial import IterationTrial, OpTiming
+from skyline.trace.bare_times import BareTimes
 from skyline.trace.phase import Phase
-from skyline.trace.profile import BatchPoint
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
+from skyline.trace.trial import Choices, OpTiming, Trial
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose
 from skyline.whatif.cost.tried_iterations import tried_iterations
@@ -32,6 +32,12 @@ TWO, ONE = 2, 1
 NARROW = "bfloat16"
 
 
+def config(
+    threads: int | None, number_format: str, operators: tuple[OpTiming, ...], python_us: dict[Phase, float]
+) -> Trial:
+    return Trial(Choices(None, threads, number_format), TIMES, operators=operators, python_us=python_us)
+
+
 def works(*factors: float, casts: float = 0.0) -> tuple[OpTiming, ...]:
     found = [
         OpTiming(name, phase, module, took * factor)
@@ -42,12 +48,13 @@ def works(*factors: float, casts: float = 0.0) -> tuple[OpTiming, ...]:
     return tuple(found)
 
 
+TIMES = BareTimes((4.8, 4.8), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0))
 PYTHON = {FORWARD: 100.0, BACKWARD: 50.0}
 TRIALS = (
-    IterationTrial(TWO, "", works(1, 1, 1, 1, 1), PYTHON),
-    IterationTrial(ONE, "", works(1.9, 2.4, 0.5, 1.6, 1.8), {FORWARD: 120.0, BACKWARD: 50.0}),
-    IterationTrial(TWO, NARROW, works(0.4, 0.6, 1.2, 0.5, 0.4, casts=80.0), PYTHON),
-    IterationTrial(ONE, NARROW, works(0.5, 1.2, 1.3, 0.6, 0.5, casts=90.0), PYTHON),
+    config(None, "", works(1, 1, 1, 1, 1), PYTHON),
+    config(ONE, "", works(1.9, 2.4, 0.5, 1.6, 1.8), {FORWARD: 120.0, BACKWARD: 50.0}),
+    config(None, NARROW, works(0.4, 0.6, 1.2, 0.5, 0.4, casts=80.0), PYTHON),
+    config(ONE, NARROW, works(0.5, 1.2, 1.3, 0.6, 0.5, casts=90.0), PYTHON),
 )
 
 
@@ -68,23 +75,14 @@ def tried(profile):
     environment = replace(
         profile.environment, cpu_count=2, intraop_threads=2, cpu_features=("avx512f", "avx512_bf16")
     )
-    times = replace(
-        profile.times,
-        steps_ms=(4.8, 4.8),
-        data_ms=(0.0, 0.0),
-        backward_ms=(0.0, 0.0),
-        optimizer_ms=(0.0, 0.0),
-        memory_bytes=(),
-    )
     return replace(
         profile,
         trace=trace,
-        times=times,
+        times=TIMES,
         environment=environment,
         modules=(),
-        points=(),
         loaders=(),
-        iteration_trials=TRIALS,
+        trials=TRIALS,
     )
 
 
@@ -134,7 +132,7 @@ def test_the_answers_are_what_was_tried(tried) -> None:
     assert passes_ms(narrow) / stands == pytest.approx(in_narrow, rel=0.01)
     assert passes_ms(one, narrow) / stands == pytest.approx(both, rel=0.01)
     # Reckoned without them, no operator takes less on one thread than on two.
-    without = baseline(replace(tried, iteration_trials=()))
+    without = baseline(replace(tried, trials=()))
     graph = compose(without, (one,)).scenario.graph
     assert (graph.durations >= without.operators.durations).all()
 
@@ -144,15 +142,13 @@ def test_the_answer_says_what_it_rests_on(tried) -> None:
     assert any("number of threads" in one for one in told)
     told = compose(baseline(tried), (Choice("amp", "bf16"),)).scenario.assumptions
     assert any("under autocast" in one for one in told)
-    guessed = compose(
-        baseline(replace(tried, iteration_trials=())), (Choice("amp", "bf16"),)
-    ).scenario.assumptions
+    guessed = compose(baseline(replace(tried, trials=())), (Choice("amp", "bf16"),)).scenario.assumptions
     assert not any("under autocast" in one for one in guessed)
 
 
 def test_the_script_as_it_stands_takes_what_it_did_when_tried(tried) -> None:
-    slow = IterationTrial(TWO, "", works(1, 3, 1, 1, 1), PYTHON)
-    start = baseline(replace(tried, iteration_trials=(slow, *TRIALS[1:])))
+    slow = config(None, "", works(1, 3, 1, 1, 1), PYTHON)
+    start = baseline(replace(tried, trials=(slow, *TRIALS[1:])))
     usual = baseline(tried)
 
     def share(of) -> float:
@@ -171,21 +167,21 @@ def test_python_of_a_phase_takes_what_it_took_when_tried(tried) -> None:
 
 
 def test_another_computation_tells_nothing(tried) -> None:
-    other = IterationTrial(ONE, "", (OpTiming("aten::lstm", FORWARD, "net", 3.0),), PYTHON)
-    assert tried_iterations(replace(tried, iteration_trials=(TRIALS[0], other))) is None
-    assert tried_iterations(replace(tried, iteration_trials=())) is None
-    assert baseline(replace(tried, iteration_trials=(TRIALS[0],))).tried is None
+    other = config(ONE, "", (OpTiming("aten::lstm", FORWARD, "net", 3.0),), PYTHON)
+    assert tried_iterations(replace(tried, trials=(TRIALS[0], other))) is None
+    assert tried_iterations(replace(tried, trials=())) is None
+    assert baseline(replace(tried, trials=(TRIALS[0],))).tried is None
 
 
-def at(batch_size: int, trial: IterationTrial) -> IterationTrial:
-    return replace(trial, batch_size=batch_size)
+def at(batch_size: int, trial: Trial) -> Trial:
+    return replace(trial, choices=replace(trial.choices, batch_size=batch_size))
 
 
 @pytest.fixture
 def elsewhere(tried):
     """The same with a quarter and four times the batch, in which one thread takes less and more."""
-    smaller = IterationTrial(ONE, "", works(1.2, 1.2, 0.5, 1.2, 1.2), PYTHON)
-    larger = IterationTrial(ONE, "", works(2.0, 3.0, 0.8, 1.9, 2.0), PYTHON)
+    smaller = config(ONE, "", works(1.2, 1.2, 0.5, 1.2, 1.2), PYTHON)
+    larger = config(ONE, "", works(2.0, 3.0, 0.8, 1.9, 2.0), PYTHON)
     batch_size = tried.batch_size
     trials = (
         *TRIALS,
@@ -194,10 +190,7 @@ def elsewhere(tried):
         at(batch_size * 4, TRIALS[0]),
         at(batch_size * 4, larger),
     )
-    points = tuple(
-        BatchPoint(size, tried.times, (1.0, 1.0), 1, (size,)) for size in (batch_size // 4, batch_size * 4)
-    )
-    return baseline(replace(tried, iteration_trials=trials, points=points)).tried
+    return baseline(replace(tried, trials=trials)).tried
 
 
 def test_another_batch_has_the_factors_that_were_tried_in_it(tried, elsewhere) -> None:
@@ -225,15 +218,14 @@ def test_a_manner_that_only_the_own_batch_was_tried_in_keeps_its_factors(tried, 
 
 
 def test_trials_beside_something_else_tell_nothing(tried) -> None:
-    slow = tuple(IterationTrial(one.threads, one.number_format, works(*(3.0,) * 5), PYTHON) for one in TRIALS)
-    assert tried_iterations(replace(tried, iteration_trials=slow)) is None
+    slow = tuple(replace(one, operators=works(*(3.0,) * 5)) for one in TRIALS)
+    assert tried_iterations(replace(tried, trials=slow)) is None
 
 
 def test_a_batch_that_took_something_else_than_in_the_curve_is_left_out(tried) -> None:
     batch_size = tried.batch_size * 4
-    trials = (*TRIALS, *(at(batch_size, one) for one in TRIALS))
-    long = replace(tried.times, steps_ms=(15.0, 15.0))
-    point = BatchPoint(batch_size, long, (3.1, 3.1), 1, (batch_size,))
-    found = tried_iterations(replace(tried, iteration_trials=trials, points=(point,)))
+    long = replace(TIMES, steps_ms=(15.0, 15.0))
+    trials = (*TRIALS, *(replace(at(batch_size, one), times=long) for one in TRIALS))
+    found = tried_iterations(replace(tried, trials=trials))
     assert found is not None
     assert found.elsewhere_us == {}

@@ -78,7 +78,7 @@ def test_a_batch_size_that_is_none_is_an_error(profile, value):
 
 
 def test_unknown_is_not_no_gain(profile):
-    found = BATCH_SIZE.detect(baseline(replace(profile, points=())))
+    found = BATCH_SIZE.detect(baseline(replace(profile, trials=())))
     assert not found.applicable
     assert found.reason == "no other batch size was measured"
 

@@ -175,7 +175,7 @@ def test_parts_must_divide_the_batch(profile, value, error):
 
 
 def test_no_curve_no_parts(profile):
-    assert "no other batch size" in ACCUMULATION.detect(baseline(replace(profile, points=()))).reason
+    assert "no other batch size" in ACCUMULATION.detect(baseline(replace(profile, trials=()))).reason
 
 
 def zeroed(profile):

@@ -26,7 +26,7 @@ def test_a_model_over_half_of_the_card_has_its_curve(
     """Two such runs do not fit on the card at the same time: one after the other, they do."""
     monkeypatch.setenv("SIMULATED_GPU_CARD", str(tmp_path / "card"))
     profile = profiled(scripts / "large.py", options={"batch_points": 1}, kernel_us=100, memory_mb=256)
-    assert profile.points, profile.notes
+    assert profile.trials, profile.notes
     assert profile.peak_bytes > 140 << 20
 
 

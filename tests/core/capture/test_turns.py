@@ -1,4 +1,4 @@
-"""Batch sizes that take turns on a machine that becomes slower all the time."""
+"""Variants of a script that take turns on a machine that becomes slower all the time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from skyline.capture.bare import BareRows, beside_recording, slower_since
 from skyline.capture.events import StepRow
 from skyline.capture.request import CaptureRequest
-from skyline.capture.rounds import Contender, measure_in_rounds
+from skyline.capture.turns import Turn, in_turns, trial
 from skyline.spread import median
+from skyline.trace.trial import UNCHANGED, Choices
 
 
 @dataclass
@@ -24,13 +25,16 @@ class Machine:
     order: list[int] = field(default_factory=list)
 
 
-class Run(Contender):
+@dataclass
+class Run:
     """A run whose iterations take a known time on a machine at rest, and that may end."""
 
     machine: Machine
+    batch_size: int
+    typical_ms: float
     ends_after: int = 10**6
 
-    def turn(self, rounds: int) -> float | None:
+    def turn(self) -> Turn | None:
         machine = self.machine
         machine.turns += 1
         self.ends_after -= 1
@@ -38,35 +42,51 @@ class Run(Contender):
             return None
         machine.order.append(self.batch_size)
         took = self.typical_ms * (1 + machine.slowing * machine.turns)
-        self.rows.rows.append(StepRow(took, 0.0, 0.0, 0.0, 1, 1, 1))
-        return took
-
-
-def run(machine: Machine, batch_size: int, typical_ms: float, ends_after: int = 10**6) -> Run:
-    made = Run(batch_size, cast(Any, None), typical_ms, 1000 * batch_size, (batch_size,))
-    made.machine, made.ends_after = machine, ends_after
-    return made
+        return Turn(took, (row(took),), 0.5)
 
 
 @pytest.mark.parametrize("slowing", [0.0, 0.02, -0.01])
-def test_a_machine_that_drifts_does_not_favour_any_size(slowing: float) -> None:
+def test_a_machine_that_drifts_does_not_favour_any_variant(slowing: float) -> None:
     machine = Machine(slowing)
-    others = [run(machine, 8, 6.0), run(machine, 32, 18.0), run(machine, 64, 34.0)]
-    points = measure_in_rounds(run(machine, 16, 10.0), cast("list[Contender]", others), 60.0)
-    found = {point.batch_size: median(point.ratios) for point in points}
+    variants = [Run(machine, 8, 6.0), Run(machine, 32, 18.0), Run(machine, 64, 34.0)]
+    rounds = in_turns(Run(machine, 16, 10.0), variants, rounds=8)
+    trials = [trial(Choices(batch_size=one.batch_size), rounds, at) for at, one in enumerate(variants)]
+    found = {one.choices.batch_size: median(one.ratios) for one in trials}
     assert found == pytest.approx({8: 0.6, 32: 1.8, 64: 3.4}, rel=0.005)
-    assert {len(point.ratios) for point in points} == {8}
-    rounds = machine.order[4:]
-    assert rounds[:9] == [16, 8, 32, 64, 16, 64, 32, 8, 16]
+    assert {len(one.ratios) for one in trials} == {8}
+    # The turns that wake the runs do not count.
+    assert {len(one.times.steps_ms) for one in trials} == {8}
+    order = machine.order[4:]
+    assert order[:9] == [16, 8, 32, 64, 16, 64, 32, 8, 16]
 
 
-def test_what_ended_is_left_out_and_nothing_goes_on_without_the_base() -> None:
+def test_a_second_process_gives_the_null_and_swaps_places_with_the_first() -> None:
     machine = Machine(0.0)
-    others = [run(machine, 8, 6.0), run(machine, 32, 18.0, ends_after=2)]
-    points = measure_in_rounds(run(machine, 16, 10.0, ends_after=5), cast("list[Contender]", others), 60.0)
-    (point,) = points
-    assert point.batch_size == 8
-    assert point.ratios == pytest.approx([0.6] * 4)
+    base, change, again = Run(machine, 1, 10.0), Run(machine, 2, 8.0), Run(machine, 3, 11.0)
+    rounds = in_turns(base, [change], again, rounds=4, wakes=False)
+    assert machine.order == [1, 2, 3, 3, 2, 1] * 2
+    found = trial(Choices(change="faster"), rounds, peak_bytes=5)
+    assert found.null == pytest.approx([1.1] * 4)
+    assert found.ratios == pytest.approx([8 / 10.5] * 4)
+    assert (found.others_cores, found.peak_bytes) == (0.5, 5)
+
+
+def test_what_ended_is_left_out_and_nothing_goes_on_without_the_unchanged_script() -> None:
+    machine = Machine(0.0)
+    variants = [Run(machine, 8, 6.0), Run(machine, 32, 18.0, ends_after=2)]
+    rounds = in_turns(Run(machine, 16, 10.0, ends_after=5), variants, rounds=8)
+    assert trial(Choices(), rounds, 0).ratios == pytest.approx([0.6] * 4)
+    assert len(trial(Choices(), rounds, 1).ratios) == 1
+    # The script ended before it could close the last round.
+    assert len(trial(Choices(), rounds, 0).null) == 3
+    assert len(trial(UNCHANGED, rounds, None).times.steps_ms) == 7
+
+
+def test_rounds_end_with_the_time_but_not_before_the_least() -> None:
+    machine = Machine(0.0)
+    base, change = Run(machine, 1, 10.0), Run(machine, 2, 8.0)
+    assert len(in_turns(base, [change], rounds=8, least=3, deadline=0.0)) == 3
+    assert len(in_turns(base, [Run(machine, 2, 8.0, ends_after=3)], rounds=8)) == 3
 
 
 def row(step_ms: float) -> StepRow:

@@ -1,0 +1,235 @@
+"""Trials of the script at other batch sizes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+import psutil
+
+from skyline.capture.assemble import ScriptRun
+from skyline.capture.batch_in_force import UNKNOWN, may_follow
+from skyline.capture.batch_sizes import sizes_to_measure, tensor_bytes
+from skyline.capture.batch_way import BatchWay, followed_by, ignored, loader_way, sized_run
+from skyline.capture.child_process import ScriptEnded
+from skyline.capture.device_room import DeviceRoom, Sharing
+from skyline.capture.held_run import HeldRun, Pace
+from skyline.capture.script_launcher import ScriptLauncher
+from skyline.capture.turns import PastTurn, TakesTurns, Turn, in_turns, trial
+from skyline.errors import BudgetExceeded, Cancelled, ScriptFailed, SkylineError
+from skyline.source.knob import Knob
+from skyline.trace.trial import Choices, Trial
+
+PACE = Pace(turn_s=0.3, least=0, most=24, turns_per_life=10, restarts=0, stopped=False)
+"""Of a run at another batch size; one that ends has enough turns by then, or is left out."""
+_LONGEST_STEP_MS = 6_000.0
+_BUDGET_S = 12.0
+_MOST_ROUNDS, _LEAST_ROUNDS = 8, 3
+_LEAST_RATIOS = 2
+_SHARE_OF_FREE_MEMORY = 0.5
+_MOST_LITERALS = 2
+"""So many candidates are tried with other values."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTrials:
+    """Trials at other batch sizes, and the runs at these sizes that are still held.
+
+    ``run`` is the script's own run with what these trials showed of it: which literal sets its batch size, or that
+    none does.
+    """
+
+    run: ScriptRun
+    trials: tuple[Trial, ...] = ()
+    held: dict[int, HeldRun] = field(default_factory=dict[int, HeldRun])
+
+
+def ways(run: ScriptRun) -> Sequence[BatchWay]:
+    """The ways to run the script at another batch size: by a literal, by the loader, by a file of settings."""
+    found = run.in_force
+    if found.size is None:
+        # A multiple proves nothing yet, but the run may be seen to follow.
+        return [knob for knob in run.knobs.candidates if may_follow(knob, run.facts)][:_MOST_LITERALS]
+    loader = loader_way(found.loader)
+    return [*found.knobs[:_MOST_LITERALS], *([loader] if loader else []), *found.places[:1]]
+
+
+def measure_batch_sizes(
+    stack: ExitStack, launcher: ScriptLauncher, base: HeldRun, run: ScriptRun
+) -> BatchTrials:
+    """Measure other batch sizes in the first way that the run follows; the runs stay held until ``stack`` is closed."""
+    failed: list[str] = []
+    refused: list[str] = []
+    for way in ways(run):
+        size = way.value if isinstance(way, Knob) else run.batch_size
+        assert size is not None
+        sizes = _OtherSizes(stack, launcher, base, run, way, size)
+        if not sizes.measure():
+            (refused if isinstance(way, Knob) else failed).append(ignored(way))
+            continue
+        if not sizes.any_ran and not isinstance(way, Knob):
+            # It could not run so: what is set elsewhere as well may go along in another way.
+            failed += sizes.notes
+            continue
+        if isinstance(way, Knob):
+            in_force = replace(run.in_force, size=size, knobs=(way,))
+            run = replace(run, in_force=in_force, knobs=run.knobs.preferring((way,)))
+        else:
+            run = _without_literal(run, refused)
+        run = replace(run, notes=(*run.notes, *refused, *sizes.notes))
+        return BatchTrials(run, tuple(sizes.trials), sizes.held)
+    if refused and not run.in_force.sure:
+        run = replace(run, in_force=UNKNOWN)
+    return BatchTrials(replace(_without_literal(run, refused), notes=(*run.notes, *refused, *failed)))
+
+
+class _OtherSizes:
+    """Runs at other batch sizes that are brought about in one way, and their trials."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        launcher: ScriptLauncher,
+        base: HeldRun,
+        run: ScriptRun,
+        way: BatchWay,
+        own_size: int,
+    ) -> None:
+        self._stack = stack
+        self._launcher = launcher
+        self._base = base
+        self._run = run
+        self._way = way
+        self._own_size = own_size
+        self._made: dict[int, HeldRun] = {}
+        self.notes: list[str] = []
+        self.trials: list[Trial] = []
+        self.held: dict[int, HeldRun] = {}
+        self.any_ran = False
+
+    def measure(self) -> bool:
+        """Whether the batch of the run follows; where it does, each size is measured or has a note.
+
+        Where not all runs fit on the device, they are there one at a time, and none of them is held afterwards.
+        """
+        recording, count = self._run.recording, self._launcher.request.batch_points
+        fixed_bytes, peak_bytes = recording.memory.total_bytes, recording.peak_bytes
+        on_device = recording.device_memory
+        room = None if on_device is None else DeviceRoom.of(on_device, fixed_bytes, peak_bytes)
+        host_bytes = int(psutil.virtual_memory().available * _SHARE_OF_FREE_MEMORY / max(1, count))
+        sizes = sizes_to_measure(
+            self._own_size,
+            count,
+            step_ms=self._run.rows.median_ms,
+            longest_step_ms=_LONGEST_STEP_MS,
+            fixed_bytes=fixed_bytes,
+            peak_bytes=peak_bytes,
+            free_bytes=host_bytes if room is None else room.tensor_bytes,
+            dataset_size=self._run.dataset_size,
+        )
+        self._launcher.say("curve", f"starting at batch sizes {', '.join(map(str, sizes))}", 0.6)
+        launcher = self._launcher
+        for size in sizes:
+            sized = sized_run(self._way, size, launcher.request.arguments, launcher.sources)
+            if sized is None:
+                return False
+            total = self._run.iterations_at(size)
+            self._made[size] = HeldRun(launcher, PACE, sized=sized, total=total)
+        peaks = {size: tensor_bytes(size, self._own_size, fixed_bytes, peak_bytes) for size in sizes}
+        if room is not None and sizes and room.sharing(list(peaks.values())) is not Sharing.TOGETHER:
+            return self._one_by_one({size: room.sharing([peak]) for size, peak in peaks.items()})
+        return self._together()
+
+    def _together(self) -> bool:
+        # They import torch side by side but warm up one by one: computing together, with more threads than
+        # cores, they would spend their time waiting for each other.
+        for one in self._made.values():
+            self._stack.enter_context(one).launch()
+        for size, one in self._made.items():
+            follows = self._warmed_up(size, one)
+            if follows is None:
+                for other in self._made.values():
+                    other.close()
+                return False
+            if follows:
+                self.held[size] = one
+        if self.held:
+            self._launcher.say("curve", "measuring in turns", 0.75)
+            self._take_turns(_Expendable(self._base), self.held, _BUDGET_S)
+        return True
+
+    def _one_by_one(self, sharing: dict[int, Sharing]) -> bool:
+        # The sizes for which the script's own run has to go come last.
+        for number, size in enumerate(sorted(sharing, key=lambda size: sharing[size] is Sharing.ALONE)):
+            alone = sharing[size] is Sharing.ALONE
+            if alone:
+                self._base.close()
+            else:
+                self._base.share(Sharing.RELEASING)
+            with self._made[size] as one:
+                follows = self._warmed_up(size, one)
+                if follows is None:
+                    # Where the first does not follow a literal, none would.
+                    return number > 0
+                if follows and alone:
+                    # A GPU's clock drifts less than the load of a machine, and there is no other way.
+                    past = PastTurn(self._run.rows.median_ms)
+                    self._take_turns(past, {size: one}, _BUDGET_S, rounds=_LEAST_ROUNDS)
+                elif follows:
+                    one.share(Sharing.RELEASING)
+                    self._launcher.say("curve", f"measuring batch size {size} in turns", 0.75)
+                    self._take_turns(_Expendable(self._base), {size: one}, _BUDGET_S / len(sharing))
+        return True
+
+    def _take_turns(
+        self, base: TakesTurns, held: dict[int, HeldRun], budget_s: float, rounds: int = _MOST_ROUNDS
+    ) -> None:
+        deadline = time.monotonic() + budget_s
+        variants = [_Expendable(one) for one in held.values()]
+        done = in_turns(base, variants, rounds=rounds, least=_LEAST_ROUNDS, deadline=deadline)
+        for number, (size, one) in enumerate(held.items()):
+            found = trial(Choices(batch_size=size), done, number, peak_bytes=one.peak_bytes)
+            if len(found.ratios) >= _LEAST_RATIOS:
+                self.trials.append(found)
+
+    def _warmed_up(self, size: int, one: HeldRun) -> bool | None:
+        """Whether a run at this size could be warmed up, with a note where not; None where its batch is another."""
+        try:
+            one.warm_up()
+        except ScriptEnded as ended:
+            reason = f"the script ended after {ended.ended.boundaries} iterations"
+        except (ScriptFailed, BudgetExceeded) as failure:
+            reason = failure.message
+        else:
+            before, loader = self._run.facts, self._run.in_force.loader
+            self.any_ran = True
+            return followed_by(self._way, self._own_size, size, before, loader, one.ready.facts) or None
+        one.close()
+        self.notes.append(f"Batch size {size} was left out: {reason}.")
+        return False
+
+
+@dataclass(slots=True)
+class _Expendable:
+    """A run that has no more turns once its script has ended or failed."""
+
+    run: HeldRun
+    over: bool = False
+
+    def turn(self) -> Turn | None:
+        if self.over:
+            return None
+        try:
+            return self.run.turn()
+        except Cancelled:
+            raise
+        except SkylineError:
+            self.over = True
+            return None
+
+
+def _without_literal(run: ScriptRun, refused: Sequence[str]) -> ScriptRun:
+    """A literal that the run does not follow must not be rewritten as if it were the batch size."""
+    return replace(run, knobs=replace(run.knobs, refusal=" ".join(refused))) if refused else run
