@@ -19,7 +19,7 @@ def kept_instead(profile: Profile) -> Profile | None:
     """The earlier measurement that stays the answer, with a note on the new one; None where the new one does.
 
     It stays where it is of the same code on the same machine, the new one is slower, and other programs took processor
-    time while that was made.
+    time while that was made, more than before.
     """
     if profile.load is None or not profile.load.busy:
         return None
@@ -63,9 +63,13 @@ def shown(script: Path) -> Profile | None:
     return replace(store.load(path, script), set_aside=store.saved(script)[0] != path)
 
 
+def _others(profile: Profile) -> float:
+    return 0.0 if profile.load is None else profile.load.others_cores
+
+
 def _comparable(earlier: Profile, profile: Profile) -> bool:
-    quiet = earlier.load is None or not earlier.load.busy
-    if not quiet or earlier.mode != "measured" or profile.mode != "measured":
+    quieter = earlier.load is None or not earlier.load.busy or _others(earlier) < _others(profile)
+    if not quieter or earlier.mode != "measured" or profile.mode != "measured":
         return False
     asked = ("arguments", "module", "environment", "batch_size", "interpreter")
     if any(getattr(earlier, name) != getattr(profile, name) for name in asked):

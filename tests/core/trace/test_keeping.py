@@ -102,3 +102,16 @@ def test_the_new_one_is_shown_where_nothing_speaks_against_it(first: Profile) ->
         named = replace(candidate, id=f"new{number}")
         store.save(first)
         assert keep(named).id == named.id
+
+
+def test_of_two_busy_measurements_the_quieter_one_stays(first: Profile) -> None:
+    some = MachineLoad(own_cores=1.3, others_cores=0.6, cores=2)
+    busy = replace(first, id="busy", load=some, created="2026-11-23T10:00:01+00:00")
+    store.save(busy)
+    script = Path(first.script)
+    kept = keep(again(busy, 40.0, BUSY))
+    assert kept.id == "busy"
+    # The other way round, the quieter one replaces it.
+    store.save(replace(first, id="busier", load=BUSY, created="2026-11-23T10:00:02+00:00"))
+    assert keep(again(first, 40.0, some)).id == "again40"
+    assert shown(script) is not None

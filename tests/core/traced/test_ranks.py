@@ -1,0 +1,40 @@
+"""Recordings of the ranks of a job: every what-if is answered or left out with its reason, alone and together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skyline.analysis.traced_answers import estimate_traced, rank_traced
+from skyline.trace.kineto.reader import read
+from skyline.whatif.question import Choice
+from skyline.whatif.recording import recording
+
+RANKS = [f"param_dlrm_rank{rank}of8.json.gz" for rank in range(4)]
+SYNC = "remove_sync"
+
+
+def answered(path: Path) -> None:
+    """A change that closes a circle of waits raises ``CyclicGraph``, which none may."""
+    one = recording(read(path))
+    answers = rank_traced(one)
+    by_name = {answer.name: answer for answer in answers}
+    assert SYNC in by_name
+    for answer in answers:
+        assert answer.applicable or answer.reason
+        assert answer.iteration_ms.low > 0
+    for name in (name for name, answer in by_name.items() if answer.applicable and name != SYNC):
+        if by_name[SYNC].applicable:
+            together = estimate_traced(one, (Choice.parse(SYNC), Choice.parse(name)))
+            assert together.applicable or together.reason
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_ranks_of_a_recommender(shared_data: Path, name: str) -> None:
+    answered(shared_data / "traces" / name)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_two_ranks_that_wait_for_each_other(two_ranks: Path, rank: int) -> None:
+    answered(two_ranks / f"rank{rank}.json")
