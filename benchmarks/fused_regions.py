@@ -82,8 +82,16 @@ def fuse(calls: Sequence[Seen]) -> list[Seen]:
             last_read[block] = place
     written = set(calls[-1].writes) if calls else set[int]()
     return [
-        calls[one] if isinstance(one, int) else _one_kernel(one, calls, last_read, written) for one in placed
+        _without_bias(calls[one]) if isinstance(one, int) else _one_kernel(one, calls, last_read, written)
+        for one in placed
     ]
+
+
+def _without_bias(call: Seen) -> Seen:
+    """The bias of a convolution is added in the kernel that follows."""
+    if call.operator != "aten::convolution" or len(call.inputs) < 3:
+        return call
+    return replace(call, inputs=call.inputs[:2])
 
 
 def is_kept(operator: str) -> bool:

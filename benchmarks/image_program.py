@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -58,7 +59,7 @@ class ProgramTracer(OperatorTracer):
                 name,
                 sizes,
                 given,
-                layout_of([*ins, *outs]),
+                _convolved(ins) if name.startswith("aten::convolution") else layout_of([*ins, *outs]),
                 flops,
                 (fixed, each),
                 tuple(self._key(tensor) for tensor in ins),
@@ -108,6 +109,12 @@ def layout_of(tensors: list[Any]) -> str:
     return "mixed" if len(orders) > 1 else ""
 
 
+def _convolved(ins: list[Any]) -> str:
+    """How a convolution works: channels last where its image or its weights are."""
+    image, weight = ins[-2:] if len(ins) == 3 and ins[2].dim() == 4 else ins[:2]
+    return "channels last" if "channels last" in (_order(image), _order(weight)) else ""
+
+
 def _order(tensor: Any) -> str:
     shape = tensor.shape
     if tensor.dim() < 3 or tensor.numel() < 4096:
@@ -146,9 +153,11 @@ class ProgramFollower:
 
         _declare_vision_operators()
         import timm
+        from timm.utils.model import reparameterize_model
 
         assert importlib.util.find_spec("timm")
         self._timm = timm
+        self._reparameterize = reparameterize_model
         self._last: tuple[Any, ...] | None = None
         # Sizes as they are, without the rounding that hides which grow with the batch.
         ledger._GRANULE = 1
@@ -160,13 +169,19 @@ class ProgramFollower:
         facade.install()
         self._tracer.start()
 
-    def follow(self, name: str, size: int, mode: str, precision: str, layout: str, fused: bool) -> dict[str, Any]:
-        """The operators of a program at the traced batch size, or why there are none."""
+    def follow(
+        self, name: str, size: int, mode: str, precision: str, layout: str, fused: bool, parameters_m: float
+    ) -> dict[str, Any]:
+        """The operators of a program at the traced batch size, or why there are none.
+
+        ``parameters_m`` is how many million parameters the measured model had, which tells those whose branches were
+        joined before.
+        """
         self._timm.layers.set_fused_attn(fused)
         why = ""
         for given in ({}, {"img_size": size}):
             try:
-                model = self._model(name, given, fused)
+                model = self._model(name, given, fused, parameters_m)
                 return self._step(model, size, mode, precision, layout, fused)
             except Exception as error:  # noqa: BLE001 - whatever a model does not like about its size
                 if os.environ.get("TRACE_ERRORS"):
@@ -174,16 +189,27 @@ class ProgramFollower:
                 why = why or f"{type(error).__name__}: {str(error)[:160]}"
         return {"why": why}
 
-    def _model(self, name: str, given: dict[str, int], fused: bool) -> Any:
+    def _model(self, name: str, given: dict[str, int], fused: bool, parameters_m: float) -> Any:
         """The model with weights of its own, which are not drawn; the last one is used again."""
-        key = (name, *given.items(), fused)
+        key = (name, *given.items(), fused, parameters_m)
         if self._last is None or self._last[0] != key:
             self._last = None
-            model = self._made(name, given)
+            model = self._joined(self._made(name, given), parameters_m)
             self._last = key, model, _places(model)
         _, model, places = self._last
         for store, place, tensor in places:
             store[place] = tensor
+        return model
+
+    def _joined(self, model: Any, parameters_m: float) -> Any:
+        """The model, with branches joined where that is what was measured."""
+        if not _agree(model, parameters_m, 0.002):
+            with contextlib.suppress(Exception):
+                joined = self._reparameterize(model)
+                if _agree(joined, parameters_m, 0.002):
+                    return joined
+        if not _agree(model, parameters_m, 0.03):
+            raise ValueError(f"timm's model has {_millions(model):.2f} million parameters")
         return model
 
     def _made(self, name: str, given: dict[str, int]) -> Any:
@@ -273,6 +299,14 @@ def _train(model: Any, images: Any, optimizer: Any, precision: str, tracer: Prog
 
 def _autocast(precision: str) -> Any:
     return torch.amp.autocast("cuda", dtype=torch.float16, enabled=precision == "amp")
+
+
+def _millions(model: Any) -> float:
+    return sum(one.numel() for one in model.parameters()) / 1e6
+
+
+def _agree(model: Any, parameters_m: float, share: float) -> bool:
+    return abs(_millions(model) - parameters_m) <= share * parameters_m + 0.006
 
 
 def _places(model: Any) -> list[tuple[dict[str, Any], str, Any]]:

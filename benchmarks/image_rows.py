@@ -33,13 +33,14 @@ class ImageRow:
     image_size: int
     batch: int
     step_ms: float
+    parameters_m: float
 
     @property
-    def program(self) -> tuple[str, int, str, str, str, bool]:
+    def program(self) -> tuple[str, int, str, str, str, bool, float]:
         """What is traced for it: rows of one program differ in batch, GPU and 16-bit format only."""
         precision = "bf16" if self.precision == "bf16" else "amp"
         mode = "train" if self.training else "infer"
-        return self.model, self.image_size, mode, precision, self.layout, self.torch >= FIRST_FUSED
+        return self.model, self.image_size, mode, precision, self.layout, self.torch >= FIRST_FUSED, self.parameters_m
 
     @property
     def renamed(self) -> dict[str, str]:
@@ -69,6 +70,7 @@ def image_rows(folder: Path) -> list[ImageRow]:
                 int(float(row["image_size"])),
                 int(float(row["batch_size"])),
                 float(row["step_ms"]),
+                float(row["parameters_m"]),
             )
             for row in csv.DictReader(file)
         ]
@@ -109,7 +111,7 @@ class Programs:
         """The name of a program in the store, tracing it where it is not there yet."""
         key = json.dumps(row.program)
         if key not in self.store:
-            fused = json.dumps((*row.program[:-1], True))
+            fused = json.dumps((*row.program[:5], True, row.parameters_m))
             table = self.store.get(fused) if fused != key and not row.training else None
             if table is not None and not any("scaled_dot_product" in one.operator for one in table.calls):
                 # Without attention both versions of PyTorch run the same.

@@ -76,14 +76,11 @@ def call_kind(shape: OperatorShape) -> CallKind:
     """The kind of an operator call; convolutions are told apart by their groups."""
     kind = _kind_of(shape.operator)
     if kind is CallKind.CONVOLUTION:
-        _, image, weight = convolution_tensors(shape)
+        output, image, weight = convolution_tensors(shape)
         if not image:
             return CallKind.PRODUCT if shape.flops else CallKind.COPY
-        groups = image[1] // max(1, weight[1])
-        if weight[0] == image[1] and weight[1] == 1 and groups > 1:
-            return CallKind.DEPTHWISE
-        transposed = weight[0] == image[1] and weight[1] != image[1]
-        if groups > 1 and not transposed:
+        # Of a transposed convolution the weights name the channels of the image first.
+        if weight[0] == output[1] and image[1] > weight[1]:
             return CallKind.DEPTHWISE if weight[1] == 1 else CallKind.GROUPED
     if kind is CallKind.PRODUCT and not shape.flops:
         return CallKind.COPY

@@ -1,0 +1,30 @@
+"""The constants of the formulas, each with its range and where it comes from."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+
+class Constant(msgspec.Struct, array_like=True, frozen=True):
+    """A number with the range in which it may lie, and its source."""
+
+    value: float
+    low: float
+    high: float
+    source: str
+
+
+@cache
+def table() -> dict[str, Constant]:
+    """All constants by name."""
+    text = files("skyline_predictors.mixed").joinpath("constants.json").read_bytes()
+    return msgspec.json.decode(text, type=dict[str, Constant])
+
+
+@cache
+def values() -> dict[str, float]:
+    """Their values."""
+    return {name: one.value for name, one in table().items()}
