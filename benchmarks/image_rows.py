@@ -120,6 +120,14 @@ class Programs:
             self.traced += 1
         return key
 
+    def stored(self, row: ImageRow) -> bool:
+        """Whether a row's program need not be traced."""
+        key, fused = json.dumps(row.program), json.dumps((*row.program[:5], True, row.parameters_m))
+        if key in self.store:
+            return True
+        table = self.store.get(fused) if not row.training else None
+        return table is not None and not any("scaled_dot_product" in one.operator for one in table.calls)
+
     def close(self) -> None:
         """End the tracing process."""
         if self._process is not None and self._process.stdin is not None:

@@ -29,6 +29,7 @@ class Board:
     l2_bytes: float
     l2_bytes_per_us: float
     tile_bytes_per_us: float
+    on_units: bool
 
 
 def board(gpu: GpuSpec, number_format: str, constants: Mapping[str, float]) -> Board:
@@ -47,6 +48,7 @@ def board(gpu: GpuSpec, number_format: str, constants: Mapping[str, float]) -> B
         float(gpu.l2_bytes),
         per_clock * constants["l2_bytes_per_clock"] * plain / (gpu.tflops_fp32 * 1e6),
         per_clock * constants["tile_bytes_per_clock"],
+        _on_units(gpu, number_format),
     )
 
 
@@ -60,18 +62,20 @@ def _matrix_per_watt(
     gpu: GpuSpec, number_format: str, constants: Mapping[str, float], process: str
 ) -> float:
     """Flop per µs and watt: of matrix units, or of plain arithmetic where the format has none."""
-    on_units = number_format.startswith("float8") or (
-        {
-            "tfloat32": gpu.tflops_tf32,
-            "bfloat16": gpu.tflops_bf16,
-            "float16": gpu.tflops_fp16 if gpu.fp16_on_tensor_cores else None,
-        }.get(number_format)
-        is not None
-    )
-    if not on_units:
+    if not _on_units(gpu, number_format):
         return constants[f"plain_gflop_per_watt_{process}"] * 1e3
     factor = 2.0 if number_format.startswith("float8") else 0.5 if number_format == "tfloat32" else 1.0
     return constants[f"matrix_gflop_per_watt_{process}"] * 1e3 * factor
+
+
+def _on_units(gpu: GpuSpec, number_format: str) -> bool:
+    """Whether products of this format run on matrix units."""
+    stated = {
+        "tfloat32": gpu.tflops_tf32,
+        "bfloat16": gpu.tflops_bf16,
+        "float16": gpu.tflops_fp16 if gpu.fp16_on_tensor_cores else None,
+    }
+    return number_format.startswith("float8") or stated.get(number_format) is not None
 
 
 def _limited(peak: float, allowed: float) -> float:

@@ -28,3 +28,10 @@ def table() -> dict[str, Constant]:
 def values() -> dict[str, float]:
     """Their values."""
     return {name: one.value for name, one in table().items()}
+
+
+@cache
+def spreads() -> dict[str, float]:
+    """By kind of call, the standard deviation of the logarithm of a step's share over what was predicted."""
+    text = files("skyline_predictors.mixed").joinpath("spreads.json").read_bytes()
+    return msgspec.json.decode(text, type=dict[str, float])

@@ -27,7 +27,7 @@ def call_us(kind: CallKind, calls: Columns, on: Board, constants: Constants) -> 
 def _stream_us(moved: Floats, share: Floats | float, on: Board, constants: Constants) -> Floats:
     """Bytes at a share of the memory's rate; what is small enough stays in the second-level cache."""
     ratio = moved / (constants["l2_usable"] * on.l2_bytes)
-    missing = ratio**2 / (1 + ratio**2)
+    missing = 1 - 1 / (1 + ratio ** constants["l2_sharpness"])
     return moved * (missing / (on.bytes_per_us * share) + (1 - missing) / on.l2_bytes_per_us)
 
 
@@ -76,7 +76,7 @@ def _convolution(calls: Columns, on: Board, constants: Constants) -> Floats:
     """As a product of patches with weights, in channels last; other images are turned before and after."""
     pixels, channels, filters, taps = calls["pixels"], calls["channels"], calls["filters"], calls["taps"]
     one = np.ones_like(pixels)
-    first, last, backward = calls["last"] == 0, calls["last"] > 0, calls["backward"] > 0
+    first, backward = calls["last"] == 0, calls["backward"] > 0
     image, output, weight = calls["image_bytes"], calls["output_bytes"], calls["weight_bytes"]
     moved = image + output + weight
     element = calls["element"]
@@ -111,8 +111,8 @@ def _convolution(calls: Columns, on: Board, constants: Constants) -> Floats:
         0.0,
     )
     back = to_weights + np.where(wants, to_images, 0.0)
-    turned = np.where(first & (element < 4), np.where(backward, turn_backward, turn_forward), 0.0)
-    del last
+    turns = np.where(taps > 1, constants["turned_patches"], constants["turned_points"])
+    turned = np.where(first & on.on_units, turns * np.where(backward, turn_backward, turn_forward), 0.0)
     return np.where(backward, back, forward) + turned + bias
 
 
@@ -152,7 +152,7 @@ def _grouped(calls: Columns, on: Board, constants: Constants) -> Floats:
     bias = np.where(
         calls["bias"] > 0, _stream_us(np.where(backward, 1.0, 2.0) * output, constants["stream"], on, constants), 0.0
     )
-    turned = np.where(first & (calls["element"] < 4), constants["grouped_turned"] * turn, 0.0)
+    turned = np.where(first & on.on_units, constants["grouped_turned"] * turn, 0.0)
     return np.where(backward, back, one) + turned + bias + constants["kernel_us"] * (1 + backward)
 
 
