@@ -26,7 +26,7 @@ from skyline_predictors.memory_levels import Floats
 from skyline_predictors.mixed.constants import Constant, table as constants_table
 
 FOLDER = Path(skyline_predictors.mixed.__file__).parent
-_FOLDS = 6
+_FOLDS = 4
 _COVERED = 0.9
 _NORMAL = 1.645
 """Between this many standard deviations either way lie nine tenths of a normal distribution."""
@@ -56,7 +56,7 @@ def main() -> None:
     found = fitted(sums, every, start, ranges, rounds=options.rounds, weights=weights, said=True)
     keep(found)
     if options.left_out:
-        _left_out(sums, found, ranges, weights, options.rounds // 2)
+        _left_out(sums, found, ranges, weights, max(3, options.rounds // 2))
 
 
 def setting_weights(sums: StepSums) -> Floats:

@@ -38,7 +38,7 @@ class ImageRow:
     @property
     def program(self) -> tuple[str, int, str, str, str, bool, float]:
         """What is traced for it: rows of one program differ in batch, GPU and 16-bit format only."""
-        precision = "bf16" if self.precision == "bf16" else "amp"
+        precision = "amp" if self.precision.startswith("amp") else self.precision
         mode = "train" if self.training else "infer"
         return self.model, self.image_size, mode, precision, self.layout, self.torch >= FIRST_FUSED, self.parameters_m
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from image_rows import ImageRow, Programs
-from operator_table import TableRow
+from operator_table import OperatorTable, TableRow
 
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
@@ -72,7 +72,7 @@ class RowResult:
     row: ImageRow
     steps: dict[str, Step]
     proportions: Proportions
-    peak_bytes: int
+    table: OperatorTable
 
 
 def row_results(
@@ -92,6 +92,6 @@ def row_results(
             name: predicted_step(calls, row.batch, gpu, one, row.renamed) for name, one in predictors.items()
         }
         found.append(
-            RowResult(row, steps, proportions(calls, row.batch, gpu, row.renamed), table.peak_bytes(row.batch))
+            RowResult(row, steps, proportions(calls, row.batch, gpu, row.renamed), table)
         )
     return found, dict(left_out)
