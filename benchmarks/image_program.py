@@ -17,6 +17,7 @@ from operator_table import TRACED_BATCH, linear, symbolic
 from skyline.capture.child.tracing import ledger
 from skyline.capture.child.tracing.autocast import Autocast
 from skyline.capture.child.tracing.facade import Facade
+from skyline.capture.child.tracing.layout import layout_of
 from skyline.capture.child.tracing.tracer import OperatorTracer
 from skyline.capture.child.tracing.virtual import GPU, VirtualTensor, meta_like
 
@@ -59,7 +60,7 @@ class ProgramTracer(OperatorTracer):
                 name,
                 sizes,
                 given,
-                _convolved(ins) if name.startswith("aten::convolution") else layout_of([*ins, *outs]),
+                layout_of(name, ins, outs),
                 flops,
                 (fixed, each),
                 tuple(self._key(tensor) for tensor in ins),
@@ -99,34 +100,6 @@ class ProgramTracer(OperatorTracer):
             before = self.peaks.get(batch)
             if before is None or now > before[0] + batch * before[1]:
                 self.peaks[batch] = (self._live[0], self._live[1])
-
-
-def layout_of(tensors: list[Any]) -> str:
-    """How images lie in memory: ``channels last``, ``mixed`` where a call turns one order into another, or empty."""
-    orders = {order for tensor in tensors if (order := _order(tensor))}
-    if orders == {"channels last"}:
-        return "channels last"
-    return "mixed" if len(orders) > 1 else ""
-
-
-def _convolved(ins: list[Any]) -> str:
-    """How a convolution works: channels last where its image or its weights are."""
-    image, weight = ins[-2:] if len(ins) == 3 and ins[2].dim() == 4 else ins[:2]
-    return "channels last" if "channels last" in (_order(image), _order(weight)) else ""
-
-
-def _order(tensor: Any) -> str:
-    shape = tensor.shape
-    if tensor.dim() < 3 or tensor.numel() < 4096:
-        return ""
-    if tensor.dim() == 4 and (shape[1] == 1 or shape[2] * shape[3] == 1):
-        return ""
-    strides = [(stride, -place) for place, stride in enumerate(tensor.stride()) if shape[place] > 1 and stride > 0]
-    ordered = [-place for _, place in sorted(strides, reverse=True)]
-    if ordered == sorted(ordered):
-        return "first"
-    dense = tensor.is_contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else False
-    return "channels last" if dense else "other" + str(ordered)
 
 
 def _stored(tensor: Any) -> int:
