@@ -11,7 +11,7 @@ from skyline.predict.gpus import gpu_named
 from skyline.predict.operator_time import Calibrating, CalibrationGain, Claiming, OperatorPredictor
 
 ENTRY_POINT_GROUP = "skyline.predictors"
-PREFERRED = ("learned", "roofline")
+PREFERRED = ("mixed", "learned", "roofline")
 """Of those that are installed, the first is asked where nobody names one."""
 _ONE_MODEL = "roofline"
 

@@ -28,6 +28,8 @@ _READING = "reading"
 _READ = (0.6, 1.6)
 """How much faster or slower data may be read another time."""
 _NOMINAL_US = 1.0
+_AS_TF32 = ("high", "medium")
+_PRODUCTS = ("::mm", "::addmm", "::bmm", "::baddbmm", "::linear", "::matmul")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,8 @@ def _times(
     for record in records:
         if record.kind in (RecordKind.KERNEL, RecordKind.COPY) and record.shape >= 0:
             copied = record.kind is RecordKind.COPY
-            asked[record.shape, copied] = (
-                _copy(record, shapes[record.shape]) if copied else shapes[record.shape]
-            )
+            shape = shapes[record.shape]
+            asked[record.shape, copied] = _copy(record, shape) if copied else _multiplied(shape, traced, gpu)
     answers: dict[tuple[int, bool], OperatorTime] = dict(
         zip(asked, predictor.predict(tuple(asked.values()), gpu), strict=True)
     )
@@ -114,6 +115,19 @@ def _times(
         else:
             found.append(_Timed(Interval.exact(_NOMINAL_US), _HOST, False))
     return found
+
+
+def _multiplied(shape: OperatorShape, traced: Profile, gpu: GpuSpec) -> OperatorShape:
+    """A float32 product in TF32 where the script allows it and the GPU has it; convolutions need no leave."""
+    settings = traced.settings
+    if (
+        settings is None
+        or settings.matmul_precision not in _AS_TF32
+        or not gpu.tflops_tf32
+        or not shape.operator.endswith(_PRODUCTS)
+    ):
+        return shape
+    return replace(shape, dtypes=tuple("tfloat32" if one == "float32" else one for one in shape.dtypes))
 
 
 def _read(traced: Profile, record: Record) -> TimedRead | None:

@@ -27,6 +27,7 @@ _NO_KERNEL = frozenset(
         "aten::t_",
         "aten::transpose_",
         "aten::as_strided_",
+        "aten::_has_compatible_shallow_copy_type",
     )
 )
 _known = {}

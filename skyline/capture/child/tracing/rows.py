@@ -68,12 +68,13 @@ class RecordRows:
             (self._now, sign * block.size_bytes, block.address, block.on_gpu, place, record)
         )
 
-    def shape(self, name, counted_as, ins, outs, args, moved):
+    def shape(self, name, counted_as, ins, outs, args, moved, layout=""):
         """The index of an operator's shapes, and its arithmetic.
 
-        ``counted_as`` is the operator whose arguments these are; ``moved`` is the bytes it reads and writes.
+        ``counted_as`` is the operator whose arguments these are; ``moved`` is the bytes it reads and writes,
+        ``layout`` how its images lie in memory.
         """
-        key = (name, tuple(ins), tuple(outs), moved)
+        key = (name, tuple(ins), tuple(outs), moved, layout)
         found = self._shapes.get(key)
         if found is None:
             if counted_as == "aten::convolution":
@@ -133,8 +134,9 @@ class RecordRows:
                     "output_dtypes": [dtype for _, dtype in outs],
                     "flops": count,
                     "bytes_moved": moved,
+                    "layout": layout,
                 }
-                for (name, ins, outs, moved), (_, count) in self._shapes.items()
+                for (name, ins, outs, moved, layout), (_, count) in self._shapes.items()
             ],
         }
 

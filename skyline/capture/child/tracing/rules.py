@@ -137,6 +137,18 @@ def _rnn_layer(args, kwargs):
     )
 
 
+def _convolution(args, kwargs):
+    """A GPU's convolution gives images channels last where its input or its weights are."""
+    made = torch.ops.aten.convolution.default(*args, **kwargs)
+    if made.dim() == 4 and any(_channels_last(one) for one in args[:2]):
+        return torch.empty(made.shape, dtype=made.dtype, device="meta", memory_format=torch.channels_last)
+    return made
+
+
+def _channels_last(tensor):
+    return tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous()
+
+
 _DATA_DEPENDENT = {
     "aten::nonzero": _nonzero,
     "aten::masked_select": _masked_select,
@@ -148,7 +160,7 @@ _DATA_DEPENDENT = {
 }
 
 _OWN = {"aten::mkldnn_rnn_layer_backward": _rnn_layer_backward}
-_OWN_ON_GPU = {**_OWN, "aten::mkldnn_rnn_layer": _rnn_layer}
+_OWN_ON_GPU = {**_OWN, "aten::mkldnn_rnn_layer": _rnn_layer, "aten::convolution": _convolution}
 _ON_ZEROS = frozenset(("aten::mkldnn_rnn_layer",))
 """Operators of the CPU whose memory only they themselves know."""
 

@@ -10,6 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import numbers, rules
+from .layout import layout_of
 from .ledger import StorageLedger
 from .operator import operator
 from .rows import COPY, WAIT, RecordRows
@@ -220,7 +221,8 @@ class OperatorTracer(TorchDispatchMode):
             moved += sum(_bytes(tensor) for tensor in ins[1:]) + sum(_bytes(tensor) for tensor in outs)
         else:
             moved += sum(_bytes(tensor) for tensor in ins)
-        shape, count = self.rows.shape(name, one.name, taken, given, args, moved)
+        layout = layout_of(name, ins, outs) if on_gpu else ""
+        shape, count = self.rows.shape(name, one.name, taken, given, args, moved, layout)
         if crosses:
             direction = "HtoD" if on_gpu else "DtoH"
             return self.rows.device(f"Memcpy {direction}", place, shape, 0, COPY, "copy", waits=True)

@@ -1,0 +1,157 @@
+"""Published measurements of image models, and the traced programs behind them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from operator_table import OperatorTable, TableStore
+
+FIRST_FUSED = (2, 0)
+"""The version of PyTorch that brought fused attention, and optimizers that step over all parameters at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRow:
+    """One measurement: a step of a model on one GPU. ``layout`` is ``nchw`` or ``nhwc``."""
+
+    model: str
+    family: str
+    training: bool
+    gpu: str
+    precision: str
+    layout: str
+    compiled: bool
+    torch: tuple[int, int]
+    image_size: int
+    batch: int
+    step_ms: float
+    parameters_m: float
+
+    @property
+    def program(self) -> tuple[str, int, str, str, str, bool, float]:
+        """What is traced for it: rows of one program differ in batch, GPU and 16-bit format only."""
+        precision = "amp" if self.precision.startswith("amp") else self.precision
+        mode = "train" if self.training else "infer"
+        return self.model, self.image_size, mode, precision, self.layout, self.torch >= FIRST_FUSED, self.parameters_m
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Number formats of the program by those of the row."""
+        return {"float16": "bfloat16"} if "bf16" in self.precision else {}
+
+    @property
+    def setting(self) -> tuple[str, str, str, bool]:
+        """Rows with equal ones differ in the model only."""
+        mode = "train" if self.training else "infer"
+        return mode, self.gpu, f"{self.precision} {self.layout} {'.'.join(map(str, self.torch))}", self.compiled
+
+
+def image_rows(folder: Path) -> list[ImageRow]:
+    """All rows of ``timm.csv`` in a folder."""
+    with (folder / "timm.csv").open(encoding="utf-8", newline="") as file:
+        return [
+            ImageRow(
+                row["model"],
+                row["family"],
+                row["mode"] == "train",
+                row["gpu"],
+                row["precision"],
+                row["layout"],
+                row["compiled"] == "1",
+                _version(row["torch"]),
+                int(float(row["image_size"])),
+                int(float(row["batch_size"])),
+                float(row["step_ms"]),
+                float(row["parameters_m"]),
+            )
+            for row in csv.DictReader(file)
+        ]
+
+
+def sampled(rows: Sequence[ImageRow], models: int) -> list[ImageRow]:
+    """Rows of so many models, spread over the families and always the same."""
+    by_family: dict[str, list[str]] = {}
+    for model in sorted({row.model for row in rows}, key=lambda one: sha256(one.encode()).hexdigest()):
+        family = next(row.family for row in rows if row.model == model)
+        by_family.setdefault(family, []).append(model)
+    chosen: list[str] = []
+    while len(chosen) < models and any(by_family.values()):
+        for family in sorted(by_family):
+            if by_family[family] and len(chosen) < models:
+                chosen.append(by_family[family].pop())
+    kept = set(chosen)
+    return [row for row in rows if row.model in kept]
+
+
+class Programs:
+    """Operator tables of programs, from the store and else from a process that traces them one by one."""
+
+    def __init__(self, store: TableStore) -> None:
+        self.store = store
+        self._process: subprocess.Popen[str] | None = None
+        self._read: dict[str, OperatorTable | None] = {}
+        self.traced = 0
+
+    def table(self, row: ImageRow) -> OperatorTable | None:
+        """The operators of a row's program; None where it cannot be traced."""
+        key = self.key(row)
+        if key not in self._read:
+            self._read[key] = self.store.get(key)
+        return self._read[key]
+
+    def key(self, row: ImageRow) -> str:
+        """The name of a program in the store, tracing it where it is not there yet."""
+        key = json.dumps(row.program)
+        if key not in self.store:
+            fused = json.dumps((*row.program[:5], True, row.parameters_m))
+            table = self.store.get(fused) if fused != key and not row.training else None
+            if table is not None and not any("scaled_dot_product" in one.operator for one in table.calls):
+                # Without attention both versions of PyTorch run the same.
+                return fused
+            self.store.put(key, self._trace(row.program))
+            self.traced += 1
+        return key
+
+    def stored(self, row: ImageRow) -> bool:
+        """Whether a row's program need not be traced."""
+        key, fused = json.dumps(row.program), json.dumps((*row.program[:5], True, row.parameters_m))
+        if key in self.store:
+            return True
+        table = self.store.get(fused) if not row.training else None
+        return table is not None and not any("scaled_dot_product" in one.operator for one in table.calls)
+
+    def close(self) -> None:
+        """End the tracing process."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait()
+            self._process = None
+
+    def _trace(self, program: Iterable[Any]) -> dict[str, Any]:
+        if self._process is None:
+            script = Path(__file__).with_name("image_program.py")
+            self._process = subprocess.Popen(
+                [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(list(program)) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            code = self._process.wait()
+            self._process = None
+            return {"why": f"the tracing process ended with {code}"}
+        return json.loads(answer)
+
+
+def _version(text: str) -> tuple[int, int]:
+    first, second = text.split(".")[:2]
+    return int(first), int(second)

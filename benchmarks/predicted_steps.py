@@ -1,0 +1,97 @@
+"""The predicted time of published steps, as the product's predictors give it, with baselines beside it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+from image_rows import ImageRow, Programs
+from operator_table import OperatorTable, TableRow
+
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.gpus import gpu_named
+from skyline.predict.host_cost import HostCost
+from skyline.predict.operator_time import OperatorPredictor
+from skyline_predictors.number_format import peak_tflops
+from skyline_predictors.shape_reading import deciding_format
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One predicted step in ms: the interval joins groups of operators as the product does."""
+
+    value_ms: float
+    low_ms: float
+    high_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Proportions:
+    """What baselines scale: arithmetic over the peak of its format, and bytes over the bandwidth, in ms."""
+
+    flop_ms: float
+    bytes_ms: float
+
+
+def predicted_step(
+    calls: Sequence[TableRow], batch: int, gpu: GpuSpec, predictor: OperatorPredictor, renamed: Mapping[str, str]
+) -> Step:
+    """The operators one after another, or the host's launches where these take longer."""
+    answers = predictor.predict([call.at(batch, renamed) for call in calls], gpu)
+    total = sum(call.count * answer.time_us.value for call, answer in zip(calls, answers, strict=True))
+    below: dict[str, float] = defaultdict(float)
+    above: dict[str, float] = defaultdict(float)
+    for call, answer in zip(calls, answers, strict=True):
+        below[answer.group] += call.count * (answer.time_us.value - answer.time_us.low)
+        above[answer.group] += call.count * (answer.time_us.high - answer.time_us.value)
+    host = sum(call.count for call in calls) * HostCost().launch_us
+    low = total - sqrt(sum(one**2 for one in below.values()))
+    high = total + sqrt(sum(one**2 for one in above.values()))
+    return Step(max(total, host) / 1e3, max(low, host / 2) / 1e3, max(high, host) / 1e3)
+
+
+def proportions(
+    calls: Sequence[TableRow], batch: int, gpu: GpuSpec, renamed: Mapping[str, str]
+) -> Proportions:
+    """The step's arithmetic and traffic at the peaks of the data sheet."""
+    flop = moved = 0.0
+    for call in calls:
+        shape = call.at(batch, renamed)
+        if shape.flops:
+            flop += call.count * shape.flops / (peak_tflops(gpu, deciding_format(shape)) * 1e9)
+        moved += call.count * shape.bytes_moved
+    return Proportions(flop, moved / (gpu.bandwidth_gb_s * 1e6))
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """A published row with what each predictor says of it."""
+
+    row: ImageRow
+    steps: dict[str, Step]
+    proportions: Proportions
+    table: OperatorTable
+
+
+def row_results(
+    rows: Sequence[ImageRow], programs: Programs, predictors: Mapping[str, OperatorPredictor]
+) -> tuple[list[RowResult], dict[str, list[str]]]:
+    """All rows that can be traced, and by reason the models that cannot."""
+    found: list[RowResult] = []
+    left_out: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        table = programs.table(row)
+        if table is None:
+            left_out[programs.store.why_missing(programs.key(row))].append(row.model)
+            continue
+        calls = table.fused if row.compiled else table.calls
+        gpu = gpu_named(row.gpu)
+        steps = {
+            name: predicted_step(calls, row.batch, gpu, one, row.renamed) for name, one in predictors.items()
+        }
+        found.append(
+            RowResult(row, steps, proportions(calls, row.batch, gpu, row.renamed), table)
+        )
+    return found, dict(left_out)

@@ -1,0 +1,209 @@
+"""Many measured steps as arrays of operator calls, so that their sums are quickly found for other constants."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from image_rows import ImageRow, Programs
+from numpy.typing import NDArray
+
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.gpus import gpu_named
+from skyline_predictors.memory_levels import Floats
+from skyline_predictors.mixed.board import board
+from skyline_predictors.mixed.call_kind import CallKind
+from skyline_predictors.mixed.call_reading import as_columns, read_call
+from skyline_predictors.mixed.formulas import call_us
+from skyline_predictors.mixed.predictor import unit_format
+
+
+class Watched(Mapping[str, float]):
+    """Constants that note which of them were asked for."""
+
+    def __init__(self, values: Mapping[str, float]) -> None:
+        self._values = values
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> float:
+        self.asked.add(name)
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Calls of one kind in one format on one GPU: columns of different ones, and which step calls which how often."""
+
+    kind: CallKind
+    gpu: GpuSpec
+    number_format: str
+    columns: dict[str, Floats]
+    which: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    counts: Floats
+
+
+class StepSums:
+    """The predicted times of measured steps, by kind of call."""
+
+    def __init__(self, rows: Sequence[ImageRow], programs: Programs) -> None:
+        self.rows: list[ImageRow] = []
+        gathered: dict[tuple[CallKind, str, str], list[tuple[tuple[float, ...], int, int]]] = defaultdict(list)
+        for row in rows:
+            table = programs.table(row)
+            if table is None:
+                continue
+            place = len(self.rows)
+            self.rows.append(row)
+            for call in table.fused if row.compiled else table.calls:
+                shape = call.at(row.batch, row.renamed)
+                kind, numbers = read_call(shape)
+                gathered[kind, row.gpu, unit_format(shape, kind, gpu_named(row.gpu))].append((numbers, place, call.count))
+        self._blocks: list[_Block] = []
+        for (kind, gpu, number_format), calls in gathered.items():
+            places: dict[tuple[float, ...], int] = {}
+            which = [places.setdefault(numbers, len(places)) for numbers, _, _ in calls]
+            self._blocks.append(
+                _Block(
+                    kind,
+                    gpu_named(gpu),
+                    number_format,
+                    as_columns(kind, list(places)),
+                    np.array(which),
+                    np.array([place for _, place, _ in calls]),
+                    np.array([float(count) for _, _, count in calls]),
+                )
+            )
+        self.measured_us = np.array([row.step_ms * 1e3 for row in self.rows])
+
+    def parts(self, constants: Mapping[str, float]) -> list[tuple[CallKind, Floats, set[str]]]:
+        """For each block of calls, its share of every step's time and the constants that it depends on."""
+        return [self.part(place, constants) for place in range(len(self._blocks))]
+
+    def part(self, place: int, constants: Mapping[str, float]) -> tuple[CallKind, Floats, set[str]]:
+        """One of them."""
+        block = self._blocks[place]
+        watched = Watched(constants)
+        on = board(block.gpu, block.number_format, watched)
+        times = call_us(block.kind, block.columns, on, watched)[block.which] * block.counts
+        total = np.bincount(block.steps, weights=times, minlength=len(self.rows))
+        return block.kind, total, watched.asked
+
+    def by_kind(self, constants: Mapping[str, float]) -> dict[CallKind, Floats]:
+        """Time of each step by kind of call."""
+        found: dict[CallKind, Floats] = {}
+        for kind, total, _ in self.parts(constants):
+            found[kind] = found.get(kind, np.zeros(len(self.rows))) + total
+        return found
+
+
+def fitted(
+    sums: StepSums, chosen: NDArray[np.bool_], start: Mapping[str, float], ranges: Mapping[str, tuple[float, float]],
+    *, rounds: int = 8, weights: Floats | None = None, said: bool = False,
+) -> dict[str, float]:  # fmt: skip
+    """Constants with which the sums agree best with the measured steps.
+
+    Gauss-Newton on logarithms with Huber's weights; each constant is drawn to where it starts, with a quarter of its
+    range as the standard deviation.
+    """
+    fit = _Fit(sums, chosen, np.ones(len(chosen)) if weights is None else weights, start, ranges)
+    values = dict(start)
+    cost, parts = fit.cost(values)
+    damping = 0.1
+    for round_ in range(rounds):
+        if said:
+            print(f"round {round_}: cost {cost:.1f}, mean error {fit.mean_error(parts):.4f}", flush=True)
+        improved = False
+        left, right, names = fit.equations(values, parts)
+        for _ in range(4):
+            move = np.linalg.solve(left + damping * np.diag(np.diag(left)), right)
+            tried = fit.moved(values, dict(zip(names, np.clip(move, -0.5, 0.5).tolist(), strict=True)))
+            new_cost, new_parts = fit.cost(tried)
+            if new_cost < cost:
+                improved = cost - new_cost > 1e-3 * cost
+                values, cost, parts = tried, new_cost, new_parts
+                damping = max(damping / 3, 1e-3)
+                break
+            damping *= 5
+        if not improved:
+            break
+    return values
+
+
+_NOISE = 0.1
+"""Standard deviation of the logarithm of a step's time that the model is not expected to explain."""
+_HUBER = 0.15
+_STEP = 0.03
+Parts = list[tuple[CallKind, Floats, set[str]]]
+
+
+class _Fit:
+    """The sum of squares that a fit makes small, and its slopes."""
+
+    def __init__(
+        self, sums: StepSums, chosen: NDArray[np.bool_], weights: Floats, start: Mapping[str, float],
+        ranges: Mapping[str, tuple[float, float]],
+    ) -> None:  # fmt: skip
+        self._sums, self._chosen, self._ranges = sums, chosen, ranges
+        self._measured = sums.measured_us[chosen]
+        self._weights = weights[chosen]
+        self._names = [name for name, (low, high) in ranges.items() if high > low]
+        self._spread = {name: float(np.log(ranges[name][1] / ranges[name][0])) / 4 for name in self._names}
+        self._centre = {name: float(np.log(start[name])) for name in self._names}
+
+    def cost(self, values: Mapping[str, float]) -> tuple[float, Parts]:
+        """The cost of constants, and the parts that it was told by."""
+        parts = self._sums.parts(values)
+        residual = self._residual(parts)
+        far = np.abs(residual)
+        each = np.where(far < _HUBER, far**2 / 2, _HUBER * (far - _HUBER / 2))
+        prior = sum((self._away(values, name) / self._spread[name]) ** 2 / 2 for name in self._names)
+        return float((self._weights * each).sum()) / _NOISE**2 + prior, parts
+
+    def mean_error(self, parts: Parts) -> float:
+        """Mean absolute relative error."""
+        return float(np.abs(np.expm1(self._residual(parts))).mean())
+
+    def moved(self, values: Mapping[str, float], moves: Mapping[str, float]) -> dict[str, float]:
+        """Constants after steps of their logarithms, inside their ranges."""
+        found = dict(values)
+        for name, by in moves.items():
+            low, high = self._ranges[name]
+            found[name] = float(np.clip(values[name] * np.exp(by), low, high))
+        return found
+
+    def equations(self, values: Mapping[str, float], parts: Parts) -> tuple[Floats, Floats, list[str]]:
+        """The normal equations of the next step, for the constants that matter."""
+        total = np.sum([one for _, one, _ in parts], axis=0)[self._chosen]
+        residual = self._residual(parts)
+        strength = self._weights / np.maximum(1.0, np.abs(residual) / _HUBER)
+        names: list[str] = []
+        slopes: list[Floats] = []
+        for name in self._names:
+            own = [place for place, (_, _, asked) in enumerate(parts) if name in asked]
+            if not own:
+                continue
+            changed = {**values, name: values[name] * float(np.exp(_STEP))}
+            difference = np.sum([self._sums.part(place, changed)[1] - parts[place][1] for place in own], axis=0)
+            slopes.append(difference[self._chosen] / total / _STEP)
+            names.append(name)
+        matrix = np.array(slopes).T
+        left = (matrix * strength[:, None]).T @ matrix / _NOISE**2
+        right = -(matrix * strength[:, None]).T @ residual / _NOISE**2
+        prior = np.array([1 / self._spread[name] ** 2 for name in names])
+        away = np.array([self._away(values, name) for name in names])
+        return left + np.diag(prior), right - prior * away, names
+
+    def _residual(self, parts: Parts) -> Floats:
+        return np.log(np.sum([one for _, one, _ in parts], axis=0)[self._chosen] / self._measured)
+
+    def _away(self, values: Mapping[str, float], name: str) -> float:
+        return float(np.log(values[name])) - self._centre[name]

@@ -1,0 +1,82 @@
+"""What a board sustains: its rates of arithmetic and of memory, bent by the power that it may draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from skyline.predict.gpu_spec import GpuSpec
+from skyline_predictors.number_format import peak_tflops
+
+_SHARPNESS = 6.0
+_AT_REST_WATTS = 20.0
+"""What regulators and memory take of a board's power before anything is computed, as idle boards show."""
+_PROCESS = {"Volta": "12nm", "Turing": "12nm", "Pascal": "12nm", "Ampere": "8nm", "Ada": "5nm", "Hopper": "5nm"}
+"""By what process the chips of an architecture are made; later ones by that of 5 nm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """One GPU: flop and bytes per µs in one number format, and what its multiprocessors and caches are.
+
+    ``plain_flop_per_us`` is arithmetic in float32 outside of the matrix units.
+    """
+
+    multiprocessors: float
+    matrix_flop_per_us: float
+    plain_flop_per_us: float
+    bytes_per_us: float
+    l2_bytes: float
+    l2_bytes_per_us: float
+    tile_bytes_per_us: float
+    on_units: bool
+
+
+def board(gpu: GpuSpec, number_format: str, constants: Mapping[str, float]) -> Board:
+    """What a GPU sustains in a format."""
+    process = _process(gpu)
+    watts = max(1.0, gpu.board_power_watts - _AT_REST_WATTS) if gpu.board_power_watts > 0 else 1e6
+    peak = peak_tflops(gpu, number_format) * 1e6
+    matrix = _limited(peak, _matrix_per_watt(gpu, number_format, constants, process) * watts)
+    plain = _limited(gpu.tflops_fp32 * 1e6, constants[f"plain_gflop_per_watt_{process}"] * 1e3 * watts)
+    per_clock = gpu.multiprocessors * gpu.clock_mhz
+    return Board(
+        float(gpu.multiprocessors),
+        matrix,
+        plain,
+        gpu.bandwidth_gb_s * 1e3,
+        float(gpu.l2_bytes),
+        per_clock * constants["l2_bytes_per_clock"] * plain / (gpu.tflops_fp32 * 1e6),
+        per_clock * constants["tile_bytes_per_clock"],
+        _on_units(gpu, number_format),
+    )
+
+
+def _process(gpu: GpuSpec) -> str:
+    if gpu.compute_capability == (8, 0):
+        return "7nm"
+    return _PROCESS.get(gpu.architecture, "5nm")
+
+
+def _matrix_per_watt(
+    gpu: GpuSpec, number_format: str, constants: Mapping[str, float], process: str
+) -> float:
+    """Flop per µs and watt: of matrix units, or of plain arithmetic where the format has none."""
+    if not _on_units(gpu, number_format):
+        return constants[f"plain_gflop_per_watt_{process}"] * 1e3
+    factor = 2.0 if number_format.startswith("float8") else 0.5 if number_format == "tfloat32" else 1.0
+    return constants[f"matrix_gflop_per_watt_{process}"] * 1e3 * factor
+
+
+def _on_units(gpu: GpuSpec, number_format: str) -> bool:
+    """Whether products of this format run on matrix units."""
+    stated = {
+        "tfloat32": gpu.tflops_tf32,
+        "bfloat16": gpu.tflops_bf16,
+        "float16": gpu.tflops_fp16 if gpu.fp16_on_tensor_cores else None,
+    }
+    return number_format.startswith("float8") or stated.get(number_format) is not None
+
+
+def _limited(peak: float, allowed: float) -> float:
+    return float((peak**-_SHARPNESS + allowed**-_SHARPNESS) ** (-1 / _SHARPNESS))

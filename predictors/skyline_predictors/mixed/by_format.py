@@ -1,0 +1,74 @@
+"""Asks the predictor that knows the number format best: one for plain float32, one for what matrix units multiply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.operator_time import OperatorPredictor, OperatorTime
+from skyline.trace.shape import OperatorShape
+from skyline_predictors.learned.predictor import LearnedPredictor
+from skyline_predictors.mixed.call_kind import CallKind
+from skyline_predictors.mixed.call_reading import read_call
+from skyline_predictors.mixed.predictor import Mixed, unit_format
+from skyline_predictors.number_format import MEASURED
+
+_FIRST_UNITS = (7, 0)
+_MULTIPLYING = frozenset(
+    {CallKind.PRODUCT, CallKind.CONVOLUTION, CallKind.GROUPED, CallKind.DEPTHWISE, CallKind.ATTENTION}
+)
+
+
+class ByFormat:
+    """The predictor. Steps that multiply in 16 bits are told by one model whole, their float32 parts as well."""
+
+    name = "mixed"
+
+    def __init__(
+        self, units: OperatorPredictor | None = None, plain: OperatorPredictor | None = None
+    ) -> None:
+        self._units = units or Mixed()
+        self._plain = plain or LearnedPredictor()
+
+    def basis(self, device: GpuSpec) -> str:
+        """What the times rest on."""
+        if not has_units(device):
+            return self._plain.basis(device)
+        return f"in 16 bits and TF32 {self._units.basis(device)}; in float32 {self._plain.basis(device)}"
+
+    def predict(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
+        """The time of each shape."""
+        if not has_units(device):
+            return self._plain.predict(shapes, device)
+        formats = [_multiplied_in(shape, device) for shape in shapes]
+        if any(one not in ("", MEASURED, "tfloat32") for one in formats):
+            return self._units.predict(shapes, device)
+        on_units = [one == "tfloat32" for one in formats]
+        told = {
+            True: iter(self._units.predict(_chosen(shapes, on_units, True), device)),
+            False: iter(self._plain.predict(_chosen(shapes, on_units, False), device)),
+        }
+        return [next(told[one]) for one in on_units]
+
+    def measured_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> list[float]:
+        """What timing each by itself from outside would show in µs; float32 without TF32, as the data were measured."""
+        measured = getattr(self._plain, "measured_us", None)
+        formats = [_multiplied_in(shape, device) for shape in shapes]
+        if measured is not None and all(one in ("", MEASURED, "tfloat32") for one in formats):
+            return list(measured(shapes, device))
+        return [one.time_us.value for one in self._units.predict(shapes, device)]
+
+
+def has_units(device: GpuSpec) -> bool:
+    """Whether the device is one of those whose matrix units the formulas are about."""
+    return device.vendor == "NVIDIA" and device.compute_capability >= _FIRST_UNITS
+
+
+def _multiplied_in(shape: OperatorShape, device: GpuSpec) -> str:
+    """The format of a call that multiplies, empty for others."""
+    kind, _ = read_call(shape)
+    return unit_format(shape, kind, device) if kind in _MULTIPLYING else ""
+
+
+def _chosen(shapes: Sequence[OperatorShape], on_units: Sequence[bool], which: bool) -> list[OperatorShape]:
+    return [shape for shape, one in zip(shapes, on_units, strict=True) if one is which]

@@ -1,0 +1,248 @@
+"""The time of each kind of kernel on a board, from the sizes of the calls. All times in µs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from skyline_predictors.memory_levels import Floats, together
+from skyline_predictors.mixed.board import Board
+from skyline_predictors.mixed.call_kind import CallKind
+from skyline_predictors.tiles import sides, waves
+
+Columns = Mapping[str, Floats]
+Constants = Mapping[str, float]
+TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (128, 32), (256, 64))
+_SPLITS = (1, 4, 16)
+_NORM = 3.0
+"""The power with which times of work side by side combine."""
+
+
+def call_us(kind: CallKind, calls: Columns, on: Board, constants: Constants) -> Floats:
+    """The time of calls of one kind."""
+    return _FORMULAS[kind](calls, on, constants)
+
+
+def _stream_us(moved: Floats, share: Floats | float, on: Board, constants: Constants) -> Floats:
+    """Bytes at a share of the memory's rate; what is small enough stays in the second-level cache."""
+    ratio = moved / (constants["l2_usable"] * on.l2_bytes)
+    missing = 1 - 1 / (1 + ratio ** constants["l2_sharpness"])
+    return moved * (missing / (on.bytes_per_us * share) + (1 - missing) / on.l2_bytes_per_us)
+
+
+def _product_us(
+    batch: Floats, rows: Floats, columns: Floats, inner: Floats, moved: Floats, on: Board, constants: Constants,
+    *, share: Floats | float = 1.0, splits: tuple[int, ...] = _SPLITS, element: Floats | float = 2.0,
+) -> Floats:  # fmt: skip
+    """A product by the best of the tiles: blocks of them are handed out in waves.
+
+    A tile is limited by arithmetic or by what its operands take to get from the second-level cache.
+    """
+    down, across = sides(TILES)
+    area = down * across
+    tiles = batch * np.ceil(rows / down) * np.ceil(columns / across)
+    resident = np.clip(32768 / area, 1.0, 4.0)
+    step = 2 * area * on.multiprocessors / (on.matrix_flop_per_us * constants["product_share"] * share)
+    step = step * (1 + constants["small_tile"] * (16384 / area - 0.5).clip(0.0))
+    fetch = (down + across) * element * on.multiprocessors / on.tile_bytes_per_us
+    per_step = together(_NORM, step, np.broadcast_to(fetch, step.shape))
+    best = np.full(batch.shape, np.inf)
+    for split in splits:
+        turns = waves(split * tiles, np.array(on.multiprocessors), resident, constants["tail"])
+        depth = np.ceil(inner / split / 32) * 32 + constants["tile_overhead"]
+        taken = (turns * depth * per_step).min(axis=0)
+        if split > 1:
+            taken = taken + split * 8 * batch * rows * columns / on.bytes_per_us + constants["kernel_us"]
+        best = np.minimum(best, taken)
+    memory = _stream_us(moved, constants["product_memory"], on, constants)
+    return together(_NORM, best, memory) + constants["kernel_us"]
+
+
+def _product(calls: Columns, on: Board, constants: Constants) -> Floats:
+    share = np.where(calls["aligned"] > 0, 1.0, constants["unaligned"])
+    return _product_us(
+        calls["batch"], calls["rows"], calls["columns"], calls["inner"], calls["moved"], on, constants,
+        share=share, element=calls["element"],
+    )  # fmt: skip
+
+
+def _turned_us(moved: Floats, on: Board, constants: Constants) -> Floats:
+    """Images turned from one order into the other: read and written."""
+    return _stream_us(2 * moved, constants["turn"], on, constants) + constants["kernel_us"]
+
+
+def _convolution(calls: Columns, on: Board, constants: Constants) -> Floats:
+    """As a product of patches with weights, in channels last; other images are turned before and after."""
+    pixels, channels, filters, taps = calls["pixels"], calls["channels"], calls["filters"], calls["taps"]
+    one = np.ones_like(pixels)
+    first, backward = calls["last"] == 0, calls["backward"] > 0
+    image, output, weight = calls["image_bytes"], calls["output_bytes"], calls["weight_bytes"]
+    moved = image + output + weight
+    element = calls["element"]
+    step = 16 / element
+    # Channels are filled up to what the matrix units take at once; few of them have kernels of their own.
+    filled = np.where(channels < step, np.maximum(channels, constants["few_channels"] * step), np.ceil(channels / step) * step)
+    filters_filled = np.ceil(filters / step) * step
+    unaligned = ((channels % step != 0) & (channels >= step)) | (filters % step != 0)
+    share = np.where(taps > 1, constants["patch_share"], constants["point_share"])
+    share = share * np.where(unaligned, constants["unaligned_convolution"], 1.0)
+    forward = _product_us(
+        one, pixels, filters_filled, filled * taps, moved, on, constants, share=share, splits=(1, 4), element=element
+    )
+    to_images = _product_us(
+        one, pixels * calls["stride"] ** 2, filled, filters_filled * taps / calls["stride"] ** 2, moved, on, constants,
+        share=share * constants["to_images_share"], splits=(1, 4), element=element,
+    )  # fmt: skip
+    to_weights = _product_us(
+        one, filters_filled, filled * taps, pixels, moved, on, constants,
+        share=share * constants["to_weights_share"], splits=(1, 16, 64), element=element,
+    )  # fmt: skip
+    wants = calls["to_images"] > 0
+    turn_forward = _turned_us(image, on, constants) + _turned_us(output, on, constants)
+    turn_backward = (
+        _turned_us(image, on, constants)
+        + _turned_us(output, on, constants)
+        + np.where(wants, _turned_us(image, on, constants), 0.0)
+    )
+    bias = np.where(
+        calls["bias"] > 0,
+        _stream_us(np.where(backward, 1.0, 2.0) * output, constants["stream"], on, constants) + constants["kernel_us"],
+        0.0,
+    )
+    back = to_weights + np.where(wants, to_images, 0.0)
+    turns = np.where(taps > 1, constants["turned_patches"], constants["turned_points"])
+    turned = np.where(first & on.on_units, turns * np.where(backward, turn_backward, turn_forward), 0.0)
+    return np.where(backward, back, forward) + turned + bias
+
+
+def _depthwise(calls: Columns, on: Board, constants: Constants) -> Floats:
+    """Each output pixel takes a few instructions for each tap; images are read and written once."""
+    backward, last = calls["backward"] > 0, calls["last"] > 0
+    image, output = calls["image_bytes"], calls["output_bytes"]
+    outputs = output / calls["element"]
+    work = outputs * calls["taps"] / on.plain_flop_per_us
+    per_tap = np.where(last, constants["depthwise_tap_last"], constants["depthwise_tap_first"])
+    share = np.where(last, constants["depthwise_stream_last"], constants["depthwise_stream_first"])
+    forward = together(_NORM, work * per_tap, _stream_us(image + output, share, on, constants))
+    to_images = together(
+        _NORM, work * per_tap * constants["depthwise_to_images"], _stream_us(image + output, share, on, constants)
+    )
+    weights_tap = np.where(last, constants["depthwise_weights_last"], constants["depthwise_weights_first"])
+    to_weights = together(_NORM, work * weights_tap, _stream_us(image + output, share, on, constants))
+    bias = np.where(
+        calls["bias"] > 0, _stream_us(np.where(backward, 1.0, 2.0) * output, constants["stream"], on, constants), 0.0
+    )
+    back = to_weights + np.where(calls["to_images"] > 0, to_images, 0.0)
+    return np.where(backward, back, forward) + bias + constants["kernel_us"] * (1 + backward)
+
+
+def _grouped(calls: Columns, on: Board, constants: Constants) -> Floats:
+    """Narrow products, one for each group, whose tiles are mostly empty; images cross the bus as for others."""
+    backward, first = calls["backward"] > 0, calls["last"] == 0
+    image, output, weight = calls["image_bytes"], calls["output_bytes"], calls["weight_bytes"]
+    least = constants["grouped_width"]
+    width = np.maximum(calls["channels"], least) * np.maximum(calls["filters"], least)
+    flops = 2 * calls["pixels"] * calls["groups"] * width * calls["taps"]
+    work = flops / (on.matrix_flop_per_us * constants["grouped_share"])
+    memory = _stream_us(image + output + weight, constants["grouped_stream"], on, constants)
+    one = together(_NORM, work, memory)
+    back = one * constants["grouped_to_weights"] + np.where(calls["to_images"] > 0, one * constants["grouped_to_images"], 0.0)
+    turn = _turned_us(image, on, constants) * (1 + backward) + _turned_us(output, on, constants)
+    bias = np.where(
+        calls["bias"] > 0, _stream_us(np.where(backward, 1.0, 2.0) * output, constants["stream"], on, constants), 0.0
+    )
+    turned = np.where(first & on.on_units, constants["grouped_turned"] * turn, 0.0)
+    return np.where(backward, back, one) + turned + bias + constants["kernel_us"] * (1 + backward)
+
+
+def _attention(calls: Columns, on: Board, constants: Constants) -> Floats:
+    """Two products for each pair of tiles with softmax in between (flash), five backward."""
+    queries = np.ceil(calls["queries"] / 64) * 64
+    keys = np.ceil(calls["keys"] / 64) * 64
+    depth = np.ceil(calls["depth"] / 32) * 32
+    backward = calls["backward"] > 0
+    pairs = calls["heads"] * queries * keys
+    products = pairs * depth * np.where(backward, 10.0, 4.0) / (on.matrix_flop_per_us * constants["attention_share"])
+    softmax = pairs * np.where(backward, 1.5, 1.0) * constants["attention_softmax"] / on.plain_flop_per_us
+    slower = np.where(calls["fused"] > 0, 1.0, constants["attention_masked"])
+    memory = _stream_us(calls["moved"], constants["stream"], on, constants)
+    return together(_NORM, (products + softmax) * slower, memory) + constants["kernel_us"] * (1 + 2 * backward)
+
+
+def _passes(kind: str) -> Callable[[Columns, Board, Constants], Floats]:
+    """Kinds that stream: ``kind`` names their share of the memory's rate."""
+
+    def formula(calls: Columns, on: Board, constants: Constants) -> Floats:
+        mixed = calls["mixed"] > 0
+        share = np.where(mixed, constants["turn_" + kind], constants["stream_" + kind])
+        work = calls["elements"] * np.where(calls["costly"] > 0, constants["costly"], constants["cheap"])
+        memory = _stream_us(calls["moved"], share, on, constants)
+        return together(_NORM, memory, work / on.plain_flop_per_us) + constants["kernel_us"]
+
+    return formula
+
+
+def _batch_norm(calls: Columns, on: Board, constants: Constants) -> Floats:
+    """Training reads images twice forward, and them and their gradients twice backward."""
+    training, backward, last = calls["training"] > 0, calls["backward"] > 0, calls["last"] > 0
+    image = calls["elements"] * calls["element"]
+    moved = np.where(backward, 5.0, np.where(training, 3.0, 0.0)) * image
+    moved = np.where(moved > 0, moved, calls["moved"])
+    share = np.where(
+        training | backward,
+        np.where(last, constants["batch_norm_last"], constants["batch_norm_first"]),
+        constants["stream_pointwise"],
+    )
+    kernels = np.where(backward | training, 2.0, 1.0)
+    return _stream_us(moved, share, on, constants) + kernels * constants["kernel_us"]
+
+
+def _row_norm(calls: Columns, on: Board, constants: Constants) -> Floats:
+    backward = calls["backward"] > 0
+    share = np.where(backward, constants["row_norm_backward"], constants["row_norm"])
+    share = np.where(calls["mixed"] > 0, share * constants["row_norm_mixed"], share)
+    return _stream_us(calls["moved"], share, on, constants) + constants["kernel_us"] * (1 + backward)
+
+
+def _softmax(calls: Columns, on: Board, constants: Constants) -> Floats:
+    return _stream_us(calls["moved"], constants["softmax"], on, constants) + constants["kernel_us"]
+
+
+def _pool(calls: Columns, on: Board, constants: Constants) -> Floats:
+    backward = calls["backward"] > 0
+    share = np.where(backward, constants["pool_backward"], constants["pool"])
+    return _stream_us(calls["moved"], share, on, constants) + constants["kernel_us"]
+
+
+def _optimizer(calls: Columns, on: Board, constants: Constants) -> Floats:
+    return _stream_us(calls["moved"], constants["optimizer"], on, constants) + constants["kernel_us"]
+
+
+def _host_copy(calls: Columns, on: Board, constants: Constants) -> Floats:
+    return calls["moved"] / (constants["bus_gb_s"] * 1e3)
+
+
+def _recurrent(calls: Columns, on: Board, constants: Constants) -> Floats:
+    return calls["moved"] / (on.bytes_per_us * constants["stream"]) + constants["kernel_us"]
+
+
+_FORMULAS: dict[CallKind, Callable[[Columns, Board, Constants], Floats]] = {
+    CallKind.PRODUCT: _product,
+    CallKind.CONVOLUTION: _convolution,
+    CallKind.GROUPED: _grouped,
+    CallKind.DEPTHWISE: _depthwise,
+    CallKind.ATTENTION: _attention,
+    CallKind.BATCH_NORM: _batch_norm,
+    CallKind.ROW_NORM: _row_norm,
+    CallKind.SOFTMAX: _softmax,
+    CallKind.POOL: _pool,
+    CallKind.REDUCTION: _passes("reduction"),
+    CallKind.POINTWISE: _passes("pointwise"),
+    CallKind.COPY: _passes("copy"),
+    CallKind.GATHER: _passes("gather"),
+    CallKind.FUSED: _passes("fused"),
+    CallKind.OPTIMIZER: _optimizer,
+    CallKind.HOST_COPY: _host_copy,
+    CallKind.RECURRENT: _recurrent,
+}
