@@ -47,13 +47,7 @@ class Held:
         if document is not None and version >= document.version:
             document.version = version
             for change in changes:
-                document.text = self.replaced(document.text, change)
-
-    def replaced(self, text: str, change: dict[str, Any]) -> str:
-        if "range" not in change:
-            return change["text"]
-        ends = sorted(self.offset(text, change["range"][key]) for key in ("start", "end"))
-        return text[: ends[0]] + change["text"] + text[ends[1] :]
+                document.text = change["text"]
 
     def offset(self, text: str, position: dict[str, int]) -> int:
         lines = lines_of(text)
@@ -101,7 +95,7 @@ def position(chance: random.Random, held: Held, text: str) -> dict[str, int]:
 
 
 def change(chance: random.Random, held: Held, text: str) -> dict[str, Any]:
-    """A change as a client sends it: of the whole text, or of a range although none was asked for."""
+    """A change as a client sends it: the whole text, with a piece of it replaced."""
     piece = chance.choice(PIECES) if chance.random() < 0.7 else chance.choice(ODD)
     if chance.random() < 0.02:
         piece = chance.choice(("(" * 3000, "-" * 5000 + "1\n", "[" * 500, "x" * 200_000, "a = 1\n" * 5000))
@@ -110,7 +104,5 @@ def change(chance: random.Random, held: Held, text: str) -> dict[str, Any]:
     places = [position(chance, held, text) for _ in range(2)]
     if chance.random() < 0.7:
         places[1] = places[0]
-    made = {"range": {"start": places[0], "end": places[1]}, "text": piece}
-    if chance.random() < 0.4:
-        return made
-    return {"text": held.replaced(text, made)}
+    first, last = sorted(held.offset(text, place) for place in places)
+    return {"text": text[:first] + piece + text[last:]}

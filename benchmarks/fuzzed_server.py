@@ -30,7 +30,6 @@ def main() -> int:
             gc.collect()
         return {
             "documents": {uri: held(server, uri) for uri in params["uris"]},
-            "waiting": len(server.protocol._incoming),
             "asked": len(server.protocol._request_futures) + len(server.protocol._result_types),
             "resident_bytes": process.memory_info().rss,
             "threads": process.num_threads(),

@@ -1,4 +1,8 @@
-"""Splits the client's byte stream into messages and resynchronises after a malformed one."""
+"""Splits the client's byte stream into messages and resynchronises after a malformed one.
+
+pygls's own reader loses messages that the fuzzer and the tests send: one with a header in lower case, the message
+after a body of the wrong length, and everything after a length that no message has.
+"""
 
 from __future__ import annotations
 

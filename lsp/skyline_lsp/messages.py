@@ -1,20 +1,23 @@
-"""JSON-RPC messages in both directions: every request is answered, and finished requests are forgotten.
+"""JSON-RPC messages that pygls 2 does not handle: every request is answered, whatever it contains.
 
-Works around three defects of pygls 2. It does not answer a request whose parameters do not match their type. It
-keeps a future for every notification received. It confuses requests of the client with its own if their ids are
-equal.
+Each part here fails the fuzzer (``benchmarks/server_fuzzer.py``) or a test when it is removed:
+
+- pygls leaves a request unanswered if its parameters do not match their type, if it comes before ``initialize``, or
+  if its body is not a JSON object.
+- pygls keeps a future for every notification with an asynchronous handler.
+- pygls sends the answer of a handler that runs on a thread from that thread.
+- pygls takes a response to be for a request of the client that has the same id.
+- pygls fails to handle a cancellation whose id is no number or string.
+- pygls logs a refused request with a traceback and sends the traceback of a failed one to the client.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import logging
 import math
-import uuid
-from collections.abc import Callable, Generator
-from concurrent.futures import Future, InvalidStateError
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -25,14 +28,13 @@ from pygls.exceptions import (
     JsonRpcException,
     JsonRpcInvalidParams,
     JsonRpcInvalidRequest,
-    JsonRpcMethodNotFound,
     JsonRpcParseError,
     JsonRpcRequestCancelled,
     JsonRpcServerNotInitialized,
 )
 from pygls.feature_manager import is_thread_function
-from pygls.protocol import LanguageServerProtocol, lsp_method
-from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, JsonRPCResponseMessage
+from pygls.protocol import LanguageServerProtocol
+from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage
 
 logger = logging.getLogger(__name__)
 
@@ -55,8 +57,6 @@ class Messages(LanguageServerProtocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        # A client may use an id for two pending requests. A cancellation then applies to both.
-        self._incoming: dict[int | str, list[Any]] = {}
         for method in _OURS_ALONE:
             self.fm.builtin_features.pop(method, None)
 
@@ -133,30 +133,20 @@ class Messages(LanguageServerProtocol):
 
     def _answered(self, data: Json) -> None:
         msg_id = _id_of(data)
-        future = self._request_futures.pop(msg_id, None) if msg_id is not None else None
-        kind = self._result_types.pop(msg_id, None) if msg_id is not None else None
-        if future is None or future.done():
+        # pygls keeps the client's requests with its own, and the result types of its own alone.
+        if msg_id is None or msg_id not in self._result_types:
             logger.debug("ignored a response to an unknown request: %.80r", data.get("id"))
             return
-        result: Any = None
-        error: Exception | None = None
+        future = self._request_futures[msg_id]
         try:
-            if "error" in data:
-                told = self._converter.structure(data["error"], types.ResponseError)
-                error = JsonRpcException.from_error(told)
-            else:
-                fields = {key: data[key] for key in ("id", "jsonrpc", "result") if key in data}
-                fields.setdefault("jsonrpc", self.VERSION)
-                result = self._converter.structure(fields, kind or JsonRPCResponseMessage).result
-        except Exception as reason:
-            error = JsonRpcInvalidParams(f"the client's response is invalid: {_complaints(reason)}")
-        try:
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-        except InvalidStateError:
-            logger.debug("the request %r was cancelled before its response came", msg_id)
+            self.handle_message(self.structure_message(data))  # pyright: ignore[reportArgumentType]
+        except Exception as error:
+            if not future.done():
+                reason = _complaints(error.__cause__ or error)
+                future.set_exception(JsonRpcInvalidParams(f"the client's response is invalid: {reason}"))
+        finally:
+            self._over(msg_id, future)
+            self._result_types.pop(msg_id, None)
 
     def _refuse(self, msg_id: int | str | None, error: JsonRpcException) -> None:
         logger.warning("refused a message: %s", error.message)
@@ -174,47 +164,30 @@ class Messages(LanguageServerProtocol):
         args: tuple[Any, ...] | None = None,
         kwargs: dict[str, Any] | None = None,
     ) -> None:
-        args, kwargs = args or (), kwargs or {}
-        future: Any
-        if asyncio.iscoroutinefunction(handler):
-            future = asyncio.ensure_future(handler(*args, **kwargs))
-        elif is_thread_function(handler):
-            future = asyncio.get_running_loop().run_in_executor(
-                self._server.thread_pool, partial(handler, *args, **kwargs)
-            )
-        else:
-            future = Future()
-        self._incoming.setdefault(msg_id, []).append(future)
-        future.add_done_callback(partial(self._over, msg_id))
-        future.add_done_callback(callback)
-        if not isinstance(future, Future):
-            return
-        try:
-            if inspect.isgeneratorfunction(handler):
-                self._run_generator(None, gen=handler(*args, **kwargs), result_future=future)
-            else:
-                future.set_result(handler(*args, **kwargs))
-        except InvalidStateError:
-            logger.debug("cancelled while it was handled: %r", msg_id)
-        except Exception as error:
-            future.set_exception(error)
+        if is_thread_function(handler):
+            handler = self._on_a_thread(handler)
+        super()._execute_handler(msg_id, handler, callback, args, kwargs)
+        future = self._request_futures.get(msg_id)
+        if future is not None:
+            future.add_done_callback(partial(self._over, msg_id))
+
+    def _on_a_thread(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        """The event loop sends the answer, so that two answers do not mix on the wire."""
+
+        async def handled(*arguments: Any) -> Any:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._server.thread_pool, partial(handler, *arguments))
+
+        return handled
 
     def _over(self, msg_id: int | str, future: Any) -> None:
-        bearers = self._incoming[msg_id]
-        bearers.remove(future)
-        if not bearers:
-            del self._incoming[msg_id]
-        if not future.cancelled():
-            # Retrieve the exception: nothing else does if the request was cancelled.
-            future.exception()
+        if self._request_futures.get(msg_id) is future:
+            del self._request_futures[msg_id]
 
-    def _run_generator(
-        self, future: Any, *, gen: Generator[Any, Any, Any], result_future: Future[Any]
-    ) -> None:
-        try:
-            super()._run_generator(future, gen=gen, result_future=result_future)
-        except InvalidStateError:
-            logger.debug("cancelled while it was handled")
+    def _handle_cancel_notification(self, msg_id: Any) -> None:
+        # Nothing checks the type of the id in ``$/cancelRequest``.
+        if isinstance(msg_id, int | str):
+            super()._handle_cancel_notification(msg_id)
 
     def _send_handler_result(self, future: Any, *, msg_id: int | str) -> None:
         if future.cancelled():
@@ -242,48 +215,6 @@ class Messages(LanguageServerProtocol):
         elif error is not None:
             logger.error("a notification could not be handled", exc_info=error)
             self._server._report_server_error(RuntimeError(fault(error)), FeatureNotificationError)
-
-    def _handle_cancel_notification(self, msg_id: int | str) -> None:
-        for future in list(self._incoming.get(msg_id, ())) if isinstance(msg_id, int | str) else ():
-            future.cancel()
-
-    def _handle_request(self, msg_id: int | str, method_name: str, params: Any) -> None:
-        try:
-            handler = self._get_handler(method_name)
-        except JsonRpcMethodNotFound as error:
-            self._refuse(msg_id, error)
-            return
-        self._ctx_msg_id.set(msg_id)
-        done = partial(self._send_handler_result, msg_id=msg_id)
-        self._execute_handler(msg_id, handler, done, (params,))
-
-    def _handle_notification(self, method_name: str, params: Any) -> None:
-        if method_name == types.CANCEL_REQUEST:
-            self._handle_cancel_notification(params.id)
-            return
-        try:
-            handler = self._get_handler(method_name)
-        except JsonRpcMethodNotFound:
-            # The protocol allows ignoring `$/` notifications; others belong to newer versions of the protocol.
-            logger.debug("ignored the notification %.80r", method_name)
-            return
-        self._execute_handler(str(uuid.uuid4()), handler, self._check_handler_result, (params,))
-
-    @lsp_method(types.SHUTDOWN)
-    def lsp_shutdown(self, *args: Any) -> Generator[Any, Any, None]:
-        """Run the shutdown handler, then cancel all other pending requests in both directions."""
-        handler = self.fm.features.get(types.SHUTDOWN)
-        if handler is not None:
-            yield handler, args, None
-        own = self.msg_id
-        waiting = [
-            future for msg_id, bearers in self._incoming.items() if msg_id != own for future in bearers
-        ]
-        for future in (*waiting, *self._request_futures.values()):
-            # A running synchronous future belongs to the shutdown request itself.
-            if isinstance(future, asyncio.Future) or not future.running():
-                future.cancel()
-        self._shutdown = True
 
 
 def fault(error: BaseException) -> str:

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from lsprotocol import types
+from pygls.exceptions import FeatureRequestError
 from pygls.lsp.server import LanguageServer
 
 from skyline.capture.request import Known
@@ -239,7 +240,7 @@ class SkylineServer(LanguageServer):
 
     def report_server_error(self, error: Exception, source: object) -> None:
         """Show an internal error that occurred outside a request, each message once."""
-        if str(error) not in self._faults:
+        if source != FeatureRequestError and str(error) not in self._faults:
             self._faults.add(str(error))
             self.window_show_message(types.ShowMessageParams(types.MessageType.Error, str(error)))
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from lsprotocol import types
-from pygls.workspace import PositionCodec
 
 from skyline.bounded_read import LARGEST_TEXT_BYTES
 from skyline.errors import SkylineError
 from skyline.source.text import SourceText
-from skyline_lsp import convert, text_changes
+from skyline_lsp import convert
 
 
 @dataclass(slots=True)
@@ -52,19 +51,21 @@ class Texts:
             self._open.setdefault(path, []).append(document)
 
     def changed(
-        self,
-        uri: str,
-        version: int,
-        changes: Sequence[types.TextDocumentContentChangeEvent],
-        codec: PositionCodec,
+        self, uri: str, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]
     ) -> bool:
-        """Apply the client's changes to a document. Returns False if it is not open or a newer version is known."""
+        """Replace a document's text by the last of the whole texts that the client sends.
+
+        Returns False if the document is not open, if a newer version is known, or if the client sends a range although
+        the server announces full synchronisation.
+        """
         document = self._documents.get(_key(uri))
         if document is None or version < document.version:
             return False
+        if any(isinstance(change, types.TextDocumentContentChangePartial) for change in changes):
+            return False
         before = document.text
-        mark = "\ufeff" if before.byte_order_mark else ""
-        document.text = SourceText.of(before.path, text_changes.changed(mark + before.text, changes, codec))
+        if changes:
+            document.text = SourceText.of(before.path, changes[-1].text)
         document.version = version
         disk = self.disk(before.path)
         document.dirty = disk is None or disk.text != document.text.text

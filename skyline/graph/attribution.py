@@ -22,7 +22,7 @@ from skyline.trace.record import CodeLine
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Attribution:
+class TaskAttribution:
     """Columns for all tasks of a draft in its numbering, and the tables that they index."""
 
     phase: Codes
@@ -34,7 +34,7 @@ class Attribution:
     lines: tuple[CodeLine, ...]
 
 
-def attributed(draft: GraphDraft, hosts: HostThreads, steps: MarkedSteps, bursts: Bursts) -> Attribution:
+def attributed(draft: GraphDraft, hosts: HostThreads, steps: MarkedSteps, bursts: Bursts) -> TaskAttribution:
     """GPU work belongs to what launched it, but collectives are communication whoever launched them."""
     trace, pieces = draft.trace, draft.pieces
     iteration = iterations_of(pieces, steps)
@@ -44,7 +44,7 @@ def attributed(draft: GraphDraft, hosts: HostThreads, steps: MarkedSteps, bursts
     lines = lines_of(trace, forward)
     of_all = _with_launched(draft, phase, PHASE[Phase.OTHER])
     of_all[draft.first_work :][draft.names.collective[draft.work.event]] = PHASE[Phase.COMMUNICATION]
-    return Attribution(
+    return TaskAttribution(
         of_all,
         _with_launched(draft, iteration, 0),
         _with_launched(draft, layers.module, -1),

@@ -1,4 +1,4 @@
-"""Finds the rewrites: every module of the catalogue, and those that others install."""
+"""Finds the rewrites: each module of the catalogue binds one or a table of them, and other packages install more."""
 
 from __future__ import annotations
 
@@ -72,8 +72,10 @@ class RewriteEntry:
 def _found() -> tuple[dict[str, RewriteEntry], tuple[str, ...]]:
     found: dict[str, RewriteEntry] = {}
     for each in pkgutil.iter_modules(catalogue.__path__, f"{catalogue.__name__}."):
-        if entry := RewriteEntry.of(import_module(each.name)):
-            found.setdefault(entry.name, entry)
+        module = import_module(each.name)
+        entry = RewriteEntry.of(module)
+        for one in (entry,) if entry is not None else getattr(module, "ENTRIES", ()):
+            found.setdefault(one.name, one)
     others = installed(ENTRY_POINT_GROUP, _lacking)
     problems = list(others.problems)
     for addition in others.additions:

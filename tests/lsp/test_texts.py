@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from lsprotocol import types
-from pygls.workspace import PositionCodec
 
 from skyline_lsp import convert
 from skyline_lsp.texts import Texts
@@ -36,7 +35,7 @@ def test_a_changed_buffer_counts_over_the_disk(script: Path) -> None:
     uri = convert.uri_of(str(script))
     texts.opened(uri, 1, "x = 1\n")
     assert list(texts.unsaved()) == []
-    texts.changed(uri, 2, [types.TextDocumentContentChangeWholeDocument("x = 3\n")], PositionCodec())
+    texts.changed(uri, 2, [types.TextDocumentContentChangeWholeDocument("x = 3\n")])
     assert text_of(texts, script) == "x = 3\n"
     assert [text.text for text in texts.unsaved()] == ["x = 3\n"]
     assert texts.at(str(script)) is not None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skyline_tui.screens.verified import Verified
+from skyline_tui.screens.verified import VerifiedSheet
 from skyline_tui.widgets.whatifs import WhatIfs
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ async def test_the_question_is_measured_and_shown_beside_its_prediction(desk: Ca
         await pilot.press("space", "v")
         await pilot.pause()
         assert [asked.whatifs for asked in made.session.verified] == [("fused_optimizer",)]
-        assert isinstance(made.app.screen, Verified)
+        assert isinstance(made.app.screen, VerifiedSheet)
         for part in (
             "! outside the predicted interval",
             "predicted 5.0 % too long",
@@ -57,7 +57,7 @@ async def test_what_cannot_be_measured_says_why(desk: Callable[..., Desk]) -> No
         await pilot.pause()
         await pilot.press("space", "v")
         await pilot.pause()
-        assert not isinstance(made.app.screen, Verified)
+        assert not isinstance(made.app.screen, VerifiedSheet)
         assert "there is no rewrite for this yet" in made.toasts
 
 
@@ -75,7 +75,7 @@ async def test_it_can_be_cancelled_and_the_question_stays(desk: Callable[..., De
         await pilot.pause()
         assert "Verifying was cancelled." in made.toasts
         assert "Not verified" not in made.toasts
-        assert not isinstance(made.app.screen, Verified)
+        assert not isinstance(made.app.screen, VerifiedSheet)
         assert made.app.query_one(WhatIfs).checked == ("fused_optimizer",)
         assert len(made.session.verified) == 1
 

@@ -131,7 +131,7 @@ class SkylineApp(NewsApp):
 
     # Pages.
 
-    def on_view_tabs_chosen(self, message: ViewTabs.Chosen) -> None:
+    def on_view_tabs_tab_chosen(self, message: ViewTabs.TabChosen) -> None:
         """A title was clicked."""
         self.action_view(message.view)
 

@@ -17,7 +17,7 @@ from skyline_tui.conversation import Conversation
 from skyline_tui.gc_freeze import freeze_garbage_collector
 from skyline_tui.messages import Post, Severity
 from skyline_tui.screens.diff import Diff
-from skyline_tui.screens.verified import Verified
+from skyline_tui.screens.verified import VerifiedSheet
 from skyline_tui.session import ScreenSession
 from skyline_tui.summary import written
 from skyline_tui.views.devices import DevicesView
@@ -205,7 +205,7 @@ class NewsApp(CleanApp[None]):
         beyond = "\n! extrapolated: outside the range that was measured" if best.estimate.extrapolated else ""
         self.notify(f"Fastest of {best.tried} simulated: {' '.join(best.choices)}, {speed}{beyond}")
 
-    def on_what_ifs_wanted(self, message: WhatIfs.Wanted) -> None:
+    def on_what_ifs_value_wanted(self, message: WhatIfs.ValueWanted) -> None:
         """Ask for one what-if at another value."""
         self._do("value", self._talk.value, message.whatif)
 
@@ -216,7 +216,7 @@ class NewsApp(CleanApp[None]):
     def on_verified(self, message: messages.Verified) -> None:
         """Show the prediction beside its measurement, which the ledger knows from now on."""
         self._verifying = None
-        self.push_screen(Verified(message.report))
+        self.push_screen(VerifiedSheet(message.report))
         self._do("fetch", self._talk.fetch)
 
     def on_not_verified(self, message: messages.NotVerified) -> None:
@@ -231,7 +231,7 @@ class NewsApp(CleanApp[None]):
         """The script on other GPUs."""
         self.query_one(DevicesView).arrived(message.report)
 
-    def on_timeline_view_wanted(self, message: TimelineView.Wanted) -> None:
+    def on_timeline_view_window_wanted(self, message: TimelineView.WindowWanted) -> None:
         """A picture of an iteration."""
         self._do("timeline", self._talk.timeline, message.params)
 

@@ -33,12 +33,13 @@ def register(server: SkylineServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def changed(params: types.DidChangeTextDocumentParams) -> None:
         uri, version = params.text_document.uri, params.text_document.version
-        codec = server.workspace.position_codec
-        if server.texts.changed(uri, version, params.content_changes, codec):
+        if server.texts.changed(uri, version, params.content_changes):
             server.texts_changed(convert.path_of(uri) or "")
         else:
             logger.warning(
-                "ignored version %d of %.200s: it is not open, or a newer one is known", version, uri
+                "ignored version %d of %.200s: it is not open, not the newest, or not a whole text",
+                version,
+                uri,
             )
 
     @server.feature(types.TEXT_DOCUMENT_WILL_SAVE)

@@ -13,7 +13,7 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.blocks import insert_before, wrap
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.imports import usable
-from skyline.rewrite.sites.evaluation import EvaluationSite, SwitchedOff, evaluations, switched_off
+from skyline.rewrite.sites.evaluation import EvaluationSite, GradientsOff, evaluations, switched_off
 from skyline.rewrite.sites.framework import framework
 from skyline.rewrite.unwrapping import without_decorator, without_item
 from skyline.rewrite.value import check_switched_on
@@ -221,7 +221,7 @@ def _without_next(context: RewriteContext) -> tuple[TextEdit, ...]:
     return without_decorator(site.module, site.owner, site.switch)
 
 
-def _check_needs_none(site: SwitchedOff) -> None:
+def _check_needs_none(site: GradientsOff) -> None:
     for node in ast.walk(site.owner):
         called = node.func if isinstance(node, ast.Call) else None
         if not isinstance(called, ast.Attribute):

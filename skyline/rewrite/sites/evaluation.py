@@ -158,7 +158,7 @@ def _names_off(node: ast.expr) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SwitchedOff:
+class GradientsOff:
     """A place where an evaluation switches the recording of gradients off: a ``with``, or a decorator."""
 
     module: Module
@@ -166,7 +166,7 @@ class SwitchedOff:
     switch: ast.withitem | ast.expr
 
 
-def switched_off(context: RewriteContext) -> tuple[SwitchedOff, ...]:
+def switched_off(context: RewriteContext) -> tuple[GradientsOff, ...]:
     """All such places around or in what only evaluates, each once; maybe none.
 
     Not those around anything else: updates by hand and initial values need theirs.
@@ -176,7 +176,7 @@ def switched_off(context: RewriteContext) -> tuple[SwitchedOff, ...]:
         for call in context.profile.calls
         if call.name == "eval forward" and call.line is not None
     ]
-    found: list[SwitchedOff] = []
+    found: list[GradientsOff] = []
     for module, line in told:
         within = [
             node
@@ -197,10 +197,10 @@ def switched_off(context: RewriteContext) -> tuple[SwitchedOff, ...]:
     return tuple({id(each.switch): each for each in found if not trains(each.owner)}.values())
 
 
-def _switches_of(module: Module, node: ast.With | Function) -> list[SwitchedOff]:
+def _switches_of(module: Module, node: ast.With | Function) -> list[GradientsOff]:
     if isinstance(node, ast.With):
-        return [SwitchedOff(module, node, item) for item in node.items if _is_switch(item.context_expr)]
-    return [SwitchedOff(module, node, each) for each in node.decorator_list if _is_switch(each)]
+        return [GradientsOff(module, node, item) for item in node.items if _is_switch(item.context_expr)]
+    return [GradientsOff(module, node, each) for each in node.decorator_list if _is_switch(each)]
 
 
 def _is_switch(node: ast.expr) -> bool:

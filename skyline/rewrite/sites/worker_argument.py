@@ -22,7 +22,7 @@ _WORKERS, _POSITION = "num_workers", 5
 _NEVER_NONE = ("os.cpu_count", "multiprocessing.cpu_count", "torch.multiprocessing.cpu_count")
 
 
-def core_contention(
+def add_beside_workers(
     context: RewriteContext, name: str, text: str, where_workers: str, snippet: str
 ) -> tuple[TextEdit, ...]:
     """``name=text`` for the training's loader, whose literal is changed where it has the argument already.

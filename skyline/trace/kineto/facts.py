@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import msgspec
 
-from skyline.trace.kineto.profiler_trace import TraceDevice
+from skyline.trace.kineto.profiler_trace import RecordedDevice
 
 
 @dataclass(frozen=True, slots=True)
 class TraceFacts:
     """Of a file's head and tail, what is kept."""
 
-    devices: tuple[TraceDevice, ...]
+    devices: tuple[RecordedDevice, ...]
     rank: int
     world_size: int
     base_ns: int
@@ -31,18 +31,18 @@ def facts_of(given: dict[str, Any]) -> TraceFacts:
     )
 
 
-def _devices(given: object) -> tuple[TraceDevice, ...]:
+def _devices(given: object) -> tuple[RecordedDevice, ...]:
     listed = _unpacked(given)
     if not isinstance(listed, list):
         return ()
-    found: list[TraceDevice] = []
+    found: list[RecordedDevice] = []
     for one in cast("list[object]", listed):
         properties = _mapping(one)
         if not properties:
             continue
         name = properties.get("name")
         found.append(
-            TraceDevice(
+            RecordedDevice(
                 index=_whole(properties.get("id"), len(found)),
                 name=name if isinstance(name, str) else "",
                 memory_bytes=_whole(properties.get("totalGlobalMem"), 0),

@@ -21,7 +21,7 @@ class HostThread:
 
 
 @dataclass(frozen=True, slots=True)
-class TraceDevice:
+class RecordedDevice:
     """An accelerator as the trace describes it; 0 and ``""`` where it does not say."""
 
     index: int
@@ -147,7 +147,7 @@ class ProfilerTrace:
     waits: Waits
     collectives: Collectives
     allocations: Allocations
-    devices: tuple[TraceDevice, ...]
+    devices: tuple[RecordedDevice, ...]
     base_ns: int
     duration_total_us: float
     """From the first event's start to the last one's end."""

@@ -131,3 +131,19 @@ def test_an_edit_is_for_the_text_at_hand(workshop) -> None:
 def test_impossible_sizes_are_refused(workshop) -> None:
     with pytest.raises(UsageError, match="out of range"):
         workshop("B = 16\nloader = DataLoader(d, B)\n").plan(batch_size=0)
+
+
+ONE_NAME = "B = 16\nloader = DataLoader(d, batch_size=B)\n"
+ONE_CALL = "loader = DataLoader(d, batch_size=16)\n"
+
+
+@pytest.mark.parametrize(
+    ("profiled", "now"), [(ONE_NAME, ONE_NAME + "m = torch.nn.Linear(B, 1)\n"), (ONE_CALL, ONE_CALL * 2)]
+)
+def test_a_knob_that_has_a_second_use_by_now_is_refused(workshop, profiled: str, now: str) -> None:
+    shop = workshop(profiled)
+    planned = replace(shop, files={**shop.files, "/project/train.py": now}).plan(batch_size=64)
+    (refused,) = planned.refused
+    assert refused.reason.startswith("The file changed: ")
+    assert "Profile it again." in refused.reason
+    assert planned.edits == ()

@@ -13,7 +13,7 @@ from skyline_tui.screens.sheet import Sheet
 _NAME, _PREDICTED = 13, 25
 
 
-class Verified(Sheet):
+class VerifiedSheet(Sheet):
     """The verdict first, then the numbers, then what they rest on."""
 
     def __init__(self, report: VerifyReport) -> None:

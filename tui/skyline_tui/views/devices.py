@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from io import StringIO
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 
 from skyline import units
@@ -31,10 +29,6 @@ NOT_YET = (
 
 class DevicesView(View):
     """A table that can be sorted; below it the whole page of ``skyline devices``."""
-
-    @dataclass
-    class Wanted(Message):
-        """The person wants the comparison."""
 
     def __init__(self) -> None:
         super().__init__(id="view-devices", classes="view page")

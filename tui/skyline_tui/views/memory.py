@@ -32,7 +32,7 @@ class LiveLines(RowList):
     """The lines that hold memory at the cursor, largest first."""
 
     @dataclass
-    class Opened(Message):
+    class LineOpened(Message):
         """The person wants to see a line in its file."""
 
         line: LiveLine
@@ -79,7 +79,7 @@ class LiveLines(RowList):
         """Enter opens."""
         message.stop()
         if self.current is not None and self.current.file:
-            self.post_message(self.Opened(self.current))
+            self.post_message(self.LineOpened(self.current))
 
 
 def _row(
@@ -165,13 +165,13 @@ class MemoryView(View):
         """Why there is nothing to see."""
         self.query_one("#memory-title", Static).update(Content.styled(f"! {reason}", "$text-warning"))
 
-    def on_memory_plot_moved(self, message: Message) -> None:
+    def on_memory_plot_moment_moved(self, message: Message) -> None:
         """Another moment."""
         message.stop()
         self._describe()
         self.post_message(self.MomentWanted(self._time_ms))
 
-    def on_live_lines_opened(self, message: LiveLines.Opened) -> None:
+    def on_live_lines_line_opened(self, message: LiveLines.LineOpened) -> None:
         """Show a line in its file."""
         message.stop()
         self.post_message(self.PlaceChosen(message.line.file, message.line.line))

@@ -32,7 +32,7 @@ class TimelineView(View):
     ]
 
     @dataclass
-    class Wanted(Message):
+    class WindowWanted(Message):
         """A picture is wanted of the server."""
 
         params: TimelineParams
@@ -94,7 +94,7 @@ class TimelineView(View):
         asked = TimelineParams(
             now.uri, now.batchSize, now.whatifs, now.step, window.begin_ms, window.end_ms, margin
         )
-        self.post_message(self.Wanted(asked))
+        self.post_message(self.WindowWanted(asked))
         self._describe()
 
     def on_lanes_cursor_moved(self, message: Lanes.CursorMoved) -> None:
@@ -102,7 +102,7 @@ class TimelineView(View):
         message.stop()
         self._describe()
 
-    def on_lanes_opened(self, message: Lanes.Opened) -> None:
+    def on_lanes_task_opened(self, message: Lanes.TaskOpened) -> None:
         """Show the line in its file."""
         message.stop()
         at = self.place
@@ -135,7 +135,7 @@ class TimelineView(View):
         return at.file, at.line
 
     def _want(self, params: TimelineParams) -> None:
-        self.post_message(self.Wanted(params))
+        self.post_message(self.WindowWanted(params))
 
     def _describe(self) -> None:
         lanes = self.query_one(Lanes)

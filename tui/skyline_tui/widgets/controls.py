@@ -30,7 +30,7 @@ class Controls(Vertical):
     """Turns drags, keys and typed numbers into a batch size, and shows what the server expects of it."""
 
     @dataclass
-    class Moved(Message):
+    class BatchSizeMoved(Message):
         """The person is at this batch size, and may go on."""
 
         batch_size: int
@@ -250,7 +250,7 @@ class Controls(Vertical):
             return
         self.asked, self._spent = batch_size, False
         self._draw()
-        self.post_message(self.Moved(batch_size))
+        self.post_message(self.BatchSizeMoved(batch_size))
 
     def _stop_settling(self) -> None:
         if self._settling is not None:

@@ -30,7 +30,7 @@ class Curve(RowList):
     """One row for each batch size; Enter goes there. Under what-ifs the curve is that with them."""
 
     @dataclass
-    class Chosen(Message):
+    class SizeChosen(Message):
         """The person wants this batch size."""
 
         batch_size: int
@@ -97,7 +97,7 @@ class Curve(RowList):
         """Enter, or a double click, goes there."""
         message.stop()
         if message.option.id and message.option.id.isdecimal():
-            self.post_message(self.Chosen(int(message.option.id)))
+            self.post_message(self.SizeChosen(int(message.option.id)))
 
 
 def _bar(said: Interval, top: float, room: int, as_is: float | None) -> list[tuple[str, str]]:

@@ -75,7 +75,7 @@ class Lanes(ScrollView, can_focus=True):
         """The cursor is somewhere else."""
 
     @dataclass
-    class Opened(Message):
+    class TaskOpened(Message):
         """The person wants to see the line of the work under the cursor."""
 
     def __init__(self) -> None:
@@ -330,7 +330,7 @@ class Lanes(ScrollView, can_focus=True):
 
     def action_open(self) -> None:
         """Show the line in its file."""
-        self.post_message(self.Opened())
+        self.post_message(self.TaskOpened())
 
     # The mouse.
 

@@ -34,7 +34,7 @@ class Lines(RowList):
     """Place, code, time, share; the unattributed rest comes last, so that the column adds up."""
 
     @dataclass
-    class Opened(Message):
+    class SourceOpened(Message):
         """The person wants to see this line in its file."""
 
         line: LineReport
@@ -94,7 +94,7 @@ class Lines(RowList):
         message.stop()
         line = self._by_id.get(message.option.id or "")
         if line is not None and line.file:
-            self.post_message(self.Opened(line))
+            self.post_message(self.SourceOpened(line))
 
     def _title(self) -> None:
         self.border_title = "Costliest lines (Enter opens)"

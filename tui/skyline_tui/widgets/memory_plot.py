@@ -69,7 +69,7 @@ class MemoryPlot(PlotWidget, inherit_bindings=False):
     )
 
     @dataclass
-    class Moved(Message):
+    class MomentMoved(Message):
         """The cursor is at this moment."""
 
         time_ms: float
@@ -101,7 +101,7 @@ class MemoryPlot(PlotWidget, inherit_bindings=False):
         """Put the cursor at a moment."""
         self.time_ms = min(max(time_ms, 0.0), self.whole_ms)
         self._draw()
-        self.post_message(self.Moved(self.time_ms))
+        self.post_message(self.MomentMoved(self.time_ms))
 
     def action_step(self, steps: int) -> None:
         """By hundredths of the iteration."""

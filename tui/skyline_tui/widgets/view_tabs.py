@@ -28,7 +28,7 @@ class ViewTabs(Widget):
     """One line. The page in front is in brackets, so that it is told without colour."""
 
     @dataclass
-    class Chosen(Message):
+    class TabChosen(Message):
         """The person wants this page."""
 
         view: str
@@ -62,7 +62,7 @@ class ViewTabs(Widget):
         for view, part in self._parts():
             at += part.cell_length
             if event.x < at:
-                self.post_message(self.Chosen(view))
+                self.post_message(self.TabChosen(view))
                 return
 
     def _parts(self) -> list[tuple[str, Content]]:

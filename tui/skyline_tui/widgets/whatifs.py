@@ -59,7 +59,7 @@ class WhatIfs(RowList):
         record: TrackRecordReport | None
 
     @dataclass
-    class Wanted(Message):
+    class ValueWanted(Message):
         """The person wants another value of a what-if, which has not been asked yet: ``NAME=VALUE``."""
 
         whatif: str
@@ -182,7 +182,7 @@ class WhatIfs(RowList):
         if known is not None:
             self.show_value(known)
         else:
-            self.post_message(self.Wanted(name))
+            self.post_message(self.ValueWanted(name))
 
     def clicked(self, event: events.Click) -> None:
         """The first click of a pair toggles, the second toggles back and explains."""

@@ -148,7 +148,7 @@ class Workbench(Vertical):
         self._status.done()
         self.query_one(Controls).measuring = False
 
-    def on_controls_moved(self, message: Controls.Moved) -> None:
+    def on_controls_batch_size_moved(self, message: Controls.BatchSizeMoved) -> None:
         """A bar moved."""
         message.stop()
         self._question_changed()
@@ -169,11 +169,11 @@ class Workbench(Vertical):
         """Show what a what-if rests on."""
         self.app.push_screen(Explain(message.estimate, message.baseline, message.record))
 
-    def on_curve_chosen(self, message: Curve.Chosen) -> None:
+    def on_curve_size_chosen(self, message: Curve.SizeChosen) -> None:
         """A row of the curve was taken."""
         self.query_one(Controls).choose(message.batch_size)
 
-    def on_lines_opened(self, message: Lines.Opened) -> None:
+    def on_lines_source_opened(self, message: Lines.SourceOpened) -> None:
         """Show a line in its file."""
         self.query_one(Source).open(message.line)
         self.query_one(Panels).select("source")
