@@ -58,5 +58,5 @@ class RecordingCheck:
         if self.without_line:
             found.append(f"no line: {', '.join(self.without_line[:3])}")
         if self.replay_error >= _MOST_REPLAY_ERROR:
-            found.append(f"replay error {self.replay_error:.0%}")
+            found.append(f"simulation error {self.replay_error:.0%}")
         return found

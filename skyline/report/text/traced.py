@@ -108,7 +108,7 @@ def _steps(report: TraceReport) -> str:
 
 
 def _replay(report: TraceReport) -> str:
-    said = f"replay error {units.format_share(report.replay_error)}"
+    said = f"simulation error {units.format_share(report.replay_error)}"
     if report.device.kind == "cpu":
         return f"{said}: all times of a CPU are taken as measured"
     return f"{said}, with one launch latency for the whole trace"
@@ -195,7 +195,7 @@ def _end_of(name: str, width: int, page: Page) -> Text:
 def _render_estimates(report: TracedWhatIfReport, page: Page, *, detail: bool) -> None:
     applicable = [one for one in report.estimates if one.applicable]
     refused = [one for one in report.estimates if not one.applicable]
-    page.title("What-ifs", "change per step against what was recorded")
+    page.title("What-ifs", "change per step relative to the recording")
     together = [report.combined] if report.combined is not None and report.combined.applicable else []
     shown = [*applicable, *together]
     if shown:

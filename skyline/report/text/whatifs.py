@@ -48,7 +48,7 @@ def render_estimates(
     refused = [
         estimate for estimate in report.estimates if not estimate.applicable and estimate.present is None
     ]
-    page.title("What-ifs", "change per iteration against the script as it stands")
+    page.title("What-ifs", "change per iteration relative to the unchanged script")
     if applicable:
         _render_table(applicable, report, page)
     elif not refused and not in_code:
@@ -76,7 +76,7 @@ def render_estimates(
     if in_code:
         named = ", ".join(f"{each.name}={each.present}" for each in in_code)
         page.paragraph(f"in the code already: {named}", bullet="!", style="dim")
-        page.paragraph(f"take one out: skyline apply {script} --remove NAME", indent=3, style="dim")
+        page.paragraph(f"remove one: skyline apply {script} --remove NAME", indent=3, style="dim")
     present = {estimate.semantics for estimate in applicable}
     if present:
         page.paragraph(" · ".join(text for name, text in _SEMANTICS.items() if name in present), style="dim")
@@ -167,7 +167,7 @@ def _render_detail(estimate: EstimateReport, names: tuple[str, ...], script: str
     for assumption in estimate.assumptions:
         page.paragraph(f"assumes: {assumption}", indent=3, style="dim")
     if estimate.extrapolated:
-        page.paragraph("extrapolated: outside the range that was measured", indent=3, style="yellow")
+        page.paragraph("extrapolated: outside the measured range", indent=3, style="yellow")
     page.paragraph(_rewrite(estimate, names, script), indent=3, style="dim")
 
 
