@@ -61,7 +61,7 @@ class RecordingCheck:
         if self.without_line:
             found.append(f"no line: {', '.join(self.without_line[:3])}")
         if self.replay_error >= _MOST_REPLAY_ERROR:
-            found.append(f"replay error {self.replay_error:.0%}")
+            found.append(f"simulation error {self.replay_error:.0%}")
         if self.light_failed:
             found.append("the light recording could not be read")
         return found

@@ -179,7 +179,7 @@ def _page(rows: Iterable[Row]) -> str:
         )
         return row.script, *figures, _short(row.not_run) or "; ".join(row.misses) or "none"
 
-    head = ("script", "kernels", "covered", "overlapped", "replay error", "misses")
+    head = ("script", "kernels", "covered", "overlapped", "simulation error", "misses")
     return table(head, [cells(row) for row in rows])
 
 

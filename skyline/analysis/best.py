@@ -1,4 +1,4 @@
-"""The combination that gets most samples through, under limits of memory and of what training may notice."""
+"""The combination that gets most samples through, under limits of memory and effect on training."""
 
 from __future__ import annotations
 

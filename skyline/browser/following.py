@@ -73,7 +73,7 @@ class FileFollower:
             except Exception as error:
                 # The page goes on following: what the next save brings may well be fine.
                 logger.exception("what was saved of %s cannot be shown", self._script)
-                self._subject.say(f"What was saved cannot be shown ({error}). Profile the script again.")
+                self._subject.say(f"The saved profile cannot be shown ({error}). Profile the script again.")
             self._stop.wait(_LOOK_EVERY_S)
 
     def _look(self) -> None:
@@ -153,7 +153,11 @@ class FileFollower:
                 if path:
                     self._tried.setdefault(path, _text(path))
                     self._stamps.setdefault(path, _stamp(path))
-            note = "\nWhat is shown is of an earlier text." if self._subject.shown is not None else ""
+            note = (
+                "\nThe report is of an earlier version of the code."
+                if self._subject.shown is not None
+                else ""
+            )
             self._subject.say(f"{error}{note}")
             return
         self._seen = store.latest(self._script)

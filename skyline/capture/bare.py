@@ -131,7 +131,7 @@ def slower_since(rows: BareRows, recorded_at: int) -> tuple[str, ...]:
     longer = statistics.median(later) / statistics.median(earlier) - 1
     if longer < _SLOWER:
         return ()
-    why = "the recorder of the device's kernels may have stayed attached. Those before it are to be believed."
+    why = "the recorder of the device's kernels may have stayed attached. The earlier ones are valid."
     return (f"Iterations take {longer:.0%} longer since they were recorded: {why}",)
 
 

@@ -38,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
         "--diff", action="store_true", help="print the change as a unified diff, and write nothing"
     )
     command.add_argument(
-        "--remove", action="store_true", help="take these what-ifs out of the code, in place of making them"
+        "--remove", action="store_true", help="remove these what-ifs from the code instead of making them"
     )
     command.add_argument("script", metavar="SCRIPT")
     command.add_argument("names", metavar="NAME[=VALUE]", nargs="+")
@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
         message = f"{first.name} was not {verb}: {first.reason}"
         raise RewriteRefused(message, hint="\n".join(lines), snippet=first.snippet)
     if not planned.edits:
-        say("skyline: nothing to change: the script already is as asked")
+        say("skyline: nothing to change: the script already has these changes")
         return int(ExitCode.OK)
     if not subject.measured_now:
         # Where it writes comes out of a file, which may have come along with the folder from somebody else.
@@ -91,7 +91,7 @@ def _check_removable(names: Sequence[str]) -> None:
             bare = name.partition("=")[0]
             raise UsageError(f"--remove takes names without values: {name}", hint=f"Write: --remove {bare}")
         if name == BATCH_SIZE:
-            raise UsageError("A batch size cannot be taken out", hint="Write another one: batch_size=N.")
+            raise UsageError("A batch size cannot be removed", hint="Write another one: batch_size=N.")
 
 
 def _write(edits: tuple[TextEdit, ...]) -> None:

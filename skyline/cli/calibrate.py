@@ -34,10 +34,10 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "calibrate",
         "[options]",
-        "Measure how fast operators run on this machine, CPU or GPU, and keep it. From\n"
-        "then on what is predicted for it (skyline profile --gpu NAME, where NAME is the\n"
-        "GPU or cpu) rests on these measurements. It can be stopped at any time and goes\n"
-        "on where it stopped; nothing of the device is changed, and nothing leaves it.",
+        "Measure the speed of operators on this machine, CPU or GPU, and save it. Later\n"
+        "predictions for it (skyline profile --gpu NAME, where NAME is the GPU or cpu)\n"
+        "use these measurements. You can stop at any time; the next call continues.\n"
+        "Settings of the device do not change, and no data leave the machine.",
         _EXAMPLES,
     )
     command.add_argument(
@@ -86,7 +86,9 @@ def _measure(interpreter: str, device: str, options: argparse.Namespace) -> int:
         try:
             sitting = sit(interpreter, device, options.minutes, progress=progress, cancel=cancel)
         except KeyboardInterrupt:
-            say("skyline: stopped; what was measured is kept, and skyline calibrate goes on from there")
+            say(
+                "skyline: stopped; the measurements so far are saved, and skyline calibrate continues from there"
+            )
             return int(ExitCode.INTERRUPTED)
     _tell(sitting, options)
     return int(ExitCode.OK)
@@ -116,27 +118,27 @@ def _tell(sitting: Sitting, options: argparse.Namespace) -> None:
             return
     if sitting.set_aside is not None:
         say(
-            "skyline: what was measured before is of another PyTorch or machine of this name, or damaged; it is kept "
-            f"in {sitting.set_aside}",
+            "skyline: earlier measurements are damaged, or come from another PyTorch or another machine of this name; "
+            f"they were moved to {sitting.set_aside}",
             quiet=options.quiet,
         )
     total = sitting.before + sitting.measured
     tell(f"{sitting.machine.name}: {sitting.measured} operators measured now, {total} in all")
     if sitting.failed:
-        tell(f"  {sitting.failed} could not be run here, as formats or sizes that this device does not take")
+        tell(f"  {sitting.failed} could not be run here: the device does not support their formats or sizes")
     if gain is not None:
         tell(
-            f"  operator times were off by {gain.before:.0%} in the median before, and are by {gain.after:.0%} now\n"
+            f"  median error of operator times: {gain.before:.0%} before, {gain.after:.0%} now\n"
             f"  (each of {gain.count} predicted from the others)"
         )
     if sitting.drift > _UNSTEADY:
         say(
-            f"skyline: one and the same product took up to {1 + sitting.drift:.1f} times as long at times: other "
-            "programs were at work, or the clock was held down. Measured on a quiet machine the figures are better: "
+            f"skyline: the same product took up to {1 + sitting.drift:.1f} times as long at times: other programs "
+            "were running, or the clock rate was reduced. Measure again on a quiet machine: "
             f"skyline calibrate --forget {sitting.machine.slug}, then again.",
             quiet=options.quiet,
         )
-    tell(f"  kept in {sitting.path}\n  try: skyline profile --gpu {name!r} train.py".replace("'cpu'", "cpu"))
+    tell(f"  saved in {sitting.path}\n  try: skyline profile --gpu {name!r} train.py".replace("'cpu'", "cpu"))
 
 
 def _list() -> int:

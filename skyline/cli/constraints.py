@@ -24,7 +24,7 @@ def add_constraint_options(command: argparse.ArgumentParser) -> None:
         "--max-memory",
         type=gigabytes,
         metavar="GB",
-        help="of at most this peak (default: what the device has)",
+        help="with at most this peak memory (default: that of the device)",
     )
     group.add_argument(
         "--semantics",
@@ -58,8 +58,8 @@ def constraints_from(options: argparse.Namespace) -> Constraints | None:
         return None
     if options.names:
         raise UsageError(
-            f"--best searches by itself: {options.names[0]} cannot be given beside it",
-            hint="Leave the names or --best away.",
+            f"--best searches by itself: {options.names[0]} cannot be given with it",
+            hint="Omit the names or --best.",
         )
     from skyline.analysis.best import Constraints
     from skyline.whatif.base import Semantics

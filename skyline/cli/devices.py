@@ -33,10 +33,10 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "devices",
         "[options] (SCRIPT | -m MODULE) [ARGS...]",
-        "Predict a script on several GPUs, of which none need be here: time of\n"
-        "an iteration, throughput, whether it fits, the largest batch that does, and cost\n"
-        "and energy of an epoch. The script is traced by shape, and nothing is executed.\n"
-        "GPUs, prices and the electricity of your own go into a file: docs/devices.md.",
+        "Predict a script on several GPUs, which need not be present: iteration time,\n"
+        "throughput, memory, largest batch that fits, and cost and energy of an epoch.\n"
+        "The script is traced by shape, and nothing runs on a GPU. Your own GPUs, prices\n"
+        "and electricity go into a file: docs/devices.md.",
         _EXAMPLES,
     )
     capturing = add_options(
@@ -72,7 +72,10 @@ def run(arguments: Sequence[str]) -> int:
         if taken:
             options = command.parse_args([*ours, *taken, "--", rest[0]])
             launch = replace(launch, arguments=left)
-            say(f"skyline: {' '.join(taken)} is taken for Skyline's, not the script's", quiet=options.quiet)
+            say(
+                f"skyline: {' '.join(taken)} is read as an option of Skyline, not of the script",
+                quiet=options.quiet,
+            )
         for remark in remarks(misplaced(left, own, script)):
             say(f"skyline: {remark}", quiet=options.quiet)
     chosen = _chosen(options.gpu)

@@ -172,11 +172,11 @@ def _own_devices() -> Check:
     try:
         own, prices = sum(spec.own for spec in gpus()), len(own_prices())
     except UsageError as error:
-        return Check("GPUs of yours", "warning", error.message, error.hint)
+        return Check("your own GPUs", "warning", error.message, error.hint)
     if not path.exists():
-        return Check("GPUs of yours", "ok", f"none: there is no {path}")
+        return Check("your own GPUs", "ok", f"none: there is no {path}")
     return Check(
-        "GPUs of yours",
+        "your own GPUs",
         "ok",
         f"{own} GPU{'s' * (own != 1)} and {prices} price{'s' * (prices != 1)} in {path}",
     )

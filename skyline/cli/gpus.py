@@ -48,9 +48,9 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "gpus",
         "[options] [NAME]",
-        "The GPUs that skyline profile --gpu NAME and skyline devices can predict for,\n"
-        "with the figures of their data sheets. With NAME, that one alone, its source and\n"
-        "what an hour of it costs. GPUs of your own go into a file: docs/devices.md.",
+        "List the GPUs that skyline profile --gpu NAME and skyline devices can predict,\n"
+        "with the figures of their data sheets. With NAME: one GPU, its source and its\n"
+        "price per hour. Your own GPUs go into a file: docs/devices.md.",
         "  skyline gpus\n  skyline gpus a100\n  skyline profile --gpu h100 train.py",
     )
     command.add_argument("name", metavar="NAME", nargs="?", help="one GPU, however you spell it")
@@ -86,7 +86,7 @@ def _print(chosen: Sequence[GpuSpec]) -> None:
             if title in widths
         ]
         tell("  ".join(cells).rstrip())
-    own = " *: from a file of yours." if any(spec.own for spec in chosen) else ""
+    own = " *: from your own file." if any(spec.own for spec in chosen) else ""
     tell()
     _print_wrapped(_UNITS + own)
 

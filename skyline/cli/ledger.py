@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     command.add_argument(
         "--forget", metavar="ID", nargs="+", help="remove these entries; 'all': every one shown"
     )
-    command.add_argument("--path", action="store_true", help="say where the ledger lies, and nothing else")
+    command.add_argument("--path", action="store_true", help="print the path of the ledger only")
     options = command.parse_args(list(arguments))
     from skyline.ledger.ledger import Ledger
     from skyline.ledger.record import track_records

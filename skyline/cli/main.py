@@ -20,23 +20,23 @@ from skyline.version import __version__
 
 # Each module has a run(arguments) -> int; its summary stands here so that --help imports none of them.
 COMMANDS = {
-    "profile": "run a training script and say where its time and memory go",
-    "whatif": "predict what a change would bring",
-    "ranks": "say which rank of a distributed job the others wait for",
+    "profile": "run a training script and show where its time and memory go",
+    "whatif": "predict the effect of a change",
+    "ranks": "find the rank of a distributed job that the others wait for",
     "apply": "make a change in the script",
-    "verify": "measure what a change brings, and hold the prediction against it",
-    "ledger": "list what was predicted and measured so far",
+    "verify": "measure a change and compare it with the prediction",
+    "ledger": "list earlier predictions and their measurements",
     "show": "show a saved profile again",
     "diff": "compare two saved profiles",
     "export": "write a profile for another viewer",
     "tui": "open the terminal interface",
     "lsp": "run the language server for an editor",
     "serve": "show a script's figures in the browser, and keep them current",
-    "devices": "predict a script on several GPUs: time, what fits, cost, energy",
-    "calibrate": "measure this machine, so that predictions for it rest on that",
+    "devices": "predict a script on several GPUs: time, memory, cost, energy",
+    "calibrate": "measure this machine for better predictions",
     "gpus": "list the GPUs that times can be predicted for",
     "config": "list the settings, and where each comes from",
-    "doctor": "say what works here, what does not, and why",
+    "doctor": "show what works here, what does not, and why",
 }
 
 _EXAMPLES = """\
@@ -103,7 +103,7 @@ def _help() -> str:
     commands = "\n".join(f"  {name:<{width}}{summary}" for name, summary in COMMANDS.items())
     return (
         "usage: skyline COMMAND ...\n\n"
-        "How fast is this PyTorch training script, where does the time go, and what\nwould a change do?\n\n"
+        "How fast is this PyTorch training script, where does the time go, and what\nwould a change bring?\n\n"
         f"commands:\n{commands}\n\n"
         "options:\n  -h, --help     this text; skyline COMMAND --help for one command\n"
         f"  -V, --version  the version\n\n{_EXAMPLES}"

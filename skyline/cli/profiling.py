@@ -164,7 +164,7 @@ def run_capture(
             interrupted = partial[-1]
     saved = save(interrupted, options)
     raise Cancelled(
-        f"interrupted; what was measured until then is kept in {saved.profile}" if saved else "interrupted"
+        f"interrupted; the measurements so far are saved in {saved.profile}" if saved else "interrupted"
     )
 
 

@@ -22,8 +22,8 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "ranks",
         "[options] FOLDER|FILE...",
-        "What the ranks of a distributed job do with their time, which of them the others wait for, and what the\n"
-        "job would gain if that one were as fast. Reads the PyTorch profiler's traces, one per rank.",
+        "Show how the ranks of a distributed job spend their time, which rank the others wait for, and the gain\n"
+        "if that rank were as fast. Reads traces of PyTorch's profiler, one per rank.",
         _EXAMPLES,
     )
     command.add_argument("traces", metavar="FOLDER|FILE", nargs="+")

@@ -33,10 +33,10 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "serve",
         "[options] (SCRIPT | -m MODULE) [ARGS...]",
-        "Show the report of a script in a browser: what it costs, line by line, and what\n"
-        "changes would bring. The script is measured if it was not yet, and again when it or\n"
-        "a module of yours that it imports is saved; a profile that another program saves is\n"
-        "shown as well. Only the first run may reach other machines. Listens on the loopback\n"
+        "Show the report of a script in a browser: time and memory line by line, and the\n"
+        "predicted effect of changes. The script is measured if there is no profile, and\n"
+        "again when you save it or one of your modules that it imports. Profiles that other\n"
+        "programs save are shown as well. Only the first run may reach other machines. Listens on the loopback\n"
         "address only; the page's address, with a secret in it, is printed and opened.",
         _EXAMPLES,
     )

@@ -36,9 +36,9 @@ def run(arguments: Sequence[str]) -> int:
         "verify",
         "[options] SCRIPT NAME[=VALUE]... [-- ARGS...]\n"
         "       skyline verify [options] SCRIPT --against OTHER.py [-- ARGS...]",
-        "Predict what changes would bring, write the prediction down, and measure it: the\n"
-        "script, the script with the changes in memory, and the script once more take\n"
-        "turns on this machine. No file is changed. SCRIPT may be a saved profile; a\n"
+        "Predict changes, save the prediction, and measure them: the unchanged script, the\n"
+        "script with the changes in memory, and the unchanged script once more run in turns\n"
+        "on this machine. No file is changed. SCRIPT may be a saved profile; a\n"
         "script is profiled first, unless its latest profile still fits its source.",
         _EXAMPLES,
     )
@@ -72,12 +72,12 @@ def run(arguments: Sequence[str]) -> int:
     if options.against is not None:
         if options.names:
             raise UsageError(
-                "--against compares two scripts as they stand: it takes no what-ifs", hint="Leave one out."
+                "--against compares two scripts unchanged: it takes no what-ifs", hint="Leave one out."
             )
         return _compare(options, script_arguments or (), effort)
     if not options.names:
         raise UsageError(
-            "Name what is to be verified, as in fused_optimizer or num_workers=2",
+            "Name a change to verify, as in fused_optimizer or num_workers=2",
             hint=f"What applies is listed by: skyline whatif {options.script}",
         )
     return _verify(options, script_arguments, effort)

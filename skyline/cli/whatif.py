@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     command = parser(
         "whatif",
         "[options] SOURCE [NAME[=VALUE]...] [-- ARGS...]",
-        "Predict what changes would bring. SOURCE is a saved profile, a script, or a\n"
+        "Predict the effect of changes. SOURCE is a saved profile, a script, or a\n"
         "PyTorch profiler trace; a script is profiled first, unless its latest profile\nstill fits its source.",
         _EXAMPLES,
     )
@@ -94,7 +94,7 @@ def _known(gpu: str) -> str:
     if device.is_processor:
         raise UsageError(
             f"what-ifs are not predicted for {device.name}, which is a processor",
-            hint="Ask without --gpu: then the script is measured on this machine's. skyline profile --gpu predicts the "
-            "script as it stands.",
+            hint="Ask without --gpu to measure the script on this machine. skyline profile --gpu predicts the "
+            "unchanged script.",
         )
     return device.name

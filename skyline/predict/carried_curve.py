@@ -10,7 +10,7 @@ from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
 from skyline.trace.trial import Choices, Trial, batch_trials
 
-NOTE = "The curve is that of the run before, at its batch size; it is being measured anew."
+NOTE = "The curve is from the previous run; it is being measured again."
 
 
 def with_carried_curve(profile: Profile, before: Profile | None) -> Profile:

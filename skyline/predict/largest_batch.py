@@ -39,7 +39,7 @@ def largest_batch(sizes: TracedSizes, usable_bytes: int) -> LargestBatch:
     """
     base = sizes.base.batch_size
     if base is None or sizes.way is None:
-        return LargestBatch(None, reason="what sets the batch size was not found")
+        return LargestBatch(None, reason="the code that sets the batch size was not found")
     most = min(base * _MOST_TIMES, sizes.most or base * _MOST_TIMES)
     for factor in _FACTORS:
         size = max(1, round(base * factor))

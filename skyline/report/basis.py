@@ -40,9 +40,7 @@ def iteration_remark(report: ProfileReport) -> str:
     replayed = sum(effect.count for effect in report.side_effects if effect.kind == "evaluation")
     if replayed:
         times = f"{replayed} forward pass{'' if replayed == 1 else 'es'}"
-        remark += (
-            f" Of an evaluation before that, {times} gave an earlier result again (--evaluation run: none)."
-        )
+        remark += f" In an earlier evaluation, {times} returned the result of a previous pass (--evaluation run: none)."
     return remark
 
 
@@ -72,7 +70,7 @@ def basis_parts(report: ProfileReport) -> tuple[str, ...]:
 
 
 def prediction_basis(report: ProfileReport) -> tuple[str, ...]:
-    """What predicted numbers rest on and what they assume, in full; empty where they were measured."""
+    """The basis and the assumptions of predicted numbers, in full; empty where they were measured."""
     if report.prediction is None:
         return ()
     context, fragments = units.format_bytes(ASSUMED_CONTEXT_BYTES), f"{ASSUMED_FRAGMENTS * 100:.0f} %"
@@ -122,7 +120,7 @@ def memory_remark(report: ProfileReport) -> str:
         return f"{verdicts[verdict]}."
     joint = ", and so do" if verdict is Fit.FITS else ";"
     verb = "" if verdict is Fit.FITS else " do"
-    how = "traced at that size" if said.largest_batch_traced else "reckoned from the sizes that were traced"
+    how = "traced at that size" if said.largest_batch_traced else "extrapolated from the traced sizes"
     further = "; larger ones were not tried" if said.larger_untried else ""
     return f"{verdicts[verdict]}{joint} batch sizes up to {said.largest_batch}{verb} ({how}{further})."
 

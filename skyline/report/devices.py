@@ -164,34 +164,33 @@ def _price(price: Price) -> PriceReport:
 
 
 def _loading(profile: Profile) -> tuple[str, ...]:
-    """That workers are left out, where there are any."""
+    """A note that workers are left out, if there are any."""
     if not any(loader.num_workers for loader in profile.loaders):
         return ()
     return (
-        "Batches are read by the script's own process: what its loader workers would do meanwhile is not seen.",
+        "The script's own process reads the batches: loader workers, which read in parallel, are not simulated.",
     )
 
 
 def _assumptions(devices: Sequence[DeviceReport], grid: float, *, default_grid: bool) -> tuple[str, ...]:
-    """What the figures rest on, in sentences."""
+    """The basis of the figures, in sentences."""
     context, fragments = units.format_bytes(ASSUMED_CONTEXT_BYTES), f"{ASSUMED_FRAGMENTS * 100:.0f} %"
     said = [
-        "Times of the host (Python, kernel launches, data loading) are typical costs, the same beside every GPU.",
+        "Times of the host (Python, kernel launches, data loading) are typical costs, the same for every GPU.",
         (
-            f"It fits where every tensor of the traced iteration does beside {context} for the CUDA context and "
-            f"{fragments} for fragments, both assumed."
+            f"A script fits if all tensors of the traced iteration fit, with {context} reserved for the CUDA context "
+            f"and {fragments} for fragmentation (both assumed)."
         ),
     ]
     if any(one.prices for one in devices):
         said.append(
-            "Prices are list prices of the day that stands beside them, for the share of one GPU; storage, traffic "
-            "and taxes are not in them."
+            "Prices are list prices of the date given, for the share of one GPU, without storage, traffic and taxes."
         )
     busy, idle = COMPUTING, WAITING
     said.append(
         f"Energy is modelled, not measured: {_percent(busy.value)} of the board's limit while a kernel runs "
         f"({_percent(busy.low)} to {_percent(busy.high)}), {_percent(idle.value)} while none does "
-        f"({_percent(idle.low)} to {_percent(idle.high)}); host and cooling are not in it."
+        f"({_percent(idle.low)} to {_percent(idle.high)}); host and cooling are not included."
     )
     source = (
         ", the world's average of 2024 (Ember); --grid takes yours" if default_grid else ", as you gave it"

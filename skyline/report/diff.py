@@ -200,7 +200,7 @@ def _notes(before: ProfileReport, after: ProfileReport) -> tuple[str, ...]:
     if before.script != after.script:
         notes.append(f"these are two scripts: {before.script} and {after.script}")
     if before.mode != after.mode:
-        notes.append(f"the times of the one are {before.mode}, those of the other {after.mode}")
+        notes.append(f"the times of the first are {before.mode}, of the second {after.mode}")
     if before.device != after.device:
         notes.append(f"the devices differ: {before.device.name} and {after.device.name}")
     if before.intraop_threads != after.intraop_threads:

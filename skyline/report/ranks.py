@@ -193,19 +193,19 @@ def _notes(job: Job, asked: str) -> list[str]:
     missing = job.members.missing
     if missing:
         notes.append(
-            f"No trace of {_ranks(missing)} of {job.members.world_size}: waiting for them cannot be told from "
-            "transfer, and is counted there."
+            f"No trace of {_ranks(missing)} of {job.members.world_size}: waiting for them cannot be "
+            "distinguished from transfer, and counts as transfer."
         )
     without = [one.rank for one in job.alignment.ranks if not len(one.exchanges)]
     if without:
         notes.append(f"No collective was recorded on {_ranks(without)}.")
     elif len(job.alignment.ranks) == 1:
-        notes.append("One rank alone: what its collectives waited for others is counted as transfer.")
+        notes.append("One rank alone: the time that its collectives wait for others counts as transfer.")
     if not job.alignment.together:
         apart = np.flatnonzero(np.isnan(job.alignment.clock_us))
         notes.append(
-            f"{_ranks([job.alignment.ranks[int(at)].rank for at in apart]).capitalize()} cannot be aligned, for want "
-            "of collectives in common: the step is that of the slowest rank, and the simulation joins nothing."
+            f"{_ranks([job.alignment.ranks[int(at)].rank for at in apart]).capitalize()} cannot be aligned: they "
+            "have no collectives in common. The step is that of the slowest rank, and ranks are simulated separately."
         )
     if job.alignment.alone and len(job.alignment.ranks) > 1:
         count = len(job.alignment.alone)
@@ -217,8 +217,8 @@ def _notes(job: Job, asked: str) -> list[str]:
         notes.append("The script marked no steps (profiler.step()): the whole recording counts as one.")
     if job.entry_us > _ENTRY_MATTERS * job.measured.whole_us and job.entry_us > 2 * _longest_wait_us(job):
         notes.append(
-            f"Up to {units.format_ms(job.entry_us / 1e3)} of the waiting is at the first collective, where it shows "
-            "that recording did not begin at the same moment everywhere. It is held against no rank."
+            f"Up to {units.format_ms(job.entry_us / 1e3)} of the waiting is at the first collective, because "
+            "recording did not begin at the same moment on all ranks. No rank is charged for it."
         )
     residuals = job.alignment.residual_us[~np.isnan(job.alignment.residual_us)]
     if len(residuals) > 1:
@@ -228,7 +228,7 @@ def _notes(job: Job, asked: str) -> list[str]:
         )
     if any(len(one.exchanges) and not one.on_gpu for one in job.alignment.ranks):
         notes.append(
-            "Collectives ran on host threads: between two of them, ranks are simulated to take what was measured."
+            "Collectives ran on host threads: between two of them, the simulation uses the measured times."
         )
     if job.simulated is None:
         notes.append(
@@ -237,12 +237,12 @@ def _notes(job: Job, asked: str) -> list[str]:
         )
     elif asked and job.changed is None:
         notes.append(
-            f"{asked}: cannot be asked here, since no rank that it is about has tasks on a GPU's streams."
+            f"{asked}: not available here, because none of the ranks concerned has tasks on GPU streams."
         )
     if job.replay_error is not None and job.replay_error > _DOUBTFUL_REPLAY:
         notes.append(
-            f"Simulated as recorded, the job comes out {units.format_share(job.replay_error)} off: take what is "
-            "simulated as a rough figure."
+            f"The simulation of the unchanged job is {units.format_share(job.replay_error)} off: simulated figures are "
+            "rough."
         )
     return notes
 

@@ -1,4 +1,4 @@
-"""Takes changes out of the code again: edits, or the reasons why they have to be taken out by hand."""
+"""Takes changes out of the code again: edits, or the reasons why they have to be removed by hand."""
 
 from __future__ import annotations
 

@@ -49,9 +49,9 @@ class ProfileSettings:
             extra=_BY_FOLDER,
             extra_json_schema={
                 "enumDescriptions": [
-                    "Whatever the script chooses.",
+                    "The script's own choice.",
                     "GPUs are hidden from the script.",
-                    "A GPU has to be there.",
+                    "A GPU is required.",
                 ]
             },
         ),
@@ -64,15 +64,15 @@ class ProfileSettings:
     on_save: Annotated[
         OnSave,
         Meta(
-            description="Measure again when you save the script, or a module of yours that it imports, in the editor "
-            "by hand. What git and other programs change on disk does not count.",
+            description="Measure again when you save the script, or one of your modules that it imports, in the editor "
+            "by hand. Changes on disk by git and other programs do not count.",
             extra=_BY_FOLDER,
             extra_json_schema={
                 "enumDescriptions": [
                     "Once you have profiled that script; asked for again on another git branch, and after 30 days.",
                     (
-                        "Every script that trains something, unasked, and on automatic saves too. "
-                        "In `pyproject.toml` it means `afterFirst`."
+                        "Every script that trains something, unasked, and on automatic saves too. In "
+                        "`pyproject.toml` it means `afterFirst`."
                     ),
                     "As `afterFirst`, and on automatic saves too.",
                     "Only when you ask for it.",
@@ -87,7 +87,7 @@ class CodeLensSettings:
     """Lenses above the training loop, and above the functions and classes that cost most."""
 
     enable: Annotated[
-        bool, Meta(description="Show figures above the training loop and dear functions.", extra=_BY_FOLDER)
+        bool, Meta(description="Show figures above the training loop and costly functions.", extra=_BY_FOLDER)
     ] = True
     min_share: Annotated[
         float,
@@ -135,8 +135,8 @@ class DiagnosticSettings:
         Meta(
             ge=0,
             le=1,
-            description="Share of the iteration from which a finding that Skyline can cure is a warning; "
-            "below it, and where there is no cure, it is information.",
+            description="Share of the iteration from which a finding that Skyline can fix is a warning; "
+            "every other finding is information.",
             extra=_BY_FOLDER,
         ),
     ] = 0.2
@@ -147,7 +147,7 @@ class HoverSettings:
     """The full story of a line."""
 
     enable: Annotated[
-        bool, Meta(description="Show the full story of a line under the pointer.", extra=_BY_FOLDER)
+        bool, Meta(description="Show the details of a line under the pointer.", extra=_BY_FOLDER)
     ] = True
 
 
@@ -173,12 +173,11 @@ class Settings:
     network: Annotated[
         Network,
         Meta(
-            description="What a run may reach over the network that a save starts; one that you start yourself "
-            "may reach everything.",
+            description="Network that a run started by a save may reach; a run that you start may reach everything.",
             extra=_TRUSTED,
             extra_json_schema={
                 "enumDescriptions": [
-                    "This machine alone; what else it asks for is refused and listed.",
+                    "This machine only; other connections are refused and listed.",
                     "Everything.",
                 ]
             },

@@ -68,7 +68,12 @@ async def test_enter_explains(desk) -> None:
         await pilot.press("down", "enter")
         await pilot.pause()
         assert isinstance(made.app.screen, Explain)
-        for part in ("the loader keeps up", "cpu-measured", "exact: the same numbers", "replay error 0.4 %"):
+        for part in (
+            "the loader keeps up",
+            "cpu-measured",
+            "exact: the same numbers",
+            "simulation error 0.4 %",
+        ):
             assert part in made.text, part
         await pilot.press("escape")
         assert not isinstance(made.app.screen, Explain)
@@ -327,7 +332,7 @@ async def test_the_fastest_combination_beyond_the_measured_curve_says_so(desk) -
         await pilot.pause()
         await pilot.press("enter")
         await pilot.pause()
-        assert "! extrapolated: outside the range that was measured" in made.toasts
+        assert "! extrapolated: outside the measured range" in made.toasts
 
 
 async def test_a_limit_that_is_no_number_is_asked_for_again(desk) -> None:

@@ -197,7 +197,7 @@ def test_what_the_code_has_is_a_switch_that_is_on(width: int) -> None:
     }
     rows = dict(whatif_rows(known, (), NOW, width))
     assert list(rows) == [HEAD, "amp", "compile", REST, "not_here_number_3"]
-    assert " ".join(rows["compile"].plain.split()) == "[on] compile in the code; Space takes it out"
+    assert " ".join(rows["compile"].plain.split()) == "[on] compile in the code; Space removes it"
     assert "(1)" in rows[REST].plain, "it is none of those that do not apply"
     known["compile"] = with_switch("refused", "it is a decorator of another file")
     rows = dict(whatif_rows(known, (), NOW, width))

@@ -204,7 +204,7 @@ class SkylineApp(NewsApp):
 
     def _is_asked(self) -> bool:
         if self._bench.asks_nothing:
-            self.notify("Nothing is asked: drag a bar, or check a what-if first.")
+            self.notify("There is no question yet: drag a bar, or check a what-if first.")
         return not self._bench.asks_nothing
 
     def action_fastest(self) -> None:

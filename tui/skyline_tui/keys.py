@@ -30,7 +30,7 @@ KEYS = (
         "undo",
         "Undo",
         id="undo",
-        tooltip="Take the last change back, also after edits elsewhere in the file",
+        tooltip="Undo the last change, also after edits elsewhere in the file",
     ),
     Binding("d", "diff", "Diff", id="diff", tooltip="Show what apply would write"),
     Binding(
@@ -39,14 +39,14 @@ KEYS = (
         "Fastest",
         show=False,
         id="fastest",
-        tooltip="Search for the fastest combination under limits of memory and of what training may notice",
+        tooltip="Search for the fastest combination under limits of memory and effect on training",
     ),
     Binding(
         "v",
         "verify",
         "Verify",
         id="verify",
-        tooltip="Measure what is asked against its prediction, without touching the file",
+        tooltip="Measure the question and compare with its prediction, without touching the file",
     ),
     Binding(
         "e",
@@ -54,7 +54,7 @@ KEYS = (
         "Other GPUs",
         show=False,
         id="devices",
-        tooltip="Predict the script on other GPUs: time, what fits, cost, energy. Nothing is run",
+        tooltip="Predict the script on other GPUs: time, memory, cost, energy. Nothing is run",
     ),
     Binding(
         "i",
@@ -62,7 +62,7 @@ KEYS = (
         "Findings",
         show=False,
         id="findings",
-        tooltip="Performance problems: the evidence, the line, the cost and the cure of each",
+        tooltip="Performance problems: evidence, line, cost and fix of each",
     ),
     Binding(
         "m",
@@ -146,7 +146,7 @@ HELP = """\
   ← →, + -         another value of a what-if with ‹›
   Enter            explain a what-if, open a line, choose a size
   s                sort by the next column
-  i                findings, with evidence; Space tries the cure
+  i                findings, with evidence; Space tries the fix
   e                elsewhere: predict the script on other GPUs
 
 [b]On a page[/b]

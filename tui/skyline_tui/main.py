@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "script",
         nargs="?",
         metavar="SCRIPT",
-        help="the training script, asked for where left out; or a saved profile, or a PyTorch profiler trace",
+        help="the training script (asked for if omitted), a saved profile, or a PyTorch profiler trace",
     )
     parser.add_argument("arguments", nargs="*", metavar="ARGS", help="arguments for the script, after --")
     parser.add_argument("--interpreter", metavar="PYTHON", help="the Python that runs the script")

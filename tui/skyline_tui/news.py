@@ -197,12 +197,12 @@ class NewsApp(CleanApp[None]):
         """Put it on the screen as a question, which may be applied or dropped like any other."""
         best = message.best
         if best.estimate is None or not best.choices:
-            text = best.reason or "Nothing that keeps to these limits is predicted to be worth a change."
+            text = best.reason or "No change within these limits is predicted to be worth making."
             self.notify(text, title="Fastest combination")
             return
         self._bench.propose(best)
         speed = speedup_words(best.estimate.speedup, best.estimate.speedup_range)
-        beyond = "\n! extrapolated: outside the range that was measured" if best.estimate.extrapolated else ""
+        beyond = "\n! extrapolated: outside the measured range" if best.estimate.extrapolated else ""
         self.notify(f"Fastest of {best.tried} simulated: {' '.join(best.choices)}, {speed}{beyond}")
 
     def on_what_ifs_value_wanted(self, message: WhatIfs.ValueWanted) -> None:
@@ -307,7 +307,7 @@ class NewsApp(CleanApp[None]):
         self._unmeasured = None
         if message.result.applied:
             self._bench.drop()
-            self.notify(message.result.reason or "The last change is taken back.")
+            self.notify(message.result.reason or "The last change is undone.")
         else:
             self._refused("Not undone", message.result)
 
@@ -317,17 +317,17 @@ class NewsApp(CleanApp[None]):
             self._do("apply", self._talk.remove, message.whatif)
         else:
             self.notify(
-                f"Staged: {message.whatif} stays in the code. m changes to live, then Space takes it out."
+                f"Staged: {message.whatif} stays in the code. m changes to live, then Space removes it."
             )
 
     def on_taken_out(self, message: messages.TakenOut) -> None:
         """The code is without it by now, or the reason why not."""
         if message.result.applied:
             self.notify(
-                f"{message.whatif} is taken out of the code.  u undoes, d shows the change", timeout=6
+                f"{message.whatif} is removed from the code.  u undoes, d shows the change", timeout=6
             )
         else:
-            self._refused(f"{message.whatif} not taken out", message.result)
+            self._refused(f"{message.whatif} not removed", message.result)
 
     def _refused(self, title: str, result: ApplyResult) -> None:
         more = "\nd shows the code to write by hand." if any(one.snippet for one in result.refused) else ""

@@ -87,7 +87,7 @@ def cost_table(report: ProfileReport, base: Path, anchors: frozenset[tuple[str, 
     if others:
         sums.append(row(others, f"{len(others)} more line{'s' if len(others) > 1 else ''}"))
     if rest:
-        sums.append(row(rest, "unattributed: no line of yours was responsible"))
+        sums.append(row(rest, "unattributed: caused by no line of your code"))
     sums.append(row(lines + rest, "iteration"))
     return CostTable(scale.unit, tuple(phase.value for phase in phases), tuple(rows), tuple(sums))
 

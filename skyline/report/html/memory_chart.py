@@ -59,7 +59,7 @@ def memory_chart(report: ProfileReport, base: Path) -> MemoryChart | None:
         y_ticks=tuple(Tick(y(value / size.factor), f"{value:g}") for value in y_values),
         at_peak=tuple(
             (
-                place(line.file, line.line, base) if line.file else "no line of yours",
+                place(line.file, line.line, base) if line.file else "outside your code",
                 line.source,
                 units.format_bytes(line.size_bytes),
             )

@@ -23,6 +23,7 @@ from skyline.report.basis import (
     memory_remark,
     prediction_basis,
 )
+from skyline.report.effect_summary import allowed, prevented, protected_by
 from skyline.report.headline import busy_words, headline
 from skyline.report.html.bar import bars
 from skyline.report.html.change import change_rows
@@ -31,7 +32,6 @@ from skyline.report.html.cost import cost_table
 from skyline.report.html.effect import effect_rows
 from skyline.report.html.listing import anchors, listings
 from skyline.report.html.memory_chart import memory_chart
-from skyline.report.kept_away import kept_away, let_through, protected_by
 from skyline.report.place import common_base, place
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.trace.profile import SourceFile
@@ -95,8 +95,8 @@ def render(
         ],
         listings=listed,
         effects=effect_rows(report.side_effects, base),
-        kept_away=kept_away(report.side_effects),
-        let_through=let_through(report.side_effects),
+        prevented=prevented(report.side_effects),
+        allowed=allowed(report.side_effects),
         protected_by=protected_by(report.protection),
         data=embedded(report, whatifs),
         version=__version__,

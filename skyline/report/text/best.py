@@ -17,16 +17,14 @@ _ALLOWED = {
 
 
 def render_best(best: BestReport, baseline: BaselineReport, page: Page, *, script: str) -> None:
-    """What was found, what it brings, how to make it; or why nothing was."""
-    limit = "" if best.memory_bytes is None else f", in at most {units.format_bytes(best.memory_bytes)}"
+    """The combination, its effect and the command that makes it; or the reason why there is none."""
+    limit = "" if best.memory_bytes is None else f", within {units.format_bytes(best.memory_bytes)}"
     page.title("Best combination", f"of {best.tried} simulated, {_ALLOWED[best.semantics]}{limit}")
     for left_out in best.left_out:
         page.paragraph(f"left out: {left_out}", indent=1, style="dim")
     found = best.estimate
     if found is None or not best.choices:
-        page.paragraph(
-            best.reason or "none is predicted to be worth a change: the script stays as it is", indent=1
-        )
+        page.paragraph(best.reason or "no change is predicted to be worth making", indent=1)
         return
     page.paragraph(" ".join(best.choices), indent=1, style="bold")
     before = units.format_ms(baseline.iteration_ms.value)
@@ -37,7 +35,7 @@ def render_best(best: BestReport, baseline: BaselineReport, page: Page, *, scrip
     ]
     page.paragraph(" · ".join(facts), indent=3)
     if found.extrapolated:
-        page.paragraph("extrapolated: outside the range that was measured", indent=3, style="yellow")
+        page.paragraph("extrapolated: outside the measured range", indent=3, style="yellow")
     if doubt := baseline_doubt(found.speedup, baseline.iteration_ms):
         page.paragraph(f"the speed is {doubt}", indent=3, style="yellow")
     if once := one_off_words(found.one_off_s, found.break_even_iterations):
@@ -47,7 +45,7 @@ def render_best(best: BestReport, baseline: BaselineReport, page: Page, *, scrip
     words = " ".join(best.choices)
     if found.rewrite == "available":
         page.paragraph(f"make it: skyline apply {script} {words}", indent=3, style="dim")
-        page.paragraph(f"prove it: skyline verify {script} {words}", indent=3, style="dim")
+        page.paragraph(f"check it: skyline verify {script} {words}", indent=3, style="dim")
     else:
         reason = f": {found.rewrite_reason}" if found.rewrite_reason else ""
-        page.paragraph(f"not all of it can be made in the code by itself{reason}", indent=3, style="dim")
+        page.paragraph(f"not all changes can be made automatically{reason}", indent=3, style="dim")

@@ -25,7 +25,7 @@ _LEAST = 5e-4
 
 def render_bounds(path: CriticalPath, page: Page) -> None:
     """One row per cause, the largest first."""
-    page.title("What bounds it", "shares of the critical path")
+    page.title("Bound by", "shares of the critical path")
     shares = {field.name: float(getattr(path, field.name)) for field in fields(path)}
     rows: list[tuple[Text, ...]] = []
     for name in sorted(shares, key=lambda name: -shares[name]):

@@ -37,7 +37,7 @@ def render_devices(report: DevicesReport, console: Console) -> None:
     page.blank()
     _render_prices(report, page)
     page.blank()
-    page.title("What this rests on")
+    page.title("Basis of these figures")
     for said in (*_bases(report.devices), *_traced(report), *report.assumptions, *report.notes):
         page.paragraph(said, bullet=page.glyphs.bullet)
     page.blank()
@@ -45,7 +45,7 @@ def render_devices(report: DevicesReport, console: Console) -> None:
 
 def _render_iterations(report: DevicesReport, page: Page) -> None:
     times = units.time_scale([one.as_is.iteration_ms.value for one in report.devices])
-    batch = f"batch {report.batch_size}" if report.batch_size is not None else "as it stands"
+    batch = f"batch {report.batch_size}" if report.batch_size is not None else "unchanged"
     page.title("An iteration", f"{batch}; times in {times.unit}")
     columns = (
         Column("GPU", "left"),
@@ -72,7 +72,7 @@ def _render_iterations(report: DevicesReport, page: Page) -> None:
     ]
     _table(page, columns, rows, spared=("samples/s there", "GPU busy"))
     found = [_largest(one) for one in report.devices]
-    marks = ("~ reckoned, not traced", "+ larger ones were not tried")
+    marks = ("~ extrapolated, not traced", "+ larger ones were not tried")
     said = [mark for mark in marks if any(mark[0] in text for text in found)]
     if said:
         page.paragraph("; ".join(said), style="dim")
@@ -203,12 +203,8 @@ def _bases(devices: Sequence[DeviceReport]) -> list[str]:
 def _traced(report: DevicesReport) -> list[str]:
     asked = report.traced_for_each
     if not asked:
-        return [
-            "The script was traced once for all GPUs: it asks nothing that they would answer differently."
-        ]
-    return [
-        f"The script was traced anew where GPUs answer differently what it asks them: {', '.join(asked)}."
-    ]
+        return ["The script was traced once for all GPUs: they answer all its queries alike."]
+    return [f"The script was traced again for GPUs that answer its queries differently: {', '.join(asked)}."]
 
 
 def _time_unit(runs: Sequence[GpuRunCost]) -> tuple[str, float]:

@@ -47,7 +47,7 @@ def _figures(report: ProfileReport, page: Page) -> list[Text]:
         figures.append(page.text("samples/s unknown: no batch dimension was seen", "dim"))
     figures.append(_figure(page, memory, "", "peak "))
     if report.mode == "measured":
-        figures.append(_figure(page, units.format_share(report.replay_error), "", "replay error "))
+        figures.append(_figure(page, units.format_share(report.replay_error), "", "simulation error "))
     return figures
 
 

@@ -33,7 +33,7 @@ def render_lines(report: ProfileReport, page: Page, shown: int = SHOWN) -> None:
     rest = [line for line in report.lines if not line.file]
     page.title("Costliest lines", f"{units.time_scale((report.phases.total,)).unit} per iteration")
     if not lines:
-        page.paragraph("no line of the script could be billed: no operator ran under a frame of yours")
+        page.paragraph("no time could be assigned to a line: no operator was called from your code")
         return
     scale = units.time_scale((report.iteration_ms.value,))
     wide = page.width >= 100
@@ -71,7 +71,7 @@ def render_lines(report: ProfileReport, page: Page, shown: int = SHOWN) -> None:
         names.append(
             (
                 page.text("unattributed", "dim"),
-                page.cut("no line of yours", source_width, "dim"),
+                page.cut("outside your code", source_width, "dim"),
             )
         )
     names.append((page.text("iteration"), Text("")))

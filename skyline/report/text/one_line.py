@@ -71,7 +71,7 @@ def _remarks(line: LineReport) -> list[str]:
         found.append(f"ran in {units.format_share(line.frequency)} of the recorded iterations only")
     if line.gpu_ms > 0:
         found.append(
-            f"its kernels keep the GPU busy for {units.format_ms(line.gpu_ms)}, beside the times above"
+            f"its kernels keep the GPU busy for {units.format_ms(line.gpu_ms)}, in parallel with the times above"
         )
     if line.flops:
         found.append(f"{line.flops / 1e9:.3g} billion floating-point operations, forward and backward")

@@ -123,7 +123,7 @@ def _straggler(report: RanksReport) -> str:
     found = report.straggler
     if found is None:
         if len(report.ranks) < 2:
-            return "one rank alone does not show who is waited for"
+            return "one rank alone does not show which rank the others wait for"
         return "none: no rank is waited for much more than the others"
     row = next(one for one in report.ranks if one.rank == found.rank)
     said = (
@@ -131,16 +131,16 @@ def _straggler(report: RanksReport) -> str:
         f"{units.format_ms(row.behind_ms)} per step behind the middle one of the others."
     )
     if found.gain_ms is None or found.step_ms is None:
-        return f"{said} What it costs cannot be simulated: no other rank takes part in the same collectives."
+        return f"{said} Its cost cannot be simulated: no other rank takes part in the same collectives."
     before_ms = found.step_ms + found.gain_ms
     share = found.gain_ms / before_ms if before_ms > 0 else 0.0
     if share < 0.005:
         return (
-            f"{said} Its own work takes no longer than that of rank {found.as_fast_as}: were it as fast, the job "
-            "would gain nothing. It is late for having begun late, or for what it waited for."
+            f"{said} Its own work takes no longer than that of rank {found.as_fast_as}: if it were as fast, "
+            "the job would gain nothing. It starts late, or waits for something else."
         )
     return (
-        f"{said} Were it as fast as rank {found.as_fast_as}, a step of the job would take "
+        f"{said} If it were as fast as rank {found.as_fast_as}, a step of the job would take "
         f"{units.format_ms(found.step_ms)} instead of {units.format_ms(before_ms)}: "
         f"{units.format_share(share)} less."
     )

@@ -52,7 +52,8 @@ def render(
     render_phases(report, page)
     if _gpu_is_known(report):
         page.paragraph(
-            "while the GPU works a moment is its kernel's line and phase, else the host's", style="dim"
+            "time counts for the line and phase of the kernel that runs, or of the host if none does",
+            style="dim",
         )
         page.blank()
         render_bounds(report.critical_path, page)
@@ -68,7 +69,7 @@ def render(
         page.blank()
         render_findings(report.findings, page)
     page.remarks("Notes", report.notes)
-    page.remarks("What the prediction rests on", prediction_basis(report))
+    page.remarks("Basis of the prediction", prediction_basis(report))
     render_effects(report, page)
     if saved is not None and (saved.profile or saved.html):
         page.blank()

@@ -102,7 +102,7 @@ def _steps(report: TraceReport) -> str:
 
 
 def _replay(report: TraceReport) -> str:
-    said = f"replay error {units.format_share(report.replay_error)}"
+    said = f"simulation error {units.format_share(report.replay_error)}"
     if report.device.kind == "cpu":
         return f"{said}: all times of a CPU are taken as measured"
     return f"{said}, with one launch latency for the whole trace"

@@ -59,7 +59,7 @@ def _render_verdict(report: VerifyReport, page: Page) -> None:
 
 
 def _render_table(report: VerifyReport, page: Page) -> None:
-    rows = [_row(page, *cells) for cells in promises(report, ratio="against the script as it stands")]
+    rows = [_row(page, *cells) for cells in promises(report, ratio="relative to the unchanged script")]
     if report.predicted is None:
         rows = [(name, measured) for name, _, measured in rows]
         page.table((Column("", "left"), Column("measured")), rows)
@@ -74,14 +74,17 @@ def _row(page: Page, name: str, predicted: str, measured: str) -> tuple[Text, Te
 def _null(report: VerifyReport) -> str:
     rounds = report.measured.rounds
     return (
-        f"the script against itself: {format_ratio(report.measured.null)} in {rounds} round{'s' * (rounds != 1)}; "
-        f"other programs kept {report.measured.others_cores:.1f} cores busy"
+        f"null, the unchanged script against itself: {format_ratio(report.measured.null)} in {rounds} "
+        f"round{'s' * (rounds != 1)}; "
+        f"other programs used {report.measured.others_cores:.1f} cores"
     )
 
 
 def _now(report: VerifyReport) -> str:
     now = units.format_ms(report.measured.baseline_ms)
     if report.baseline is None:
-        return f"the script as it stands: {now}"
+        return f"the unchanged script: {now}"
     then = units.format_ms(report.baseline.iteration_ms.value)
-    return f"the script as it stands: {then} in its profile, {now} this time; times above are scaled to the former"
+    return (
+        f"the unchanged script: {then} in its profile, {now} this time; times above are scaled to the profile"
+    )

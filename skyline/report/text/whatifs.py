@@ -25,8 +25,8 @@ REASONS_SHOWN = 4
 """Of what-ifs that do not apply; of more only the names are told."""
 DIRECTION_STYLES: dict[Direction, str] = {"better": "green", "worse": "red", "": ""}
 """Colour is for what the range of a change leaves no doubt about."""
-_AGAINST_SCRIPT = "change per iteration against the script as it stands"
-_AGAINST_RECORDED = "change per step against what was recorded"
+_AGAINST_SCRIPT = "change per iteration relative to the unchanged script"
+_AGAINST_RECORDED = "change per step relative to the recording"
 _TEXTS = ("", "results", "basis")
 _STYLES = {"exact": "green", "numerics": "yellow", "convergence": "yellow"}
 
@@ -93,7 +93,7 @@ def render_estimates(
     if in_code:
         named = ", ".join(f"{each.name}={each.present}" for each in in_code)
         page.paragraph(f"in the code already: {named}", bullet="!", style="dim")
-        page.paragraph(f"take one out: skyline apply {script} --remove NAME", indent=3, style="dim")
+        page.paragraph(f"remove one: skyline apply {script} --remove NAME", indent=3, style="dim")
     present = {estimate.semantics for estimate in applicable}
     if present:
         page.paragraph(" · ".join(text for name, text in _SEMANTICS.items() if name in present), style="dim")
@@ -196,7 +196,7 @@ def _render_detail(
     for assumption in estimate.assumptions:
         page.paragraph(f"assumes: {assumption}", indent=3, style="dim")
     if estimate.extrapolated:
-        page.paragraph("extrapolated: outside the range that was measured", indent=3, style="yellow")
+        page.paragraph("extrapolated: outside the measured range", indent=3, style="yellow")
     if not of_trace:
         page.paragraph(_rewrite(estimate, names, script), indent=3, style="dim")
 

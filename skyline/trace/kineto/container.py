@@ -30,8 +30,16 @@ _OTHERS: tuple[tuple[bytes, str, str], ...] = (
         "a SQLite database, as Nsight Systems exports",
         "Record with torch.profiler instead.",
     ),
-    (b"\x80\x02", "a pickle", "A memory snapshot is no profiler trace: name what export_chrome_trace wrote."),
-    (b"\x80\x04", "a pickle", "A memory snapshot is no profiler trace: name what export_chrome_trace wrote."),
+    (
+        b"\x80\x02",
+        "a pickle",
+        "A memory snapshot is no profiler trace: name the file that export_chrome_trace wrote.",
+    ),
+    (
+        b"\x80\x04",
+        "a pickle",
+        "A memory snapshot is no profiler trace: name the file that export_chrome_trace wrote.",
+    ),
 )
 
 
@@ -52,7 +60,7 @@ def pieces(path: Path, notes: Notes) -> Iterator[bytes]:
             if b"\0" in head and not head.startswith(GZIP):
                 raise UsageError(
                     f"{path} is not text: no profiler trace",
-                    hint="Name what export_chrome_trace or tensorboard_trace_handler of torch.profiler wrote.",
+                    hint="Name a file that export_chrome_trace or tensorboard_trace_handler of torch.profiler wrote.",
                 )
             file.seek(0)
             raw = iter(lambda: file.read(_READ_BYTES), b"")
@@ -76,7 +84,7 @@ def _unpacked(raw: Iterator[bytes], path: Path, notes: Notes) -> Iterator[bytes]
             except zlib.error:
                 yield _up_to_the_damage(before.decompress, waiting)
                 notes.say(
-                    NoteKind.CUT_OFF, "The compressed file is damaged: what comes before the damage was read"
+                    NoteKind.CUT_OFF, "The compressed file is damaged: the part before the damage was read"
                 )
                 return
             waiting = unpacker.unconsumed_tail
@@ -97,7 +105,7 @@ def _unpacked(raw: Iterator[bytes], path: Path, notes: Notes) -> Iterator[bytes]
     if not unpacker.eof:
         if text := unpacker.flush():
             yield text
-        notes.say(NoteKind.CUT_OFF, "The compressed file breaks off: what comes before was read")
+        notes.say(NoteKind.CUT_OFF, "The compressed file is cut off: the part before that was read")
 
 
 def _up_to_the_damage(unpack: Callable[[bytes, int], bytes], packed: bytes) -> bytes:

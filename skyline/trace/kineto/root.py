@@ -20,7 +20,7 @@ KEPT = frozenset({"deviceProperties", "distributedInfo", "baseTimeNanoseconds", 
 
 _LONGEST_FACT = 64 << 20
 _EVENTS = re.compile(rb'traceEvents"\s*:\s*\[')
-_PYTORCH = "Name what export_chrome_trace or tensorboard_trace_handler of torch.profiler wrote."
+_PYTORCH = "Name a file that export_chrome_trace or tensorboard_trace_handler of torch.profiler wrote."
 
 
 class Root:
@@ -90,18 +90,18 @@ class Root:
         while True:
             if found := _EVENTS.search(window.data, window.at):
                 window.at = found.end()
-                self._notes.say(NoteKind.REPAIRED, "What stands before or after the events is damaged")
+                self._notes.say(NoteKind.REPAIRED, "The part before or after the events is damaged")
                 return True
             window.at = max(window.at, len(window.data) - 64)
             if not window.more():
-                self._notes.say(NoteKind.CUT_OFF, "What stands around the events is damaged or breaks off")
+                self._notes.say(NoteKind.CUT_OFF, "The parts around the events are damaged or cut off")
                 return False
 
     def _refusal(self) -> UsageError:
         if {"nodes", "schema"} <= self._keys:
             return UsageError(
                 f"{self._path} is a PyTorch execution trace: it holds no times",
-                hint="Name the profiler trace of the same run; the execution trace can be given beside it.",
+                hint="Name the profiler trace of the same run; the execution trace can be given with it.",
             )
         if "schema" in self._keys:
             return UsageError(

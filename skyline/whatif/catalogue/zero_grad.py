@@ -40,7 +40,7 @@ class ZeroGrad:
 
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
-        return "gradients given up between steps (set_to_none=True)"
+        return "gradients set to None between steps (set_to_none=True)"
 
     def basis(self, subject: Subject) -> Basis:
         """Pairs of runs were compared on CPUs only."""
@@ -57,7 +57,7 @@ class ZeroGrad:
         if not len(_zeroing(graph)):
             given_up = any(call.options.get("set_to_none") for call in told)
             return Applicability.no(
-                "gradients are given up between steps already"
+                "gradients are set to None between steps already"
                 if given_up
                 else "no gradients are filled with zeros"
             )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from skyline.capture.redactor import HIDDEN, Redactor
-from skyline.report.kept_away import kept_away, let_through
+from skyline.report.effect_summary import allowed, prevented
 from skyline.trace import store
 from skyline.trace.profile import Profile
 from skyline.trace.side_effect import SideEffect
@@ -155,9 +155,9 @@ def test_a_summary_in_a_few_words() -> None:
         SideEffect("network", "example.org", "allowed"),
         SideEffect("evaluation", "model", "replayed", 40),
     )
-    assert kept_away(effects) == "2 files, 1 folder; W&B off"
-    assert let_through(effects) == "1 downloaded file; host example.org"
-    assert kept_away(()) == let_through(()) == ""
+    assert prevented(effects) == "2 files, 1 folder; W&B off"
+    assert allowed(effects) == "1 downloaded file; host example.org"
+    assert prevented(()) == allowed(()) == ""
 
 
 def test_secrets_are_known_by_their_names() -> None:

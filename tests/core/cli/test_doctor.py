@@ -89,7 +89,7 @@ def test_a_file_of_ones_own_is_counted_or_named_with_its_fault(
     assert f"1 GPU and 1 price in {path}" in skyline("doctor", "--interpreter", str(bare_python)).out
     path.write_text('[[gpu]]\nname = "Lab"\nlike = "no such"\n')
     ran = skyline("doctor", "--interpreter", str(bare_python))
-    assert f'note  GPUs of yours  {path}: gpu "Lab": like: no GPU called' in ran.out
+    assert f'note  your own GPUs  {path}: gpu "Lab": like: no GPU called' in ran.out
 
 
 TORCH_WITH_A_GPU = """

@@ -18,7 +18,7 @@ def test_the_whole_page(skyline, source) -> None:
     assert asked.code == shown.code == 0
     assert asked.err == ""
     assert asked.out == shown.out
-    for words in ("replay error", "What bounds it", "Costliest operators", "What-ifs", "per step"):
+    for words in ("simulation error", "Bound by", "Costliest operators", "What-ifs", "per step"):
         assert words in asked.out
 
 

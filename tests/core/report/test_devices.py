@@ -58,7 +58,7 @@ def test_the_page_says_what_is_known_and_what_is_not(report: DevicesReport, widt
     text = page(report, width)
     assert max(map(len, text.splitlines())) <= width
     assert "~900+" in text
-    assert "~ reckoned, not traced; + larger ones were not tried" in text
+    assert "~ extrapolated, not traced; + larger ones were not tried" in text
     assert "Not even a batch of one fits on T4." in text
     assert "No largest batch: nobody knows." in text
     assert "no price known" in text

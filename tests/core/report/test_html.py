@@ -134,7 +134,7 @@ def test_a_profile_with_little_in_it(profile_report: ProfileReport) -> None:
     page = Page(render(report))
     assert "no batch size was found" in page.text
     assert "unknown" in page.text
-    assert "no operator ran under a frame of yours" in page.text
+    assert "no operator was called from your code" in page.text
 
 
 def test_a_large_profile_stays_below_two_megabytes(profile_report: ProfileReport) -> None:

@@ -95,7 +95,7 @@ def test_the_best_combination_has_its_range_and_says_where_it_is_extrapolated(
     after = page[page.index("Best combination") :]
     assert "extrapolated" not in after
     page = shown(replace(whatif_report, best=best_of(replace(inside, extrapolated=True))))
-    assert "extrapolated: outside the range that was measured" in page[page.index("Best combination") :]
+    assert "extrapolated: outside the measured range" in page[page.index("Best combination") :]
 
 
 def test_a_large_factor_from_a_baseline_within_noise_says_so(whatif_report: WhatIfReport) -> None:

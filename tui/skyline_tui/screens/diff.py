@@ -16,10 +16,10 @@ class Diff(Sheet):
     """Of a change that is asked; ``of_written`` is of one that was made."""
 
     def __init__(self, preview: PreviewResult) -> None:
-        super().__init__("What apply would write", Content("\n").join(preview_lines(preview)))
+        super().__init__("Edits that apply would write", Content("\n").join(preview_lines(preview)))
 
     @classmethod
     def of_written(cls, files: Sequence[RewrittenFile]) -> Sheet:
         """The last change of the files on disk."""
         lines = [line for file in files for line in diff_lines(file.diff)]
-        return Sheet("What was written last", Content("\n").join(lines))
+        return Sheet("Edits written last", Content("\n").join(lines))

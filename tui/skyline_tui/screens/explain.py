@@ -29,7 +29,7 @@ BASIS = {
 SEMANTICS = {
     "exact": "the same numbers come out of training",
     "numerics": "results differ by rounding",
-    "convergence": "training may go another way: tune the learning rate anew",
+    "convergence": "training may take another course: tune the learning rate again",
 }
 
 
@@ -73,8 +73,8 @@ def _lines(
     lines += [_row("basis", f"{estimate.basis}: {BASIS[estimate.basis]}")]
     lines += [
         _row(
-            "replay error",
-            f"{units.format_share(baseline.replay_error)} when the script as it is was simulated",
+            "simulation error",
+            f"{units.format_share(baseline.replay_error)} for the simulation of the unchanged script",
         )
     ]
     if record is not None:
@@ -84,7 +84,7 @@ def _lines(
     if once := one_off_words(estimate.one_off_s, estimate.break_even_iterations):
         lines.append(_row("once", once))
     if estimate.extrapolated:
-        lines.append(_row("! range", "extrapolated: outside of what was measured"))
+        lines.append(_row("! range", "extrapolated: outside the measured range"))
     rewrite = {
         "available": "a applies it to the code",
         "refused": "refused",

@@ -27,16 +27,18 @@ def _lines(report: VerifyReport) -> list[Content]:
     lines += [_row(*cells) for cells in promises(report, ratio="of the time")]
     lines.append(Content(""))
     rounds = f"{measured.rounds} round{'s' * (measured.rounds != 1)}"
-    lines.append(_fact("null", f"the script against itself: {format_ratio(measured.null)} in {rounds}"))
-    lines.append(_fact("machine", f"other programs kept {measured.others_cores:.1f} cores busy"))
+    lines.append(
+        _fact("null", f"the unchanged script against itself: {format_ratio(measured.null)} in {rounds}")
+    )
+    lines.append(_fact("machine", f"other programs used {measured.others_cores:.1f} cores"))
     now = units.format_ms(measured.baseline_ms)
     if report.baseline is not None:
         then = units.format_ms(report.baseline.iteration_ms.value)
-        now = f"{then} in its profile, {now} this time; times are scaled to the former"
-    lines.append(_fact("as it stands", now))
+        now = f"{then} in its profile, {now} this time; times are scaled to the profile"
+    lines.append(_fact("unchanged", now))
     lines += [_fact("note", note) for note in report.notes]
     if report.entry is not None:
-        lines.append(_fact("ledger", f"kept as {report.entry}: skyline ledger"))
+        lines.append(_fact("ledger", f"saved as {report.entry}: skyline ledger"))
     return lines
 
 

@@ -22,8 +22,8 @@ from skyline_tui.widgets.sort_table import SortTable, TableColumn
 
 _FITS = {Fit.FITS.value: "yes", Fit.UNSURE.value: "maybe", Fit.TOO_LARGE.value: "! no"}
 NOT_YET = (
-    "No GPU was asked about yet. e predicts the script on the usual ones, none of which need be here: nothing is run, "
-    "it takes about a minute."
+    "No GPU yet. e predicts the script on common GPUs, which need not be present: nothing is run, and it takes about a "
+    "minute."
 )
 
 
@@ -41,7 +41,7 @@ class DevicesView(View):
         table.border_title = "GPUs (s or a click on a title sorts)"
         yield table
         with VerticalScroll(id="devices-page", classes="panel") as page:
-            page.border_title = "What this rests on"
+            page.border_title = "Basis of these figures"
             yield Static(id="devices-text")
 
     def shown(self) -> None:
@@ -68,7 +68,7 @@ class DevicesView(View):
         if report is None:
             return
         width = max(self.size.width - 8, 40)
-        batch = f"batch size {report.batch_size}" if report.batch_size is not None else "as it stands"
+        batch = f"batch size {report.batch_size}" if report.batch_size is not None else "unchanged"
         span = report.span
         told = (
             f"costs of an epoch of {span.samples:,.0f} samples"

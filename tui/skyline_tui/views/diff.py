@@ -48,9 +48,9 @@ class Choices(RowList):
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:
         """The changes of the code first."""
         if self._pending:
-            yield PENDING, Content("what apply would write")
+            yield PENDING, Content("edits that apply would write")
         if self._written:
-            yield WRITTEN, Content("what was written last")
+            yield WRITTEN, Content("edits written last")
         if len(self._saved) > 1:
             yield "head", Content.styled("now against the profile of:", MUTED)
         scale = units.time_scale(one.iteration_ms for one in self._saved)
@@ -169,7 +169,7 @@ class DiffView(View):
             page.update("")
 
     def _written_lines(self) -> list[Content]:
-        lines = [Content.styled("u takes it back", MUTED), Content("")]
+        lines = [Content.styled("u undoes it", MUTED), Content("")]
         for file in self._written:
             lines += diff_lines(file.diff)
         return lines
@@ -221,9 +221,7 @@ def _verdict(found: DiffReport) -> Content:
     sign = {"faster": "▼ faster", "slower": "▲ slower", "within noise": "= within noise"}[found.verdict]
     style = {"faster": "bold $text-success", "slower": "bold $text-error"}.get(found.verdict, "bold")
     change = units.format_share_delta(found.change)
-    return Content.assemble(
-        (sign, style), f"  {change} {per}; what the spread makes up is {units.format_share(found.noise)}"
-    )
+    return Content.assemble((sign, style), f"  {change} {per}; noise {units.format_share(found.noise)}")
 
 
 def _fact(name: str, value: str) -> Content:

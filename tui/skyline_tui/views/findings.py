@@ -30,7 +30,7 @@ class FindingRows(RowList):
     def __init__(self) -> None:
         super().__init__(id="finding-rows", classes="panel")
         self.border_title = "Findings (Enter opens the line)"
-        self.border_subtitle = "Space tries the cure"
+        self.border_subtitle = "Space tries the fix"
         self._profile: ProfileReport | None = None
 
     def show(self, profile: ProfileReport) -> None:
@@ -69,7 +69,7 @@ class FindingsView(View):
     """The list beside the story of the one under the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "cure", "Try the cure", show=False, id="finding.cure")
+        Binding("space", "cure", "Try the fix", show=False, id="finding.cure")
     ]
 
     @dataclass
@@ -112,7 +112,7 @@ class FindingsView(View):
         if finding is None:
             return
         if finding.whatif is None:
-            self.notify("No what-if is predicted to cure this here: the evidence says what to look at.")
+            self.notify("No what-if is predicted to fix this: the evidence shows where to look.")
         else:
             self.post_message(self.Tried(finding.whatif))
 

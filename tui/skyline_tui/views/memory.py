@@ -39,7 +39,7 @@ class LiveLines(RowList):
 
     def __init__(self) -> None:
         super().__init__(id="live-lines", classes="panel")
-        self.border_title = "Live at the cursor, by the line that took it (Enter opens)"
+        self.border_title = "Live at the cursor, by the line that allocated it (Enter opens)"
         self._report: LiveMemoryReport | None = None
         self._base: Path | None = None
         self._held: dict[str, LiveLine] = {}
@@ -69,7 +69,7 @@ class LiveLines(RowList):
             yield row, _row(line, report, scale, self._base, where, width)
         if report.other_bytes:
             yield "others", Content.styled(f"{scale.text(report.other_bytes):>9}  smaller lines", MUTED)
-        older = "from before the iteration: parameters, optimizer state and what else is kept"
+        older = "allocated before the iteration: parameters, optimizer state and others"
         yield (
             "older",
             Content.styled(f"{scale.text(report.older_bytes):>9}  {tail(older, width - 12)}", MUTED),
@@ -94,7 +94,7 @@ def _row(
     at = middle(place(line.file, line.line, base) if line.file else "", where).ljust(where)
     age = f"{line.phase}, {units.format_ms(max(line.held_ms, 0.0))} ago"
     room = max(width - where - _OTHER_CELLS, 0)
-    code = tail(line.source or "(no line of yours)", room).ljust(room)
+    code = tail(line.source or "(outside your code)", room).ljust(room)
     return Content.assemble(
         f"{scale.text(line.size_bytes):>9} {units.format_share(share):>6}  ",
         (BAR * max(round(share * 6), 1), "$primary"),
@@ -150,7 +150,7 @@ class MemoryView(View):
             if points:
                 self.post_message(self.MomentWanted(self._time_ms))
             else:
-                self.fail("no allocations were recorded, so that the level over time is not known")
+                self.fail("no allocations were recorded: the level over time is unknown")
         self._describe()
         (self._plot or self.query_one(LiveLines)).focus()
 

@@ -107,7 +107,7 @@ class TimelineView(View):
         message.stop()
         at = self.place
         if at is None:
-            self.notify("No line of yours is known for this.")
+            self.notify("No line of your code is known for this.")
         else:
             self.post_message(self.PlaceChosen(*at))
 

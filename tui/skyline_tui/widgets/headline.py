@@ -70,7 +70,7 @@ class Headline(Static):
             first = [Content.styled(self._first, "bold")] if self._first else []
             return Content("\n").join([spread(title, mode, width), *first])
         numbers = [Content.styled(self._first, "bold")] if self._first else _numbers(profile)
-        replay = f"replay error {units.format_share(profile.replay_error)}"
+        replay = f"simulation error {units.format_share(profile.replay_error)}"
         stale = (
             Content.styled("stale", "bold $text-warning on $warning-muted") if self._stale else Content("")
         )

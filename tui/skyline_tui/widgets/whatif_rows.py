@@ -54,9 +54,9 @@ def _switch(estimate: EstimateReport, width: int) -> Content:
     value = estimate.present or ""
     label = estimate.name if value in ("", "on") else f"{estimate.name}={value}"
     if estimate.removal == "available":
-        said = "in the code; Space takes it out"
+        said = "in the code; Space removes it"
     else:
-        said = f"in the code; {estimate.removal_reason or 'to be taken out by hand'}"
+        said = f"in the code; {estimate.removal_reason or 'to be removed by hand'}"
     label = middle(label, max(width // 3, 8))
     lines = textwrap.wrap(said, max(width - len(label) - len(ON) - 3, 20))
     margin = "\n" + " " * (len(ON) + len(label) + 3)

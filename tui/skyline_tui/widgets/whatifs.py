@@ -207,7 +207,7 @@ class WhatIfs(RowList):
             else:
                 reason = estimate.removal_reason or "this has to be done by hand"
                 self.notify(
-                    f"It is in the code and cannot be taken out: {reason}", title=name, severity="warning"
+                    f"It is in the code and cannot be removed: {reason}", title=name, severity="warning"
                 )
             return
         if not estimate.applicable:

@@ -94,7 +94,7 @@ def test_a_piece_missing_from_the_middle(read_text: ReadText, whole: bytes) -> N
 def test_a_damaged_head(read_text: ReadText, whole: bytes, head: bytes) -> None:
     trace = read_text(whole.replace(b'"schemaVersion": 1', head))
     assert len(trace) == COUNT
-    assert "What stands before or after the events is damaged" in said(trace)
+    assert "The part before or after the events is damaged" in said(trace)
 
 
 @pytest.mark.parametrize(

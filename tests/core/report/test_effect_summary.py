@@ -1,4 +1,4 @@
-"""What profiling kept away, in every report."""
+"""Prevented and allowed side effects, in every report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.console import Console
 
 from skyline.report import html, text
 from skyline.report.build import encode
-from skyline.report.kept_away import kept_away, let_through
+from skyline.report.effect_summary import allowed, prevented
 from skyline.report.schema import ProfileReport
 from skyline.trace.record import CodeLine
 from skyline.trace.side_effect import Protection, SideEffect
@@ -41,12 +41,12 @@ def printed(report: ProfileReport) -> str:
 
 def test_the_text_says_it_in_two_lines(profile_report: ProfileReport) -> None:
     out = printed(with_effects(profile_report))
-    assert "kept away: 1 file, 1 removal; W&B off" in out
-    assert "let through: host example.org" in out
+    assert "prevented: 1 file, 1 removal; W&B off" in out
+    assert "allowed: host example.org" in out
 
 
 def test_the_text_says_nothing_where_there_is_nothing(profile_report: ProfileReport) -> None:
-    assert "kept away" not in printed(profile_report)
+    assert "prevented" not in printed(profile_report)
 
 
 def test_the_page_lists_each_with_its_place(profile_report: ProfileReport) -> None:
@@ -71,8 +71,8 @@ def test_refused_writes_and_hosts_are_counted() -> None:
         SideEffect("network", "data.org", "refused", 3),
         SideEffect("network", "example.org", "allowed"),
     )
-    assert kept_away(effects) == "1 file; 1 file refused; host data.org refused"
-    assert let_through(effects) == "host example.org"
+    assert prevented(effects) == "1 file; 1 file refused; host data.org refused"
+    assert allowed(effects) == "host example.org"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""In a few words, what profiling kept away from the person's files and accounts, and what it let through."""
+"""Short summaries of the side effects that profiling prevented and of those that it allowed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _NOUNS = {
 _MOST_NAMED = 3
 
 
-def kept_away(effects: Sequence[SideEffect]) -> str:
-    """``2 files, 1 folder; W&B off``; empty where nothing was kept away."""
+def prevented(effects: Sequence[SideEffect]) -> str:
+    """``2 files, 1 folder; W&B off``; empty where nothing was prevented."""
     kept = [effect for effect in effects if effect.outcome in ("redirected", "held back")]
     counted = _counted(effect for effect in kept if effect.kind in _NOUNS)
     trackers = dict.fromkeys(effect.target for effect in kept if effect.kind in ("tracker", "profiler"))
@@ -30,17 +30,17 @@ def kept_away(effects: Sequence[SideEffect]) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def let_through(effects: Sequence[SideEffect]) -> str:
-    """``1 downloaded file; host example.org; program git``; empty where nothing of note happened for real."""
-    allowed = [effect for effect in effects if effect.outcome == "allowed"]
-    counted = _counted(effect for effect in allowed if effect.kind in _NOUNS and effect.kind != "program")
+def allowed(effects: Sequence[SideEffect]) -> str:
+    """``1 downloaded file; host example.org; program git``; empty where nothing notable happened."""
+    happened = [effect for effect in effects if effect.outcome == "allowed"]
+    counted = _counted(effect for effect in happened if effect.kind in _NOUNS and effect.kind != "program")
     parts = [counted]
     for kind, one, many in (
         ("network", "host", "hosts"),
         ("program", "program", "programs"),
         ("tracker", "", ""),
     ):
-        names = list(dict.fromkeys(effect.target for effect in allowed if effect.kind == kind))
+        names = list(dict.fromkeys(effect.target for effect in happened if effect.kind == kind))
         if names:
             shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
             parts.append(f"{one if len(names) == 1 else many} {shown}".strip())
@@ -54,7 +54,7 @@ def _hosts(names: Iterable[str]) -> str:
 
 
 def protected_by(protection: Protection | None) -> str:
-    """What kept the files as they were, what that leaves open, and the network; empty where it is not known."""
+    """The protection of the files, its gaps, and the network that the run can reach; empty where unknown."""
     if protection is None:
         return ""
     reached = "this machine only" if protection.network == "loopback" else "open"
