@@ -47,7 +47,7 @@ function ran(check, level) {
   const lines = `${stdout}\n${stderr}`.split("\n").map((line) => line.trim());
   // A check that was not run proves nothing.
   const none = lines.find((line) => /no tests ran|No test files found|^e2e: there is no |(^|\s)0 passed|collected 0 items|^ERROR: not found/.test(line));
-  const said = lines.find((line) => /^(AssertionError|E  |Error: |FAILED|Timed out)|not so:/.test(line)) ?? "";
+  const said = lines.findLast((line) => /^(AssertionError|E +\S|Error: |Timed out)|not so:/.test(line)) ?? "";
   return { passes: status === 0, ran: !none && status !== null, said: said.slice(0, 160), seconds: Math.round((Date.now() - began) / 1000) };
 }
 

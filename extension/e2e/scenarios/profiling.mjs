@@ -18,10 +18,10 @@ export async function run({ window, check }) {
   await seen(page.locator(".statusbar", { hasText: "Profiling train.py" }));
   check("so does the status bar", true);
   await window.view.locator("button", { hasText: "Cancel" }).first().click();
-  await until(async () => !(await runs()), "the run was not cancelled", 15_000);
-  await seen(window.view.locator("button", { hasText: "Profile Training Script" }), "the view does not offer to profile again", 15_000);
-  await until(async () => (await page.locator(".statusbar", { hasText: "Profiling train.py" }).count()) === 0, "the status bar still tells of the run", 15_000);
-  check("cancelled, it is over at once, and leaves no profile", !window.bench.hasProfiles("main"));
+  await until(async () => !(await runs()), "the run was not cancelled", 60_000);
+  await seen(window.view.locator("button", { hasText: "Profile Training Script" }), "the view does not offer to profile again", 60_000);
+  await until(async () => (await page.locator(".statusbar", { hasText: "Profiling train.py" }).count()) === 0, "the status bar still tells of the run", 60_000);
+  check("cancelled, it is over, and leaves no profile", !window.bench.hasProfiles("main"));
 
   await window.view.locator("button", { hasText: /Profile Training Script|Profile again/ }).first().click();
   await window.seesLens("peak");
