@@ -13,8 +13,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import skyline.cli.config
+import skyline.cli.ledger
+import skyline.cli.show
+import skyline.report.text  # noqa: F401
+from skyline.analysis.analyse import analyse
 from skyline.cli.main import main
 from skyline.errors import ExitCode
+from skyline.report.build import profile_report
+from skyline.trace import store
 
 WORDS = frozenset(map(int, ExitCode))
 """Exit codes of a command that says what happened."""
@@ -49,6 +56,11 @@ def told(ended: Ended, codes: Collection[int] = WORDS) -> Ended:
         if "/skyline/" in last and "train.py" not in last:
             raise Lost(f"a traceback instead of words: {ended.last_line}")
     return ended
+
+
+def warm_up(profile: Path) -> None:
+    """Import and compile what showing a profile needs, so that every fork has it."""
+    profile_report(analyse(store.load(profile)))
 
 
 def run_forked(

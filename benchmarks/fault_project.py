@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import hashlib
 import os
+import re
 import resource
 import shutil
 import signal
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import psutil
 from broken_scripts import TRAIN
-from fault_command import WORDS, Ended, Lost, run_forked, told
+from fault_command import WORDS, Ended, Lost, run_forked, told, warm_up
 from fault_figures import Figures, check_figures, check_ledger, figures, seed
 
 from skyline.ledger.entry import LedgerEntry
@@ -29,6 +30,7 @@ LONGEST_S = 400.0
 GRACE_S = 15.0
 """What is still there so long after a command has ended is left over."""
 _PR_SET_CHILD_SUBREAPER = 36
+_SHARED = re.compile(r" /dev/shm/(\S+)")
 _OWN_FOLDERS = frozenset({".skyline", "__pycache__"})
 _OWN_IN_HOME = (".cache/", "data/")
 """Where the product and the libraries of the script may write in a home."""
@@ -62,6 +64,8 @@ class Project:
         ended = self.run(*PROFILE, "train.py")
         if ended.code != 0:
             raise SystemExit(f"the script without a fault could not be profiled: {ended.last_line}")
+        (profile,) = self.folder.glob(f".skyline/*{SUFFIX}")
+        warm_up(profile)
         seed(self.ledger)
         self.good = figures(self.show())
         for name in ("project", "home"):
@@ -188,8 +192,7 @@ class Project:
         left = [name for name in left if not name.startswith("torchinductor_")]
         if left:
             raise Lost(f"left in the temporary folder: {', '.join(left[:5])}")
-        if more := sorted(set(_names("/dev/shm")) - self._shared_memory):
-            raise Lost(f"left in shared memory: {', '.join(more[:5])}")
+        self._check_shared_memory()
         self.check_files(before)
         self._check_home()
         partial = [path.name for path in self.root.rglob(".*.part") if self._kept not in path.parents]
@@ -206,6 +209,14 @@ class Project:
         kept = {path.name for path in self._kept.rglob(f"*{SUFFIX}")}
         found = [*self.folder.rglob(f"*{SUFFIX}"), *self.home.rglob(f"*{SUFFIX}")]
         return [path for path in found if path.name not in kept]
+
+    def _check_shared_memory(self) -> None:
+        """Raise Lost where a new name stays that no living process uses: other programs use the folder too."""
+        deadline = time.monotonic() + GRACE_S
+        while more := set(_names("/dev/shm")) - self._shared_memory - _shared_memory_in_use():
+            if time.monotonic() > deadline:
+                raise Lost(f"left in shared memory: {', '.join(sorted(more)[:5])}")
+            time.sleep(0.2)
 
     def _check_home(self) -> None:
         kept = self._kept / "home"
@@ -260,6 +271,14 @@ def kill(processes: Sequence[psutil.Process]) -> None:
             os.kill(process.pid, signal.SIGKILL)
     time.sleep(0.2)
     descendants()
+
+
+def _shared_memory_in_use() -> set[str]:
+    found: set[str] = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            found |= set(_SHARED.findall(maps.read_text(errors="replace")))
+    return found
 
 
 def _names(folder: str) -> list[str]:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from skyline.cli.streams import say
 from skyline.errors import ExitCode
 from skyline.settings.source import SettingsSource, from_words
 from skyline_lsp import transport, wire
@@ -99,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _log_to(options.log_file, verbose=options.verbose)
     except OSError as error:
-        print(f"skyline lsp: cannot write the log: {error}", file=sys.stderr)
+        say(f"skyline lsp: cannot write the log: {error}")
         return ExitCode.USAGE
 
     # Dragging a bar requests an estimate every few milliseconds, possibly while a worker thread analyses a
@@ -115,10 +116,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             transport.serve_tcp(server, options.tcp, Path(options.token_file) if options.token_file else None)
         except TokenUnusable as error:
-            print(f"skyline lsp: {error}", file=sys.stderr)
+            say(f"skyline lsp: {error}")
             return ExitCode.USAGE
         except (OSError, OverflowError) as error:
-            print(f"skyline lsp: cannot listen on 127.0.0.1:{options.tcp}: {error}", file=sys.stderr)
+            say(f"skyline lsp: cannot listen on 127.0.0.1:{options.tcp}: {error}")
             return ExitCode.USAGE
     # The protocol requires exit code 1 if `exit` comes without a `shutdown` request before it.
     return 0 if server.shutdown_requested else 1

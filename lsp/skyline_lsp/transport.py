@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from pygls.io_ import StdoutWriter
 
+from skyline.cli.streams import say
 from skyline_lsp.admission import AccessToken, Doorway, NotAdmitted, token_in
 from skyline_lsp.framing import Frames
 from skyline_lsp.server import SkylineServer
@@ -91,7 +92,7 @@ async def _admitted(port: int, token: AccessToken) -> _Client:
     listener = await asyncio.start_server(accept, "127.0.0.1", port)
     address = listener.sockets[0].getsockname()
     where = f"{address[0]}:{address[1]}, token in {token.file}"
-    print(f"skyline lsp: listening on {where}", file=sys.stderr, flush=True)
+    say(f"skyline lsp: listening on {where}")
     client = await found
     listener.close()
     for other in waiting:

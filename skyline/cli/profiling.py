@@ -15,7 +15,7 @@ from skyline.cli.numbers import gigabytes, natural, positive, seconds
 from skyline.cli.project import fill_in
 from skyline.cli.streams import say, write_whole
 from skyline.errors import Cancelled, UsageError
-from skyline.foreign_text import cleaned
+from skyline.foreign_text import clean_console, cleaned
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -251,7 +251,6 @@ class Display:
 
     def __enter__(self) -> Display:
         if self._live:
-            from rich.console import Console
             from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Bar
 
@@ -262,7 +261,7 @@ class Display:
                 TextColumn("{task.description}", style="dim", markup=False),
                 TimeElapsedColumn(),
             )
-            self._bar = Bar(*columns, console=Console(stderr=True, highlight=False), transient=True)
+            self._bar = Bar(*columns, console=clean_console(stderr=True, highlight=False), transient=True)
             self._bar.start()
             self._task = self._bar.add_task("", total=1.0, stage="launch")
         return self

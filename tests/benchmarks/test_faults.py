@@ -44,7 +44,10 @@ def test_a_changed_file_is_a_loss(tmp_path: Path) -> None:
 @linux
 @pytest.mark.capture
 def test_faults_take_nothing_away(tmp_path: Path) -> None:
-    kinds = "settings torn,an empty environment"
+    kinds = (
+        "settings torn,profile torn,every byte of the settings,an empty environment,profile command killed,"
+        "language server killed"
+    )
     # A process of its own, since it becomes the parent of whatever its commands leave behind.
     command = [
         sys.executable,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from skyline.cli.streams import say
 from skyline.errors import ExitCode
 
 
@@ -36,11 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
 
     if options.script is not None and not Path(options.script).is_file():
-        print(f"skyline tui: {options.script} is not a file. Name the script that trains.", file=sys.stderr)
+        say(f"skyline tui: {options.script} is not a file. Name the script that trains.")
         return ExitCode.USAGE
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = "Use `skyline profile` for output that can be piped."
-        print(f"skyline tui: this needs a terminal. {hint}", file=sys.stderr)
+        say(f"skyline tui: this needs a terminal. {hint}")
         return ExitCode.USAGE
 
     # A program that was started by one that ignores this signal ignores it too, and would outlive its terminal.

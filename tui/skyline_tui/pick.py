@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
 from skyline.bounded_read import open_regular
+from skyline.cli.streams import say
 from skyline_tui.clean_screen import CleanApp
 
 READ_BYTES = 200_000
@@ -36,10 +36,7 @@ def pick_script(folder: Path) -> Path | None:
     """The only candidate, or the one the person picks; None where there is none, or they leave."""
     found = training_scripts(folder)
     if not found:
-        print(
-            f"skyline tui: no training script in {folder}. Name one: skyline tui SCRIPT",
-            file=sys.stderr,
-        )
+        say(f"skyline tui: no training script in {folder}. Name one: skyline tui SCRIPT")
         return None
     return found[0] if len(found) == 1 else PickApp(folder, found).run()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import io
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,10 +15,13 @@ import pytest
 from rich.text import Text
 
 from skyline.foreign_text import clean_console, cleaned
+from skyline.ledger.entry import Conditions, LedgerEntry, Predicted, VerificationStatus
+from skyline.ledger.ledger import Ledger
 from skyline.trace import store
 from skyline.trace.profile import Profile
 
 Run = Callable[..., Any]
+DATA = Path(__file__).parents[2] / "data"
 TITLE = "\x1b]0;gone\x07"
 HOSTILE = f"{TITLE}\x1b[2J\x9b31m\u202e[bold]x[/bold][link=https://example.org]y[/link]\r\x08"
 PLAIN = "]0;gone[2J31m[bold]x[/bold][link=https://example.org]y[/link]"
@@ -87,10 +92,94 @@ def test_no_command_in_an_error(skyline: Run, tmp_path: Path) -> None:
     assert not CONTROL.search(ran.out + ran.err)
 
 
-def test_commands_write_by_the_cleaned_ways_alone() -> None:
-    folder = Path(__file__).parents[3] / "skyline" / "cli"
-    for path in folder.glob("*.py"):
-        if path.name != "streams.py":
-            text = path.read_text()
-            found = [line for line in text.splitlines() if re.match(r"\s+print\(|.*\bConsole\(", line)]
-            assert not [line for line in found if "stderr=True" not in line], path.name
+def quiet(ran: Any) -> str:
+    """What a command wrote, which holds the hostile text and no command to the terminal."""
+    written = ran.out + ran.err
+    assert "2J" in written
+    assert not CONTROL.search(written)
+    return written
+
+
+def test_no_command_in_a_comparison(skyline: Run, saved: Path, hostile: Path) -> None:
+    quiet(skyline("diff", str(saved), str(hostile)))
+
+
+def test_no_command_in_a_change(
+    skyline: Run, hostile: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines around a change are those of the file; a program that reads the diff gets them as they are."""
+    monkeypatch.setattr("skyline.cli.streams.sys.stdout.isatty", lambda: True)
+    text = "\n".join(
+        f"{line}  # {HOSTILE[:-2]}" if line.strip() else line for line in script.read_text().split("\n")
+    )
+    script.write_text(text)
+    profile = store.load(hostile)
+    sources = tuple(replace(one, text=text) for one in profile.sources)
+    store.save(
+        replace(profile, id="11111111", sources=sources, arguments=(), created="2099-01-01T00:00:00+00:00")
+    )
+    ran = skyline("apply", "--diff", str(script), "batch_size=64")
+    quiet(ran)
+
+
+def test_no_command_in_the_ledger(skyline: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKYLINE_DATA_DIR", str(tmp_path / "data"))
+    machine = Conditions(HOSTILE, 4, 2, HOSTILE, "2.6.0", "3.11.2")
+    predicted = Predicted(100.0, 90.0, 85.0, 95.0, 1.1, 2e3, 1e3, "cpu-measured", "exact", False, "d2")
+    times = ("2026-01-02T03:04:05+00:00",) * 2
+    status = VerificationStatus.OPEN
+    Ledger().write(
+        LedgerEntry(
+            *("id1", *times, status, f"/{HOSTILE}/train.py", "d1", HOSTILE, HOSTILE, "a1", HOSTILE),
+            *(machine, predicted),
+        )
+    )
+    quiet(skyline("ledger"))
+
+
+@pytest.mark.parametrize("command", [("show",), ("whatif",), ("ranks",)])
+def test_no_command_in_a_trace(skyline: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    """Names of kernels, hosts and operators, and of the file itself."""
+    folder = tmp_path / f"traces{HOSTILE.replace('/', '')}"
+    folder.mkdir()
+    for rank in range(2):
+        trace = json.loads((DATA / "tiny_gpu.trace.json").read_text())
+        for event in trace["traceEvents"]:
+            if event.get("ph") == "X" and not event["name"].startswith("ProfilerStep"):
+                event["name"] += HOSTILE
+        properties = [{"id": 0, "name": f"GPU{HOSTILE}", "computeMajor": 8, "computeMinor": 0}]
+        facts = {"distributedInfo": {"rank": rank, "world_size": 2}, "deviceProperties": properties}
+        (folder / f"rank{rank}.json").write_text(json.dumps({**trace, **facts}))
+    place = folder if command == ("ranks",) else folder / "rank0.json"
+    quiet(skyline(*command, str(place)))
+
+
+def test_front_ends_write_by_the_cleaned_ways_alone() -> None:
+    """``print`` and rich's own console send what they are given to the terminal."""
+    root = Path(__file__).parents[3]
+    own = {root / "skyline" / "cli" / "streams.py", root / "skyline" / "foreign_text.py"}
+    # Programs of their own, whose output is read by Skyline, and tools of developers.
+    apart = ("capture/child/", "calibrate/child/", "skyline_predictors/", "typescript.py")
+    for folder in ("skyline", "lsp/skyline_lsp", "tui/skyline_tui", "predictors"):
+        for path in sorted((root / folder).rglob("*.py")):
+            if path in own or any(part in str(path) for part in apart):
+                continue
+            found = [
+                node
+                for node in ast.walk(ast.parse(path.read_text()))
+                if isinstance(node, ast.Call) and _writes(node.func)
+            ]
+            assert not found, f"{path}: line {found[0].lineno}"
+
+
+def _writes(function: ast.expr) -> bool:
+    if isinstance(function, ast.Name):
+        return function.id in ("print", "Console")
+    if not isinstance(function, ast.Attribute):
+        return False
+    stream = function.value
+    return (
+        function.attr in ("write", "writelines")
+        and isinstance(stream, ast.Attribute)
+        and stream.attr in ("stdout", "stderr", "__stdout__", "__stderr__")
+    )

@@ -82,7 +82,7 @@ def two_ranks(tmp_path):
         content = {
             "schemaVersion": 1,
             "distributedInfo": {"rank": rank, "world_size": 2},
-            "traceEvents": events,
+            "traceEvents": events.all,
         }
         (folder / f"rank{rank}.json").write_text(json.dumps(content), encoding="utf-8")
     return folder
