@@ -23,17 +23,22 @@ from step_sums import StepSums, fitted
 
 import skyline_predictors.mixed
 from skyline_predictors.memory_levels import Floats
-from skyline_predictors.mixed.constants import Constant, table as constants_table
+from skyline_predictors.mixed.constants import Constant
+from skyline_predictors.mixed.constants import table as constants_table
 
 FOLDER = Path(skyline_predictors.mixed.__file__).parent
 _FOLDS = 4
 _COVERED = 0.9
+_USUAL = 0.12
+"""Standard deviation of a kind's logarithm before anything is known of it."""
 _NORMAL = 1.645
 """Between this many standard deviations either way lie nine tenths of a normal distribution."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True, help="folder with timm.csv")
     parser.add_argument("--sample", type=int, default=0, help="only so many models")
     parser.add_argument("--stored", action="store_true", help="only models whose operators are stored")
@@ -65,7 +70,9 @@ def setting_weights(sums: StepSums) -> Floats:
     for row in sums.rows:
         key = row.model, row.training
         counts[key] = counts.get(key, 0) + 1
-    found = np.array([(3.0 if row.training else 1.0) / counts[row.model, row.training] ** 0.5 for row in sums.rows])
+    found = np.array(
+        [(3.0 if row.training else 1.0) / counts[row.model, row.training] ** 0.5 for row in sums.rows]
+    )
     return found / found.mean()
 
 
@@ -86,7 +93,11 @@ def families(sums: StepSums) -> NDArray[np.int64]:
 
 
 def _left_out(
-    sums: StepSums, start: Mapping[str, float], ranges: Mapping[str, tuple[float, float]], weights: Floats, rounds: int
+    sums: StepSums,
+    start: Mapping[str, float],
+    ranges: Mapping[str, tuple[float, float]],
+    weights: Floats,
+    rounds: int,
 ) -> None:
     fold = families(sums)
     by_family = np.zeros(len(sums.rows))
@@ -117,22 +128,28 @@ def spreads(residuals: Floats, shares: Mapping[str, Floats]) -> dict[str, float]
     """
     names = sorted(shares)
     squares = np.array([shares[name] for name in names]).T ** 2
-    variances = np.full(len(names), 0.15**2)
+    variances = np.full(len(names), _USUAL**2)
+    # As much is known before the residuals are seen as a twentieth of them say.
+    known = len(residuals) / 20
     for _ in range(60):
         expected = squares @ variances
-        up = squares.T @ np.minimum(residuals**2 / expected**2, 9 / expected) + 2.0 / 0.15**2
-        down = squares.T @ (1 / expected) + 2.0 / variances
-        variances = variances * np.clip(up / down, 0.5, 2.0)
-        variances = np.clip(variances, 0.05**2, 0.6**2)
+        up = squares.T @ np.minimum(residuals**2 / expected**2, 9 / expected) + known / _USUAL**2
+        down = squares.T @ (1 / expected) + known * variances / _USUAL**4
+        variances = np.clip(variances * np.clip(up / down, 0.5, 2.0), (_USUAL / 2) ** 2, (3 * _USUAL) ** 2)
     ratio = np.abs(residuals) / np.sqrt(squares @ variances)
     scale = float(np.quantile(ratio, _COVERED)) / _NORMAL
-    return {name: round(float(np.sqrt(one)) * scale, 4) for name, one in zip(names, variances.tolist(), strict=True)}
+    return {
+        name: round(float(np.sqrt(one)) * scale, 4)
+        for name, one in zip(names, variances.tolist(), strict=True)
+    }
 
 
 def _page(sums: StepSums, by_family: Floats, by_gpu: Floats) -> None:
     rows: list[tuple[str, ...]] = []
     figures: dict[str, object] = {}
-    settings = [("training" if row.training else "inference", row.gpu, row.layout, row.compiled) for row in sums.rows]
+    settings = [
+        ("training" if row.training else "inference", row.gpu, row.layout, row.compiled) for row in sums.rows
+    ]
     for setting in sorted(set(settings)):
         chosen = np.array([one == setting for one in settings])
         measured = sums.measured_us[chosen]
@@ -141,17 +158,31 @@ def _page(sums: StepSums, by_family: Floats, by_gpu: Floats) -> None:
         for name, predicted in (("family", by_family), ("gpu", by_gpu)):
             error = predicted[chosen] / measured - 1
             mean, tenth = float(np.abs(error).mean()), float(np.quantile(np.abs(error), 0.9))
-            cells += [f"{100 * mean:.1f} %", f"{100 * tenth:.1f} %", f"{100 * float(np.median(error)):+.1f} %"]
+            cells += [
+                f"{100 * mean:.1f} %",
+                f"{100 * tenth:.1f} %",
+                f"{100 * float(np.median(error)):+.1f} %",
+            ]
             figure |= {f"{name}_mean": mean, f"{name}_worst_tenth": tenth}
         mode, gpu, layout, compiled = setting
         said = f"{mode}, {gpu}, {layout}{', compiled' if compiled else ''}"
         rows.append((said, str(int(chosen.sum())), *cells))
         figures[said] = figure
-    head = ("rows of", "number", "family left out", "worst tenth", "bias", "GPU left out", "worst tenth", "bias")
+    head = (
+        "rows of",
+        "number",
+        "family left out",
+        "worst tenth",
+        "bias",
+        "GPU left out",
+        "worst tenth",
+        "bias",
+    )
     body = (
         "Step times of published image models, with constants fitted without the row's own group of model families "
         f"({_FOLDS} groups), and without any row of its GPU. Errors are relative and absolute; one row in ten exceeds "
-        "the worst tenth; the bias is the median, positive where predictions are too long.\n\n" + table(head, rows)
+        "the worst tenth; the bias is the median, positive where predictions are too long.\n\n"
+        + table(head, rows)
     )
     write("mixed_left_out", "Steps in 16 bits, left out of the fit", Machine.here(), body, figures)
 

@@ -15,7 +15,15 @@ _KEPT = (
     "aten::scatter", "aten::_cdist", "lstm", "rnn", "gru", "aten::mv", "aten::dot",
 )  # fmt: skip
 """Calls that stay as they are: the library's products and convolutions, and what has no generated code."""
-_ROWS = ("native_layer_norm", "softmax", "rms_norm", "native_group_norm", "linalg_vector_norm", "::var", "::std")
+_ROWS = (
+    "native_layer_norm",
+    "softmax",
+    "rms_norm",
+    "native_group_norm",
+    "linalg_vector_norm",
+    "::var",
+    "::std",
+)
 _SUMS = ("::mean", "::sum", "::amax", "::amin", "adaptive_avg_pool", "::max", "::min")
 
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+import vision_stand_in
 from fused_regions import Seen, fuse
 from operator_table import TRACED_BATCH, linear, symbolic
 
@@ -19,7 +20,7 @@ from skyline.capture.child.tracing.autocast import Autocast
 from skyline.capture.child.tracing.facade import Facade
 from skyline.capture.child.tracing.layout import layout_of
 from skyline.capture.child.tracing.tracer import OperatorTracer
-from skyline.capture.child.tracing.virtual import GPU, VirtualTensor, meta_like
+from skyline.capture.child.tracing.virtual import VirtualTensor
 
 _DRAWING = ("normal_", "uniform_", "trunc_normal_", "random_", "erfinv_", "clamp_", "fill_", "zero_")
 _LITTLE = ("aten::embedding", "aten::index", "aten::index_select", "aten::gather")
@@ -44,7 +45,9 @@ class ProgramTracer(OperatorTracer):
         self._live: list[int] = [0, 0]
         self.peaks: dict[int, tuple[int, int]] = {}
 
-    def _record(self, one: Any, place: Any, ins: Any, outs: Any, args: Any, on_gpu: bool, crosses: bool) -> Any:
+    def _record(
+        self, one: Any, place: Any, ins: Any, outs: Any, args: Any, on_gpu: bool, crosses: bool
+    ) -> Any:
         if not one.has_kernel or not on_gpu:
             return None
         name = self._name(one.name, ins)
@@ -122,13 +125,10 @@ class ProgramFollower:
     """Follows one program after another in this process, which is PyTorch's on a GPU that is not there from then on."""
 
     def __init__(self) -> None:
-        import importlib.util
-
-        _declare_vision_operators()
+        vision_stand_in.provide()
         import timm
         from timm.utils.model import reparameterize_model
 
-        assert importlib.util.find_spec("timm")
         self._timm = timm
         self._reparameterize = reparameterize_model
         self._last: tuple[Any, ...] | None = None
@@ -156,7 +156,7 @@ class ProgramFollower:
             try:
                 model = self._model(name, given, fused, parameters_m)
                 return self._step(model, size, mode, precision, layout, fused)
-            except Exception as error:  # noqa: BLE001 - whatever a model does not like about its size
+            except Exception as error:
                 if os.environ.get("TRACE_ERRORS"):
                     traceback.print_exc()
                 why = why or f"{type(error).__name__}: {str(error)[:160]}"
@@ -314,24 +314,6 @@ def _virtual(tensor: Any, dtype: Any, order: Any, parameter: bool, tracer: Progr
     made = VirtualTensor(meta, True, known)
     tracer.ledger.take(meta, True)
     return torch.nn.Parameter(made, requires_grad=tensor.requires_grad) if parameter else made
-
-
-def _declare_vision_operators() -> None:
-    """Operators that torchvision's Python code names; its library does not load beside PyTorch for the CPU."""
-    try:
-        import torchvision  # noqa: F401 # pyright: ignore[reportMissingImports, reportUnusedImport]
-
-        return
-    except (ImportError, RuntimeError):
-        for name in [one for one in sys.modules if one.partition(".")[0] == "torchvision"]:
-            del sys.modules[name]
-    library = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    _kept.append(library)
-
-
-_kept: list[Any] = []
 
 
 def main() -> None:

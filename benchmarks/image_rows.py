@@ -40,7 +40,15 @@ class ImageRow:
         """What is traced for it: rows of one program differ in batch, GPU and 16-bit format only."""
         precision = "amp" if self.precision.startswith("amp") else self.precision
         mode = "train" if self.training else "infer"
-        return self.model, self.image_size, mode, precision, self.layout, self.torch >= FIRST_FUSED, self.parameters_m
+        return (
+            self.model,
+            self.image_size,
+            mode,
+            precision,
+            self.layout,
+            self.torch >= FIRST_FUSED,
+            self.parameters_m,
+        )
 
     @property
     def renamed(self) -> dict[str, str]:
@@ -51,7 +59,12 @@ class ImageRow:
     def setting(self) -> tuple[str, str, str, bool]:
         """Rows with equal ones differ in the model only."""
         mode = "train" if self.training else "infer"
-        return mode, self.gpu, f"{self.precision} {self.layout} {'.'.join(map(str, self.torch))}", self.compiled
+        return (
+            mode,
+            self.gpu,
+            f"{self.precision} {self.layout} {'.'.join(map(str, self.torch))}",
+            self.compiled,
+        )
 
 
 def image_rows(folder: Path) -> list[ImageRow]:

@@ -64,7 +64,9 @@ def nvidia_rows(folder: Path) -> tuple[list[NvidiaRow], dict[str, list[str]]]:
         elif not any(name in one["source"] for name in _MODELS):
             left_out.add("/".join(one["source"].partition(":PyTorch/")[2].split("/")[:-1]))
     return list(found), {
-        "examples of NVIDIA's whose models timm does not define, or without figures for one GPU": sorted(left_out)
+        "examples of NVIDIA's whose models timm does not define, or without figures for one GPU": sorted(
+            left_out
+        )
     }
 
 
@@ -89,15 +91,17 @@ def nvidia_results(
                 said = predicted_step(table.calls, batch, gpu_named(row.gpu), predictor, {})
                 told[name, precision] = said.value_ms / batch
                 per_s = row.single_per_s if precision == "fp32" else row.mixed_per_s
-                pair = Pair(
-                    row.model, said.value_ms, 1e3 * batch / per_s, said.low_ms, said.high_ms
-                )
+                pair = Pair(row.model, said.value_ms, 1e3 * batch / per_s, said.low_ms, said.high_ms)
                 group = f"NVIDIA, {row.single if precision == 'fp32' else 'mixed'}, {row.gpu[:4]}"
                 pairs.setdefault(group, {}).setdefault(name, []).append(pair)
         else:
             for name in predictors:
-                ratio = Pair(row.model, told[name, "fp32"] / told[name, "amp"], row.mixed_per_s / row.single_per_s)
-                pairs.setdefault(f"NVIDIA, single over mixed, {row.gpu[:4]}", {}).setdefault(name, []).append(ratio)
+                ratio = Pair(
+                    row.model, told[name, "fp32"] / told[name, "amp"], row.mixed_per_s / row.single_per_s
+                )
+                pairs.setdefault(f"NVIDIA, single over mixed, {row.gpu[:4]}", {}).setdefault(name, []).append(
+                    ratio
+                )
     scored = {
         group: {name: one for name, own in by.items() if (one := score(own)) is not None}
         for group, by in sorted(pairs.items())

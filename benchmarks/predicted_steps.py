@@ -36,7 +36,11 @@ class Proportions:
 
 
 def predicted_step(
-    calls: Sequence[TableRow], batch: int, gpu: GpuSpec, predictor: OperatorPredictor, renamed: Mapping[str, str]
+    calls: Sequence[TableRow],
+    batch: int,
+    gpu: GpuSpec,
+    predictor: OperatorPredictor,
+    renamed: Mapping[str, str],
 ) -> Step:
     """The operators one after another, or the host's launches where these take longer."""
     answers = predictor.predict([call.at(batch, renamed) for call in calls], gpu)
@@ -91,7 +95,5 @@ def row_results(
         steps = {
             name: predicted_step(calls, row.batch, gpu, one, row.renamed) for name, one in predictors.items()
         }
-        found.append(
-            RowResult(row, steps, proportions(calls, row.batch, gpu, row.renamed), table)
-        )
+        found.append(RowResult(row, steps, proportions(calls, row.batch, gpu, row.renamed), table))
     return found, dict(left_out)

@@ -2,7 +2,8 @@
 
 ``published.py --data FOLDER`` scores every row of ``timm.csv`` and the single-GPU image models of
 ``nvidia_examples.json`` in a folder. Programs whose operators are not stored beside this script are traced; timm is
-needed for that, without its dependencies on PyTorch's builds for GPUs: ``pip install -r benchmarks/published.txt``.
+needed for that beside PyTorch for the CPU: ``pip install -r benchmarks/published.txt``, then
+``pip install --no-deps timm==1.0.31``.
 """
 
 from __future__ import annotations
@@ -36,12 +37,20 @@ Figures = dict[str, dict[str, Score]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder with timm.csv and nvidia_examples.json")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON; - writes them to the terminal")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with timm.csv and nvidia_examples.json"
+    )
+    parser.add_argument(
+        "--json", metavar="FILE", help="write the figures as JSON; - writes them to the terminal"
+    )
     parser.add_argument("--sample", type=int, default=0, help="only so many models, spread over the families")
     parser.add_argument("--stored", action="store_true", help="only models whose operators are stored")
-    parser.add_argument("--store", type=Path, default=STORE, help="file of operator tables, written where it grows")
+    parser.add_argument(
+        "--store", type=Path, default=STORE, help="file of operator tables, written where it grows"
+    )
     parser.add_argument("--results", type=Path, help="write published.md and published.json into this folder")
     options = parser.parse_args()
     store = TableStore(options.store)
@@ -81,7 +90,9 @@ def main() -> None:
         Path(options.json).write_text(text + "\n", encoding="utf-8")
     body = page(figures, sides, batches, len(results), total, content["left out"])
     if options.results:
-        write("published", "Published steps, predicted", Machine.here(), body, content, results=options.results)
+        write(
+            "published", "Published steps, predicted", Machine.here(), body, content, results=options.results
+        )
     if not options.json:
         print(body)
 
@@ -167,7 +178,20 @@ def page(
     left_out: object,
 ) -> str:  # fmt: skip
     """The tables to read."""
-    head = ("rows of", "number", "goal", "error", "worst tenth", "bias", "inside", "width", "roofline", "∝ FLOP", "∝ bytes", "no effect")
+    head = (
+        "rows of",
+        "number",
+        "goal",
+        "error",
+        "worst tenth",
+        "bias",
+        "inside",
+        "width",
+        "roofline",
+        "∝ FLOP",
+        "∝ bytes",
+        "no effect",
+    )
     rows: list[tuple[str, ...]] = []
     for group, by in figures.items():
         own = by.get("mixed")
@@ -177,8 +201,14 @@ def page(
         others = ("roofline", "in proportion to FLOP", "in proportion to bytes", "no effect")
         rows.append(
             (
-                group, str(own.rows), goal, _share(own.mean), _share(own.worst_tenth), f"{100 * own.bias:+.1f} %",
-                _share(own.contained), f"±{50 * own.width:.0f} %" if own.width is not None else "",
+                group,
+                str(own.rows),
+                goal,
+                _share(own.mean),
+                _share(own.worst_tenth),
+                f"{100 * own.bias:+.1f} %",
+                _share(own.contained),
+                f"±{50 * own.width:.0f} %" if own.width is not None else "",
                 *(_share(by[name].mean) if name in by else "" for name in others),
             )  # fmt: skip
         )

@@ -56,7 +56,9 @@ class StepSums:
 
     def __init__(self, rows: Sequence[ImageRow], programs: Programs) -> None:
         self.rows: list[ImageRow] = []
-        gathered: dict[tuple[CallKind, str, str], list[tuple[tuple[float, ...], int, int]]] = defaultdict(list)
+        gathered: dict[tuple[CallKind, str, str], list[tuple[tuple[float, ...], int, int]]] = defaultdict(
+            list
+        )
         for row in rows:
             table = programs.table(row)
             if table is None:
@@ -66,7 +68,9 @@ class StepSums:
             for call in table.fused if row.compiled else table.calls:
                 shape = call.at(row.batch, row.renamed)
                 kind, numbers = read_call(shape)
-                gathered[kind, row.gpu, unit_format(shape, kind, gpu_named(row.gpu))].append((numbers, place, call.count))
+                gathered[kind, row.gpu, unit_format(shape, kind, gpu_named(row.gpu))].append(
+                    (numbers, place, call.count)
+                )
         self._blocks: list[_Block] = []
         for (kind, gpu, number_format), calls in gathered.items():
             places: dict[tuple[float, ...], int] = {}
@@ -192,7 +196,9 @@ class _Fit:
             if not own:
                 continue
             changed = {**values, name: values[name] * float(np.exp(_STEP))}
-            difference = np.sum([self._sums.part(place, changed)[1] - parts[place][1] for place in own], axis=0)
+            difference = np.sum(
+                [self._sums.part(place, changed)[1] - parts[place][1] for place in own], axis=0
+            )
             slopes.append(difference[self._chosen] / total / _STEP)
             names.append(name)
         matrix = np.array(slopes).T

@@ -11,7 +11,14 @@ from skyline_predictors.number_format import peak_tflops
 _SHARPNESS = 6.0
 _AT_REST_WATTS = 20.0
 """What regulators and memory take of a board's power before anything is computed, as idle boards show."""
-_PROCESS = {"Volta": "12nm", "Turing": "12nm", "Pascal": "12nm", "Ampere": "8nm", "Ada": "5nm", "Hopper": "5nm"}
+_PROCESS = {
+    "Volta": "12nm",
+    "Turing": "12nm",
+    "Pascal": "12nm",
+    "Ampere": "8nm",
+    "Ada": "5nm",
+    "Hopper": "5nm",
+}
 """By what process the chips of an architecture are made; later ones by that of 5 nm."""
 
 
@@ -58,9 +65,7 @@ def _process(gpu: GpuSpec) -> str:
     return _PROCESS.get(gpu.architecture, "5nm")
 
 
-def _matrix_per_watt(
-    gpu: GpuSpec, number_format: str, constants: Mapping[str, float], process: str
-) -> float:
+def _matrix_per_watt(gpu: GpuSpec, number_format: str, constants: Mapping[str, float], process: str) -> float:
     """Flop per µs and watt: of matrix units, or of plain arithmetic where the format has none."""
     if not _on_units(gpu, number_format):
         return constants[f"plain_gflop_per_watt_{process}"] * 1e3

@@ -56,7 +56,14 @@ _MARKS: tuple[tuple[CallKind, tuple[str, ...]], ...] = (
          "::split", "::repeat", "::new_", "::_unsafe_index"),
     ),
 )  # fmt: skip
-_POINTWISE = ("maximum", "minimum", "batch_norm_elemt", "max_pool2d_with_indices_never", "clamp", "masked_fill")
+_POINTWISE = (
+    "maximum",
+    "minimum",
+    "batch_norm_elemt",
+    "max_pool2d_with_indices_never",
+    "clamp",
+    "masked_fill",
+)
 
 
 @lru_cache(maxsize=4096)

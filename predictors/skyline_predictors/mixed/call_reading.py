@@ -27,7 +27,19 @@ COLUMNS: dict[CallKind, tuple[str, ...]] = {
     CallKind.ATTENTION: ("heads", "queries", "keys", "depth", "moved", "backward", "fused", "masked"),
 }  # fmt: skip
 COLUMNS[CallKind.GROUPED] = COLUMNS[CallKind.DEPTHWISE] = (*COLUMNS[CallKind.CONVOLUTION], "groups")
-_STREAM = ("moved", "read", "elements", "element", "last", "mixed", "backward", "training", "costly", "row", "taps")
+_STREAM = (
+    "moved",
+    "read",
+    "elements",
+    "element",
+    "last",
+    "mixed",
+    "backward",
+    "training",
+    "costly",
+    "row",
+    "taps",
+)
 """Of every other kind."""
 
 
@@ -77,7 +89,15 @@ def _product(shape: OperatorShape) -> tuple[float, ...]:
     element = _element(shape)
     step = max(1, round(16 / element))
     aligned = float(made.columns % step == 0 and (made.inner % step == 0 or made.rows % step == 0))
-    return float(made.batch), float(made.rows), float(made.columns), float(made.inner), element, _moved(shape), aligned
+    return (
+        float(made.batch),
+        float(made.rows),
+        float(made.columns),
+        float(made.inner),
+        element,
+        _moved(shape),
+        aligned,
+    )
 
 
 def _convolution(shape: OperatorShape, *, grouped: bool) -> tuple[float, ...]:
@@ -127,7 +147,8 @@ def _stream(shape: OperatorShape) -> tuple[float, ...]:
     biggest = max((*shape.inputs, *shape.outputs), key=prod, default=(1,))
     first = max((shape.inputs or shape.outputs or ((1,),)), key=prod)
     read = sum(
-        prod(size) * ELEMENT_BYTES.get(dtype, 4) for size, dtype in zip(shape.inputs, shape.dtypes, strict=False)
+        prod(size) * ELEMENT_BYTES.get(dtype, 4)
+        for size, dtype in zip(shape.inputs, shape.dtypes, strict=False)
     )
     training = not ("no_training" in name or (len(shape.outputs) > 1 and not prod(shape.outputs[1])))
     out = prod(shape.outputs[0]) if shape.outputs else 1

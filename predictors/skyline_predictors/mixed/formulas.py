@@ -13,8 +13,10 @@ from skyline_predictors.tiles import sides, waves
 
 Columns = Mapping[str, Floats]
 Constants = Mapping[str, float]
-TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (128, 32), (256, 64))
+TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (128, 32), (256, 64), (256, 16))
 _SPLITS = (1, 4, 16)
+_WIDE_GROUP = 64
+"""Channels of a group beyond which there are no kernels for groups that work on several of them at once."""
 _NORM = 3.0
 """The power with which times of work side by side combine."""
 
@@ -82,13 +84,26 @@ def _convolution(calls: Columns, on: Board, constants: Constants) -> Floats:
     element = calls["element"]
     step = 16 / element
     # Channels are filled up to what the matrix units take at once; few of them have kernels of their own.
-    filled = np.where(channels < step, np.maximum(channels, constants["few_channels"] * step), np.ceil(channels / step) * step)
+    filled = np.where(
+        channels < step,
+        np.maximum(channels, constants["few_channels"] * step),
+        np.ceil(channels / step) * step,
+    )
     filters_filled = np.ceil(filters / step) * step
     unaligned = ((channels % step != 0) & (channels >= step)) | (filters % step != 0)
     share = np.where(taps > 1, constants["patch_share"], constants["point_share"])
     share = share * np.where(unaligned, constants["unaligned_convolution"], 1.0)
     forward = _product_us(
-        one, pixels, filters_filled, filled * taps, moved, on, constants, share=share, splits=(1, 4), element=element
+        one,
+        pixels,
+        filters_filled,
+        filled * taps,
+        moved,
+        on,
+        constants,
+        share=share,
+        splits=(1, 4),
+        element=element,
     )
     to_images = _product_us(
         one, pixels * calls["stride"] ** 2, filled, filters_filled * taps / calls["stride"] ** 2, moved, on, constants,
@@ -107,11 +122,13 @@ def _convolution(calls: Columns, on: Board, constants: Constants) -> Floats:
     )
     bias = np.where(
         calls["bias"] > 0,
-        _stream_us(np.where(backward, 1.0, 2.0) * output, constants["stream"], on, constants) + constants["kernel_us"],
+        _stream_us(np.where(backward, 1.0, 2.0) * output, constants["stream"], on, constants)
+        + constants["kernel_us"],
         0.0,
     )
     back = to_weights + np.where(wants, to_images, 0.0)
     turns = np.where(taps > 1, constants["turned_patches"], constants["turned_points"])
+    turn_backward = turn_backward * constants["turned_backward"]
     turned = np.where(first & on.on_units, turns * np.where(backward, turn_backward, turn_forward), 0.0)
     return np.where(backward, back, forward) + turned + bias
 
@@ -126,12 +143,16 @@ def _depthwise(calls: Columns, on: Board, constants: Constants) -> Floats:
     share = np.where(last, constants["depthwise_stream_last"], constants["depthwise_stream_first"])
     forward = together(_NORM, work * per_tap, _stream_us(image + output, share, on, constants))
     to_images = together(
-        _NORM, work * per_tap * constants["depthwise_to_images"], _stream_us(image + output, share, on, constants)
+        _NORM,
+        work * per_tap * constants["depthwise_to_images"],
+        _stream_us(image + output, share, on, constants),
     )
     weights_tap = np.where(last, constants["depthwise_weights_last"], constants["depthwise_weights_first"])
     to_weights = together(_NORM, work * weights_tap, _stream_us(image + output, share, on, constants))
     bias = np.where(
-        calls["bias"] > 0, _stream_us(np.where(backward, 1.0, 2.0) * output, constants["stream"], on, constants), 0.0
+        calls["bias"] > 0,
+        _stream_us(np.where(backward, 1.0, 2.0) * output, constants["stream"], on, constants),
+        0.0,
     )
     back = to_weights + np.where(calls["to_images"] > 0, to_images, 0.0)
     return np.where(backward, back, forward) + bias + constants["kernel_us"] * (1 + backward)
@@ -147,10 +168,21 @@ def _grouped(calls: Columns, on: Board, constants: Constants) -> Floats:
     work = flops / (on.matrix_flop_per_us * constants["grouped_share"])
     memory = _stream_us(image + output + weight, constants["grouped_stream"], on, constants)
     one = together(_NORM, work, memory)
-    back = one * constants["grouped_to_weights"] + np.where(calls["to_images"] > 0, one * constants["grouped_to_images"], 0.0)
+    # Backward, channels first are slower throughout, and channels last where groups are wide: cuDNN's own kernels for
+    # groups stop at half of that width.
+    wide = calls["channels"] >= _WIDE_GROUP
+    slower = np.where(
+        first,
+        constants["grouped_first"],
+        np.where(wide, constants["grouped_wide"] * _WIDE_GROUP / calls["channels"], 1.0),
+    )
+    to_images = np.where(calls["to_images"] > 0, one * constants["grouped_to_images"], 0.0)
+    back = slower * (one * constants["grouped_to_weights"] + to_images)
     turn = _turned_us(image, on, constants) * (1 + backward) + _turned_us(output, on, constants)
     bias = np.where(
-        calls["bias"] > 0, _stream_us(np.where(backward, 1.0, 2.0) * output, constants["stream"], on, constants), 0.0
+        calls["bias"] > 0,
+        _stream_us(np.where(backward, 1.0, 2.0) * output, constants["stream"], on, constants),
+        0.0,
     )
     turned = np.where(first & on.on_units, constants["grouped_turned"] * turn, 0.0)
     return np.where(backward, back, one) + turned + bias + constants["kernel_us"] * (1 + backward)
@@ -163,11 +195,15 @@ def _attention(calls: Columns, on: Board, constants: Constants) -> Floats:
     depth = np.ceil(calls["depth"] / 32) * 32
     backward = calls["backward"] > 0
     pairs = calls["heads"] * queries * keys
-    products = pairs * depth * np.where(backward, 10.0, 4.0) / (on.matrix_flop_per_us * constants["attention_share"])
+    products = (
+        pairs * depth * np.where(backward, 10.0, 4.0) / (on.matrix_flop_per_us * constants["attention_share"])
+    )
     softmax = pairs * np.where(backward, 1.5, 1.0) * constants["attention_softmax"] / on.plain_flop_per_us
     slower = np.where(calls["fused"] > 0, 1.0, constants["attention_masked"])
     memory = _stream_us(calls["moved"], constants["stream"], on, constants)
-    return together(_NORM, (products + softmax) * slower, memory) + constants["kernel_us"] * (1 + 2 * backward)
+    return together(_NORM, (products + softmax) * slower, memory) + constants["kernel_us"] * (
+        1 + 2 * backward
+    )
 
 
 def _passes(kind: str) -> Callable[[Columns, Board, Constants], Floats]:

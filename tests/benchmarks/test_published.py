@@ -1,0 +1,124 @@
+"""Operator tables, fused regions and scores of published steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def seen(operator, ins, outs, reads, writes, layout=""):
+    from fused_regions import Seen
+
+    sizes = tuple(2 * _count(size) for size in ins), tuple(2 * _count(size) for size in outs)
+    return Seen(
+        operator,
+        tuple((size, "float16") for size in ins),
+        tuple((size, "float16") for size in outs),
+        layout,
+        10 if "convolution" in operator else 0,
+        (0, 0),
+        reads,
+        writes,
+        *sizes,
+    )
+
+
+def _count(size):
+    result = 1
+    for one in size:
+        result *= one
+    return result
+
+
+def test_norm_activation_and_sum_become_one_kernel_and_the_convolution_stays():
+    from fused_regions import fuse
+
+    image, weight = (1009, 8, 4, 4), (8, 8, 3, 3)
+    calls = [
+        seen("aten::convolution", (image, weight, (8,)), (image,), (1, 2, 9), (3,)),
+        seen("aten::native_batch_norm", (image, (8,)), (image,), (3, 4), (5,)),
+        seen("aten::relu_", (image,), (image,), (5,), (5,)),
+        seen("aten::add", (image, image), (image,), (5, 1), (6,)),
+    ]
+    kept, joined = fuse(calls)
+    assert kept.operator == "aten::convolution"
+    assert len(kept.inputs) == 2  # the bias is added by the kernel that follows
+    assert joined.operator == "inductor::pointwise"
+    # The convolution's result, the weights of the norm and the image are read, the sum alone is written.
+    assert len(joined.inputs) == 3
+    assert joined.moved == (16, 3 * 2 * 8 * 4 * 4)
+
+
+def test_what_a_library_call_reads_is_written():
+    from fused_regions import fuse
+
+    size = (1009, 64)
+    calls = [
+        seen("aten::gelu", (size,), (size,), (1,), (2,)),
+        seen("aten::mm", (size, (64, 64)), (size,), (2, 3), (4,)),
+    ]
+    first, _ = fuse(calls)
+    assert first.moved == (0, 2 * 2 * 64)
+
+
+def test_tables_survive_the_file(tmp_path: Path):
+    from operator_table import Linear, TableStore
+
+    row = ("aten::mm", ((-1, 8), (8, 4)), ("float16",) * 2, ((-1, 4),), ("float16",), "", (0, 64), (64, 24))
+    store = TableStore(tmp_path / "tables.xz")
+    store.put("one", {"calls": [(row, 3)], "fused": [], "peaks": [[10, 2]], "held": 5})
+    store.put("other", {"why": "no such model"})
+    store.save()
+    read = TableStore(tmp_path / "tables.xz")
+    table = read.get("one")
+    assert table is not None
+    shape = table.calls[0].at(16, {"float16": "bfloat16"})
+    assert shape.inputs == ((16, 8), (8, 4))
+    assert shape.flops == 64 * 16
+    assert shape.bytes_moved == 64 + 24 * 16
+    assert shape.dtypes == ("bfloat16", "bfloat16")
+    assert table.calls[0].count == 3
+    assert table.peak_bytes(7) == Linear(10, 2).at(7)
+    assert read.get("other") is None
+    assert read.why_missing("other") == "no such model"
+
+
+def test_batch_sizes_fall_in_the_steps_that_timm_tries():
+    from batch_steps import smaller
+
+    steps = [512]
+    while steps[-1] > 1:
+        steps.append(smaller(steps[-1]))
+    assert steps[:6] == [512, 384, 256, 192, 128, 96]
+    assert steps[-5:] == [6, 4, 3, 2, 1]
+
+
+def test_scores_count_errors_sides_and_intervals():
+    from step_scores import Pair, in_proportion, score, signs
+
+    pairs = [Pair("a", 1.1, 1.0, 0.9, 1.2), Pair("b", 0.8, 1.0, 0.7, 0.9)]
+    found = score(pairs)
+    assert found is not None
+    assert found.mean == pytest.approx(0.15)
+    assert found.contained == 0.5
+    assert signs([Pair("a", 0.9, 0.8), Pair("b", 1.1, 0.8), Pair("c", 1.0, 1.01)]) == (1, 2)
+    assert [pair.predicted for pair in in_proportion([Pair("a", 2.0, 1.0)])] == [1.0]
+
+
+def test_stored_programs_of_published_rows_are_predicted(shared_data):
+    from image_rows import Programs, image_rows
+    from operator_table import TableStore
+    from predicted_steps import row_results
+    from step_scores import Pair, score
+
+    from skyline_predictors.mixed.predictor import Mixed
+
+    programs = Programs(TableStore())
+    rows = [row for row in image_rows(shared_data / "published") if programs.stored(row)][::12][:40]
+    if not rows:
+        pytest.skip("the published rows are not there, or none of their programs is stored")
+    results, _ = row_results(rows, programs, {"mixed": Mixed()})
+    found = score([Pair(one.row.model, one.steps["mixed"].value_ms, one.row.step_ms) for one in results])
+    assert found is not None
+    assert found.mean < 0.15
