@@ -8,6 +8,7 @@ tests run there: a fault is caught where at least one of them fails, and survive
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -23,6 +25,7 @@ from machine import Machine
 from result_file import RESULTS, table, write
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+_NAME = "capture_mutations"
 TABLE = Path(__file__).with_name("capture_mutations.toml")
 _LONGEST_S = 900.0
 _TESTS_FAILED = 1
@@ -56,13 +59,14 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a fault: ``caught`` by these tests, or not."""
+    """What became of a fault on a day: ``caught`` by these tests, or not."""
 
     number: str
     fault: str
     file: str
     caught: bool
     by: tuple[str, ...]
+    day: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +157,29 @@ def outcome_of(checkout: Path, mutation: Mutation) -> Outcome:
     if ran.code > _TESTS_FAILED or not ran.results:
         raise NotMutated(f"{mutation.number}: the tests do not run with the fault\n{ran.tail}")
     caught = ran.named("failed")
-    return Outcome(mutation.number, mutation.fault, mutation.file, bool(caught), caught)
+    day = datetime.now(timezone.utc).date().isoformat()
+    return Outcome(mutation.number, mutation.fault, mutation.file, bool(caught), caught, day)
+
+
+def earlier(results: Path, numbers: Iterable[str]) -> list[Outcome]:
+    """The outcomes of an earlier run for faults of the table that are not tried now."""
+    path = results / f"{_NAME}.json"
+    if not path.is_file():
+        return []
+    rows = json.loads(path.read_text(encoding="utf-8"))["figures"]["outcomes"]
+    known = {mutation.number for mutation in read_mutations()} - set(numbers)
+    return [Outcome(**{**row, "by": tuple(row["by"])}) for row in rows if row["number"] in known]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", metavar="NUMBER", help="of the table")
+    parser.add_argument("--only", nargs="+", metavar="NUMBER", help="of the table; the others' rows stay")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
     machine = Machine.here()
-    mutations = [one for one in read_mutations() if not options.only or one.number in options.only]
-    outcomes: list[Outcome] = []
+    every = read_mutations()
+    mutations = [one for one in every if not options.only or one.number in options.only]
+    outcomes = earlier(options.results, [one.number for one in mutations])
     troubles: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         checkout = copied(Path(folder).resolve())
@@ -176,9 +192,11 @@ def main() -> int:
                 said = str(trouble)
                 troubles.append(said.partition("\n")[0])
             print(f"{mutation.number} {mutation.fault}: {said}", file=sys.stderr, flush=True)
+    order = [mutation.number for mutation in every]
+    outcomes.sort(key=lambda one: order.index(one.number))
     figures = {"outcomes": [asdict(one) for one in outcomes], "troubles": troubles}
     write(
-        "capture_mutations", "Faults put back into the capture of GPUs", machine, _page(outcomes, troubles),
+        _NAME, "Faults put back into the capture of GPUs", machine, _page(outcomes, troubles),
         figures, results=options.results,
     )  # fmt: skip
     return int(bool(troubles) or not all(one.caught for one in outcomes))
@@ -192,12 +210,19 @@ _ABOUT = (
 def _page(outcomes: Sequence[Outcome], troubles: Sequence[str]) -> str:
     caught = sum(one.caught for one in outcomes)
     rows = [
-        [one.number, one.fault, one.file, "caught" if one.caught else "survived", "; ".join(one.by[:2])]
+        [
+            one.number,
+            one.fault,
+            one.file,
+            "caught" if one.caught else "survived",
+            one.day,
+            "; ".join(one.by[:2]),
+        ]
         for one in outcomes
     ]
     parts = [
         f"{caught} of {len(outcomes)} faults are caught. {_ABOUT}",
-        table(["number", "fault", "module", "result", "failing tests (two at most)"], rows),
+        table(["number", "fault", "module", "result", "tried", "failing tests (two at most)"], rows),
     ]
     return "\n\n".join([*parts, *(f"Not tried: {trouble}." for trouble in troubles)])
 

@@ -81,20 +81,16 @@ def starters() -> Iterator[WarmPool]:
 
 
 @pytest.fixture
-def profiled(
-    gpu_python: Path, starters: WarmPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Profile]:
-    """Profiles a script on the simulated GPU."""
+def requested(
+    gpu_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., CaptureRequest]:
+    """Asks for runs of a script on the simulated GPU."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
-    def profile(
-        script: Path,
-        *arguments: str,
-        options: dict[str, object] | None = None,
-        output: list[str] | None = None,
-        **gpu: float,
-    ) -> Profile:
-        request = CaptureRequest(
+    def request(
+        script: Path, *arguments: str, options: dict[str, object] | None = None, **gpu: float
+    ) -> CaptureRequest:
+        return CaptureRequest(
             script,
             arguments,
             **{
@@ -108,6 +104,22 @@ def profiled(
                 **(options or {}),
             },  # type: ignore[arg-type]
         )
+
+    return request
+
+
+@pytest.fixture
+def profiled(requested: Callable[..., CaptureRequest], starters: WarmPool) -> Callable[..., Profile]:
+    """Profiles a script on the simulated GPU."""
+
+    def profile(
+        script: Path,
+        *arguments: str,
+        options: dict[str, object] | None = None,
+        output: list[str] | None = None,
+        **gpu: float,
+    ) -> Profile:
+        request = requested(script, *arguments, options=options, **gpu)
         said = output if output is not None else []
         return capture(request, progress=lambda _: None, output=said.append, starter=starters.start)
 

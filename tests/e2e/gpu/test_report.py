@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.capture, pytest.mark.xdist_group("gpu")]
+pytestmark = [pytest.mark.capture, pytest.mark.timeout(600), pytest.mark.xdist_group("gpu")]
 
 
 def ran(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -22,7 +22,7 @@ def ran(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProc
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=500,
     )
 
 

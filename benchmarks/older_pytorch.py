@@ -1,0 +1,64 @@
+"""The examples profiled under earlier versions of PyTorch, each in an interpreter of its own.
+
+``--pythons`` names interpreters with PyTorch. The page has one row for each, from ``tests/e2e/test_older_pytorch.py`` run
+under it. Without any the page says that no such version was tried as a whole, and which parts of it the other tests try.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+from machine import Machine
+from result_file import RESULTS, table, write
+
+_REPOSITORY = Path(__file__).resolve().parent.parent
+_TEST = "tests/e2e/test_older_pytorch.py"
+_NONE = """\
+No earlier version of PyTorch was run: the package index that this machine reaches has builds for CUDA only of 2.1.2,
+2.4.1 and 2.7.1 (670 to 821 MB each, beside gigabytes of CUDA libraries). What these versions' profilers give in
+another form is read from recorded traces of real GPUs instead, as 2.1, 2.4 and 2.13 give it
+(`tests/core/capture/test_replayed_traces.py`), and from event objects of these forms
+(`tests/core/capture/test_gpu_activity.py`)."""
+
+
+def tried(python: str) -> list[str]:
+    """A row: the version, and how many of the examples were profiled as they must be."""
+    asked = subprocess.run(
+        [python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=False
+    )
+    if asked.returncode:
+        return [python, "", "it has no PyTorch"]
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "long", f"--junitxml={report}", _TEST]
+        environment = {**os.environ, "SKYLINE_OTHER_PYTHONS": python}
+        subprocess.run(command, cwd=_REPOSITORY, env=environment, check=False)
+        cases = list(ElementTree.parse(report).iter("testcase"))
+    failed = [
+        case.get("name", "") for case in cases if {"failure", "error", "skipped"} & {one.tag for one in case}
+    ]
+    return [asked.stdout.strip(), f"{len(cases) - len(failed)} of {len(cases)}", "; ".join(failed) or "none"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--pythons", nargs="*", default=[], metavar="PYTHON", help="interpreters with PyTorch"
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
+    options = parser.parse_args()
+    machine = Machine.here()
+    rows = [tried(python) for python in options.pythons]
+    body = table(["PyTorch", "examples profiled", "misses"], rows) if rows else _NONE
+    write("older_pytorch", "Earlier versions of PyTorch", machine, body, rows, results=options.results)
+    return int(any(row[2] != "none" for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
