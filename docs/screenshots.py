@@ -102,7 +102,7 @@ def _picture(app: SkylineApp) -> str:
 
 
 def command_line(script: Path, width: int) -> str:
-    """What ``skyline profile`` prints for the newest profile of the script, as SVG."""
+    """The output of ``skyline profile`` for the newest profile of the script, as SVG."""
     saved = store.latest(script)
     assert saved is not None
     analysis = analyse(store.load(saved))

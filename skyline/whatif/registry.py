@@ -25,11 +25,11 @@ def _found() -> tuple[dict[str, WhatIf], tuple[str, ...]]:
     others = installed(ENTRY_POINT_GROUP, lacking)
     problems = list(others.problems)
     for addition in others.additions:
-        guest = PluginWhatIf(addition.value, addition.source)
-        if guest.name in found:
-            problems.append(f"{guest.source} is left out: there is a what-if {guest.name!r} already")
+        plugin = PluginWhatIf(addition.value, addition.source)
+        if plugin.name in found:
+            problems.append(f"{plugin.source} is left out: there is a what-if {plugin.name!r} already")
         else:
-            found[guest.name] = guest
+            found[plugin.name] = plugin
     return dict(sorted(found.items(), key=lambda item: (item[1].stage, item[0]))), tuple(problems)
 
 

@@ -213,7 +213,7 @@ class FakeSession(FakePictures):
 
     batch_size: int = 32
     questions: list[QuestionParams] = field(default_factory=list)
-    wishes: list[BestParams] = field(default_factory=list)
+    searches: list[BestParams] = field(default_factory=list)
     applied: list[QuestionParams] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     refuse: str = ""
@@ -350,8 +350,8 @@ class FakeSession(FakePictures):
             raise UsageError(self.refuse)
         return self.estimate(question)
 
-    async def best(self, wish: BestParams) -> BestReport:
-        self.wishes.append(wish)
+    async def best(self, limits: BestParams) -> BestReport:
+        self.searches.append(limits)
         fastest = QuestionParams(self.uri, 48, ("num_workers=4",))
         parts = (
             self._report("batch_size", "48", 48, iteration_ms(48), peak_bytes(48), "convergence", None),
@@ -359,8 +359,8 @@ class FakeSession(FakePictures):
                 "num_workers", "4", self.batch_size, iteration_ms(self.batch_size) * 0.7, 1e9, "exact", None
             ),
         )
-        names, limit = ("batch_size=48", "num_workers=4"), wish.maxMemoryBytes or 0
-        return BestReport(names, self.estimate(fastest), parts, 17, limit, wish.semantics)
+        names, limit = ("batch_size=48", "num_workers=4"), limits.maxMemoryBytes or 0
+        return BestReport(names, self.estimate(fastest), parts, 17, limit, limits.semantics)
 
     async def verify(self, asked: VerifyParams) -> VerifyReport:
         self.verified.append(asked)

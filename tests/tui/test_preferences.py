@@ -10,7 +10,7 @@ from skyline_tui.app import SkylineApp
 from skyline_tui.preferences import Preferences, read_preferences
 
 
-def test_no_file_no_wishes(tmp_path: Path) -> None:
+def test_no_file_no_preferences(tmp_path: Path) -> None:
     assert read_preferences(tmp_path / "none.toml") == Preferences()
 
 

@@ -307,7 +307,7 @@ async def test_the_fastest_combination_is_put_on_the_screen_and_written_nowhere(
         field.value = "2"
         await pilot.press("enter")
         await pilot.pause()
-        assert [(wish.maxMemoryBytes, wish.semantics) for wish in made.session.wishes] == [
+        assert [(one.maxMemoryBytes, one.semantics) for one in made.session.searches] == [
             (2e9, "convergence")
         ]
         assert made.app.query_one(WhatIfs).checked == ("num_workers=4",)
@@ -323,8 +323,8 @@ async def test_the_fastest_combination_beyond_the_measured_curve_says_so(desk) -
         await pilot.pause()
         search = made.session.best
 
-        async def beyond(wish):
-            found = await search(wish)
+        async def beyond(limits):
+            found = await search(limits)
             return replace(found, estimate=replace(found.estimate, extrapolated=True))
 
         made.session.best = beyond
@@ -346,4 +346,4 @@ async def test_a_limit_that_is_no_number_is_asked_for_again(desk) -> None:
         await pilot.pause()
         assert isinstance(made.app.screen, Limits)
         await pilot.press("escape")
-        assert made.session.wishes == []
+        assert made.session.searches == []

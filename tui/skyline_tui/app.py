@@ -68,11 +68,11 @@ class SkylineApp(NewsApp):
         preferences: Preferences | None = None,
     ) -> None:
         super().__init__(script, connect, live=live)
-        wishes = preferences or Preferences()
+        chosen = preferences or Preferences()
         self.register_theme(SKYLINE)
-        self.theme = wishes.theme if wishes.theme in self.available_themes else SKYLINE.name
-        self.set_keymap(dict(wishes.keys))
-        self._complaints = wishes.complaints(self.available_themes, [binding.id or "" for binding in KEYS])
+        self.theme = chosen.theme if chosen.theme in self.available_themes else SKYLINE.name
+        self.set_keymap(dict(chosen.keys))
+        self._complaints = chosen.complaints(self.available_themes, [binding.id or "" for binding in KEYS])
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Colours of the phases, for themes that have none."""
@@ -219,9 +219,9 @@ class SkylineApp(NewsApp):
         usable = memory.usable_bytes or memory.capacity_bytes or memory.peak_bytes.value
         self.push_screen(Limits(self._talk.uri, float(usable)), self._search)
 
-    def _search(self, wish: BestParams | None) -> None:
-        if wish is not None:
-            self._do("best", self._talk.best, wish)
+    def _search(self, limits: BestParams | None) -> None:
+        if limits is not None:
+            self._do("best", self._talk.best, limits)
 
     def action_verify(self) -> None:
         """Measure the question on the screen against its prediction."""

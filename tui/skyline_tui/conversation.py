@@ -95,9 +95,9 @@ class Conversation:
         if preview is not None:
             self._post(messages.Previewed(preview))
 
-    async def best(self, wish: BestParams) -> None:
+    async def best(self, limits: BestParams) -> None:
         """The fastest combination that keeps to some limits."""
-        found = await self._answer(self._session.best(wish))
+        found = await self._answer(self._session.best(limits))
         if found is not None:
             self._post(messages.BestFound(found))
 

@@ -71,11 +71,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return SavedSession(script, Server(post, settings), post)
         return ServerSession(script, Server(post, settings))
 
-    wishes = read_preferences()
+    preferences = read_preferences()
     if options.theme:
-        wishes = replace(wishes, theme=options.theme)
-    live = not options.staged and wishes.live is not False
-    app = SkylineApp(script, connect, live=live, preferences=wishes)
+        preferences = replace(preferences, theme=options.theme)
+    live = not options.staged and preferences.live is not False
+    app = SkylineApp(script, connect, live=live, preferences=preferences)
     app.run()
     return app.return_code or ExitCode.OK
 

@@ -71,7 +71,7 @@ class ScreenSession(Protocol):
         """What would come of this change."""
         ...
 
-    async def best(self, wish: BestParams) -> BestReport:
+    async def best(self, limits: BestParams) -> BestReport:
         """The best combination that keeps to some limits."""
         ...
 
@@ -158,9 +158,9 @@ class ServerSession:
         """The combined estimate."""
         return await self._server.request(protocol.SIMULATE, question, EstimateReport)
 
-    async def best(self, wish: BestParams) -> BestReport:
+    async def best(self, limits: BestParams) -> BestReport:
         """The best combination that keeps to some limits."""
-        return await self._server.request(protocol.BEST, wish, BestReport)
+        return await self._server.request(protocol.BEST, limits, BestReport)
 
     async def verify(self, question: VerifyParams) -> VerifyReport:
         """A prediction against its measurement, as the server makes it."""

@@ -63,7 +63,7 @@ def test_weights_are_cast_anew_after_an_update(config: ExecutionConfig) -> None:
         clock.leave()
 
 
-def test_the_script_s_own_manner_is_as_it_was(config: ExecutionConfig) -> None:
+def test_the_script_s_own_configuration_is_restored(config: ExecutionConfig) -> None:
     clock = PartClock(config.follow)
     config.change(1, "bfloat16")
     config.change(2, "")

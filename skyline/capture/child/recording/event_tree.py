@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from ..sightings import CHECKPOINT_FILE
+from .backward_thread import BACKWARD_PREFIX, nest_backward_thread
 from .calls_seen import CallsSeen
 from .context import Context, ForwardSource, Step
-from .guests import BACKWARD_PREFIX, seat_guests
 from .kept import kept_bytes
 from .line_samples import WORTH_SPLITTING_NS
 from .operator_lines import is_mark, is_operator
@@ -53,7 +53,7 @@ class EventTree:
         self._last_cause = self._loop = self._open = None
         self._root_calls = 0
         self._device_kind, self._lane = "cpu", "cpu:main"
-        self._guests = {}
+        self._nested = {}
 
     def microseconds(self, time_ns):
         """A time of the profiler's clock in the recording's base."""
@@ -81,7 +81,7 @@ class EventTree:
             main, others = [], []
             for root in sorted(self._roots, key=lambda root: root.start_time_ns):
                 (main if root.start_tid == self._main_thread else others).append(root)
-            self._guests, others = seat_guests(main, others)
+            self._nested, others = nest_backward_thread(main, others)
             for node in main:
                 self._visit(node, Context())
             for node in others:
@@ -199,8 +199,8 @@ class EventTree:
         line = own_line
         frame = node.extra_fields.callsite if own_line is not None else None
         children = node.children
-        if self._guests:
-            children = [*children, *self._guests.get(getattr(node, "id", None), ())]
+        if self._nested:
+            children = [*children, *self._nested.get(getattr(node, "id", None), ())]
         children = sorted(children, key=start_ns)
         plain, run, numbers, marked, told = context, None, {}, [], None
         for index, child in enumerate(children):
@@ -278,7 +278,7 @@ class EventTree:
         return (
             not call.children
             and (context.function is not None or call.end_time_ns - call.start_time_ns < _WORTH_NAMING_NS)
-            and not (self._guests and call.id in self._guests)
+            and not (self._nested and call.id in self._nested)
         )
 
     # Operators.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import flops
-from .guests import BACKWARD_PREFIX
+from .backward_thread import BACKWARD_PREFIX
 
 _NOT_TENSORS = (int, float, bool, complex, str, list, tuple)
 
