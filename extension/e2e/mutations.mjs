@@ -47,7 +47,7 @@ function ran(check, level) {
   const lines = `${stdout}\n${stderr}`.split("\n").map((line) => line.trim());
   // A check that was not run proves nothing.
   const none = lines.find((line) => /no tests ran|No test files found|^e2e: there is no |(^|\s)0 passed|collected 0 items|^ERROR: not found/.test(line));
-  const said = lines.findLast((line) => /^(AssertionError|E +\S|Error: |Timed out)|not so:/.test(line)) ?? "";
+  const said = lines.findLast((line) => /^(AssertionError|E +\S|Error: |Timed out|FAILED  )|not so:/.test(line)) ?? "";
   return { passes: status === 0, ran: !none && status !== null, said: said.slice(0, 160), seconds: Math.round((Date.now() - began) / 1000) };
 }
 
@@ -105,6 +105,13 @@ function table(results) {
 
 const known = new Map(fs.existsSync(RESULTS) ? JSON.parse(fs.readFileSync(RESULTS, "utf8")).map((row) => [row.key, row]) : []);
 const current = new Set(MUTATIONS.map(({ key }) => key));
+/** Keep the results so far: a run of all takes hours. */
+function write() {
+  const rows = [...known.values()].filter(({ key }) => current.has(key));
+  fs.writeFileSync(RESULTS, `${JSON.stringify(rows, null, 1)}\n`);
+  fs.writeFileSync(RESULTS.replace(/json$/, "md"), table(rows));
+}
+
 let missed = 0;
 for (const mutation of MUTATIONS) {
   if (wanted && !wanted.includes(mutation.key) && !wanted.includes(String(mutation.point))) continue;
@@ -117,8 +124,7 @@ for (const mutation of MUTATIONS) {
   console.log(`${detected ? "detected" : found.ran ? "MISSED  " : "NOT RUN "} ${mutation.key} (${found.seconds} s) ${found.said}`);
   if (!found.ran) continue;
   known.set(mutation.key, { key: mutation.key, point: mutation.point, level: mutation.level, what: mutation.what, file: mutation.file, check: checkName(mutation.check), detected, said: found.said, seconds: found.seconds });
-  const rows = [...known.values()].filter(({ key }) => current.has(key));
-  fs.writeFileSync(RESULTS, `${JSON.stringify(rows, null, 1)}\n`);
-  fs.writeFileSync(RESULTS.replace(/json$/, "md"), table(rows));
+  write();
 }
+write();
 if (missed > 0) process.exitCode = 1;
