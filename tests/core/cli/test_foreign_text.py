@@ -126,12 +126,20 @@ def test_no_command_in_the_ledger(skyline: Run, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("SKYLINE_DATA_DIR", str(tmp_path / "data"))
     machine = Conditions(HOSTILE, 4, 2, HOSTILE, "2.6.0", "3.11.2")
     predicted = Predicted(100.0, 90.0, 85.0, 95.0, 1.1, 2e3, 1e3, "cpu-measured", "exact", False, "d2")
-    times = ("2026-01-02T03:04:05+00:00",) * 2
-    status = VerificationStatus.OPEN
     Ledger().write(
         LedgerEntry(
-            *("id1", *times, status, f"/{HOSTILE}/train.py", "d1", HOSTILE, HOSTILE, "a1", HOSTILE),
-            *(machine, predicted),
+            id="id1",
+            created="2026-01-02T03:04:05+00:00",
+            changed="2026-01-02T03:04:05+00:00",
+            status=VerificationStatus.OPEN,
+            script=f"/{HOSTILE}/train.py",
+            sources_digest="d1",
+            whatif=HOSTILE,
+            question=HOSTILE,
+            profile_id="a1",
+            skyline=HOSTILE,
+            machine=machine,
+            predicted=predicted,
         )
     )
     quiet(skyline("ledger"))
