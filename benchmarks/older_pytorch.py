@@ -1,7 +1,7 @@
 """The examples profiled under earlier versions of PyTorch, each in an interpreter of its own.
 
-``--pythons`` names interpreters with PyTorch. The page has one row for each, from ``tests/e2e/test_older_pytorch.py`` run
-under it. Without any the page says that no such version was tried as a whole, and which parts of it the other tests try.
+``--pythons`` names interpreters with PyTorch. The page has one row for each, from ``tests/e2e/test_older_pytorch.py``
+run under it. Without any the page says that no such version was run, and what the other tests try of it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from result_file import RESULTS, table, write
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _TEST = "tests/e2e/test_older_pytorch.py"
 _NONE = """\
-No earlier version of PyTorch was run: the package index that this machine reaches has builds for CUDA only of 2.1.2,
-2.4.1 and 2.7.1 (670 to 821 MB each, beside gigabytes of CUDA libraries). What these versions' profilers give in
+No earlier version of PyTorch was run: for Linux PyPI has builds of 2.1.2, 2.4.1 and 2.7.1 for CUDA only (670 to 821 MB
+each, beside gigabytes of CUDA libraries). What these versions' profilers give in
 another form is read from recorded traces of real GPUs instead, as 2.1, 2.4 and 2.13 give it
 (`tests/core/capture/test_replayed_traces.py`), and from event objects of these forms
 (`tests/core/capture/test_gpu_activity.py`)."""

@@ -12,16 +12,44 @@ from rich.console import Console
 from skyline.interval import Interval
 from skyline.report import text
 from skyline.report.diff import diff
-from skyline.report.schema import ProfileReport, WhatIfReport
+from skyline.report.schema import KernelReport, ProfileReport, WhatIfReport
 from skyline.report.text.curve import thinned
 from skyline.report.text.page import Page
 from skyline.report.text.phases import apportion
 from skyline.source.setting_place import SettingPlace
+from skyline.trace.phase import PhaseTimes
 
 GOLDEN = Path(__file__).parent / "golden"
 SAVED = text.Saved(
     Path("/home/ada/nano/.skyline/train-1.profile.json.gz"), Path("/home/ada/nano/.skyline/train-1.html")
 )
+
+
+def test_kernels_stand_under_the_lines_that_launched_them(profile_report: ProfileReport) -> None:
+    first, second, *_ = profile_report.lines
+    names = ("void at::native::mm_kernel", "softmax_kernel", "add_kernel", "mul_kernel")
+    kernels = (
+        *(
+            KernelReport(first.file, first.line, name, 9.0 / (1 + place), 2.0)
+            for place, name in enumerate(names)
+        ),
+        KernelReport(second.file, second.line, "Memcpy HtoD (Pinned -> Device)", 0.05, 1.0),
+    )
+    report = replace(profile_report, kernels=kernels, gpu_phases=PhaseTimes(forward=45.6, backward=45.6))
+    sheet = console(110)
+    text.render(report, None, sheet)
+    rows = printed(sheet).splitlines()
+    at = next(index for index, row in enumerate(rows) if f"model.py:{first.line} " in row)
+    assert [row.strip() for row in rows[at + 1 : at + 4]] == [
+        "on the GPU: at::native::mm_kernel  9.00 ms, 2 launches",
+        "on the GPU: softmax_kernel  4.50 ms, 2 launches",
+        "on the GPU: add_kernel  3.00 ms, 2 launches",
+    ]
+    assert f"model.py:{second.line} " in rows[at + 4]
+    assert "Memcpy HtoD (Pinned -> Device)  50.0 µs, 1 launch" in rows[at + 5]
+    [bar] = [row for row in rows if row.startswith(" GPU work")]
+    assert "91.2 ms  50 %" in bar
+    assert bar.count("█") == pytest.approx(bar.count("░"), abs=1)
 
 
 class Sheet(io.StringIO):
