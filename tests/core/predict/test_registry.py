@@ -19,7 +19,12 @@ def installed(monkeypatch):
 
 @pytest.mark.parametrize(
     ("names", "chosen"),
-    [(("learned", "roofline", "wave"), "learned"), (("roofline", "wave"), "roofline"), (("mine",), "mine")],
+    [
+        (("learned", "mixed", "roofline"), "mixed"),
+        (("learned", "roofline", "wave"), "learned"),
+        (("roofline", "wave"), "roofline"),
+        (("mine",), "mine"),
+    ],
 )
 def test_the_preferred_one_of_those_installed_is_asked(installed, names, chosen):
     installed(*names)
