@@ -61,7 +61,7 @@ def main() -> None:
     found = fitted(sums, every, start, ranges, rounds=options.rounds, weights=weights, said=True)
     keep(found)
     if options.left_out:
-        _left_out(sums, found, ranges, weights, max(3, options.rounds // 2))
+        _left_out(sums, found, ranges, weights, options.rounds)
 
 
 def setting_weights(sums: StepSums) -> Floats:

@@ -154,7 +154,8 @@ class Programs:
             self._process = subprocess.Popen(
                 [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(list(program)) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()

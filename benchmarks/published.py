@@ -1,4 +1,4 @@
-"""How well are published steps on GPUs that are not here predicted, in the formats and layouts that people train in?
+"""Scores predictions of published steps on GPUs that are not here, in the formats and layouts that people train in.
 
 ``published.py --data FOLDER`` scores every row of ``timm.csv`` and the single-GPU image models of
 ``nvidia_examples.json`` in a folder. Programs whose operators are not stored beside this script are traced; timm is
@@ -210,7 +210,7 @@ def page(
                 _share(own.contained),
                 f"±{50 * own.width:.0f} %" if own.width is not None else "",
                 *(_share(by[name].mean) if name in by else "" for name in others),
-            )  # fmt: skip
+            )
         )
     right, clear = sides
     within = sum(batches.get(name, 0) for name in ("same", "one step off"))

@@ -115,10 +115,10 @@ def fitted(
 ) -> dict[str, float]:  # fmt: skip
     """Constants with which the sums agree best with the measured steps.
 
-    Gauss-Newton on logarithms with Huber's weights; each constant is drawn to where it starts, with a quarter of its
-    range as the standard deviation.
+    Gauss-Newton on logarithms with Huber's weights; each constant is drawn to the middle of its range, with a
+    quarter of the range as the standard deviation.
     """
-    fit = _Fit(sums, chosen, np.ones(len(chosen)) if weights is None else weights, start, ranges)
+    fit = _Fit(sums, chosen, np.ones(len(chosen)) if weights is None else weights, ranges)
     values = dict(start)
     cost, parts = fit.cost(values)
     damping = 0.1
@@ -153,7 +153,7 @@ class _Fit:
     """The sum of squares that a fit makes small, and its slopes."""
 
     def __init__(
-        self, sums: StepSums, chosen: NDArray[np.bool_], weights: Floats, start: Mapping[str, float],
+        self, sums: StepSums, chosen: NDArray[np.bool_], weights: Floats,
         ranges: Mapping[str, tuple[float, float]],
     ) -> None:  # fmt: skip
         self._sums, self._chosen, self._ranges = sums, chosen, ranges
@@ -161,7 +161,7 @@ class _Fit:
         self._weights = weights[chosen]
         self._names = [name for name, (low, high) in ranges.items() if high > low]
         self._spread = {name: float(np.log(ranges[name][1] / ranges[name][0])) / 4 for name in self._names}
-        self._centre = {name: float(np.log(start[name])) for name in self._names}
+        self._centre = {name: float(np.log(ranges[name][0] * ranges[name][1])) / 2 for name in self._names}
 
     def cost(self, values: Mapping[str, float]) -> tuple[float, Parts]:
         """The cost of constants, and the parts that it was told by."""

@@ -37,7 +37,10 @@ _MARKS: tuple[tuple[CallKind, tuple[str, ...]], ...] = (
     (CallKind.OPTIMIZER, ("_foreach_", "_fused_adam", "_fused_sgd", "_fused_adagrad", "_amp_foreach")),
     (CallKind.ATTENTION, ("scaled_dot_product", "flash_attention", "efficient_attention", "cudnn_attention")),
     (CallKind.RECURRENT, ("_rnn", "rnn_layer", "::lstm", "::gru")),
-    (CallKind.GATHER, ("embedding", "index", "gather", "scatter", "::sort", "::topk", "::cumsum", "grid_sampler", "_fft", "_cdist")),
+    (
+        CallKind.GATHER,
+        ("embedding", "index", "gather", "scatter", "::sort", "::topk", "::cumsum", "grid_sampler", "_fft", "_cdist"),
+    ),
     (CallKind.CONVOLUTION, ("conv",)),
     (CallKind.SOFTMAX, ("softmax", "nll_loss", "cross_entropy")),
     (CallKind.BATCH_NORM, ("batch_norm",)),
@@ -56,14 +59,7 @@ _MARKS: tuple[tuple[CallKind, tuple[str, ...]], ...] = (
          "::split", "::repeat", "::new_", "::_unsafe_index"),
     ),
 )  # fmt: skip
-_POINTWISE = (
-    "maximum",
-    "minimum",
-    "batch_norm_elemt",
-    "max_pool2d_with_indices_never",
-    "clamp",
-    "masked_fill",
-)
+_POINTWISE = ("maximum", "minimum", "batch_norm_elemt", "clamp", "masked_fill")
 
 
 @lru_cache(maxsize=4096)

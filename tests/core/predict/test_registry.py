@@ -20,6 +20,7 @@ def installed(monkeypatch):
 @pytest.mark.parametrize(
     ("names", "chosen"),
     [
+        (("learned", "mixed", "roofline"), "mixed"),
         (("learned", "roofline", "hierarchy"), "learned"),
         (("roofline", "hierarchy"), "roofline"),
         (("mine",), "mine"),

@@ -122,4 +122,4 @@ def test_the_processor_of_this_machine_can_be_named(tmp_path, monkeypatch):
     monkeypatch.setenv("SKYLINE_DATA_DIR", str(tmp_path))
     device = gpu_named("cpu")
     assert registry.predictor_for(device).name == "processor"
-    assert registry.predictor_for(gpu_named("t4")).name == "learned"
+    assert registry.predictor_for(gpu_named("t4")).name == "mixed"
