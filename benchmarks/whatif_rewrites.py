@@ -285,7 +285,7 @@ def examine(task: Task) -> None:
                 "value": answer.value,
                 "where": where,
                 "semantics": answer.semantics,
-                "basis": answer.basis,
+                "provenance": answer.provenance,
                 "speedup": answer.speedup,
             }
             rows[name] = row

@@ -109,7 +109,7 @@ class Said:
     high: float
     rule: float
     peak_bytes: float
-    basis: str
+    provenance: str
 
 
 @dataclass(slots=True)
@@ -215,7 +215,7 @@ def said(analysis: Analysis, choices: tuple[Choice, ...]) -> Said:
         1 + (answer.change_ms.high - once) / now,
         math.prod(rule_of_thumb(analysis, choice) for choice in choices),
         answer.peak_bytes.value,
-        answer.basis,
+        answer.provenance,
     )
 
 

@@ -313,7 +313,7 @@ export interface LineKernel {
   readonly calls: number;
 }
 
-/** `skyline.whatif/1`: every question asked, singly and together. */
+/** `skyline.whatif/2`: every question asked, singly and together. */
 export interface WhatIfReport {
   readonly schema: string;
   readonly baseline: BaselineReport;
@@ -344,7 +344,7 @@ export interface Estimate {
   readonly applicable: boolean;
   readonly reason: string | null;
   readonly semantics: "exact" | "numerics" | "convergence";
-  readonly basis: "cpu-measured" | "gpu-trace-pair" | "model-only";
+  readonly provenance: "measured" | "interpolated" | "tried" | "modelled" | "assumed";
   readonly assumptions: readonly string[];
   readonly rewrite: "available" | "refused" | "none";
   readonly rewrite_reason: string | null;
@@ -490,7 +490,7 @@ export interface VerifyParams {
   readonly profileId?: string | null;
 }
 
-/** `skyline.verify/1`: a prediction against its measurement. */
+/** `skyline.verify/2`: a prediction against its measurement. */
 export interface VerifyReport {
   readonly schema: string;
   readonly script: string;

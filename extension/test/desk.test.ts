@@ -125,7 +125,7 @@ describe("a run", () => {
 describe("a verification", () => {
   const asked = { profileId: "first", batchSize: 64, whatifs: [], removes: [] };
   const code = (verify: unknown): unknown => ({ uri: train, batchSize: null, whatifs: [], removed: [], changes: [], verify });
-  const report = { schema: "skyline.verify/1" };
+  const report = { schema: "skyline.verify/2" };
 
   async function verified() {
     const found = setUp();

@@ -13,6 +13,13 @@ const SEMANTICS = {
   numerics: "changes rounding",
   convergence: "may change how training converges",
 } as const;
+const PROVENANCE = {
+  measured: "Measured: this script ran with the change, on this machine",
+  interpolated: "Interpolated: read between runs of this script with less and with more of the change",
+  tried: "Tried: parts of this script ran with the change here; a simulation puts them together",
+  modelled: "Modelled: a model predicts it from the recorded work",
+  assumed: "Assumed: a range from experience; a fact that a model needs is not known",
+} as const;
 
 export class WhatIfs {
   readonly root = h("div", { class: "whatifs" });
@@ -58,12 +65,13 @@ export class WhatIfs {
       timeChange(estimate.change_ms),
       before > 0 && Math.abs(memory) >= before / 100 ? byteChange(memory) : "",
       estimate.semantics,
+      estimate.provenance,
       once(estimate),
       doubt,
     ];
     const row = h(
       "div",
-      { class: `whatif${inCode === undefined ? "" : " on"}`, title: [SEMANTICS[estimate.semantics], ...estimate.assumptions].join("\n") },
+      { class: `whatif${inCode === undefined ? "" : " on"}`, title: [SEMANTICS[estimate.semantics], PROVENANCE[estimate.provenance], ...estimate.assumptions].join("\n") },
       h("label", {}, input, h("span", { class: "name" }, estimate.name.replaceAll("_", " "))),
       this.#choice(estimate, inCode),
       h("span", { class: `gain ${gain}`, title: gain ? "" : doubt ? `A factor ${doubt}` : "The range includes zero: this change may have no effect" }, speedup(estimate.speedup)),

@@ -115,7 +115,7 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
         applicable=not composed.reason,
         reason=composed.reason or None,
         semantics=composed.semantics.value,
-        basis=composed.basis(subject).value,
+        provenance=scenario.provenance.value,
         assumptions=scenario.assumptions,
         rewrite=rewrite,
         rewrite_reason=rewrite_reason,

@@ -52,10 +52,11 @@ class Predicted:
     """Samples per second over those of the script as it stands."""
     baseline_peak_bytes: float
     peak_bytes: float
-    basis: str
     semantics: str
     extrapolated: bool
     assumptions_digest: str
+    provenance: str = "modelled"
+    """Where the prediction came from; entries of earlier versions did not say, and count as modelled."""
 
     @property
     def ratio(self) -> float:

@@ -13,9 +13,10 @@ import msgspec
 from skyline.errors import UsageError
 from skyline.ledger.entry import Conditions, LedgerEntry, Measurement, Predicted
 
-SCHEMA_VERSION = 1
-"""Raised with every change of the columns. A column may be added; its meaning never changes."""
+SCHEMA_VERSION = 2
+"""Raised with every change of the columns. A column may be added or dropped; its meaning never changes."""
 TABLE = "verification"
+_DROPPED = ("predicted_basis",)
 _WAIT_S = 10
 _PARTS: dict[str, type] = {"machine": Conditions, "predicted": Predicted, "measurement": Measurement}
 _PREFIXES = {"machine": "machine", "predicted": "predicted", "measurement": "measured"}
@@ -80,11 +81,13 @@ def _declarations() -> dict[str, str]:
         *((_PARTS[part], f"{name}_") for part, name in _PREFIXES.items()),
     ):
         hints = get_type_hints(kind)
+        defaults = {field.name: field.default for field in fields(kind)}
         for name in _columns_of(kind):
             either = get_args(hints[name])
             declared = _TYPES.get(either[0] if either else hints[name], "TEXT")
             if not either and kind is not Measurement:
-                declared += f" NOT NULL DEFAULT {_DEFAULTS[declared]}"
+                default = f"'{own}'" if isinstance(own := defaults[name], str) else _DEFAULTS[declared]
+                declared += f" NOT NULL DEFAULT {default}"
             found[prefix + name] = declared
     return {**found, "id": "TEXT NOT NULL PRIMARY KEY"}
 
@@ -110,4 +113,6 @@ def _bring_up_to_date(database: sqlite3.Connection) -> None:
         for name, declared in declarations.items():
             if name not in present:
                 database.execute(f"ALTER TABLE {TABLE} ADD COLUMN {name} {declared}")
+        for name in present.intersection(_DROPPED):
+            database.execute(f"ALTER TABLE {TABLE} DROP COLUMN {name}")
     database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

@@ -88,7 +88,7 @@ def profile_report(analysis: Analysis) -> ProfileReport:
 
 
 def whatif_report(analysis: Analysis, question: Question | None = None) -> WhatIfReport:
-    """The answers as ``skyline.whatif/1``: each part of the question singly and all together.
+    """The answers as ``skyline.whatif/2``: each part of the question singly and all together.
 
     Without a question every known what-if is answered singly, ranked by its gain, and looked for in the code: one that
     is there is listed with its value, whether or not another value could be asked for.

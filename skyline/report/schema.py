@@ -29,8 +29,8 @@ from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.estimate import Estimate
 
 PROFILE_SCHEMA = "skyline.profile/1"
-WHATIF_SCHEMA = "skyline.whatif/1"
-VERIFY_SCHEMA = "skyline.verify/1"
+WHATIF_SCHEMA = "skyline.whatif/2"
+VERIFY_SCHEMA = "skyline.verify/2"
 
 # What the analysis computes is reported as it is.
 LineReport = LineCost
@@ -196,7 +196,7 @@ class BestReport:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfReport:
-    """``skyline.whatif/1``: every question asked, singly and together."""
+    """``skyline.whatif/2``: every question asked, singly and together."""
 
     schema: str
     baseline: BaselineReport
@@ -232,7 +232,7 @@ class MeasuredReport:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """``skyline.verify/1``: a prediction against its measurement.
+    """``skyline.verify/2``: a prediction against its measurement.
 
     ``error`` is the share of the measured iteration time by which the prediction was too long (negative: too short),
     ``held`` whether the predicted interval held the measurement. Where two scripts were compared without a

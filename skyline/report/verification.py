@@ -28,7 +28,7 @@ from skyline.whatif.question import Question
 
 
 def verify_report(analysis: Analysis, found: Verification) -> VerifyReport:
-    """A verification as ``skyline.verify/1``."""
+    """A verification as ``skyline.verify/2``."""
     start, entry = analysis.baseline, found.entry
     before = throughput_at(start, analysis.profile.batch_size, start.iteration_ms)
     throughput = found.speedup.scaled(before.value) if before is not None else None
@@ -55,7 +55,7 @@ def verify_report(analysis: Analysis, found: Verification) -> VerifyReport:
 
 
 def compare_report(script: str, other: str, found: Comparison) -> VerifyReport:
-    """Two scripts as ``skyline.verify/1``, without a prediction."""
+    """Two scripts as ``skyline.verify/2``, without a prediction."""
     verdict = found.verdict
     return VerifyReport(
         schema=VERIFY_SCHEMA,
@@ -84,7 +84,7 @@ def compare_report(script: str, other: str, found: Comparison) -> VerifyReport:
 def removal_report(
     analysis: Analysis, removes: Iterable[str], question: Question, found: MeasuredRemoval
 ) -> VerifyReport:
-    """A removal as ``skyline.verify/1``: measured over its profile, without a prediction."""
+    """A removal as ``skyline.verify/2``: measured over its profile, without a prediction."""
     start, own, verdict = analysis.baseline, analysis.profile.batch_size, found.comparison.verdict
     before = throughput_at(start, own, start.iteration_ms)
     speedup = verdict.ratio.inverse(found.samples)

@@ -142,7 +142,7 @@ def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> Ledg
             speedup=predicted.speedup,
             baseline_peak_bytes=float(start.peak.total),
             peak_bytes=predicted.peak.value,
-            basis=predicted.basis,
+            provenance=predicted.provenance,
             semantics=predicted.semantics,
             extrapolated=predicted.extrapolated,
             assumptions_digest=_digest(*predicted.assumptions),

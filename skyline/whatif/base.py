@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from skyline.whatif.provenance import Provenance
 from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain, Subject
 
-__all__ = ["Applicability", "Basis", "Grain", "Scenario", "Semantics", "Stage", "Subject", "WhatIf"]
+__all__ = ["Applicability", "Grain", "Provenance", "Scenario", "Semantics", "Stage", "Subject", "WhatIf"]
 
 
 class Semantics(str, Enum):
@@ -22,14 +23,6 @@ class Semantics(str, Enum):
     """Other rounding."""
     CONVERGENCE = "convergence"
     """Another course of training."""
-
-
-class Basis(str, Enum):
-    """What the prediction was held against."""
-
-    CPU_MEASURED = "cpu-measured"
-    GPU_TRACE_PAIR = "gpu-trace-pair"
-    MODEL_ONLY = "model-only"
 
 
 class Stage(int, Enum):
@@ -110,10 +103,6 @@ class WhatIf(Protocol):
 
     def title(self, value: str) -> str:
         """What the change does, in a few words, for this value."""
-        ...
-
-    def basis(self, subject: Subject) -> Basis:
-        """How far the prediction has been held against measurements, for a script like this."""
         ...
 
     def detect(self, subject: Subject) -> Applicability:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
-from typing import TypeVar
 
 from skyline.attempt import failure
 from skyline.errors import SkylineError
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject, WhatIf
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject, WhatIf
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named
 from skyline.whatif.subject import UNSEEN_GPU, NotKnown
@@ -21,8 +19,6 @@ logger = logging.getLogger(__name__)
 
 _MEASURED = ("batch_size",)
 """What-ifs that rest on iterations which ran, whether or not a profiler saw what the GPU did in them."""
-
-_Kind = TypeVar("_Kind", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,11 +56,8 @@ class Composition:
     @property
     def semantics(self) -> Semantics:
         """The gravest of the parts."""
-        return _furthest(Semantics, [whatif.semantics for whatif, _ in self.asked])
-
-    def basis(self, subject: Subject) -> Basis:
-        """The weakest of the parts."""
-        return _furthest(Basis, [whatif.basis(subject) for whatif, _ in self.asked])
+        order = list(Semantics)
+        return max((whatif.semantics for whatif, _ in self.asked), key=order.index, default=order[0])
 
 
 def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Grain.PHASES) -> Composition:
@@ -171,9 +164,3 @@ def _excluded(whatif: WhatIf, made: Sequence[WhatIf]) -> str:
         if other.name in whatif.excludes or whatif.name in other.excludes:
             return f"cannot be made together with {other.name}"
     return ""
-
-
-def _furthest(kind: type[_Kind], given: Sequence[_Kind]) -> _Kind:
-    """Of the kinds, which are listed from the mildest to the gravest, the gravest that is given."""
-    order = list(kind)
-    return max(given, key=order.index, default=order[0])

@@ -36,7 +36,8 @@ class Estimate:
     applicable: bool
     reason: str | None
     semantics: Literal["exact", "numerics", "convergence"]
-    basis: Literal["cpu-measured", "gpu-trace-pair", "model-only"]
+    provenance: Literal["measured", "interpolated", "tried", "modelled", "assumed"]
+    """Where the answer comes from; of several changes the weakest of theirs."""
     assumptions: tuple[str, ...]
     rewrite: Literal["available", "refused", "none"]
     rewrite_reason: str | None

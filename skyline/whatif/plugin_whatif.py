@@ -7,10 +7,10 @@ from typing import Any
 
 from skyline.errors import SkylineError
 from skyline.installed import said
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject, WhatIf
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject, WhatIf
 
 _KINDS = {"semantics": Semantics, "stage": Stage, "grain": Grain}
-_METHODS = ("title", "basis", "detect", "transform")
+_METHODS = ("title", "detect", "transform")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,6 @@ class PluginWhatIf:
             return self.whatif.title(value)
         except Exception:
             return self.name
-
-    def basis(self, subject: Subject) -> Basis:
-        """How far it was held against measurements; not at all where it cannot say."""
-        try:
-            return Basis(self.whatif.basis(subject))
-        except Exception:
-            return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Whether it applies; it does not where it fails."""

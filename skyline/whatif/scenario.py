@@ -9,6 +9,7 @@ from math import hypot
 from skyline.graph.graph import Graph
 from skyline.interval import Interval
 from skyline.whatif.memory import Memory, MemoryChange
+from skyline.whatif.provenance import Provenance
 from skyline.whatif.subject import Grain, Subject
 
 
@@ -38,13 +39,17 @@ class Scenario:
     """What the changes cost once and not in each iteration, such as compiling; None for nothing to speak of."""
     occasional_ms: float = 0.0
     """What the graph has in each iteration as its share of something that only few of them do."""
+    provenance: Provenance = Provenance.MEASURED
+    """Where the answer comes from: the weakest of the changes made so far."""
     choices: Mapping[str, str] = field(default_factory=dict[str, str])
     """All that is asked together and can be made, by name, with its values: some changes depend on others."""
 
     @classmethod
     def of(cls, subject: Subject, grain: Grain = Grain.PHASES) -> Scenario:
         """The script as it stands."""
-        return cls(subject.graph_of(grain), subject.memory, subject.batch_size)
+        # The unchanged script was measured, unless it was predicted itself.
+        start = Provenance.MEASURED if subject.profile is None or subject.has_run else Provenance.MODELLED
+        return cls(subject.graph_of(grain), subject.memory, subject.batch_size, provenance=start)
 
     def batch_factor(self, subject: Subject) -> float:
         """How many times as many samples an iteration takes as it did when it was recorded."""
@@ -61,6 +66,7 @@ class Scenario:
         memory: MemoryChange | None = None,
         one_off_s: Interval | None = None,
         occasional_ms: float = 0.0,
+        provenance: Provenance = Provenance.MODELLED,
     ) -> Scenario:
         """With another graph and memory, and the uncertainty that comes with it added as an independent one.
 
@@ -77,6 +83,7 @@ class Scenario:
             memory_changed=self.memory_changed or memory is not None,
             one_off_s=_together(self.one_off_s, one_off_s),
             occasional_ms=self.occasional_ms + occasional_ms,
+            provenance=self.provenance.with_part(provenance),
         )
 
     def between(
@@ -89,6 +96,7 @@ class Scenario:
         assumptions: tuple[str, ...] = (),
         memory: MemoryChange | None = None,
         one_off_s: Interval | None = None,
+        provenance: Provenance = Provenance.MODELLED,
     ) -> Scenario:
         """With another graph, whose bounds come from its best and its worst case, both simulated."""
         now = subject.step_ms(likely)
@@ -99,6 +107,7 @@ class Scenario:
             assumptions=assumptions,
             memory=memory,
             one_off_s=one_off_s,
+            provenance=provenance,
         )
 
 

@@ -18,9 +18,7 @@ def test_the_page_counts_rows_with_a_steady_null_only() -> None:
     from whatifs import Row, Said
 
     def one(size: int, ratio: float, null: float) -> HeldOut:
-        said = Said(
-            (f"batch_size={size}",), ratio, 0.9 * ratio, 1.1 * ratio, size / 32, 110e6, "cpu-measured"
-        )
+        said = Said((f"batch_size={size}",), ratio, 0.9 * ratio, 1.1 * ratio, size / 32, 110e6, "modelled")
         row = Row("a/train.py", said, Interval(2.0, 1.9, 2.1), Interval(null, null, null), 100_000_000)
         return HeldOut(row, (8, 32, 64), size, 32, 60_000_000)
 

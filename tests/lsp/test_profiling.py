@@ -89,7 +89,7 @@ async def test_profile_look_predict_apply_and_take_back(editor, project: Path) -
     assert await editor.refactorings(train, line_of(before, "manual_seed")) == []
 
     whatifs = await editor.ask(protocol.WHATIFS, uri=train)
-    assert whatifs["schema"] == "skyline.whatif/1"
+    assert whatifs["schema"] == "skyline.whatif/2"
     estimate = await editor.ask(protocol.SIMULATE, uri=train, batchSize=64, whatifs=[])
     assert estimate["batch_size"] == 64
     assert estimate["throughput"]["value"] > profile["throughput"]["value"]

@@ -42,7 +42,7 @@ async def test_verify_and_cancel(editor, project: Path) -> None:
     # One round fits into no time at all, and says too little.
     found = await editor.ask(protocol.VERIFY, **question, rounds=6, minutes=0.001)
 
-    assert found["schema"] == "skyline.verify/1"
+    assert found["schema"] == "skyline.verify/2"
     assert found["whatifs"] == ["fused_optimizer"]
     assert found["measured"]["rounds"] == 1
     assert not found["valid"]

@@ -301,7 +301,7 @@ class FakeSession(FakePictures):
             applicable=reason is None,
             reason=reason,
             semantics=semantics,
-            basis="cpu-measured",
+            provenance="modelled",
             assumptions=("the loader keeps up",),
             rewrite="available",
             rewrite_reason=None,

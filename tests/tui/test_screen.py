@@ -70,7 +70,7 @@ async def test_enter_explains(desk) -> None:
         assert isinstance(made.app.screen, Explain)
         for part in (
             "the loader keeps up",
-            "cpu-measured",
+            "modelled: a model",
             "exact: the same numbers",
             "simulation error 0.4 %",
         ):

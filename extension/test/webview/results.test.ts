@@ -14,7 +14,7 @@ const colour = (element: HTMLElement): string => element.className.replace("veri
 function verification(speedup: Interval, news: Partial<VerifyReport> = {}): VerifyReport {
   const iteration_ms = gain(8, 7.9, 8.1);
   return {
-    schema: "skyline.verify/1",
+    schema: "skyline.verify/2",
     script: "/home/ada/project/train.py",
     whatifs: [predicted.name],
     baseline: whatifs.baseline,

@@ -328,7 +328,7 @@ def _unchanged(
 
 
 def _effect(estimate: EstimateReport, state: ScriptState) -> str:
-    """Effect in words: ``predicted -5.1 ms per iteration, -381 MB at the peak``.
+    """Effect in words: ``predicted -5.1 ms per iteration (modelled), -381 MB at the peak``.
 
     For another batch size it gives samples per second instead of time.
     """
@@ -339,7 +339,7 @@ def _effect(estimate: EstimateReport, state: ScriptState) -> str:
     words = throughput_words(state, estimate) if of_batch else ""
     if not words:
         change = units.format_ms_delta(estimate.iteration_ms.value - now.iteration_ms.value)
-        words = f"predicted {change} per iteration"
+        words = f"predicted {change} per iteration ({estimate.provenance})"
     peak = prepared.whatifs.baseline.peak.value
     memory = estimate.peak.value - peak
     if abs(memory) >= _WORTH_TELLING * peak:

@@ -27,7 +27,7 @@ class ChangeRow:
     speed: str
     memory: str
     semantics: str
-    basis: str
+    provenance: str
     extrapolated: bool
     bar_start: float
     bar_width: float
@@ -73,7 +73,7 @@ def _row(estimate: EstimateReport, report: WhatIfReport, reach: float, *, combin
         speed=units.format_ratio(estimate.speedup),
         memory=memory_change(estimate, baseline),
         semantics=estimate.semantics,
-        basis=estimate.basis,
+        provenance=estimate.provenance,
         extrapolated=estimate.extrapolated,
         bar_start=start,
         bar_width=round(end - start, 2),

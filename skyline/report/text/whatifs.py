@@ -27,7 +27,7 @@ DIRECTION_STYLES: dict[Direction, str] = {"better": "green", "worse": "red", "":
 """Colour is for what the range of a change leaves no doubt about."""
 _AGAINST_SCRIPT = "change per iteration relative to the unchanged script"
 _AGAINST_RECORDED = "change per step relative to the recording"
-_TEXTS = ("", "results", "basis")
+_TEXTS = ("", "results", "from")
 _STYLES = {"exact": "green", "numerics": "yellow", "convergence": "yellow"}
 
 
@@ -106,7 +106,7 @@ def _render_table(
     shown = [*estimates, *([report.combined] if report.combined and report.combined.applicable else [])]
     baseline = report.baseline
     time = units.time_scale(estimate.change_ms.value for estimate in shown)
-    titles = ["", f"{time.unit}", "speed", "peak memory", "results", "basis"]
+    titles = ["", f"{time.unit}", "speed", "peak memory", "results", "from"]
     cells = [_numbers(estimate, baseline, time, page) for estimate in shown]
     if of_trace:
         titles.pop(3)
@@ -125,7 +125,7 @@ def _render_table(
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     page.table(columns, rows, sums=len(shown) - len(estimates))
     if below:
-        page.paragraph(_bases(estimates), style="dim")
+        page.paragraph(_provenances(estimates), style="dim")
     render_doubts([estimate.speedup for estimate in shown], baseline.iteration_ms, page)
 
 
@@ -143,18 +143,18 @@ def render_one_off(
         page.paragraph(f"{name} costs once: {words}")
 
 
-def _basis(estimate: EstimateReport) -> str:
-    return "extrapolated" if estimate.extrapolated else estimate.basis
+def _provenance(estimate: EstimateReport) -> str:
+    return "extrapolated" if estimate.extrapolated else estimate.provenance
 
 
-def _bases(estimates: list[EstimateReport]) -> str:
-    """``basis: cpu-measured for num_workers=2, fused_optimizer · model-only for amp=bf16``; short where one has all."""
+def _provenances(estimates: list[EstimateReport]) -> str:
+    """``from: modelled for num_workers=2, fused_optimizer · tried for amp=bf16``; short where one has all."""
     named: dict[str, list[str]] = {}
     for estimate in estimates:
-        named.setdefault(_basis(estimate), []).append(choice_name(estimate))
+        named.setdefault(_provenance(estimate), []).append(choice_name(estimate))
     if len(named) == 1:
-        return f"basis: {next(iter(named))}"
-    return "basis: " + " · ".join(f"{basis} for {', '.join(names)}" for basis, names in named.items())
+        return f"from: {next(iter(named))}"
+    return "from: " + " · ".join(f"{one} for {', '.join(names)}" for one, names in named.items())
 
 
 def _numbers(
@@ -167,7 +167,7 @@ def _numbers(
         page.text(units.format_ratio(estimate.speedup), better),
         page.text(memory_change(estimate, baseline)),
         page.text(estimate.semantics, _STYLES[estimate.semantics]),
-        page.text(_basis(estimate), "dim"),
+        page.text(_provenance(estimate), "dim"),
     )
 
 

@@ -15,7 +15,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass, work_class
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.narrowing import (
     EMULATED_CPU,
     emulated,
@@ -58,10 +58,6 @@ class Amp:
         """What the change does, in a few words."""
         return f"automatic mixed precision with {_FORMATS.get(value, BFLOAT16)}"
 
-    def basis(self, subject: Subject) -> Basis:
-        """Held against pairs of runs on a CPU only."""
-        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
-
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where products run in more than 16 bits; where bfloat16 is emulated as well, as a slowdown."""
         values = _possible(subject)
@@ -85,12 +81,14 @@ class Amp:
         kept = kept_factor(subject, scenario.graph)
         copies = weight_copies_bytes(subject, scenario.graph)
         changed = replace(scenario, product_format=_FORMATS[value])
+        provenance, assumptions = _assumptions(subject, value)
         return changed.between(
             subject,
             likely,
             least,
             most,
-            assumptions=_assumptions(subject, value),
+            assumptions=assumptions,
+            provenance=provenance,
             memory=lambda memory: _changed(memory, kept, copies),
         )
 
@@ -140,19 +138,15 @@ def _unscale_us(subject: Subject) -> float:
     return max(_UNSCALE_US, memory.parameters.value / 4 * _UNSCALE_BYTES / (spec.bandwidth_gb_s * 1e3))
 
 
-def _assumptions(subject: Subject, value: str) -> tuple[str, ...]:
+def _assumptions(subject: Subject, value: str) -> tuple[Provenance, tuple[str, ...]]:
+    """Where the answer comes from, and what it takes for granted."""
     if not subject.on_gpu:
-        profile, tried = subject.profile, subject.tried
-        slow = profile is not None and emulated(profile.environment.cpu_features)
-        if tried is not None and (tried.threads, _FORMATS[value]) in tried.times_us:
-            return ("operators take as long in bf16 as in iterations of the script's own under autocast",)
-        if profile is not None and profile.product_trials:
-            return ("products take as long in bf16 as when they were tried by themselves on this processor",)
-        return (_EMULATES,) if slow else ("products take half their time in bf16, within a wide range",)
+        return _assumptions_on_cpu(subject, value)
+    sized = gpu(subject) is not None and subject.profile is not None
     made = ["softmax, norms and losses stay in float32, weights are cast once in each iteration"]
     made.append(
         "products keep the share of the GPU's peak that a product of their size can reach"
-        if gpu(subject) is not None and subject.profile is not None
+        if sized
         else "a range for products of unknown size: small ones gain nothing"
     )
     if value == "fp16":
@@ -160,10 +154,22 @@ def _assumptions(subject: Subject, value: str) -> tuple[str, ...]:
     if subject.profile is None:
         if capability(subject) == (0, 0):
             made.append(f"the GPU computes in {value}: the trace does not tell which one it is")
-        origin = subject.graph.tasks.origin
-        if (origin < 0).any():
+        if (subject.graph.tasks.origin < 0).any():
             made.append("what CUDA graphs do in the pauses that the trace shows stays as it is")
-    return tuple(made)
+    return Provenance.MODELLED if sized else Provenance.ASSUMED, tuple(made)
+
+
+def _assumptions_on_cpu(subject: Subject, value: str) -> tuple[Provenance, tuple[str, ...]]:
+    tried = subject.tried
+    if tried is not None and (tried.threads, _FORMATS[value]) in tried.times_us:
+        said = "operators take as long in bf16 as in iterations of the script's own under autocast"
+        return Provenance.TRIED, (said,)
+    if subject.script.product_trials:
+        said = "products take as long in bf16 as when they were tried by themselves on this processor"
+        return Provenance.TRIED, (said,)
+    if emulated(subject.cpu_features or ()):
+        return Provenance.ASSUMED, (_EMULATES,)
+    return Provenance.ASSUMED, ("products take half their time in bf16, within a wide range",)
 
 
 def _possible(subject: Subject) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
 from skyline.predict.sizes import sizes_to_show
 from skyline.simulate.engine import simulate
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.batch_scaling import grown, growth
 from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.whole_number import whole_number
@@ -34,10 +34,6 @@ class BatchSize:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return f"batch size {value}" if value else "another batch size"
-
-    def basis(self, subject: Subject) -> Basis:
-        """Other sizes were run on this very machine; on a GPU the method has not been held against one yet."""
-        return Basis.MODEL_ONLY if subject.on_gpu else Basis.CPU_MEASURED
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where another size was measured; the default is the size with the best throughput."""
@@ -81,8 +77,10 @@ class BatchSize:
         predicted = baseline.script.prediction is not None
         assumptions = [_how_known(curve.measured(size), extrapolated, predicted=predicted)]
         below_ms, above_ms = _unsure_ms(baseline, ratio)
+        interpolated = Provenance.MODELLED if extrapolated else Provenance.INTERPOLATED
         changed = scenario.changed(
             scaled,
+            provenance=Provenance.MEASURED if curve.measured(size) else interpolated,
             below_ms=below_ms,
             above_ms=above_ms,
             assumptions=tuple(assumptions),

@@ -17,7 +17,7 @@ from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.facts import ModuleFact
 from skyline.trace.phase import Phase
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Stage, Subject
 from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.number_formats import FLOAT32, NARROW, formats
 from skyline.whatif.origins import shapes
@@ -54,10 +54,6 @@ class ChannelsLast:
         """What the change does, in a few words."""
         return "images and convolutions in channels-last layout"
 
-    def basis(self, subject: Subject) -> Basis:
-        """Held against pairs of runs on a CPU only."""
-        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
-
     def detect(self, subject: Subject) -> Applicability:
         """Applicable to convolutions over images that do not lie so already."""
         graph = subject.graph_of(self.grain)
@@ -91,7 +87,11 @@ class ChannelsLast:
             assumed = (*assumed, OTHER_DRAWS)
         spare = Interval(0.0, 0.0, _largest_bytes(subject, graph))
         return scenario.between(
-            subject, *made, assumptions=assumed, memory=lambda memory: memory.more("activations", spare)
+            subject,
+            *made,
+            assumptions=assumed,
+            memory=lambda memory: memory.more("activations", spare),
+            provenance=Provenance.ASSUMED if subject.on_gpu else Provenance.MODELLED,
         )
 
 

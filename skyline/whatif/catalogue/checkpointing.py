@@ -13,7 +13,7 @@ from skyline.interval import Interval
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.recomputation import RecordedLevels
 from skyline.trace.facts import ModuleFact
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.blocks import open_blocks, repeated_blocks
 from skyline.whatif.cost.recomputing import parts_of
 from skyline.whatif.memory import Memory
@@ -46,10 +46,6 @@ class Checkpointing:
         if value.isdigit():
             return f"activation checkpointing of {value} block{'s' if value != '1' else ''}"
         return f"activation checkpointing for a peak of {value}"
-
-    def basis(self, subject: Subject) -> Basis:
-        """Pairs of runs were compared on CPUs; on a GPU the method has not been held against one."""
-        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable to a model with repeated blocks that are not checkpointed; by default as many as are needed."""

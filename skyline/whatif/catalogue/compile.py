@@ -15,7 +15,7 @@ from skyline.graph.task import TaskKind, WorkClass
 from skyline.graph.tasks import KIND, ON_GPU, WORK
 from skyline.interval import Interval
 from skyline.trace.profile import Profile
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.blocks import open_blocks
 from skyline.whatif.cost.compiling import (
     BACKWARD_CALL_US,
@@ -56,10 +56,6 @@ class Compile:
         return (
             "compile the model (torch.compile)" if value in ("", DEFAULT) else f"torch.compile, mode {value}"
         )
-
-    def basis(self, subject: Subject) -> Basis:
-        """Compared with paired runs on CPUs; nothing was measured on a GPU."""
-        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Only where PyTorch can compile, has not compiled yet, and there is something to compile."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from skyline.graph.graph import Graph
 from skyline.graph.scaling import scale
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Stage, Subject
 from skyline.whatif.catalogue.fused_optimizer import FOREACH
 from skyline.whatif.catalogue.sparse_embedding import sparse_work
 from skyline.whatif.cost.core_contention import core_contention
@@ -35,11 +35,6 @@ class CpuThreads:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return f"split operators over {value or 'other'} CPU thread{'s' if value != '1' else ''}"
-
-    def basis(self, subject: Subject) -> Basis:
-        """Scripts without workers were run on one thread and on two."""
-        known = subject.profile is not None and present_setting(subject).workers == 0
-        return Basis.CPU_MEASURED if known else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where the CPU computes, and has operators that are worth splitting."""
@@ -82,6 +77,7 @@ class CpuThreads:
             chosen, divisions = np.concatenate([chosen, loading]), (*divisions, *shares)
         graph = _with_python(subject, graph, asked)
         likely, least, most = factors(divisions, graph.durations[chosen], min(now, cores), min(asked, cores))
+        tried = subject.tried is not None and asked == subject.tried.other_threads
         changed = scenario.between(
             subject,
             scale(graph, chosen, likely),
@@ -92,6 +88,7 @@ class CpuThreads:
                 *((_AS_TRIED,) if subject.tried is not None and subject.tried.other_threads else ()),
                 *(("more threads than cores bring nothing",) if asked > cores else ()),
             ),
+            provenance=Provenance.TRIED if tried else Provenance.MODELLED,
         )
         if "num_workers" in scenario.choices or not present_setting(subject).workers:
             return changed

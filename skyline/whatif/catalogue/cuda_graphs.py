@@ -16,7 +16,7 @@ from skyline.graph.tasks import PHASE
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.trace.record import RecordKind
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.catalogue.remove_sync import waits
 from skyline.whatif.cost.compiling import compiling_s
 from skyline.whatif.cost.fusion import regions
@@ -42,10 +42,6 @@ class CudaGraphs:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "launch the forward and backward pass as CUDA graphs"
-
-    def basis(self, subject: Subject) -> Basis:
-        """No before-and-after pair has been measured."""
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where kernels are launched one by one, and the passes do not stop for the GPU."""

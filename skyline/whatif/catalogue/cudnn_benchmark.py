@@ -8,7 +8,7 @@ from skyline.graph.scaling import scale
 from skyline.graph.selection import Criteria, select
 from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import Interval
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Stage, Subject
 from skyline.whatif.number_formats import gpu
 
 _CONVOLUTIONS = Criteria(work=WorkClass.CONVOLUTION, kind=TaskKind.KERNEL)
@@ -30,10 +30,6 @@ class CudnnBenchmark:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "let cuDNN try its convolution algorithms (cudnn.benchmark)"
-
-    def basis(self, subject: Subject) -> Basis:
-        """No before-and-after pair has been measured."""
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable to convolutions on an NVIDIA GPU where the algorithms are chosen by a heuristic."""
@@ -61,7 +57,9 @@ class CudnnBenchmark:
         assumed.append("batches keep their size and shape: each new one is tried out anew")
         if subject.profile is None:
             assumed.append("cudnn.benchmark is off: a trace does not tell")
-        return scenario.between(subject, likely, least, most, assumptions=tuple(assumed))
+        return scenario.between(
+            subject, likely, least, most, assumptions=tuple(assumed), provenance=Provenance.ASSUMED
+        )
 
 
 WHATIF = CudnnBenchmark()

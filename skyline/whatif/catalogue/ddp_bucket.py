@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyline.errors import UsageError
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.all_reduce import DEFAULT_CAP_MB, MIB
 from skyline.whatif.cost.gradient_exchange import (
     changes_buckets,
@@ -32,10 +32,6 @@ class DdpBucket:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return f"exchange gradients in buckets of {value or 'another'} MB"
-
-    def basis(self, subject: Subject) -> Basis:
-        """Not held against measurements in the benchmarks yet."""
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where replicas exchange gradients, and buckets could be cut otherwise."""

@@ -14,7 +14,7 @@ from skyline.graph.task import TaskKind
 from skyline.interval import Interval
 from skyline.job.exchanges import kind_of
 from skyline.trace.phase import Phase
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Stage, Subject
 from skyline.whatif.catalogue.ddp_bucket import exchange_assumptions
 from skyline.whatif.cost.gradient_exchange import (
     COPY_BACK,
@@ -49,10 +49,6 @@ class DdpCompression:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return f"exchange gradients in {value or '16 bits'}"
-
-    def basis(self, subject: Subject) -> Basis:
-        """Not held against measurements in the benchmarks yet."""
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where replicas exchange gradients in 32 bits."""
@@ -138,6 +134,7 @@ def _transform_in(scenario: Scenario, subject: Subject) -> Scenario:
             "every all-reduce carries gradients, and none waits for other ranks",
             "NCCL is 2.10 or later, on CUDA 11 or later",
         ),
+        provenance=Provenance.ASSUMED,
     )
 
 

@@ -11,7 +11,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.phase import Phase
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.foreach_step import (
     HAS_FOREACH,
     foreach_ms,
@@ -47,10 +47,6 @@ class FusedOptimizer:
         if value == FOREACH:
             return "optimizer step for all tensors at once (foreach=True)"
         return "fused optimizer step (fused=True)"
-
-    def basis(self, subject: Subject) -> Basis:
-        """The model was held against profiles of CPU runs only."""
-        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable to an optimizer of PyTorch's own that has a fused form and does not use it."""

@@ -15,7 +15,7 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named, gpus
 from skyline.predict.sustained_rates import sustained_rates
 from skyline.predict.wave_scaling import carried_factor, share_of_memory
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.number_formats import NARROW, gpu, kernel_format
 
 _OFFERED = ("T4", "L4", "A100-80GB", "H100", "H200", "B200")
@@ -50,10 +50,6 @@ class OtherGpu:
         return (
             f"the same work on the {gpu_named(value).full_name}" if value else "the same work on another GPU"
         )
-
-    def basis(self, subject: Subject) -> Basis:
-        """The same script traced on two known GPUs has not been measured."""
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable to traces of a GPU whose figures are known."""

@@ -17,7 +17,7 @@ from skyline.graph.tasks import KIND, PHASE
 from skyline.interval import Interval
 from skyline.predict.batch_curve import BatchCurve
 from skyline.trace.phase import Phase
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.batch_scaling import grown, growth
 from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.cost.optimizer_traffic import bytes_per_us
@@ -44,10 +44,6 @@ class GradAccumulation:
         return (
             f"each batch in {value} parts (gradient accumulation)" if value else "each batch in several parts"
         )
-
-    def basis(self, subject: Subject) -> Basis:
-        """Pairs of runs were compared on CPUs only."""
-        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where other batch sizes were measured; into two parts by default."""
@@ -90,6 +86,7 @@ class GradAccumulation:
             _repeated(scenario.graph, subject, factors, parts, tried, min(least, 0.97)),
             _repeated(scenario.graph, subject, factors, parts, tried, max(most, 1.03)),
             assumptions=_assumptions(subject, part_size, curve),
+            provenance=Provenance.TRIED if curve.measured(part_size) else Provenance.MODELLED,
             memory=lambda memory: _memory(memory, subject, size, part_size),
         )
         return replace(changed, extrapolated=changed.extrapolated or extrapolated)

@@ -9,7 +9,7 @@ import numpy as np
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.trace.phase import Phase
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.gradient_exchange import COPY_BACK, exchange_of, joined_by
 
 _UNSURE = 0.5
@@ -29,10 +29,6 @@ class GradientAsBucketView:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "leave gradients in their buckets (gradient_as_bucket_view=True)"
-
-    def basis(self, subject: Subject) -> Basis:
-        """Not held against measurements in the benchmarks yet."""
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where gradients were copied out of buckets."""

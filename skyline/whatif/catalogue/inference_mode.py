@@ -15,7 +15,7 @@ from skyline.interval import Interval
 from skyline.trace.facts import CallFact
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.subject import NEEDS_PROFILE
 
 _CALL = "eval forward"
@@ -41,10 +41,6 @@ class InferenceMode:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "evaluate without recording gradients (inference_mode or no_grad)"
-
-    def basis(self, subject: Subject) -> Basis:
-        """Its figures were measured on CPUs, on models and not on whole scripts."""
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where a recorded iteration evaluates with gradients on."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.loader_model import cores_of, inferred_load_us, reloaded
 from skyline.whatif.cost.worker_queue import loader_and_compute_us
 from skyline.whatif.epoch_start import with_start
@@ -31,13 +31,6 @@ class NumWorkers:
         if value == "0":
             return "load batches in the script's own process"
         return f"load batches in {value or 'some'} worker process{'es' if value != '1' else ''}"
-
-    def basis(self, subject: Subject) -> Basis:
-        """A pair of traces was recorded on a GPU; on CPUs scripts without workers were held against runs with some."""
-        if subject.recording is not None:
-            return Basis.GPU_TRACE_PAIR if subject.on_gpu else Basis.MODEL_ONLY
-        known = not subject.on_gpu and present_setting(subject).workers == 0
-        return Basis.CPU_MEASURED if known and subject.has_run else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where a loader takes part of the iteration, and what a batch takes to make can be told."""

@@ -12,7 +12,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.alignment import Odd, element_bytes, odd_layers
 from skyline.whatif.memory import Memory
 from skyline.whatif.whole_number import whole_number
@@ -36,10 +36,6 @@ class PadToMultiple:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return f"pad the sizes of layers to multiples of {value or 'eight or more'}"
-
-    def basis(self, subject: Subject) -> Basis:
-        """No before-and-after pair has been measured."""
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where matrix units of a GPU multiply matrices of odd sizes."""

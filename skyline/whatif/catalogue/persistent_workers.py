@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.starting import start_ms
 from skyline.whatif.epoch_start import shorter_on_average
 from skyline.whatif.loader_setting import iterations_per_epoch, training_loader
@@ -23,10 +23,6 @@ class PersistentWorkers:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "keep loader workers from one epoch to the next"
-
-    def basis(self, subject: Subject) -> Basis:
-        """The cost of a start was measured, but no script with the change was held against one without."""
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where there are workers that do not persist, and an epoch's length is known."""

@@ -13,7 +13,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.launching import launches
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.loader_setting import training_loader
 from skyline.whatif.origins import bytes_moved
 
@@ -36,10 +36,6 @@ class PinMemory:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "copy batches from pinned memory (pin_memory=True, non_blocking=True)"
-
-    def basis(self, subject: Subject) -> Basis:
-        """No before-and-after pair has been measured."""
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where copies from pageable memory hold the script."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.contention import Computing
 from skyline.whatif.cost.loader_model import COSTS, core_bound_ms, inferred_load_us
 from skyline.whatif.epoch_start import shorter_on_average
@@ -38,10 +38,6 @@ class PrefetchFactor:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return f"prepare {value or 'more'} batch{'es' if value != '1' else ''} ahead in each loader worker"
-
-    def basis(self, subject: Subject) -> Basis:
-        """Never held against a measurement."""
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where workers keep up on average and single batches are waited for all the same."""

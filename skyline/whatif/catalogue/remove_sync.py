@@ -15,7 +15,7 @@ from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.reading import ReadingLine, reading_lines, total_ms
 from skyline.whatif.whole_number import whole_number
 
@@ -42,10 +42,6 @@ class RemoveSync:
         if value in ("", ALL):
             return "no waiting for the GPU within a step (.item(), synchronize(), copies to the host)"
         return f"read numbers of tensors, and log, only every {value}th iteration"
-
-    def basis(self, subject: Subject) -> Basis:
-        """No before-and-after pair has been measured."""
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where the script's thread waits for the GPU in the counted steps, or spends time on reading."""

@@ -13,7 +13,7 @@ from skyline.graph.task import WorkClass
 from skyline.graph.tasks import WORK
 from skyline.interval import Interval
 from skyline.whatif.attention import AttentionCall, Site, written_out
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.thread_scaling import PLAIN_PART, attention_part, gained, threads_of
 from skyline.whatif.memory import Memory
 from skyline.whatif.number_formats import gpu
@@ -47,10 +47,6 @@ class Sdpa:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "scaled_dot_product_attention for attention that is written out"
-
-    def basis(self, subject: Subject) -> Basis:
-        """Held against pairs of runs on a CPU only."""
-        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where product, softmax and product follow one another on matrices of all pairs."""

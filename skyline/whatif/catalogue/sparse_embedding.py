@@ -15,7 +15,7 @@ from skyline.graph.task import TaskKind
 from skyline.interval import Interval
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.phase import Phase
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.embedding_rows import (
     DENSE_GRADIENTS,
     SPARSE_STEPS,
@@ -49,10 +49,6 @@ class SparseEmbedding:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "sparse gradients of embeddings (sparse=True)"
-
-    def basis(self, subject: Subject) -> Basis:
-        """No pair of whole scripts on a quiet machine is in the benchmarks yet."""
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where a plain SGD or Adagrad updates large tables of which a batch touches little."""

@@ -8,7 +8,7 @@ from skyline.graph.selection import select
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
 from skyline.trace.record import RecordKind, Trace
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Stage, Subject
 from skyline.whatif.cost.gradient_exchange import exchange_of, joined_by
 
 _GOES = Interval(0.8, 0.3, 1.0)
@@ -28,10 +28,6 @@ class StaticGraph:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "promise the same graph in every step (static_graph=True)"
-
-    def basis(self, subject: Subject) -> Basis:
-        """Not held against measurements in the benchmarks yet."""
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where unused parameters are looked for."""
@@ -70,6 +66,7 @@ class StaticGraph:
             least,
             most,
             assumptions=("every step uses the same parameters, in the same order",),
+            provenance=Provenance.ASSUMED,
         )
 
 

@@ -11,7 +11,7 @@ from skyline.graph.graph import Graph
 from skyline.graph.scaling import scale
 from skyline.graph.selection import Criteria, select
 from skyline.graph.task import TaskKind, WorkClass
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Stage, Subject
 from skyline.whatif.number_formats import (
     FIRST_WITH_TF32,
     FLOAT32,
@@ -42,10 +42,6 @@ class Tf32:
         """What the change does, in a few words."""
         return "TF32 for float32 matrix products (set_float32_matmul_precision)"
 
-    def basis(self, subject: Subject) -> Basis:
-        """No before-and-after pair has been measured."""
-        return Basis.MODEL_ONLY
-
     def detect(self, subject: Subject) -> Applicability:
         """Applicable to float32 products on a GPU whose matrix units take TF32."""
         reason = _lacking(subject)
@@ -73,10 +69,12 @@ class Tf32:
         likely, least, most = (
             scale(graph, chosen, factor) for factor in factors(subject, graph, chosen, TF32)
         )
-        assumed = ["products keep the share of the GPU's peak that a product of their size can reach"]
-        if gpu(subject) is None or subject.profile is None:
-            assumed = ["a range for products of unknown size: small ones gain nothing"]
-        return scenario.between(subject, likely, least, most, assumptions=tuple(assumed))
+        assumed = ("products keep the share of the GPU's peak that a product of their size can reach",)
+        sized = gpu(subject) is not None and subject.profile is not None
+        if not sized:
+            assumed = ("a range for products of unknown size: small ones gain nothing",)
+        provenance = Provenance.MODELLED if sized else Provenance.ASSUMED
+        return scenario.between(subject, likely, least, most, assumptions=assumed, provenance=provenance)
 
 
 def _plain(subject: Subject, graph: Graph) -> Indices:

@@ -15,7 +15,7 @@ from skyline.graph.removal import remove
 from skyline.graph.selection import select
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.memory import MemoryChange
 
 _ZEROING = ("aten::zero_", "aten::_foreach_zero_")
@@ -41,10 +41,6 @@ class ZeroGrad:
     def title(self, value: str) -> str:
         """What the change does, in a few words."""
         return "gradients set to None between steps (set_to_none=True)"
-
-    def basis(self, subject: Subject) -> Basis:
-        """Pairs of runs were compared on CPUs only."""
-        return Basis.CPU_MEASURED if subject.ran_on_cpu else Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where gradients are filled with zeros."""

@@ -71,7 +71,7 @@ def test_all_whatifs_ranked(skyline: Run, saved: Path) -> None:
 def test_whatifs_singly_and_together(skyline: Run, saved: Path) -> None:
     ran = skyline("whatif", str(saved), "batch_size=32", "--json", "-", "fused_optimizer")
     answer = json.loads(ran.out)
-    assert answer["schema"] == "skyline.whatif/1"
+    assert answer["schema"] == "skyline.whatif/2"
     assert [estimate["name"] for estimate in answer["estimates"]] == ["batch_size", "fused_optimizer"]
     assert answer["combined"]["batch_size"] == 32
 

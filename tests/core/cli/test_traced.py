@@ -32,7 +32,7 @@ def test_asked_by_name(skyline) -> None:
 
 def test_json_of_whatifs_is_alone_on_stdout(skyline) -> None:
     found = json.loads(skyline("whatif", GPU, "--json", "-", "amp").out)
-    assert found["schema"] == "skyline.whatif/1"
+    assert found["schema"] == "skyline.whatif/2"
     assert [one["name"] for one in found["estimates"]] == ["amp"]
     assert found["baseline"]["iteration_ms"]["value"] == 1.0
 

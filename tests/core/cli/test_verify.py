@@ -34,7 +34,7 @@ def opened(name: str, script: str = "/project/train.py") -> LedgerEntry:
         profile_id="a1",
         skyline="0.1.0",
         machine=Conditions("Test CPU", 4, 2, "linux", "2.6.0", "3.11"),
-        predicted=Predicted(10.0, 9.0, 8.5, 9.5, 1.1, 1e6, 1e6, "cpu-measured", "exact", False, "d"),
+        predicted=Predicted(10.0, 9.0, 8.5, 9.5, 1.1, 1e6, 1e6, "exact", False, "d"),
     )
 
 

@@ -42,9 +42,7 @@ def entry_of(
         profile_id="a1",
         skyline="0.1.0",
         machine=machine,
-        predicted=Predicted(
-            100.0, time, time - 5, time + 5, 1 / predicted, 2e3, 1e3, "cpu-measured", "exact", False, "d2"
-        ),
+        predicted=Predicted(100.0, time, time - 5, time + 5, 1 / predicted, 2e3, 1e3, "exact", False, "d2"),
     )
     if ratio is not None:
         error, held = predicted / ratio - 1, abs(100 * ratio - time) <= 5

@@ -95,6 +95,28 @@ def test_a_file_of_a_later_version_is_refused_and_left_alone(ledger: Ledger, ent
         assert database.execute("SELECT count(*) FROM verification").fetchone() == (1,)
 
 
+def test_the_basis_of_earlier_versions_becomes_a_provenance(ledger: Ledger, entry: Make) -> None:
+    ledger.write(entry(1))
+    with sqlite3.connect(ledger.path) as database:
+        database.execute(
+            "ALTER TABLE verification ADD COLUMN predicted_basis TEXT NOT NULL DEFAULT 'cpu-measured'"
+        )
+        database.execute("ALTER TABLE verification DROP COLUMN predicted_provenance")
+        database.execute("PRAGMA user_version = 1")
+    database.close()
+    assert ledger.entries() == (entry(1),)  # read without being migrated
+
+    tried = replace(entry(2), predicted=replace(entry(2).predicted, provenance="tried"))
+    ledger.write(tried)
+
+    assert ledger.entries() == (entry(1), tried)
+    assert entry(1).predicted.provenance == "modelled"
+    with sqlite3.connect(ledger.path) as database:
+        columns = {row[1] for row in database.execute("PRAGMA table_info(verification)")}
+    database.close()
+    assert "predicted_basis" not in columns
+
+
 def test_a_file_that_lacks_columns_gets_them_and_keeps_its_rows(ledger: Ledger, entry: Make) -> None:
     kept = entry(1, ratio=0.85)
     ledger.write(kept)

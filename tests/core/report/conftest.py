@@ -147,7 +147,7 @@ def estimate(name: str, value: str, title: str, ms: float, half: float, **change
         "name": name, "value": value, "title": title, "iteration_ms": time, "throughput": time.inverse(32_000),
         "change_ms": about(ms - 182.4, half),
         "peak_bytes": Interval.exact(1.9e9), "speedup": 182.4 / ms, "applicable": True, "reason": None,
-        "semantics": "exact", "basis": "cpu-measured", "assumptions": (), "rewrite": "available",
+        "semantics": "exact", "provenance": "modelled", "assumptions": (), "rewrite": "available",
         "rewrite_reason": None, "speedup_range": speedup_range(182.4 / ms, 182.4, about(ms - 182.4, half)), **changes,
     }  # fmt: skip
     return EstimateReport(**values)  # type: ignore[arg-type]
@@ -168,7 +168,7 @@ def whatif_report() -> WhatIfReport:
                      peak_bytes=Interval.exact(0.8e9), rewrite="refused",
                      rewrite_reason="Block.forward takes a keyword-only argument"),
             estimate("amp", "bf16", "compute in bfloat16 under autocast", 242.4, 20.0,
-                     semantics="numerics", basis="model-only", peak_bytes=about(1.5e9, 0.1e9)),
+                     semantics="numerics", provenance="assumed", peak_bytes=about(1.5e9, 0.1e9)),
             estimate("batch_size", "64", "twice the batch", 340.0, 9.0, throughput=about(188.2, 5.0), speedup=1.07,
                      speedup_range=Interval(1.07, 1.04, 1.1),
                      semantics="convergence", peak_bytes=about(3.4e9, 0.07e9), batch_size=64, extrapolated=True),

@@ -98,7 +98,7 @@ def test_it_holds_the_data(profile_report: ProfileReport, whatif_report: WhatIfR
     data = embedded(render(profile_report, whatif_report))
     assert data["profile"]["schema"] == "skyline.profile/1"
     assert data["profile"]["iteration_ms"] == {"value": 182.4, "low": 180.3, "high": 184.5}
-    assert data["whatif"]["schema"] == "skyline.whatif/1"
+    assert data["whatif"]["schema"] == "skyline.whatif/2"
 
 
 def test_nothing_of_the_persons_can_break_out(profile_report: ProfileReport) -> None:

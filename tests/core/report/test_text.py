@@ -181,8 +181,8 @@ def test_names_of_whatifs_are_whole_where_numbers_are_wide(whatif_report: WhatIf
     assert max(len(line) for line in found.splitlines()) <= 80
     for name in ("num_workers=2", "fused_optimizer", "amp=bf16", "batch_size=64"):
         assert f"\n {name} " in found
-    assert "basis: cpu-measured for num_workers=2" in found
-    assert "model-only for amp=bf16" in " ".join(found.split())
+    assert "from: modelled for num_workers=2" in found
+    assert "assumed for amp=bf16" in " ".join(found.split())
 
 
 def test_bytes_of_rounding_are_no_change_of_memory(whatif_report: WhatIfReport) -> None:

@@ -117,7 +117,7 @@ def entry(
         profile_id="a1",
         skyline="0.1.0",
         machine=machine_of(profile),
-        predicted=Predicted(10.0, 9.0, 8.5, 9.5, 1.1, 1e6, 1e6, "cpu-measured", "exact", False, "d"),
+        predicted=Predicted(10.0, 9.0, 8.5, 9.5, 1.1, 1e6, 1e6, "exact", False, "d"),
         measurement=Measurement(ratio, ratio, ratio, 1.0, 1.0, 1.0, 8, 10.0, 0.1),
         error=0.9 / ratio - 1,
         held=abs(ratio - 0.9) <= 0.05,

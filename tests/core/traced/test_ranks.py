@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from skyline.analysis.traced_answers import estimate_traced, rank_traced
+
 from skyline.trace.kineto.reader import read
 from skyline.whatif.question import Choice
 from skyline.whatif.recording import recording

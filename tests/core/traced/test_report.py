@@ -91,7 +91,7 @@ def test_json_of_whatifs_is_that_of_profiles(gpu) -> None:
     from skyline.report.schema import BaselineReport, EstimateReport
 
     found = msgspec.json.decode(encode(answers_report(gpu, (Choice("amp"), Choice("remove_sync")))))
-    assert found["schema"] == "skyline.whatif/1"
+    assert found["schema"] == "skyline.whatif/2"
     assert set(found["baseline"]) == set(BaselineReport.__dataclass_fields__)
     for one in (*found["estimates"], found["combined"]):
         assert set(one) == set(EstimateReport.__dataclass_fields__)

@@ -31,7 +31,7 @@ def test_half_the_data_takes_little_more_than_half_the_time(exchanging):
     assert found.change_ms.value == pytest.approx(-0.45 * 0.120, abs=0.005)
     assert found.change_ms.low == pytest.approx(-0.5 * 0.120, abs=0.006)
     assert found.change_ms.high > -0.03
-    assert found.basis == "model-only"
+    assert found.provenance == "assumed"
     with pytest.raises(UsageError, match="ddp_compression=int8"):
         answered(recording, (Choice("ddp_compression", "int8"),))
 

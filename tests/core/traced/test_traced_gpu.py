@@ -40,7 +40,7 @@ def test_the_same_gpu_changes_nothing_and_others_do(on_v100) -> None:
     faster, slower = answer(on_v100, "gpu=h100"), answer(on_v100, "gpu=T4")
     assert faster.change_ms.value < 0 < slower.change_ms.value
     assert faster.semantics == "exact"
-    assert faster.basis == "model-only"
+    assert faster.provenance == "modelled"
     assert any("host" in one for one in faster.assumptions)
 
 

@@ -17,7 +17,6 @@ from skyline.trace.iteration import IterationFact
 from skyline.trace.phase import Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
-from skyline.whatif.base import Basis
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.compile import WHATIF as COMPILE
 from skyline.whatif.cost.compiling import BACKWARD_CALL_US, FORWARD_CALL_US
@@ -25,6 +24,7 @@ from skyline.whatif.cost.fusion import LIKELY, fused, regions
 from skyline.whatif.cost.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.cost.traffic import bandwidth, external_bytes
 from skyline.whatif.estimate import break_even
+from skyline.whatif.provenance import Provenance
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain
@@ -187,12 +187,11 @@ def test_modes_are_for_gpus(profile):
     assert COMPILE.detect(start).values == ("default",)
     with pytest.raises(UsageError, match="not possible"):
         compiled_ms(start, "reduce-overhead")
-    assert COMPILE.basis(start) is Basis.CPU_MEASURED
 
 
 def test_on_a_gpu_the_host_goes_and_the_modes_differ(gpu_profile):
     start = baseline(gpu_profile)
-    assert COMPILE.basis(start) is Basis.MODEL_ONLY
+    assert COMPILE.transform(Scenario.of(start, COMPILE.grain), "", start).provenance is Provenance.MODELLED
     usual, reduced = compiled_ms(start)[0], compiled_ms(start, "reduce-overhead")[0]
     assert reduced <= usual
     device = replace(gpu_profile.environment, device=Device("GPU", "cuda"))

@@ -35,7 +35,7 @@ for batch in range(9):
 """
 GOOD = """\
 from dataclasses import dataclass
-from skyline.whatif.base import Applicability, Basis, Grain, Semantics, Stage
+from skyline.whatif.base import Applicability, Grain, Semantics, Stage
 
 @dataclass(frozen=True)
 class Change:
@@ -47,9 +47,6 @@ class Change:
 
     def title(self, value):
         raise ValueError("no words")
-
-    def basis(self, subject):
-        return "gpu-measured"
 
     def detect(self, subject):
         if self.name == "undecided":
@@ -143,7 +140,6 @@ def test_what_fails_later_is_told_as_an_answer(outsiders, profile):
     alone = compose(start, [Choice("fused_optimizer")])
     assert start.step_ms(together.scenario.graph) == pytest.approx(start.step_ms(alone.scenario.graph))
     assert "fine" in together.title
-    assert known["fine"].basis(start).value == "model-only"
     assert isinstance(known["fine"].transform(Scenario.of(start), "", start), Scenario)
     with pytest.raises(UsageError, match="no what-if 'stray'"):
         registry.whatif_named("stray")
@@ -210,7 +206,7 @@ def test_the_example_answers_and_edits_once_it_is_installed(installed_example, p
     answer = next(one for one in json.loads(asked.stdout)["estimates"] if one["name"] == "freeze_embedding")
     assert answer["applicable"]
     assert answer["semantics"] == "convergence"
-    assert answer["basis"] == "model-only"
+    assert answer["provenance"] == "modelled"
     # Four fifths of the parameters are the table's, and so of the optimizer's 2 ms.
     assert answer["change_ms"]["value"] == pytest.approx(-2.0 * 0.8, rel=0.02)
     edited = skyline("apply", str(script), "freeze_embedding", "--diff")

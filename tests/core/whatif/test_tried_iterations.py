@@ -16,6 +16,7 @@ from skyline.trace.trial import Choices, OpTiming, Trial
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose
 from skyline.whatif.cost.tried_iterations import tried_iterations
+from skyline.whatif.provenance import Provenance
 from skyline.whatif.question import Choice
 
 OPERATOR = RecordKind.OPERATOR
@@ -138,12 +139,15 @@ def test_the_answers_are_what_was_tried(tried) -> None:
 
 
 def test_the_answer_says_what_it_rests_on(tried) -> None:
-    told = compose(baseline(tried), (Choice("cpu_threads", "1"),)).scenario.assumptions
-    assert any("number of threads" in one for one in told)
-    told = compose(baseline(tried), (Choice("amp", "bf16"),)).scenario.assumptions
-    assert any("under autocast" in one for one in told)
-    guessed = compose(baseline(replace(tried, trials=())), (Choice("amp", "bf16"),)).scenario.assumptions
-    assert not any("under autocast" in one for one in guessed)
+    told = compose(baseline(tried), (Choice("cpu_threads", "1"),)).scenario
+    assert any("number of threads" in one for one in told.assumptions)
+    assert told.provenance is Provenance.TRIED
+    told = compose(baseline(tried), (Choice("amp", "bf16"),)).scenario
+    assert any("under autocast" in one for one in told.assumptions)
+    assert told.provenance is Provenance.TRIED
+    guessed = compose(baseline(replace(tried, trials=())), (Choice("amp", "bf16"),)).scenario
+    assert not any("under autocast" in one for one in guessed.assumptions)
+    assert guessed.provenance is Provenance.ASSUMED
 
 
 def test_the_script_as_it_stands_takes_what_it_did_when_tried(tried) -> None:

@@ -6,6 +6,7 @@ from textual.content import Content
 
 from skyline import units
 from skyline.report.one_off import one_off_words
+from skyline.report.provenance import PROVENANCE
 from skyline.report.schema import BaselineReport, EstimateReport, TrackRecordReport
 from skyline.report.speedup import baseline_doubt, direction, speedup_words
 from skyline.report.track_record import correction_words, record_words
@@ -21,11 +22,6 @@ from skyline_tui.figures import (
 )
 from skyline_tui.screens.sheet import Sheet
 
-BASIS = {
-    "cpu-measured": "the simulation was checked against measured runs on CPUs",
-    "gpu-trace-pair": "the simulation was checked against pairs of GPU traces",
-    "model-only": "a model alone: nothing of this kind was measured to check it against",
-}
 SEMANTICS = {
     "exact": "the same numbers come out of training",
     "numerics": "results differ by rounding",
@@ -70,7 +66,7 @@ def _lines(
     if estimate.values:
         lines.append(_row("values", _values(estimate)))
     lines += [_row("semantics", f"{estimate.semantics}: {SEMANTICS[estimate.semantics]}")]
-    lines += [_row("basis", f"{estimate.basis}: {BASIS[estimate.basis]}")]
+    lines += [_row("from", f"{estimate.provenance}: {PROVENANCE[estimate.provenance]}")]
     lines += [
         _row(
             "simulation error",

@@ -8,7 +8,7 @@ from skyline.graph import scale, select
 from skyline.interval import Interval
 from skyline.trace.facts import ModuleFact
 from skyline.trace.phase import Phase
-from skyline.whatif.base import Applicability, Basis, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
 from skyline.whatif.subject import NEEDS_PROFILE
 
 GRADIENT_OPERATORS = ("EmbeddingBackward", "EmbeddingBagBackward")
@@ -26,9 +26,6 @@ class FreezeEmbedding:
 
     def title(self, value: str) -> str:
         return "train without the embeddings"
-
-    def basis(self, subject: Subject) -> Basis:
-        return Basis.MODEL_ONLY
 
     def detect(self, subject: Subject) -> Applicability:
         if subject.profile is None:
