@@ -7,7 +7,7 @@ PYTEST_FLAGS ?= -n 2 --dist loadgroup
 DATA ?= ../shared/data/gpu_latency
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix validate train-predictors screenshots extension check-extension test-extension docs clean
+.PHONY: help demo test check fix validate train-predictors mutate screenshots extension check-extension test-extension docs clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ train-predictors: $(VENV)/.skyline-dev ## find all figures of the predictors ane
 	$(VENV)/bin/python -m skyline_predictors.learned.train $(DATA)
 	@echo "all predictors trained in $$(( $$(date +%s) - $$(cat $(VENV)/.training-began) )) s"
 	$(VENV)/bin/python -m skyline_predictors.evaluate $(DATA) --results benchmarks/results
+
+mutate: $(VENV)/.skyline-dev ## change the code in 150 places and count the changes that no test notices (long)
+	$(PIP) install -c requirements/constraints.txt mutmut
+	$(VENV)/bin/python benchmarks/mutation.py
 
 # The platform that the extension is packaged for, as VS Code names it: linux-x64, linux-arm64, darwin-x64, darwin-arm64.
 TARGET ?= $(shell node -p 'process.platform + "-" + process.arch')

@@ -14,7 +14,7 @@ from pygls.exceptions import FeatureRequestError
 from pygls.lsp.server import LanguageServer
 
 from skyline.capture.request import Known
-from skyline.errors import ArgumentsRefused
+from skyline.errors import ArgumentsRefused, UsageError
 from skyline.report import protocol
 from skyline.report.headline import headline_so_far
 from skyline.settings.source import SettingsSource
@@ -38,7 +38,6 @@ from skyline_lsp.settings import Settings, SettingsBook
 from skyline_lsp.state import Scripts, ScriptState
 from skyline_lsp.texts import Texts
 from skyline_lsp.training_script import training_loop
-from skyline_lsp.trust import NotTrusted
 from skyline_lsp.verifying import Verifier
 from skyline_lsp.watch import FileWatch
 
@@ -266,3 +265,13 @@ class SkylineServer(LanguageServer):
         """Clean up at the end of the connection, however it ended: leave no process behind."""
         self.stop_work()
         super().shutdown()
+
+
+class NotTrusted(UsageError):
+    """The user has not trusted this workspace."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This workspace is not trusted, so Skyline runs none of its code",
+            hint="Trust it in the editor. Saved profiles are shown without trust.",
+        )

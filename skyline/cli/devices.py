@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,6 @@ from skyline.cli.command_line import parser, split_at_script
 from skyline.cli.launch import Launch, launch_of
 from skyline.cli.misplaced import misplaced, remarks
 from skyline.cli.profiling import Display, add_options, module_script, request_of, terminable
-from skyline.cli.reclaimed_options import taken_back
 from skyline.cli.streams import data_console, say, write_data
 from skyline.errors import ExitCode, UsageError
 
@@ -168,3 +168,31 @@ def _grams(text: str) -> float:
     if not 0 <= value <= 2000:
         raise argparse.ArgumentTypeError("grams of carbon dioxide per kWh lie between 0 and 2000")
     return value
+
+
+def taken_back(
+    arguments: Sequence[str], options: Iterable[argparse.Action], script: Path
+) -> tuple[list[str], tuple[str, ...]]:
+    """The words of ``arguments`` that are long ``options`` of ours with their values, and what is left for the script.
+
+    What the script or a file beside it speaks of stays the script's, and so does ``--gpu 0``: a number is a device.
+    """
+    options = list(options)
+    found = misplaced(arguments, options, script)
+    flags = {word for option in options if option.nargs == 0 for word in option.option_strings}
+    ours: list[str] = []
+    left: list[str] = []
+    index = 0
+    while index < len(arguments):
+        word = arguments[index]
+        name, equals, value = word.partition("=")
+        count = 1 if equals or name in flags else 2
+        words = arguments[index : index + count]
+        given = value if equals else words[-1]
+        if name in found and not re.fullmatch(r"[\d,]+", given):
+            ours += words
+            index += count
+        else:
+            left.append(word)
+            index += 1
+    return ours, tuple(left)

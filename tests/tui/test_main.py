@@ -8,7 +8,7 @@ import pytest
 
 from skyline.errors import ExitCode
 from skyline.source.project import project_root
-from skyline_tui.launch import server_command
+from skyline_tui.client import server_command
 from skyline_tui.main import main
 from skyline_tui.pick import pick_script, training_scripts
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from skyline.interval import Interval
 from skyline.report.schema import ProfileReport
-from skyline_tui.scale import Axis, BarPoint, CurveScale, scale_of
-from skyline_tui.usual_sizes import nearest_usual, usual_sizes
+from skyline_tui.scale import Axis, BarPoint, CurveScale, nearest_usual, scale_of, usual_sizes
 
 
 def affine(*sizes: int, fixed_ms: float = 30.0, per_sample_ms: float = 4.75) -> CurveScale:

@@ -26,7 +26,6 @@ from pygls.protocol import (
 from skyline.errors import SkylineError
 from skyline.report import protocol
 from skyline.version import __version__
-from skyline_tui.launch import server_command
 from skyline_tui.messages import (
     FilesWritten,
     FirstFigures,
@@ -296,3 +295,18 @@ def _capabilities() -> types.ClientCapabilities:
             execute_command=types.ExecuteCommandClientCapabilities(),
         ),
     )
+
+
+# Before 3.11 there is no -P: the empty entry that stands for the working directory is taken out by hand, so
+# that a script's neighbour named like a standard module is not imported in its place.
+_BOOTSTRAP = (
+    "import sys; sys.path[:] = [entry for entry in sys.path if entry]; "
+    "from skyline_lsp.main import main; sys.exit(main([]))"
+)
+
+
+def server_command() -> tuple[str, ...]:
+    """Program and arguments; the server speaks on its standard input and output."""
+    if sys.version_info >= (3, 11):
+        return (sys.executable, "-P", "-m", "skyline_lsp")
+    return (sys.executable, "-c", _BOOTSTRAP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,6 @@ from skyline.report.speedup import speedup_words
 from skyline_tui import messages
 from skyline_tui.clean_screen import CleanApp
 from skyline_tui.conversation import Conversation
-from skyline_tui.gc_freeze import freeze_garbage_collector
 from skyline_tui.messages import Post, Severity
 from skyline_tui.screens.diff import Diff
 from skyline_tui.screens.verified import VerifiedSheet
@@ -354,3 +354,10 @@ class NewsApp(CleanApp[None]):
         self.query_one(Trouble).show(
             text, script=self.script, line=line, has_profile=self.profile is not None
         )
+
+
+def freeze_garbage_collector() -> None:
+    """Collect garbage now. Later collections skip every object that survives this one."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,12 +30,12 @@ from skyline.report.html.bar import bars
 from skyline.report.html.change import change_rows
 from skyline.report.html.chart import BOX, charts
 from skyline.report.html.cost import cost_table
-from skyline.report.html.effect import effect_rows
 from skyline.report.html.listing import anchors, listings
 from skyline.report.html.memory_chart import memory_chart
 from skyline.report.place import common_base, place
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.trace.profile import SourceFile
+from skyline.trace.side_effect import SideEffect
 from skyline.version import __version__
 
 if TYPE_CHECKING:
@@ -150,3 +151,38 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     return environment.get_template("page.html")
+
+
+_FILES = ("file", "folder", "removal", "download")
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRow:
+    """One effect as text; ``place`` is empty where no line of the person's did it."""
+
+    kind: str
+    target: str
+    outcome: str
+    count: str
+    place: str
+
+
+def effect_rows(effects: Sequence[SideEffect], base: Path) -> list[EffectRow]:
+    """In the order in which they happened."""
+    return [
+        EffectRow(
+            effect.kind,
+            _target(effect, base),
+            effect.outcome,
+            str(effect.count) if effect.count > 1 else "",
+            place(effect.line.file, effect.line.line, base) if effect.line is not None else "",
+        )
+        for effect in effects
+    ]
+
+
+def _target(effect: SideEffect, base: Path) -> str:
+    path = Path(effect.target)
+    if effect.kind in _FILES and path.is_relative_to(base):
+        return str(path.relative_to(base))
+    return effect.target

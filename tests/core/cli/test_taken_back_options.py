@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skyline.cli.reclaimed_options import taken_back
+from skyline.cli.devices import taken_back
 
 Run = Callable[..., Any]
 
