@@ -77,7 +77,7 @@ class CpuThreads:
             chosen, divisions = np.concatenate([chosen, loading]), (*divisions, *shares)
         graph = _with_python(subject, graph, asked)
         likely, least, most = factors(divisions, graph.durations[chosen], min(now, cores), min(asked, cores))
-        tried = subject.tried is not None and bool(subject.tried.other_threads)
+        tried = subject.tried is not None and asked == subject.tried.other_threads
         changed = scenario.between(
             subject,
             scale(graph, chosen, likely),
