@@ -120,7 +120,7 @@ def ratios(results: list[RowResult]) -> dict[str, dict[str, list[Pair]]]:
     for result in results:
         row = result.row
         common = (row.model, row.image_size, row.training, row.gpu, row.precision, row.torch)
-        by_key[*common, row.layout, row.compiled] = result
+        by_key[(*common, row.layout, row.compiled)] = result
     found: dict[str, dict[str, list[Pair]]] = {}
     for (*common, layout, compiled), over in by_key.items():
         for said, twin in (

@@ -263,7 +263,16 @@ def page(measured: Sequence[Round], read: Sequence[Reading]) -> str:
              "-" if one.replay_error is None else f"{one.replay_error:.2%}"]
             for one in read
         ]  # fmt: skip
-        head = ["traces", "ranks", "MB, gzip", "read by", "s", "processor, s", "memory, MB", "simulation error"]
+        head = [
+            "traces",
+            "ranks",
+            "MB, gzip",
+            "read by",
+            "s",
+            "processor, s",
+            "memory, MB",
+            "simulation error",
+        ]
         parts.append(
             "## Many ranks\n\nCopies of four recorded ranks of a small job, and of one rank of a larger one. Seconds "
             "of the clock and of processors for the whole command; memory of all of its processes together at the "

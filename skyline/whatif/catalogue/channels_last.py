@@ -18,6 +18,7 @@ from skyline.interval import Interval
 from skyline.trace.facts import ModuleFact
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Semantics, Stage, Subject
+from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.number_formats import FLOAT32, NARROW, formats
 from skyline.whatif.origins import shapes
@@ -26,18 +27,26 @@ _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _CONVERSIONS = ("nchwToNhwc", "nhwcToNchw")
 """Kernels by which cuDNN brings tensors into the layout that its matrix units read, and back."""
 _PLAIN = "a GPU computes convolutions in plain float32 about as fast in either layout"
-_ON_UNITS, _WITHOUT_UNITS = Interval(0.9, 0.7, 1.05), Interval(1.0, 0.9, 1.15)
-"""Of the convolutions themselves, with and without matrix units: ranges, there is no model of cuDNN's choice."""
-_ON_CPU = (
-    ("max_pool", Phase.FORWARD, Interval(0.25, 0.06, 1.0)),
-    ("batch_norm", Phase.FORWARD, Interval(0.35, 0.2, 0.7)),
-    ("batchnorm", Phase.BACKWARD, Interval(0.75, 0.6, 0.95)),
-    ("relu", Phase.FORWARD, Interval(1.15, 0.9, 1.4)),
-    ("relu", Phase.BACKWARD, Interval(1.15, 0.9, 1.4)),
+_ON_UNITS = Constant(
+    0.9, 0.7, 1.05, "an assumption for convolutions on matrix units: there is no model of cuDNN's choice"
 )
-"""Time of operators over that in the usual layout, by name and phase; medians and extremes of microbenchmarks on a
-CPU with AVX-512."""
-_DENSE_ON_CPU, _DEPTHWISE_ON_CPU = Interval(0.88, 0.7, 1.0), Interval(0.4, 0.15, 0.9)
+_WITHOUT_UNITS = Constant(1.0, 0.9, 1.15, "the same without matrix units")
+_MICRO = "median and extremes of operators timed by themselves, over the usual layout"
+_AVX512 = "a processor with AVX-512"
+_ON_CPU = (
+    ("max_pool", Phase.FORWARD, Constant(0.25, 0.06, 1.0, _MICRO, machine=_AVX512)),
+    ("batch_norm", Phase.FORWARD, Constant(0.35, 0.2, 0.7, _MICRO, machine=_AVX512)),
+    ("batchnorm", Phase.BACKWARD, Constant(0.75, 0.6, 0.95, _MICRO, machine=_AVX512)),
+    ("relu", Phase.FORWARD, Constant(1.15, 0.9, 1.4, _MICRO, machine=_AVX512)),
+    ("relu", Phase.BACKWARD, Constant(1.15, 0.9, 1.4, _MICRO, machine=_AVX512)),
+)
+"""Time of operators over that in the usual layout, by name and phase."""
+_MNIST = ("pytorch/examples/mnist/main.py",)
+_DENSE_ON_CPU = Constant(0.88, 0.7, 1.0, "time over that in the usual layout; the range after MNIST was measured",
+                         (*EXAMPLES, *_MNIST), XEON)  # fmt: skip
+_DEPTHWISE_ON_CPU = Constant(
+    0.4, 0.15, 0.9, "the same of depthwise convolutions, each by itself", machine=_AVX512
+)
 
 
 @dataclass(frozen=True, slots=True)

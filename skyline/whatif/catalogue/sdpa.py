@@ -14,24 +14,31 @@ from skyline.graph.tasks import WORK
 from skyline.interval import Interval
 from skyline.whatif.attention import AttentionCall, Site, written_out
 from skyline.whatif.base import Applicability, Grain, Scenario, Semantics, Stage, Subject
+from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.cost.thread_scaling import PLAIN_PART, attention_part, gained, threads_of
 from skyline.whatif.memory import Memory
 from skyline.whatif.number_formats import gpu
 from skyline.whatif.subject import NEEDS_PROFILE
 
-_BACKWARD = 2.5
-"""Fused backward over fused forward: five products instead of two (FlashAttention, section 3.1); 2.3 to 2.7 were
-measured on a CPU."""
-_CPU_PRODUCTS, _CPU_CAUSAL_PRODUCTS = 0.95, 0.75
-"""Time of the fused operator's products over that of the two plain ones; blocks that a mask hides are left out."""
-_CPU_SOFTMAX = 0.5
-"""Time of its softmax over that of the plain one, which goes through memory."""
-_CPU_HEAD_US = 4.0
-"""What starting the work on one head costs."""
-_CPU_RANGE, _GPU_RANGE = Interval(1.0, 0.75, 1.35), Interval(1.0, 0.5, 3.0)
-_GPU_SHARE = 0.8
-"""Of the speed of the plain products, since softmax runs between the fused ones."""
-_LEAST_US = 2.0
+_BACKWARD = Constant(
+    2.5, 2.3, 2.7,
+    "FlashAttention, section 3.1: five products in the backward pass, two in the forward pass; measured 2.3 to 2.7",
+    machine=XEON,
+)  # fmt: skip
+_CPU_PRODUCTS = Constant.at(
+    0.95, "time of the fused operator's products over that of the two plain ones", EXAMPLES, XEON
+)
+_CPU_CAUSAL_PRODUCTS = Constant.at(
+    0.75, "the same where the operator leaves out blocks that a mask hides", EXAMPLES, XEON
+)
+_CPU_SOFTMAX = Constant.at(
+    0.5, "time of its softmax over that of the plain one, which goes through memory", EXAMPLES, XEON
+)
+_CPU_HEAD_US = Constant.at(4.0, "µs to start the work on one head", EXAMPLES, XEON)
+_CPU_RANGE = Constant(1.0, 0.75, 1.35, "an assumption of how far the model may be off on a CPU")
+_GPU_RANGE = Constant(1.0, 0.5, 3.0, "an assumption: no pair of runs on a GPU was compared")
+_GPU_SHARE = Constant.at(0.8, "an assumption: softmax runs between the fused products")
+_LEAST_US = Constant.at(2.0, "an assumption: the start and end of a kernel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +113,7 @@ def fused(subject: Subject, graph: Graph, sites: tuple[Site, ...], factor: float
             _give(graph, factors, (*call.products, call.softmax, *call.others), again_us, call.products[0])
         if site.backward_products:
             members = (*site.backward_products, *site.backward_others)
-            _give(graph, factors, members, _BACKWARD * forward_us, site.backward_products[0])
+            _give(graph, factors, members, _BACKWARD.value * forward_us, site.backward_products[0])
     gone = np.flatnonzero(factors == 0)
     changed = scale(graph, np.flatnonzero(factors != 1), factors[factors != 1])
     # The host no longer calls what is gone, so that its time goes, too.
@@ -140,17 +147,17 @@ def _forward_us(subject: Subject, graph: Graph, call: AttentionCall, larger: flo
     pairs = call.pairs
     products_us = float(graph.durations[list(call.products)].sum())
     if not subject.on_gpu:
-        share = _CPU_CAUSAL_PRODUCTS if pairs.causal else _CPU_PRODUCTS
-        plain_us = share * products_us + _CPU_SOFTMAX * float(graph.durations[call.softmax])
+        share = _CPU_CAUSAL_PRODUCTS.value if pairs.causal else _CPU_PRODUCTS.value
+        plain_us = share * products_us + _CPU_SOFTMAX.value * float(graph.durations[call.softmax])
         threads = threads_of(subject)
         # Plain and fused operators gain differently from the threads, so that one thread is where they compare.
-        alone_us = plain_us / gained(PLAIN_PART.value, threads) + _CPU_HEAD_US * pairs.heads * larger
+        alone_us = plain_us / gained(PLAIN_PART.value, threads) + _CPU_HEAD_US.value * pairs.heads * larger
         return alone_us * gained(attention_part(pairs.rows * pairs.width), threads)
     spec = gpu(subject)
     element = pairs.matrix_bytes / pairs.elements
     moved = 2 * pairs.heads * (pairs.rows + pairs.columns) * pairs.width * element
     traffic_us = 0.0 if spec is None else moved / (spec.bandwidth_gb_s * 1e3)
-    return max(_LEAST_US, traffic_us, products_us * (0.5 if pairs.causal else 1.0) / _GPU_SHARE)
+    return max(_LEAST_US.value, traffic_us, products_us * (0.5 if pairs.causal else 1.0) / _GPU_SHARE.value)
 
 
 def _without_pairs(memory: Memory, sites: tuple[Site, ...], steps: int) -> Memory:

@@ -18,6 +18,7 @@ from skyline.interval import Interval
 from skyline.trace.kineto.category import GPU_WORK
 from skyline.trace.phase import Phase
 from skyline.trace.shape import OperatorShape
+from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.cost.narrow_trials import (
     iteration_factors,
     python_factors,
@@ -37,51 +38,75 @@ _WIDE = re.compile(
 )
 """Work that stays as wide as it is: the float32 list of autocast (PyTorch, automatic mixed precision, "ops that
 autocast to float32"), lookups in float32 tables, gradients that are exchanged, and what has no input."""
-LIGHT = Interval(0.65, 0.5, 1.0)
-"""Of other kernels, time beyond the least: half the bytes, where the input is the result of a product."""
-_LEAST_US = 2.0
-_CAST_BYTES = 6
-"""A number of 4 bytes is read, one of 2 bytes written; the other way round for gradients."""
+LIGHT = Constant(
+    0.65,
+    0.5,
+    1.0,
+    "half the bytes where the input is the result of a product: time of other kernels beyond the least",
+)
+_LEAST_US = Constant.at(2.0, "an assumption: the start and end of a kernel, in µs")
+_CAST_BYTES = Constant.at(6, "4 bytes are read and 2 written for each number, or the other way round")
 _CASTS = {Phase.FORWARD: 2.0, Phase.BACKWARD: 1.0}
 """For each product: a weight and its bias or, often enough, an input; on the way back the gradient of one of them."""
-_PLAIN_CALL = 0.7
-"""Of the host's time for a kernel, what a cast takes: it is called by the operator itself and not by the script."""
-_MOST_HOST_US = 12.0
-_USUAL_BYTES_PER_US = 500e3
-_CPU_CAST_US = 6.0
-_CPU_BYTES_PER_US = 20e3
-NATIVE_CPU = Interval(0.45, 0.3, 0.75)
-"""Time of a product in bfloat16 over that in float32 where the CPU multiplies in it, measured on an AVX512-BF16 CPU:
-linear layers 0.35 to 0.5, batches of small matrices 0.6 to 0.7, convolutions 0.2 to 0.9."""
-CPU_ATTENTION = Interval(1.1, 0.85, 1.4)
-"""Time of fused attention in bfloat16 over that in float32 on a CPU, with or without instructions for it."""
-_CPU_ATTENTION_ROW_US = Interval(1.7, 0.3, 2.2)
-"""What its backward pass takes longer for each position of each head, in calls of small products: 1.7 µs for up to 128
-positions, at widths of 16 to 96 alike."""
-_LONG_ROWS, _LONG_ROW_SHARE = 192, 0.35
-"""From this many positions blocks are larger (``sdp_flash`` on CPUs), and so many times as much is lost."""
-_CPU_ROWS_PART = 0.9
+_PLAIN_CALL = Constant.at(
+    0.7,
+    "an assumption: an operator calls a cast itself, which takes less time than Python's calls",
+)
+_MOST_HOST_US = Constant.at(12.0, "an assumption: a slower host than that calls more than kernels")
+_USUAL_BYTES_PER_US = Constant.at(500e3, "an assumption for a GPU of unknown bandwidth: 500 GB/s")
+_CPU_CAST_US = Constant.at(6.0, "an assumption: µs to call a cast on a CPU")
+_CPU_BYTES_PER_US = Constant.at(20e3, "an assumption: 20 GB/s between a core and memory")
+NATIVE_CPU = Constant(
+    0.45,
+    0.3,
+    0.75,
+    "bfloat16 over float32: linear layers 0.35 to 0.5, batches of small matrices 0.6 to 0.7, convolutions 0.2 to 0.9",
+    machine="a CPU with AVX512-BF16",
+)
+CPU_ATTENTION = Constant(
+    1.1,
+    0.85,
+    1.4,
+    "fused attention in bfloat16 over float32 on CPUs, with and without instructions for it",
+    machine="CPUs with and without AVX512-BF16",
+)
+_CPU_ATTENTION_ROW_US = Constant(
+    1.7,
+    0.3,
+    2.2,
+    "µs more in its backward pass for each position of each head: 1.7 up to 128 positions, at widths of 16 to 96",
+    machine="a CPU with AVX512-BF16",
+)
+_LONG_ROWS = Constant.at(192, "``sdp_flash`` of PyTorch on CPUs: from this many positions blocks are larger")
+_LONG_ROW_SHARE = Constant.at(
+    0.35, "the time of such a position over that of one in a short row", machine="a CPU with AVX512-BF16"
+)
+_CPU_ROWS_PART = Constant.at(0.9, "an assumption: the part of that which threads divide")
+_WITHIN = "operators within whole scripts, on tensors too large for a core's caches: half the bytes come from memory"
 _CPU_LIGHT = {
-    "aten::batch_norm": Interval(0.4, 0.3, 0.8),
-    "NativeBatchNormBackward0": Interval(0.8, 0.65, 0.9),
-    "aten::relu": Interval(0.5, 0.4, 1.0),
-    "aten::relu_": Interval(0.5, 0.4, 1.0),
-    "aten::gelu": Interval(0.55, 0.5, 1.0),
-    "GeluBackward0": Interval(0.7, 0.6, 1.0),
+    "aten::batch_norm": Constant(0.4, 0.3, 0.8, _WITHIN, EXAMPLES, XEON),
+    "NativeBatchNormBackward0": Constant(0.8, 0.65, 0.9, _WITHIN, EXAMPLES, XEON),
+    "aten::relu": Constant(0.5, 0.4, 1.0, _WITHIN, EXAMPLES, XEON),
+    "aten::relu_": Constant(0.5, 0.4, 1.0, _WITHIN, EXAMPLES, XEON),
+    "aten::gelu": Constant(0.55, 0.5, 1.0, _WITHIN, EXAMPLES, XEON),
+    "GeluBackward0": Constant(0.7, 0.6, 1.0, _WITHIN, EXAMPLES, XEON),
 }
-"""Time of what follows products, on tensors too large for a core's caches: half the bytes come from memory.
-
-From operators within whole scripts; by themselves, with their tensors in a cache, most take as long as before, and a
-normalization of batches computes faster in any case.
-"""
+"""With their tensors in a cache most of these take as long as before; batch normalization is faster anyway."""
 _CPU_LIGHT_FROM = 1 << 19
 """Numbers in such a tensor: two megabytes in float32."""
-_TRIED = Interval(1.0, 0.8, 1.25)
-"""Within a script, over what was tried by itself: tensors lie in other caches, and other batches have other sizes."""
-_IN_PLACE = Interval(1.0, 0.9, 1.12)
-"""The same over what was tried within the script's own iterations."""
-EMULATED_CPU = Interval(2.3, 1.7, 3.0)
-"""The same where oneDNN computes bfloat16 with AVX-512 for float32: 1.9 to 2.8 were measured."""
+_TRIED = Constant(
+    1.0, 0.8, 1.25, "an assumption: within a script tensors are in other caches than when tried by itself"
+)
+_IN_PLACE = Constant(
+    1.0, 0.9, 1.12, "an assumption: what was tried within the script is nearer than what was tried by itself"
+)
+EMULATED_CPU = Constant(
+    2.3,
+    1.7,
+    3.0,
+    "oneDNN computes bfloat16 with AVX-512 instructions for float32: 1.9 to 2.8 times the time",
+    machine="a CPU with AVX-512 and no bfloat16",
+)
 
 
 def heavy_tasks(subject: Subject, graph: Graph) -> Indices:
@@ -181,11 +206,11 @@ def _on_gpu(
 ) -> Graph:
     durations = graph.durations.copy()
     durations[heavy] *= factor
-    beyond = np.maximum(0.0, durations[light] - _LEAST_US)
+    beyond = np.maximum(0.0, durations[light] - _LEAST_US.value)
     durations[light] -= (1 - lighter) * beyond
     weighted = heavy[_has_weight(graph, heavy)]
     durations[weighted] += casting * _cast_us(subject, graph, weighted)
-    host_us = _PLAIN_CALL * _host_us(graph)
+    host_us = _PLAIN_CALL.value * _host_us(graph)
     for phase, casts in _CASTS.items():
         called = launches_of(graph, weighted[graph.tasks.phase[weighted] == PHASE[phase]])
         durations[called] += casting * casts * host_us
@@ -213,7 +238,7 @@ def _on_cpu(
     durations[attention] *= getattr(CPU_ATTENTION, end)
     backward = attention[graph.tasks.phase[attention] == PHASE[Phase.BACKWARD]]
     backward_us: float = (
-        getattr(_CPU_ATTENTION_ROW_US, end) * larger * gained(_CPU_ROWS_PART, threads_of(subject))
+        getattr(_CPU_ATTENTION_ROW_US, end) * larger * gained(_CPU_ROWS_PART.value, threads_of(subject))
     )
     durations[backward] += backward_us * _attention_rows(subject, graph, backward)
     if not slow:
@@ -228,7 +253,7 @@ def _on_cpu(
         has_weight &= ~known
     weighted = heavy[has_weight]
     sizes = _cast_elements(subject, graph, weighted)
-    durations[weighted] += 2 * _CPU_CAST_US + _CAST_BYTES * sizes / _CPU_BYTES_PER_US
+    durations[weighted] += 2 * _CPU_CAST_US.value + _CAST_BYTES.value * sizes / _CPU_BYTES_PER_US.value
     return graph.with_times(durations=durations)
 
 
@@ -255,9 +280,11 @@ def _casts_on_cpu_us(
     for place, shape, is_wide in zip(places.tolist(), called, wide, strict=True):
         sizes = [prod(each) for each in shape.inputs if len(each) > 1] if shape is not None else []
         weight, largest = min(sizes, default=0), max(sizes, default=0)
-        cast_us[place] = _CPU_CAST_US + _CAST_BYTES * weight / _CPU_BYTES_PER_US
+        cast_us[place] = _CPU_CAST_US.value + _CAST_BYTES.value * weight / _CPU_BYTES_PER_US.value
         if is_wide:
-            cast_us[place] += _CPU_CAST_US + _CAST_BYTES * larger * largest / _CPU_BYTES_PER_US
+            cast_us[place] += (
+                _CPU_CAST_US.value + _CAST_BYTES.value * larger * largest / _CPU_BYTES_PER_US.value
+            )
     if forward.any() and not forward.all():
         cast_us[~forward] = cast_us[forward].sum() / np.count_nonzero(~forward)
     return cast_us
@@ -279,7 +306,7 @@ def _attention_rows(subject: Subject, graph: Graph, tasks: Indices) -> npt.NDArr
     for place, shape in enumerate(shapes(subject, graph, tasks)):
         sizes = next((one for one in shape.inputs if len(one) > 2), None) if shape is not None else None
         if sizes is not None:
-            rows[place] = prod(sizes[:-1]) * (_LONG_ROW_SHARE if sizes[-2] >= _LONG_ROWS else 1.0)
+            rows[place] = prod(sizes[:-1]) * (_LONG_ROW_SHARE.value if sizes[-2] >= _LONG_ROWS.value else 1.0)
     return rows
 
 
@@ -312,10 +339,12 @@ def _has_weight(graph: Graph, heavy: Indices) -> npt.NDArray[np.bool_]:
 
 def _cast_us(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[np.float64]:
     spec = gpu(subject)
-    rate = spec.bandwidth_gb_s * 1e3 if spec is not None else _USUAL_BYTES_PER_US
+    rate = spec.bandwidth_gb_s * 1e3 if spec is not None else _USUAL_BYTES_PER_US.value
     forward = graph.tasks.phase[weighted] == PHASE[Phase.FORWARD]
     casts = np.where(forward, _CASTS[Phase.FORWARD], _CASTS[Phase.BACKWARD])
-    return np.maximum(casts * _LEAST_US, _CAST_BYTES * _cast_elements(subject, graph, weighted) / rate)
+    return np.maximum(
+        casts * _LEAST_US.value, _CAST_BYTES.value * _cast_elements(subject, graph, weighted) / rate
+    )
 
 
 def _cast_elements(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[np.float64]:
@@ -339,4 +368,4 @@ def _host_us(graph: Graph) -> float:
     on_host = in_passes & np.isin(tasks.kind, [KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH]])
     launched = len(np.unique(launches(graph).source)) * float(in_passes.mean() if len(graph) else 0.0)
     total = float((graph.durations + graph.gaps)[on_host].sum())
-    return min(_MOST_HOST_US, total / launched) if launched else 0.0
+    return min(_MOST_HOST_US.value, total / launched) if launched else 0.0

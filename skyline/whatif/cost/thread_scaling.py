@@ -18,6 +18,7 @@ from skyline.trace.phase import Phase
 from skyline.trace.product_trial import divided_part
 from skyline.trace.record import Record, Trace
 from skyline.trace.shape import OperatorShape
+from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.cost.streaming import held_bytes
 from skyline.whatif.cost.tried_products import tried_products
 from skyline.whatif.loader_setting import present_setting
@@ -26,46 +27,88 @@ from skyline.whatif.subject import Subject
 
 _Share = TypeVar("_Share", float, Times)
 
-PLAIN_PART = Interval(0.88, 0.55, 0.98)
-"""The part of a split operator, its call apart, that goes faster with the threads. Repeated by itself on two threads a
-large operator takes 1/1.9 to 1/1.6 of its time on one, and so do steps of networks with large batches; with small
-ones calls and waking count, 1/1.7 to 1/1.1 (``benchmarks/worker_contention.py``)."""
-_BACKWARD_PART = Interval(0.89, 0.5, 0.98)
-"""The same of the backward pass of an operator, whose calls count for less: it does twice as much or more."""
-_ROWS_PART = Interval(0.6, 0.3, 0.85)
-"""The same of the gradient of an embedding: threads clear the table and add up its rows, one sorts the indices."""
-_SORTING_PART = Interval(0.4, 0.0, 0.7)
-"""The same of a step that updates touched rows alone: one thread sorts the indices, several add up rows and copy them.
-One script of 8,700 and of 35,000 rows: 11.7 ms on two threads, 15.3 on one."""
-_ATTENTION_PART = Interval(0.4, 0.0, 0.9)
-"""The same of fused attention of unknown size."""
-_ATTENTION_MOST, _ATTENTION_HALF = 0.9, 2800.0
-"""The same where the size is known: on two threads 1/1.05 for heads of a thousand numbers (positions by width), 1/1.3
-for two thousand, 1/1.8 for ten thousand and more."""
-_TRIED_LESS, _TRIED_MORE = 0.25, 0.1
-"""How far the part may lie from what was tried by itself: within a script other tensors are in the caches."""
-_IN_PLACE = 0.1
-"""The same where it was tried within the script's own iterations."""
-_TRAFFIC_PART = Interval(0.5, 0.25, 0.9)
-"""The same of operators on tensors larger than the caches, since cores share the way to memory: 1/1.75 to 1/1.3."""
-_IN_ONE_PASS_PART = Interval(0.7, 0.25, 0.97)
-"""The same of a fused step over tensors larger than the caches: each thread moves as much as it can for itself, on a
-quiet Xeon 1/1.93 on two threads, until they have all that the memory gives."""
-_MOST_LONGER = 4.0
-"""What takes even longer on another number of threads was held up."""
-_CACHES_BYTES = 32e6
-_COMPUTES_FROM = 8.0
-"""Arithmetic per byte from which an operator is held up by arithmetic and not by memory."""
-CALL_US = 12.0
-"""What an operator costs before it divides its work: dispatch, the result's memory."""
-_UNDIVIDED_GROWS = -0.12
-"""Power of the batch with which the share shrinks that is not divided: with four times the batch three scripts took
-up to 5 % longer on one thread than the same share would have them."""
-_TRIED_GROWS, _TRIED_SHRINKS = -0.25, -0.55
-"""The same of what was tried within the script's own iterations, calls and all, in larger and in smaller batches:
-operators kept 0.35 to 0.9 of that share with four times the batch, and had 2.1 times as much with a quarter."""
-_JOINING_US = 5.0
-"""What waking threads once and waiting for the last of them costs: 4 to 8 µs."""
+# The constants of the model. A part is the share of an operator's time, its call apart, that the threads divide.
+_BENCHMARK = "benchmarks/worker_contention.py"
+PLAIN_PART = Constant(
+    0.88, 0.55, 0.98,
+    f"{_BENCHMARK}: repeated by itself on two threads a large operator takes 1/1.9 to 1/1.6 of its time on one, and so "
+    "do steps of networks with large batches; with small batches calls and waking count, 1/1.7 to 1/1.1",
+    machine=XEON,
+)  # fmt: skip
+_BACKWARD_PART = Constant(
+    0.89, 0.5, 0.98,
+    f"{_BENCHMARK}: the backward pass of an operator, which does at least twice the work in one call",
+    machine=XEON,
+)  # fmt: skip
+_ROWS_PART = Constant(
+    0.6, 0.3, 0.85,
+    "the gradient of an embedding: threads clear the table and add up its rows, one thread sorts the indices",
+    EXAMPLES, XEON,
+)  # fmt: skip
+_SORTING_PART = Constant(
+    0.4, 0.0, 0.7,
+    "a step that updates touched rows alone, with 8,700 and 35,000 rows: 11.7 ms on two threads, 15.3 on one",
+    EXAMPLES, XEON,
+)  # fmt: skip
+_ATTENTION_PART = Constant(
+    0.4, 0.0, 0.9, "an assumption for fused attention of unknown size: about what known sizes reach"
+)
+_ATTENTION_MOST = Constant.at(
+    0.9, "fused attention of heads of ten thousand numbers and more: 1/1.8 on two threads", machine=XEON
+)
+_ATTENTION_HALF = Constant.at(
+    2800.0,
+    "numbers of a head (positions by width) with half of that: 1/1.05 for a thousand, 1/1.3 for two thousand",
+    machine=XEON,
+)
+_TRIED_LESS = Constant.at(
+    0.25, "a script's tensors are in other caches than those of an operator tried by itself", EXAMPLES, XEON
+)
+_TRIED_MORE = Constant.at(0.1, "the same on the other side", EXAMPLES, XEON)
+_IN_PLACE = Constant.at(
+    0.1,
+    "an assumption: what was tried within the script is nearer than what was tried by itself",
+    EXAMPLES,
+    XEON,
+)
+_TRAFFIC_PART = Constant(
+    0.5, 0.25, 0.9,
+    f"{_BENCHMARK}: operators on tensors larger than the caches share the way to memory, 1/1.75 to 1/1.3",
+    machine=XEON,
+)  # fmt: skip
+_IN_ONE_PASS_PART = Constant(
+    0.7, 0.25, 0.97,
+    "a fused step over tensors larger than the caches: 1/1.93 on two threads, until the memory is busy",
+    machine=XEON,
+)  # fmt: skip
+_MOST_LONGER = Constant.at(
+    4.0, "an assumption: an operator that takes even longer on other threads was held up"
+)
+_CACHES_BYTES = Constant.at(32e6, "an assumption: the size of a last-level cache")
+_COMPUTES_FROM = Constant.at(
+    8.0, "an assumption: operations per byte from which arithmetic takes longer than memory"
+)
+_CALL = Constant.at(
+    12.0,
+    "µs that an operator takes before it divides its work: dispatch, memory of the result",
+    EXAMPLES,
+    XEON,
+)
+CALL_US = _CALL.value
+_UNDIVIDED_GROWS = Constant.at(
+    -0.12,
+    "power of the batch with which the undivided share shrinks: three scripts with four times the batch took up to 5 % "
+    "longer on one thread than the same share says",
+    EXAMPLES, XEON,
+)  # fmt: skip
+_TRIED_GROWS = Constant.at(
+    -0.25, "the same of trials within the script: operators kept 0.35 to 0.9 of that share with four times the batch",
+    EXAMPLES, XEON,
+)  # fmt: skip
+_TRIED_SHRINKS = Constant.at(
+    -0.55, "the same for smaller batches: 2.1 times the share with a quarter of the batch", EXAMPLES, XEON
+)
+_JOINING = Constant.at(5.0, "µs to wake threads once and wait for the last of them: 4 to 8 µs", machine=XEON)
 _LOOPS = {(WorkClass.CONVOLUTION, False): 4, (WorkClass.CONVOLUTION, True): 10}
 """How often that happens in an operator, forward or backward, where it is not once: a convolution brings its input and
 weights into the layout of its kernel, computes, and brings the result back; backward it does so for the gradients of
@@ -102,7 +145,7 @@ def split_tasks(
     bits.
     """
     trace = baseline.script.trace
-    in_one_pass = fused and held_bytes(baseline) > _CACHES_BYTES
+    in_one_pass = fused and held_bytes(baseline) > _CACHES_BYTES.value
     apart = set[int]() if sorting is None else set[int](sorting.tolist())
     chosen = select(graph, kind=TaskKind.CPU, lane=baseline.lane)
     kept: list[int] = []
@@ -180,16 +223,18 @@ def tried_divisions(
         if not factor > 0:
             found.append(None)
             continue
-        part = divided_part(1 / min(_MOST_LONGER, max(1 / _MOST_LONGER, factor)), tried.threads, other)
+        part = divided_part(
+            1 / min(_MOST_LONGER.value, max(1 / _MOST_LONGER.value, factor)), tried.threads, other
+        )
         # Only as many threads gain more than their number as were seen to.
         part = part if asked == other else min(1.0, max(0.0, part))
-        found.append(Division(Interval(part, part - _IN_PLACE, part + _IN_PLACE), tried=True))
+        found.append(Division(Interval(part, part - _IN_PLACE.value, part + _IN_PLACE.value), tried=True))
     return found
 
 
 def attention_part(numbers: float) -> float:
     """Which part of fused attention goes faster with the threads, where a head has so many positions by its width."""
-    return _ATTENTION_MOST * numbers**2 / (numbers**2 + _ATTENTION_HALF**2)
+    return _ATTENTION_MOST.value * numbers**2 / (numbers**2 + _ATTENTION_HALF.value**2)
 
 
 def gained(part: _Share, threads: int) -> _Share:
@@ -209,7 +254,7 @@ def factors(
     """By task, its time on ``after`` threads over that on ``before``: likely, at least, at most (Amdahl, 1967)."""
     columns = [np.array([getattr(one.part, name) for one in divisions]) for name in ("value", "low", "high")]
     beside = np.array([0.0 if one.tried else 1.0 for one in divisions])
-    joining_us = _JOINING_US * beside * np.array([one.loops for one in divisions], np.float64)
+    joining_us = _JOINING.value * beside * np.array([one.loops for one in divisions], np.float64)
     calling_us = CALL_US * beside
     likely, first, second = (
         _factor(part, times_us, calling_us, joining_us, before, after) for part in columns
@@ -228,7 +273,7 @@ def _factor(
 
 
 def _as_tried(part: float) -> Interval:
-    return Interval(part, max(0.0, part - _TRIED_LESS), min(1.0, part + _TRIED_MORE))
+    return Interval(part, max(0.0, part - _TRIED_LESS.value), min(1.0, part + _TRIED_MORE.value))
 
 
 def _part(record: Record, trace: Trace, *, attention: bool) -> Interval:
@@ -237,7 +282,7 @@ def _part(record: Record, trace: Trace, *, attention: bool) -> Interval:
     moved = shape.bytes_moved if shape is not None else 0
     if attention or "attention" in record.name.lower():
         return _attention(shape)
-    if moved > _CACHES_BYTES and flops < _COMPUTES_FROM * moved:
+    if moved > _CACHES_BYTES.value and flops < _COMPUTES_FROM.value * moved:
         return _TRAFFIC_PART
     if "backward" in record.name.lower():
         return _ROWS_PART if "embedding" in record.name.lower() else _BACKWARD_PART
@@ -250,7 +295,7 @@ def _tried_of(part: Interval, growth: float) -> Interval:
     What gains more than the number of threads by their caches does not in batches that no cache holds.
     """
     tried = min(1.0, part.value) if growth > 1.0 else part.value
-    power = _TRIED_GROWS if growth > 1.0 else _TRIED_SHRINKS
+    power = _TRIED_GROWS.value if growth > 1.0 else _TRIED_SHRINKS.value
     value = 1 - (1 - tried) * growth**power if tried < 1.0 else tried
     return Interval(value, value - (part.value - part.low), value + (part.high - part.value))
 
@@ -259,7 +304,7 @@ def _of_larger(part: Interval, growth: float) -> Interval:
     """The part in an operator on so many times as much: what is not divided grows less than the rest."""
     if growth <= 1.0:
         return part
-    value = 1 - (1 - part.value) * growth**_UNDIVIDED_GROWS
+    value = 1 - (1 - part.value) * growth**_UNDIVIDED_GROWS.value
     return Interval(value, part.low, max(value, part.high))
 
 

@@ -36,18 +36,14 @@ def test_the_number_comes_before_what_it_rests_on(predicted: ProfileReport) -> N
     text.render(predicted, None, console)
     found = console.file.getvalue()
     number, short, whole = found.index("2.40 ms"), found.index("nothing was run"), found.index("data-sheet")
-    assert (
-        number < short < found.index("Costliest lines") < found.index("Basis of the prediction") < whole
-    )
+    assert number < short < found.index("Costliest lines") < found.index("Basis of the prediction") < whole
     assert max(len(line) for line in found.splitlines()) <= 80
 
 
 def test_the_page_has_the_same_order(predicted: ProfileReport) -> None:
     page = html.render(predicted)
     assert page.index("<dd>") < page.index("nothing was run") < page.index("<li>Times of the GPU: data-sheet")
-    assert "Basis of the prediction" not in html.render(
-        replace(predicted, mode="measured", prediction=None)
-    )
+    assert "Basis of the prediction" not in html.render(replace(predicted, mode="measured", prediction=None))
 
 
 def test_what_is_assumed_is_said_once(predicted: ProfileReport) -> None:

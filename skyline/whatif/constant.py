@@ -1,0 +1,31 @@
+"""A constant of a model: its range, its source, and the scripts and the machine that it was set on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.interval import Interval
+
+XEON = "two cores of an Intel Xeon"
+EXAMPLES = ("examples/image_classifier.py", "examples/recommender.py", "examples/small_gpt.py")
+"""The scripts of this repository that most constants were set on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Interval):
+    """A constant of a model beside which it stands, with its low and high end.
+
+    ``set_on`` names the scripts that it was set on: none where it was measured by itself, or comes from the
+    literature. No such script counts as unseen by that model (``benchmarks/held_out.toml``).
+    """
+
+    source: str
+    """Where the value comes from: a script of ``benchmarks/``, a publication, or the reasoning behind it."""
+    set_on: tuple[str, ...] = ()
+    machine: str = ""
+    """The machine that it was measured on; empty where it was not measured."""
+
+    @classmethod
+    def at(cls, value: float, source: str, set_on: tuple[str, ...] = (), machine: str = "") -> Constant:
+        """A constant whose range is not used: that of the answer comes from the other constants of its model."""
+        return cls(value, value, value, source, set_on, machine)
