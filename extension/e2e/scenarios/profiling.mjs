@@ -48,6 +48,6 @@ export async function run({ window, check }) {
   const headline = (await window.lens("peak").innerText()).replaceAll("\u00a0", " ");
   check("the same as in the lens", headline.includes(rate.split(" ±")[0]) && headline.includes(peak.split(" ±")[0]));
   check("and the batch size of the code", (await window.batchSizeShown()) === 32);
-  const rows = await window.view.locator(".whatif").allInnerTexts();
+  const rows = (await window.view.locator(".whatif").allInnerTexts()).filter((row) => !row.includes("in the code"));
   check("each what-if has its change in time and in speed", rows.length > 2 && rows.every((row) => /(ms|µs)/.test(row) && /(%|×)/.test(row)));
 }
