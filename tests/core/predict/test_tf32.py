@@ -15,7 +15,12 @@ PRODUCT = OperatorShape("aten::mm", ((8, 8), (8, 8)), ("float32", "float32"), ((
 
 @pytest.mark.parametrize(
     ("precision", "gpu", "number_format"),
-    [("high", "a100", "tfloat32"), ("highest", "a100", "float32"), (None, "a100", "float32"), ("high", "v100", "float32")],
+    [
+        ("high", "a100", "tfloat32"),
+        ("highest", "a100", "float32"),
+        (None, "a100", "float32"),
+        ("high", "v100", "float32"),
+    ],
 )
 def test_products_are_in_tf32_where_script_and_gpu_allow_it(precision, gpu, number_format):
     profile = SimpleNamespace(settings=SimpleNamespace(matmul_precision=precision))
