@@ -79,7 +79,7 @@ def setting_weights(sums: StepSums) -> Floats:
 def keep(found: Mapping[str, float]) -> None:
     """Write the constants into the package, with the ranges and sources that they have there."""
     lines = [
-        f'"{name}": {json.dumps([float(f"{found[name]:.4g}"), one.low, one.high, one.source])}'
+        f'"{name}": {json.dumps([float(f"{found[name]:.4g}"), one.low, one.high, one.source], ensure_ascii=False)}'
         for name, one in constants_table().items()
     ]
     text = "{\n" + ",\n".join(lines) + "\n}\n"

@@ -89,7 +89,7 @@ def _times(
         if record.kind in (RecordKind.KERNEL, RecordKind.COPY) and record.shape >= 0:
             copied = record.kind is RecordKind.COPY
             shape = shapes[record.shape]
-            asked[record.shape, copied] = _copy(record, shape) if copied else _multiplied(shape, traced, gpu)
+            asked[record.shape, copied] = _copy(record, shape) if copied else in_allowed_format(shape, traced, gpu)
     answers: dict[tuple[int, bool], OperatorTime] = dict(
         zip(asked, predictor.predict(tuple(asked.values()), gpu), strict=True)
     )
@@ -117,7 +117,7 @@ def _times(
     return found
 
 
-def _multiplied(shape: OperatorShape, traced: Profile, gpu: GpuSpec) -> OperatorShape:
+def in_allowed_format(shape: OperatorShape, traced: Profile, gpu: GpuSpec) -> OperatorShape:
     """A float32 product in TF32 where the script allows it and the GPU has it; convolutions need no leave."""
     settings = traced.settings
     if (

@@ -369,3 +369,32 @@ def test_traces_from_a_process_that_has_imported_torch_are_the_same(script: Writ
         warm_pool.close()
     assert [record.name for record in first.trace.records] == [record.name for record in second.trace.records]
     assert first.peak_bytes == second.peak_bytes == traced(path).peak_bytes
+
+
+LAYOUTS = """
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Sequential(nn.Conv2d(16, 32, 3), nn.BatchNorm2d(32), nn.ReLU()).to(device, memory_format=torch.LAYOUT)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(100_000):
+    images = torch.randn(4, 16, 32, 32).to(device, memory_format=torch.LAYOUT)
+    loss = model(images).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("asked", "layout"), [("channels_last", "channels last"), ("contiguous_format", "")])
+def test_operators_say_how_their_images_lie(tmp_path: Path, asked: str, layout: str) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(LAYOUTS.replace("LAYOUT", asked))
+    told = {
+        shape.operator: shape.layout
+        for shape in traced(path).trace.shapes
+        if shape.operator.endswith(("convolution", "convolution_backward", "batch_norm", "relu"))
+    }
+    assert len(told) >= 4
+    assert set(told.values()) == {layout}
