@@ -15,7 +15,7 @@ def taken_back(
 ) -> tuple[list[str], tuple[str, ...]]:
     """The words of ``arguments`` that are long ``options`` of ours with their values, and what is left for the script.
 
-    What the script or a file beside it speaks of stays the script's, and so does ``--gpu 0``: a number is a device.
+    An option that the script or a file next to it mentions stays the script's, as does ``--gpu 0``, a device number.
     """
     options = list(options)
     found = misplaced(arguments, options, script)
