@@ -30,7 +30,7 @@ from result_file import RESULTS, table, write
 
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.wave_scaling import Rates, carried_factor, share_of_memory
-from skyline.whatif.catalogue.gpu import factor_of
+from skyline.whatif.catalogue.host.gpu import factor_of
 from skyline_predictors.hierarchy import Hierarchy
 from skyline_predictors.operator_class import OperatorClass
 

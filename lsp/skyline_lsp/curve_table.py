@@ -10,7 +10,7 @@ from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
 from skyline.report import basis
 from skyline.report.schema import CurvePointReport, ProfileReport
-from skyline.whatif.catalogue.batch_size import offered_sizes
+from skyline.whatif.catalogue.memory.batch_size import offered_sizes
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.estimate import Estimate
 

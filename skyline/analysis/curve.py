@@ -6,7 +6,7 @@ from math import hypot
 
 from skyline.analysis.throughput import throughput_at
 from skyline.interval import Interval
-from skyline.whatif.catalogue.batch_size import shown_sizes
+from skyline.whatif.catalogue.memory.batch_size import shown_sizes
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.subject import Subject
 

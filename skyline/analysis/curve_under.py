@@ -8,7 +8,7 @@ from skyline.analysis.analyse import Analysis
 from skyline.analysis.estimate import answer_or_reason, estimate
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
-from skyline.whatif.catalogue.batch_size import offered_sizes
+from skyline.whatif.catalogue.memory.batch_size import offered_sizes
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.question import BATCH_SIZE, Choice, Question
 

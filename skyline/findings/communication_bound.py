@@ -8,7 +8,7 @@ from skyline.findings.base import Evidence, Finding
 from skyline.findings.bounds import bounds
 from skyline.findings.gain import best_cure, step_ms
 from skyline.units import format_bytes
-from skyline.whatif.cost.gradient_exchange import arrivals, joined_by
+from skyline.whatif.catalogue.parallel.gradient_exchange import arrivals, joined_by
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.10

@@ -14,8 +14,8 @@ from skyline.graph.dependency import Cause
 from skyline.graph.edges import cut_dependencies
 from skyline.trace.record import CodeLine
 from skyline.whatif.base import Grain
-from skyline.whatif.catalogue.remove_sync import own_waits
-from skyline.whatif.cost.reading import READS
+from skyline.whatif.catalogue.host.reading import READS
+from skyline.whatif.catalogue.host.remove_sync import own_waits
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.02

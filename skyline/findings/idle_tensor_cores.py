@@ -13,7 +13,7 @@ from skyline.findings.lines import dearest_lines
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph
 from skyline.whatif.base import Grain
-from skyline.whatif.cost.narrowing import heavy_tasks
+from skyline.whatif.catalogue.numerics.narrowing import heavy_tasks
 from skyline.whatif.number_formats import FLOAT32, formats
 from skyline.whatif.subject import Subject
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from skyline.findings.base import Evidence, Finding
 from skyline.findings.gain import saved_ms, step_ms
-from skyline.whatif.cost.alignment import Odd, odd_layers
+from skyline.whatif.catalogue.models.alignment import Odd, odd_layers
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.02

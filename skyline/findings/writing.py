@@ -12,7 +12,7 @@ from skyline.graph.tasks import ON_GPU, PHASE
 from skyline.trace.phase import Phase
 from skyline.trace.record import CodeLine
 from skyline.units import format_ms
-from skyline.whatif.cost.reading import READS
+from skyline.whatif.catalogue.host.reading import READS
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.05

@@ -11,7 +11,17 @@ from skyline.whatif.provenance import Provenance
 from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain, Subject
 
-__all__ = ["Applicability", "Grain", "Provenance", "Scenario", "Semantics", "Stage", "Subject", "WhatIf"]
+__all__ = [
+    "Applicability",
+    "Grain",
+    "Provenance",
+    "Scenario",
+    "Semantics",
+    "Stage",
+    "Subject",
+    "UsualWhatIf",
+    "WhatIf",
+]
 
 
 class Semantics(str, Enum):
@@ -119,3 +129,20 @@ class WhatIf(Protocol):
             UsageError: the value is not one that this what-if takes.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class UsualWhatIf:
+    """A what-if with the usual attributes, for what-ifs to inherit from: exact, by operators, excluding none."""
+
+    name: str = ""
+    words: str = ""
+    """The title for every value; override ``title`` where the value belongs in it."""
+    semantics: Semantics = Semantics.EXACT
+    stage: Stage = Stage.ALGORITHM
+    grain: Grain = Grain.OPERATORS
+    excludes: tuple[str, ...] = ()
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words, for this value."""
+        return self.words

@@ -1,4 +1,4 @@
-"""Finds the what-ifs: every module of the catalogue that binds ``WHATIF``, and those that others install."""
+"""Finds the what-ifs: modules in the folders of the catalogue that bind ``WHATIF``, and those of other packages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENTRY_POINT_GROUP = "skyline.whatifs"
 @cache
 def _found() -> tuple[dict[str, WhatIf], tuple[str, ...]]:
     found: dict[str, WhatIf] = {}
-    for module in pkgutil.iter_modules(skyline.whatif.catalogue.__path__, "skyline.whatif.catalogue."):
+    for module in pkgutil.walk_packages(skyline.whatif.catalogue.__path__, "skyline.whatif.catalogue."):
         whatif: WhatIf | None = getattr(import_module(module.name), "WHATIF", None)
         if whatif is not None:
             found[whatif.name] = whatif

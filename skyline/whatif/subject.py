@@ -81,12 +81,12 @@ class Subject:
     timeline: Timeline
     """The simulation of ``graph``."""
     steps: int
-    """How many iterations the graphs hold."""
+    """Number of iterations the graphs hold."""
     replay_error: float
     on_gpu: bool
-    """Whether the script computes on a device of its own."""
+    """True if the script computes on a device of its own."""
     gpu_recorded: bool
-    """Whether the work of that device is known: the profiler is not always allowed to see it."""
+    """True if the work of that device is known: the profiler is not always allowed to see it."""
     device_name: str
     peak_bytes: Interval | None = None
     profile: Profile | None = None
@@ -121,17 +121,17 @@ class Subject:
 
     @property
     def has_run(self) -> bool:
-        """Whether a run of the script was profiled; not a prediction, nor a trace."""
+        """True if a run of the script was profiled; not a prediction, nor a trace."""
         return self.profile is not None and self.profile.prediction is None
 
     @property
     def ran_on_cpu(self) -> bool:
-        """Whether a run of the script on a CPU was profiled."""
+        """True if a run of the script on a CPU was profiled."""
         return self.has_run and not self.on_gpu
 
     @property
     def has_unseen_gpu(self) -> bool:
-        """Whether the script computes on a device whose work is not in the recording."""
+        """True if the script computes on a device whose work is not in the recording."""
         return self.on_gpu and not self.gpu_recorded
 
     @property
@@ -173,12 +173,12 @@ class Subject:
 
     @cached_property
     def runs_ahead(self) -> bool:
-        """Whether the graphs are of a script that was measured as its thread runs ahead of a GPU."""
+        """True if the graphs are of a script that was measured as its thread runs ahead of a GPU."""
         return self.gpu_recorded and self.has_run
 
     @cached_property
     def gpu_lags(self) -> bool:
-        """Whether the recorded steps launched more work than the GPU did meanwhile."""
+        """True if the recorded steps launched more work than the GPU did meanwhile."""
         return self.recording is not None and self.recording.gpu_lags
 
     @property
@@ -188,7 +188,7 @@ class Subject:
 
     @property
     def count(self) -> int:
-        """How many iterations figures are counted over: in a trace neither the first nor the last."""
+        """Number of iterations figures are counted over: in a trace neither the first nor the last."""
         return self.steps if self.recording is None else self.recording.count
 
     @cached_property

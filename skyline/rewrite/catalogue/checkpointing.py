@@ -20,7 +20,7 @@ from skyline.source.edit import TextEdit
 from skyline.source.program import Module
 from skyline.whatif.baseline import baseline
 from skyline.whatif.blocks import Blocks, repeated_blocks
-from skyline.whatif.catalogue.checkpointing import number_of_blocks
+from skyline.whatif.catalogue.memory.checkpointing import number_of_blocks
 
 NAME = "checkpointing"
 ORDER = 30

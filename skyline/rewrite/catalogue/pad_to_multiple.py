@@ -18,7 +18,7 @@ from skyline.source.origin import Frame, Route
 from skyline.source.program import Module
 from skyline.source.shared_use import reads
 from skyline.source.syntax import last_name, offsets_of, text_of
-from skyline.whatif.cost.alignment import padded
+from skyline.whatif.catalogue.models.alignment import padded
 
 NAME = "pad_to_multiple"
 _ROWS = {"Embedding": ("num_embeddings", 0), "Linear": ("out_features", 1)}

@@ -11,7 +11,7 @@ from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.best import Constraints, best
 from skyline.analysis.estimate import applicability, estimate
 from skyline.whatif.base import Semantics
-from skyline.whatif.catalogue.fused_optimizer import WHATIF as FUSED
+from skyline.whatif.catalogue.models.fused_optimizer import WHATIF as FUSED
 from skyline.whatif.question import Choice, Question
 
 

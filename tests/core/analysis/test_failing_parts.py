@@ -19,9 +19,9 @@ from skyline.graph.dependency import Cause, Dependency
 from skyline.graph.edges import add_dependencies
 from skyline.graph.order import CyclicGraph
 from skyline.trace.kineto.reader import read
-from skyline.whatif.catalogue.fused_optimizer import FusedOptimizer
-from skyline.whatif.catalogue.grad_accumulation import GradAccumulation
-from skyline.whatif.catalogue.remove_sync import RemoveSync
+from skyline.whatif.catalogue.host.remove_sync import RemoveSync
+from skyline.whatif.catalogue.memory.grad_accumulation import GradAccumulation
+from skyline.whatif.catalogue.models.fused_optimizer import FusedOptimizer
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.recorded import recorded
 from skyline.whatif.scenario import Scenario

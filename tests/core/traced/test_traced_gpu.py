@@ -8,7 +8,7 @@ from skyline.analysis.estimate import answer as answered
 from skyline.errors import UsageError
 from skyline.predict.gpus import gpu_named
 from skyline.trace.kineto.reader import read
-from skyline.whatif.catalogue.gpu import factor_of
+from skyline.whatif.catalogue.host.gpu import factor_of
 from skyline.whatif.question import Choice
 from skyline.whatif.recorded import recorded
 from skyline.whatif.registry import whatifs

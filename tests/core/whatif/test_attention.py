@@ -10,9 +10,9 @@ import pytest
 from skyline.trace.phase import Phase
 from skyline.trace.record import CodeLine, IterationMark, Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
-from skyline.whatif.attention import written_out
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.sdpa import WHATIF as SDPA
+from skyline.whatif.catalogue.models.attention import written_out
+from skyline.whatif.catalogue.models.sdpa import WHATIF as SDPA
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice
 from skyline.whatif.scenario import Scenario

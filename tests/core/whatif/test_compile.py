@@ -18,11 +18,11 @@ from skyline.trace.phase import Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.compile import WHATIF as COMPILE
-from skyline.whatif.cost.compiling import BACKWARD_CALL_US, FORWARD_CALL_US
-from skyline.whatif.cost.fusion import LIKELY, fused, regions
-from skyline.whatif.cost.operator_class import CostClass, kernel_class, operator_class
-from skyline.whatif.cost.traffic import bandwidth, external_bytes
+from skyline.whatif.catalogue.host.compile import WHATIF as COMPILE
+from skyline.whatif.catalogue.host.compiling import BACKWARD_CALL_US, FORWARD_CALL_US
+from skyline.whatif.catalogue.host.fusion import LIKELY, fused, regions
+from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
+from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes
 from skyline.whatif.estimate import break_even
 from skyline.whatif.provenance import Provenance
 from skyline.whatif.question import Choice, Question

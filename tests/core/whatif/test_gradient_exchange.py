@@ -15,13 +15,13 @@ from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.ddp_bucket import WHATIF as BUCKET
-from skyline.whatif.catalogue.ddp_compression import WHATIF as COMPRESSION
-from skyline.whatif.catalogue.gradient_as_bucket_view import WHATIF as VIEW
-from skyline.whatif.catalogue.static_graph import WHATIF as STATIC
+from skyline.whatif.catalogue.parallel.all_reduce import MIB, Link, buckets_of, fitted, waiting_us
+from skyline.whatif.catalogue.parallel.ddp_bucket import WHATIF as BUCKET
+from skyline.whatif.catalogue.parallel.ddp_compression import WHATIF as COMPRESSION
+from skyline.whatif.catalogue.parallel.gradient_as_bucket_view import WHATIF as VIEW
+from skyline.whatif.catalogue.parallel.gradient_exchange import ALL_REDUCE, with_exchange
+from skyline.whatif.catalogue.parallel.static_graph import WHATIF as STATIC
 from skyline.whatif.composition import compose
-from skyline.whatif.cost.all_reduce import MIB, Link, buckets_of, fitted, waiting_us
-from skyline.whatif.cost.gradient_exchange import ALL_REDUCE, with_exchange
 from skyline.whatif.question import Choice
 
 LAYERS = 8

@@ -13,11 +13,11 @@ from skyline.trace.facts import CallFact, LoaderFact
 from skyline.trace.phase import Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.cpu_threads import WHATIF as THREADS
-from skyline.whatif.catalogue.num_workers import WHATIF as WORKERS
-from skyline.whatif.catalogue.persistent_workers import WHATIF as PERSISTENT
-from skyline.whatif.catalogue.pin_memory import WHATIF as PIN
-from skyline.whatif.catalogue.prefetch_factor import WHATIF as PREFETCH
+from skyline.whatif.catalogue.host.cpu_threads import WHATIF as THREADS
+from skyline.whatif.catalogue.loading.num_workers import WHATIF as WORKERS
+from skyline.whatif.catalogue.loading.persistent_workers import WHATIF as PERSISTENT
+from skyline.whatif.catalogue.loading.pin_memory import WHATIF as PIN
+from skyline.whatif.catalogue.loading.prefetch_factor import WHATIF as PREFETCH
 from skyline.whatif.composition import compose
 from skyline.whatif.cost.loader_model import COSTS
 from skyline.whatif.cost.starting import start_ms

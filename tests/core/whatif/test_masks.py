@@ -12,9 +12,9 @@ from skyline.trace.phase import Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.compile import WHATIF as COMPILE
-from skyline.whatif.cost.fusion import regions
-from skyline.whatif.cost.masks import MASK_NS, MASK_PART, kept_masks
+from skyline.whatif.catalogue.host.compile import WHATIF as COMPILE
+from skyline.whatif.catalogue.host.fusion import regions
+from skyline.whatif.catalogue.host.masks import MASK_NS, MASK_PART, kept_masks
 from skyline.whatif.cost.thread_scaling import gained
 from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain

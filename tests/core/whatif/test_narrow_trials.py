@@ -15,8 +15,8 @@ from skyline.trace.product_trial import ProductTrial, TriedTimes
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.baseline import baseline
+from skyline.whatif.catalogue.numerics.narrow_trials import tried_factors, wide_inputs
 from skyline.whatif.composition import compose
-from skyline.whatif.cost.narrow_trials import tried_factors, wide_inputs
 from skyline.whatif.question import Choice
 
 OPERATOR = RecordKind.OPERATOR

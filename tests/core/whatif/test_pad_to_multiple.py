@@ -13,8 +13,8 @@ from skyline.trace.phase import Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.pad_to_multiple import WHATIF
-from skyline.whatif.cost.alignment import element_bytes, odd_layers, padded
+from skyline.whatif.catalogue.models.alignment import element_bytes, odd_layers, padded
+from skyline.whatif.catalogue.models.pad_to_multiple import WHATIF
 
 SETTINGS = TorchSettings(matmul_precision="highest", autocast="bfloat16", compute_capability=(8, 0))
 

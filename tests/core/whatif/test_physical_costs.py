@@ -16,9 +16,9 @@ from skyline.trace.phase import Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.baseline import baseline
-from skyline.whatif.cost.batch_scaling import grown
+from skyline.whatif.catalogue.host.fusion import BEST, LIKELY, Group, fused, regions
+from skyline.whatif.catalogue.memory.batch_scaling import grown
 from skyline.whatif.cost.fetching import FetchingCosts
-from skyline.whatif.cost.fusion import BEST, LIKELY, Group, fused, regions
 from skyline.whatif.cost.thread_scaling import CALL_US, Division, factors, split_in_loader, split_tasks
 from skyline.whatif.subject import Grain
 

@@ -16,10 +16,10 @@ from skyline.trace.kineto.reader import read
 from skyline.trace.record import RecordKind
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.amp import WHATIF as AMP
-from skyline.whatif.catalogue.channels_last import WHATIF as CHANNELS_LAST
-from skyline.whatif.catalogue.cudnn_benchmark import WHATIF as BENCHMARK
-from skyline.whatif.catalogue.tf32 import WHATIF as TF32
+from skyline.whatif.catalogue.models.channels_last import WHATIF as CHANNELS_LAST
+from skyline.whatif.catalogue.models.cudnn_benchmark import WHATIF as BENCHMARK
+from skyline.whatif.catalogue.numerics.amp import WHATIF as AMP
+from skyline.whatif.catalogue.numerics.tf32 import WHATIF as TF32
 from skyline.whatif.composition import compose
 from skyline.whatif.number_formats import FLOAT32, factors, formats, kernel_format
 from skyline.whatif.question import Choice

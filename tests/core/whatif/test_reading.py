@@ -11,12 +11,12 @@ from skyline.trace.facts import CallFact
 from skyline.trace.phase import Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.cuda_graphs import WHATIF as GRAPHS
-from skyline.whatif.catalogue.inference_mode import KEPT_SHARE, PER_OPERATOR_US
-from skyline.whatif.catalogue.inference_mode import WHATIF as INFERENCE
-from skyline.whatif.catalogue.remove_sync import WHATIF as SYNC
-from skyline.whatif.catalogue.remove_sync import own_waits, waits
-from skyline.whatif.cost.reading import reading_lines
+from skyline.whatif.catalogue.host.cuda_graphs import WHATIF as GRAPHS
+from skyline.whatif.catalogue.host.reading import reading_lines
+from skyline.whatif.catalogue.host.remove_sync import WHATIF as SYNC
+from skyline.whatif.catalogue.host.remove_sync import own_waits, waits
+from skyline.whatif.catalogue.models.inference_mode import KEPT_SHARE, PER_OPERATOR_US
+from skyline.whatif.catalogue.models.inference_mode import WHATIF as INFERENCE
 from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain
 

@@ -49,9 +49,9 @@ def test_memory_is_changed_where_it_is_known_and_said_to_change_where_it_is_not(
 
 @pytest.mark.parametrize(("now", "recorded", "factor"), [(32, 8, 4), (None, 8, 1), (32, None, 1), (0, 8, 1)])
 def test_the_batch_factor_is_that_of_the_recorded_size(now, recorded, factor):
-    subject = SimpleNamespace(profile=SimpleNamespace(batch_size=recorded))
+    subject = SimpleNamespace(batch_size=recorded)
     assert scenario(batch_size=now).batch_factor(subject) == factor
-    assert scenario(batch_size=now).batch_factor(SimpleNamespace(profile=None)) == 1
+    assert scenario(batch_size=now).batch_factor(SimpleNamespace(batch_size=None)) == 1
 
 
 def test_the_bounds_are_the_best_and_the_worst_case_and_never_on_the_wrong_side():

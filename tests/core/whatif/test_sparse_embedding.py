@@ -14,7 +14,7 @@ from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.sparse_embedding import WHATIF
+from skyline.whatif.catalogue.models.sparse_embedding import WHATIF
 from skyline.whatif.cost.embedding_rows import SPARSE_STEPS, cleared_shares, sparse_step_us, tables
 
 ROWS, WIDTH, INDICES = 40_000, 64, 500

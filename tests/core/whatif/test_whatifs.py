@@ -10,10 +10,10 @@ from skyline.simulate.engine import simulate
 from skyline.trace.facts import MemoryFact
 from skyline.trace.phase import Phase
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.amp import WHATIF as AMP
-from skyline.whatif.catalogue.batch_size import WHATIF as BATCH_SIZE
-from skyline.whatif.catalogue.batch_size import shown_sizes
-from skyline.whatif.catalogue.fused_optimizer import WHATIF as FUSED
+from skyline.whatif.catalogue.memory.batch_size import WHATIF as BATCH_SIZE
+from skyline.whatif.catalogue.memory.batch_size import shown_sizes
+from skyline.whatif.catalogue.models.fused_optimizer import WHATIF as FUSED
+from skyline.whatif.catalogue.numerics.amp import WHATIF as AMP
 from skyline.whatif.composition import compose
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named, whatifs

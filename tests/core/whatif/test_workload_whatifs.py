@@ -17,11 +17,11 @@ from skyline.trace.phase import Phase
 from skyline.trace.record import Record, RecordKind
 from skyline.whatif.baseline import baseline
 from skyline.whatif.blocks import open_blocks, repeated_blocks
-from skyline.whatif.catalogue.checkpointing import WHATIF as CHECKPOINTING
-from skyline.whatif.catalogue.fused_optimizer import WHATIF as FUSED
-from skyline.whatif.catalogue.grad_accumulation import WHATIF as ACCUMULATION
-from skyline.whatif.catalogue.zero_grad import WHATIF as ZERO_GRAD
-from skyline.whatif.cost.recomputing import parts_of
+from skyline.whatif.catalogue.memory.checkpointing import WHATIF as CHECKPOINTING
+from skyline.whatif.catalogue.memory.grad_accumulation import WHATIF as ACCUMULATION
+from skyline.whatif.catalogue.memory.recomputing import parts_of
+from skyline.whatif.catalogue.memory.zero_grad import WHATIF as ZERO_GRAD
+from skyline.whatif.catalogue.models.fused_optimizer import WHATIF as FUSED
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.scenario import Scenario
 from skyline.whatif.subject import Grain

@@ -1,0 +1,226 @@
+"""What if ``torch.compile`` compiled the model."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.errors import UsageError
+from skyline.graph.column import Flags, Indices, Times
+from skyline.graph.graph import Graph
+from skyline.graph.launching import launches
+from skyline.graph.task import TaskKind, WorkClass
+from skyline.graph.tasks import KIND, ON_GPU, WORK
+from skyline.interval import Interval
+from skyline.trace.profile import Profile
+from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
+from skyline.whatif.blocks import open_blocks
+from skyline.whatif.catalogue.host.compiling import (
+    BACKWARD_CALL_US,
+    CPU_CALL_US,
+    FORWARD_CALL_US,
+    KERNEL_CALL_US,
+    compiling_s,
+)
+from skyline.whatif.catalogue.host.fusion import BEST, LIKELY, WORST, FusionBound, Regions, fused, regions
+from skyline.whatif.catalogue.host.masks import MASK_NS, MASK_PART, kept_masks
+from skyline.whatif.cost.thread_scaling import gained, threads_of
+from skyline.whatif.dropout import OTHER_DRAWS, draws
+from skyline.whatif.memory import Memory
+
+DEFAULT, REDUCE_OVERHEAD, MAX_AUTOTUNE = "default", "reduce-overhead", "max-autotune"
+_FIRST = (2, 0)
+_ON_WINDOWS_CPU = (2, 5)
+_ACTIVATIONS = Interval(0.9, 0.5, 1.0)
+_REPLAY_US = 15.0
+"""Copying the inputs in and launching one CUDA graph."""
+_TUNED = Interval(0.95, 0.8, 1.0)
+"""Time of products and convolutions whose kernels were chosen by trying them."""
+_WORTH_ASKING = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Compile(UsualWhatIf):
+    """Joins neighbouring pointwise operators in the passes over the model, and takes Python out of them."""
+
+    name: str = "compile"
+    stage: Stage = Stage.FUSION
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return (
+            "compile the model (torch.compile)" if value in ("", DEFAULT) else f"torch.compile, mode {value}"
+        )
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Only where PyTorch can compile, has not compiled yet, and there is something to compile."""
+        profile = subject.profile
+        if profile is not None and (reason := _impossible(profile)):
+            return Applicability.no(reason)
+        graph = subject.graph_of(self.grain)
+        if any(_COMPILED.search(name) for name in graph.tasks.names):
+            return Applicability.no("compiled code runs already")
+        if any("GraphLaunch" in name for name in graph.tasks.names):
+            return Applicability.no("CUDA graphs are in use: what is inside of them was not recorded")
+        found = regions(subject, graph)
+        if not len(found.host):
+            return Applicability.no("no operator of the model was recorded in a forward or backward pass")
+        touched = graph.durations[found.fused].sum() + (graph.durations + graph.gaps)[found.host].sum()
+        if float(touched) / 1e3 < _WORTH_ASKING * subject.steps * subject.iteration_ms.value:
+            return Applicability.no("the model's share of the iteration is too small to matter")
+        values = (DEFAULT, REDUCE_OVERHEAD, MAX_AUTOTUNE) if subject.on_gpu else (DEFAULT,)
+        return Applicability(True, values=values, default=DEFAULT)
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Each group of operators becomes one, the host's time in the passes next to nothing."""
+        mode = _mode(value, subject)
+        graph = scenario.graph
+        found = regions(subject, graph)
+        larger, threads = scenario.batch_factor(subject), threads_of(subject)
+        checkpointed = _checkpointed(scenario, subject)
+        masks = larger * kept_masks(subject, graph, found, larger, checkpointed)
+
+        def compiled(case: FusionBound, calls: float, tuned: float, mask_ns: float) -> Graph:
+            durations, gaps = fused(
+                graph, found, case, larger=larger, threads=threads, checkpointed=checkpointed
+            )
+            masks_us = masks * mask_ns / 1e3 * gained(MASK_PART, threads)
+            return _compiled(graph, found, calls, mode, tuned, (durations + masks_us, gaps))
+
+        likely = compiled(LIKELY, 1.0, _TUNED.value, MASK_NS.value)
+        least = compiled(BEST, 0.5, _TUNED.low, MASK_NS.low)
+        most = compiled(WORST, 1.6, _TUNED.high, MASK_NS.high)
+        return scenario.between(
+            subject,
+            likely,
+            least,
+            most,
+            assumptions=_assumptions(found, subject, mode),
+            memory=_with_fewer_activations,
+            one_off_s=compiling_s(found, subject, tuned=mode == MAX_AUTOTUNE),
+        )
+
+
+_COMPILED = re.compile(r"CompiledFunction|Torch-Compiled|TorchDynamo|^triton_|graph_\d+_cpp_fused|cpp_fused_")
+
+
+def _checkpointed(scenario: Scenario, subject: Subject) -> Flags | None:
+    """The tasks of blocks that are checkpointed as well; None without."""
+    value = scenario.choices.get("checkpointing")
+    if value is None:
+        return None
+    modules = scenario.graph.structure.modules
+    paths = open_blocks(subject.profile, modules)
+    paths = paths[: int(value)] if value.isdigit() else paths
+    inside = [any(name == path or name.startswith(f"{path}.") for path in paths) for name in modules]
+    return np.array([*inside, False])[scenario.graph.tasks.module]
+
+
+def _impossible(profile: Profile) -> str:
+    """Why the run cannot be compiled, as far as it is known; empty where it can."""
+    if "torch.compile" in (profile.iteration.styles if profile.iteration is not None else ()):
+        return "it is compiled already"
+    if any(call.name == "compile" for call in profile.calls):
+        return "it is compiled already"
+    environment = profile.environment
+    version = _numbers(environment.torch)
+    if version and version < _FIRST:
+        return f"PyTorch {environment.torch} has no torch.compile"
+    python = _numbers(environment.python)
+    if python >= (3, 12) and (2, 0) <= version < (2, 4):
+        return f"PyTorch {environment.torch} does not compile under Python {environment.python}"
+    if python >= (3, 13) and (2, 0) <= version < (2, 6):
+        return f"PyTorch {environment.torch} does not compile under Python {environment.python}"
+    on_windows = environment.platform.lower().startswith("win")
+    if on_windows and version < _ON_WINDOWS_CPU:
+        return f"PyTorch {environment.torch} does not compile on Windows"
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def _mode(value: str, subject: Subject) -> str:
+    if value in ("", DEFAULT):
+        return DEFAULT
+    if value in (REDUCE_OVERHEAD, MAX_AUTOTUNE) and subject.on_gpu:
+        return value
+    known = f"{DEFAULT}, {REDUCE_OVERHEAD} or {MAX_AUTOTUNE}" if subject.on_gpu else DEFAULT
+    raise UsageError(f"compile={value} is not possible", hint=f"Possible here: {known}.")
+
+
+def _compiled(
+    graph: Graph, found: Regions, calls: float, mode: str, tuned: float, joined: tuple[Times, Times]
+) -> Graph:
+    durations, gaps = joined
+    kinds = graph.tasks.kind
+    on_gpu = bool(ON_GPU[kinds].any())
+    durable = found.host if on_gpu else found.host[kinds[found.host] != KIND[TaskKind.CPU]]
+    durations[durable] = 0.0
+    gaps[found.host] = 0.0
+    forward = np.isin(found.entries, found.heads)
+    own = calls * np.where(forward, FORWARD_CALL_US, BACKWARD_CALL_US)
+    if mode == REDUCE_OVERHEAD:
+        own = own + _REPLAY_US
+    elif on_gpu:
+        durations[_remaining_launches(graph, found)] = calls * KERNEL_CALL_US
+    else:
+        called = np.union1d(
+            [group.tasks[0] for group in found.groups], np.intersect1d(found.host, _heavy(graph))
+        )
+        durations[called.astype(np.int64)] += calls * CPU_CALL_US
+    if mode == MAX_AUTOTUNE:
+        heavy = np.intersect1d(_heavy(graph), np.flatnonzero(ON_GPU[kinds]))
+        durations[heavy] *= tuned
+    # The call of the compiled graph, guards and all, precedes what it runs.
+    durations[found.entries] += own
+    return graph.with_times(durations=durations, gaps=gaps)
+
+
+def _heavy(graph: Graph) -> Indices:
+    """Products, convolutions and attention."""
+    return np.flatnonzero(graph.tasks.work != WORK[WorkClass.OTHER])
+
+
+def _remaining_launches(graph: Graph, found: Regions) -> np.ndarray:
+    """Launches in the passes of all but what has become part of another kernel."""
+    dropped = np.zeros(len(graph), np.bool_)
+    for group in found.groups:
+        dropped[group.tasks[1:]] = True
+    edges = launches(graph)
+    inside = np.zeros(len(graph), np.bool_)
+    inside[found.host] = True
+    return np.unique(edges.source[inside[edges.source] & ~dropped[edges.target]])
+
+
+def _assumptions(found: Regions, subject: Subject, mode: str) -> tuple[str, ...]:
+    steps = max(1, subject.steps)
+    joined = sum(len(group.tasks) for group in found.groups) / steps
+    made = len(found.groups) / steps
+    lines = [
+        f"{joined:.0f} pointwise operators and reductions of an iteration become {made:.0f} kernels",
+        "products, convolutions and attention stay as they are",
+        "what enters the model has the same shapes in every iteration: others are compiled again",
+        "the optimizer, the loss and the loop are not compiled",
+    ]
+    if found.breaks:
+        lines.append(f"the graph breaks {found.breaks:.3g} times an iteration, where a number is read")
+    if mode == REDUCE_OVERHEAD:
+        lines.append("nothing in the passes depends on values on the GPU, and inputs are copied in")
+    if not subject.on_gpu:
+        lines.append("a C++ compiler is there: PyTorch calls g++ or clang++ for the code that it generates")
+    if draws(subject.graph_of(Grain.OPERATORS)):
+        lines.append(OTHER_DRAWS)
+    if subject.profile is None:
+        lines.append("shapes are not known from the trace: a fused kernel takes as long as its longest part")
+    return tuple(lines)
+
+
+def _with_fewer_activations(memory: Memory) -> Memory:
+    return memory.with_activations(_ACTIVATIONS)
+
+
+WHATIF = Compile()

@@ -1,0 +1,47 @@
+"""What ``torch.compile`` costs: once for compiling, and in each iteration for calling what was compiled."""
+
+from __future__ import annotations
+
+from skyline.interval import Interval
+from skyline.whatif.catalogue.host.fusion import Regions
+from skyline.whatif.constant import EXAMPLES, XEON, Constant
+from skyline.whatif.subject import Subject
+
+# The constants of the model: µs of each call, and seconds of one processor core that compiling takes once.
+_BENCHMARK = "benchmarks/compile_cost.py"
+_FORWARD_CALL = Constant.at(
+    110.0, "a compiled forward graph: its guards, and tensors passed through autograd", EXAMPLES, XEON
+)
+_BACKWARD_CALL = Constant.at(170.0, "a compiled backward graph, called from autograd", EXAMPLES, XEON)
+_KERNEL_CALL = Constant.at(7.0, "an assumption: the launch of one kernel from generated code")
+_CPU_CALL = Constant.at(
+    10.0, "one piece of generated code, or a library's product, called from Python", EXAMPLES, XEON
+)
+FORWARD_CALL_US, BACKWARD_CALL_US = _FORWARD_CALL.value, _BACKWARD_CALL.value
+KERNEL_CALL_US, CPU_CALL_US = _KERNEL_CALL.value, _CPU_CALL.value
+_START_S = Constant.at(
+    12.0, f"{_BENCHMARK}: the compiler is loaded, and compiles PyTorch's headers once", machine=XEON
+)
+_PER_KERNEL_S = Constant.at(0.6, f"{_BENCHMARK}: for each kernel that is generated", machine=XEON)
+_PER_OPERATOR_S = Constant.at(0.035, f"{_BENCHMARK}: for each operator that is traced", machine=XEON)
+_PER_GRAPH_S = Constant.at(0.5, f"{_BENCHMARK}: for each graph after the first", machine=XEON)
+_RANGE = Constant(1.0, 0.4, 2.5, f"{_BENCHMARK}: warm caches and many cores, or a slow machine", machine=XEON)
+_TUNING = Constant.at(5.0, "an assumption: each kernel is tried out in several variants")
+
+
+def compiling_s(found: Regions, subject: Subject, *, tuned: bool = False) -> Interval:
+    """Seconds until the first iterations are compiled, from how much there is to compile.
+
+    Measured on CPUs only, where C++ is generated; with ``tuned`` kernels are tried out besides.
+    """
+    steps = max(1, subject.steps)
+    graphs = max(1.0, len(found.entries) / steps)
+    seconds = (
+        _START_S.value
+        + _PER_KERNEL_S.value * found.kernels
+        + _PER_OPERATOR_S.value * found.operators
+        + _PER_GRAPH_S.value * (graphs - 1)
+    )
+    if tuned:
+        seconds *= _TUNING.value
+    return _RANGE.scaled(seconds)

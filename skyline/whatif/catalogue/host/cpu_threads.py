@@ -1,0 +1,110 @@
+"""What if operators on the CPU were split over another number of threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.graph import Graph
+from skyline.graph.scaling import scale
+from skyline.whatif.base import (
+    Applicability,
+    Provenance,
+    Scenario,
+    Stage,
+    Subject,
+    UsualWhatIf,
+)
+from skyline.whatif.catalogue.host.core_contention import core_contention
+from skyline.whatif.catalogue.models.fused_optimizer import FOREACH
+from skyline.whatif.catalogue.models.sparse_embedding import sparse_work
+from skyline.whatif.cost.loader_model import cores_of
+from skyline.whatif.cost.thread_scaling import factors, split_in_loader, split_tasks
+from skyline.whatif.loader_setting import present_setting, threads_in
+from skyline.whatif.number_formats import NARROW
+from skyline.whatif.whole_number import whole_number
+
+_AS_TRIED = "operators divide as in iterations of the script's own on another number of threads"
+_VALUES = (1, 2, 4, 8, 16, 32, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuThreads(UsualWhatIf):
+    """Scales the operators that are large enough to be split, and shares the cores with loader workers."""
+
+    name: str = "cpu_threads"
+    stage: Stage = Stage.LOADING
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return f"split operators over {value or 'other'} CPU thread{'s' if value != '1' else ''}"
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where the CPU computes, and has operators that are worth splitting."""
+        cores, now = cores_of(subject), threads_in(Scenario.of(subject), subject)
+        if subject.on_gpu:
+            return Applicability.no("the operators run on the GPU, whose work no CPU thread takes over")
+        if cores == 1 and now == 1:
+            return Applicability.no("there is one core")
+        if subject.thread_use.split <= 0:
+            return Applicability.no("no operator is large enough to be split over threads")
+        counts = {
+            one for one in (*_VALUES, cores, cores - present_setting(subject).workers) if 1 <= one <= cores
+        }
+        offered = sorted(counts - {now})
+        if not offered:
+            return Applicability.no("there is no other number of threads to choose")
+        free = max(1, cores - present_setting(subject).workers)
+        default = free if free != now else max((one for one in offered if one < now), default=offered[0])
+        return Applicability(True, values=tuple(map(str, offered)), default=str(default))
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Each operator by itself; then what the threads and the workers that the script has take from each other."""
+        asked = whole_number(self.name, value)
+        now, cores = threads_in(Scenario.of(subject), subject), cores_of(subject)
+        graph = scenario.graph
+        larger = scenario.batch_factor(subject)
+        chosen, divisions = split_tasks(
+            subject,
+            graph,
+            larger,
+            asked=min(asked, cores),
+            sorting=sparse_work(subject, graph, larger) if "sparse_embedding" in scenario.choices else None,
+            fused=scenario.choices.get("fused_optimizer", FOREACH) != FOREACH,
+            narrow=scenario.product_format in NARROW,
+        )
+        if not len(chosen) or asked == now:
+            return scenario
+        if not present_setting(subject).workers:
+            loading, shares = split_in_loader(subject, graph, min(asked, cores))
+            chosen, divisions = np.concatenate([chosen, loading]), (*divisions, *shares)
+        graph = _with_python(subject, graph, asked)
+        likely, least, most = factors(divisions, graph.durations[chosen], min(now, cores), min(asked, cores))
+        tried = subject.tried is not None and asked == subject.tried.other_threads
+        changed = scenario.between(
+            subject,
+            scale(graph, chosen, likely),
+            scale(graph, chosen, least),
+            scale(graph, chosen, most),
+            assumptions=(
+                f"{100 * subject.thread_use.split:.0f} % of the computing is in operators that are split over threads",
+                *((_AS_TRIED,) if tried else ()),
+                *(("more threads than cores bring nothing",) if asked > cores else ()),
+            ),
+            provenance=Provenance.TRIED if tried else Provenance.MODELLED,
+        )
+        if "num_workers" in scenario.choices or not present_setting(subject).workers:
+            return changed
+        return core_contention(changed, scenario.graph, subject, asked)
+
+
+def _with_python(subject: Subject, graph: Graph, asked: int) -> Graph:
+    """With Python between the operators as it was tried on so many threads: other cores are at rest then."""
+    if subject.tried is None or present_setting(subject).workers:
+        return graph
+    factors = subject.tried.python_factors(graph, subject.tried.standing, (asked, ""))
+    return graph.with_times(gaps=graph.gaps * factors)
+
+
+WHATIF = CpuThreads()

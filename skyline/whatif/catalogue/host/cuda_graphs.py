@@ -1,0 +1,107 @@
+"""What if each pass over the model were launched as one CUDA graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import PHASE
+from skyline.interval import Interval
+from skyline.trace.phase import Phase
+from skyline.trace.record import RecordKind
+from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
+from skyline.whatif.catalogue.host.compiling import compiling_s
+from skyline.whatif.catalogue.host.fusion import regions
+from skyline.whatif.catalogue.host.remove_sync import waits
+
+_PASSES = (Phase.FORWARD, Phase.BACKWARD)
+_HOST = (TaskKind.CPU, TaskKind.LAUNCH)
+_LEFT = 0.02
+"""Share of the host's time in the passes that remains: copying the inputs in, and the launch itself."""
+_LEFT_AT_WORST = 0.25
+_WORTH_ASKING = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class CudaGraphs(UsualWhatIf):
+    """Takes the host's time in the forward and backward pass away; the GPU's work stays as it is."""
+
+    name: str = "cuda_graphs"
+    words: str = "launch the forward and backward pass as CUDA graphs"
+    stage: Stage = Stage.FUSION
+    grain: Grain = Grain.PHASES
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where kernels are launched one by one, and the passes do not stop for the GPU."""
+        if not subject.on_gpu:
+            return Applicability.no("nothing ran on a GPU")
+        graph = subject.graph_of(self.grain)
+        if not len(select(graph, kind=TaskKind.LAUNCH, phase=_PASSES)):
+            return Applicability.no("no launch in a forward or backward pass was recorded")
+        if any("GraphLaunch" in name for name in graph.tasks.names):
+            return Applicability.no("CUDA graphs are in use already")
+        if np.isin(graph.tasks.phase[waits(graph, subject.lane)], [PHASE[one] for one in _PASSES]).any():
+            return Applicability.no(
+                "the forward or backward pass waits for the GPU: a graph cannot hold that"
+            )
+        if _shapes_change(subject):
+            return Applicability.no("shapes differ from iteration to iteration: a graph holds one")
+        host_ms = float((graph.durations + graph.gaps)[_in_passes(subject, graph)].sum()) / 1e3
+        if host_ms < _WORTH_ASKING * subject.steps * subject.iteration_ms.value:
+            return Applicability.no("the host's share of the passes is too small to matter")
+        return Applicability(True)
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Scale the host's time in the passes to next to nothing."""
+        chosen = _in_passes(subject, scenario.graph)
+        likely, least, most = (
+            scale(scenario.graph, chosen, left, gaps=True) for left in (_LEFT, 0.0, _LEFT_AT_WORST)
+        )
+        return scenario.between(
+            subject,
+            likely,
+            least,
+            most,
+            assumptions=(
+                "shapes are the same in every step, and nothing in the passes depends on values on the GPU",
+                "kernels follow one another as closely as they do now",
+                "PyTorch's compiler records the graphs; kernels that it joins besides are not counted: ask for compile",
+            ),
+            one_off_s=_compiling_s(scenario, subject),
+        )
+
+
+def _compiling_s(scenario: Scenario, subject: Subject) -> Interval | None:
+    """What compiling costs once; None where it is counted already."""
+    if scenario.one_off_s is not None:
+        return None
+    return compiling_s(regions(subject, subject.graph_of(Grain.OPERATORS)), subject)
+
+
+def _shapes_change(subject: Subject) -> bool:
+    """Whether the recorded iterations called the operators of the forward pass with other shapes each."""
+    profile = subject.profile
+    if profile is None:
+        return False
+    called: dict[int, Counter[int]] = {}
+    for record in profile.trace.records:
+        if record.phase is Phase.FORWARD and record.shape >= 0 and record.kind is not RecordKind.KERNEL:
+            called.setdefault(record.iteration, Counter())[record.shape] += 1
+    each = list(called.values())
+    return any(one != each[0] for one in each[1:])
+
+
+def _in_passes(subject: Subject, graph: Graph) -> Indices:
+    """The host's tasks in the passes, but for the points at which steps begin and end."""
+    chosen = select(graph, kind=_HOST, phase=_PASSES)
+    return np.setdiff1d(chosen, subject.step_marks(graph))
+
+
+WHATIF = CudaGraphs()

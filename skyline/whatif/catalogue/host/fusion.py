@@ -1,0 +1,356 @@
+"""Which operators of the passes over the model a compiler would make one, and what is left of their time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from skyline.graph.column import Flags, Indices, Times
+from skyline.graph.graph import Graph
+from skyline.graph.task import TaskKind, WorkClass
+from skyline.graph.tasks import KIND, ON_GPU, PHASE, WORK
+from skyline.trace.phase import Phase
+from skyline.trace.shape import OperatorShape
+from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
+from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes, most_numbers, traffic
+from skyline.whatif.cost.thread_scaling import gained
+from skyline.whatif.origins import shapes
+from skyline.whatif.subject import Subject
+
+_PASSES = (PHASE[Phase.FORWARD], PHASE[Phase.BACKWARD])
+_HOST = (KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH])
+
+
+@dataclass(frozen=True, slots=True)
+class FusionBound:
+    """Factors of one end of the range: of memory traffic, and of the arithmetic that is more than traffic.
+
+    ``composite`` is that of operators which are one pass in PyTorch's own code already (norms, softmax, GELU,
+    dropout); generated code for them is often slower. ``views`` is the share that stays of views, which copy where
+    what follows needs another order. ``at_least`` and ``at_most`` bound a group by its present time. ``products`` and
+    ``convolutions`` are factors on CPUs, where the compiler chooses other layouts for what it leaves to libraries.
+    """
+
+    traffic: float
+    arithmetic: float
+    composite: float
+    views: float
+    at_least: float
+    at_most: float
+    products: float
+    convolutions: float
+    drawing_ns: float
+    """For each random number that code generated for a CPU draws, on one core."""
+    pooling: tuple[float, float]
+    """On CPUs, of pooling that finds a maximum and its place, forwards and backwards: generated code takes the windows
+    number by number, where PyTorch's own takes many channels at a time. Measured on one network of 2.4 million numbers:
+    33 ms for 14, with what it was joined with, and about 10 ms for 2."""
+    recomputed: float
+    """What is left of pointwise work that checkpointing repeats: the kernels of the backward pass do it on what they
+    read anyway. Two networks whose blocks were compiled and checkpointed took 3 and 13 % longer than compiled alone."""
+
+
+LIKELY = FusionBound(1.0, 0.75, 1.4, 0.5, 0.15, 1.4, 1.0, 0.88, 17.5, (2.3, 5.0), 0.2)
+BEST = FusionBound(0.7, 0.25, 0.6, 0.0, 0.05, 1.0, 0.95, 0.65, 12.0, (1.2, 1.5), 0.0)
+WORST = FusionBound(1.3, 1.2, 2.5, 1.0, 0.6, 2.5, 1.12, 1.1, 30.0, (3.5, 8.0), 0.8)
+_DRAWS = (
+    "aten::dropout",
+    "aten::native_dropout",
+    "aten::bernoulli",
+    "aten::rand_like",
+    "aten::feature_dropout",
+)
+"""Operators that draw a random number for each element. The compiler's own code for CPUs computes each from its place,
+ten rounds of Philox (Salmon et al., 2011) on one number at a time: 16 to 18 ns were measured on one machine, 18 to 23
+on another, with whatever it was joined, where PyTorch's operator takes 6 to 8 ns."""
+_DRAWS_FROM_NS = 1.0
+"""A dropout that took less for each number drew none: the model was evaluated."""
+_ONLY_DRAWN = 0.45
+"""The part of a dropout's time that its random numbers take by ``rand``: 2.7 of 6.2 ns were measured. The compiler
+calls that where blocks are checkpointed: the numbers are drawn again from a state that was kept, which its own code
+for CPUs cannot do (``run_and_save_rng_state``)."""
+_DRAWING_PART = 0.95
+"""The part of drawing that threads divide among them, in generated code."""
+_COMPOSITE = (
+    *(
+        "layer_norm",
+        "layernorm",
+        "batch_norm",
+        "batchnorm",
+        "group_norm",
+        "groupnorm",
+        "softmax",
+        "gelu",
+        "rms_norm",
+    ),
+    *("instance_norm", "pool", "embedding", "dropout", "masked_fill", "maskedfill"),
+)
+_FINDS_MAXIMA = ("max_pool", "maxpool")
+_QUICKER_CHANNELS_LAST = ("batch_norm", "batchnorm")
+"""With convolutions a CPU's images are laid channels last by the compiler, in which these are no dearer than arithmetic
+between neighbours: PyTorch's own take a third of their time there (``channels_last``)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Neighbours that become one kernel: the tasks, and their calls where these are known.
+
+    ``external_bytes`` is what the one kernel moves, ``alone_bytes`` what each task does by itself.
+    """
+
+    tasks: Indices
+    calls: tuple[OperatorShape, ...]
+    composite: Flags
+    external_bytes: int = 0
+    alone_bytes: Times | None = None
+    drawn: Times | None = None
+    """How many random numbers each task draws on a CPU."""
+    pools: Flags | None = None
+    """Which tasks find maxima of windows on a CPU."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Regions:
+    """The parts of a graph that would be compiled.
+
+    ``host`` are tasks of the script's threads, ``entries`` the first one of each stretch that would be one compiled
+    graph, ``heads`` those of forward passes among these. ``groups`` are what becomes one kernel, ``fused`` the
+    tasks in them, ``views`` those that give another view of the same memory. ``operators`` counts those of an
+    iteration.
+    """
+
+    host: Indices
+    entries: Indices
+    heads: Indices
+    groups: tuple[Group, ...]
+    fused: Indices
+    views: Indices
+    operators: float
+    breaks: float
+    """How often an iteration's graphs are interrupted by reading a number."""
+    kernels: int
+    """How many different kernels have to be generated: groups of the same calls share one."""
+    bytes_per_us: float | None
+    """What the plain calls in the groups reached."""
+
+
+@lru_cache(maxsize=2)
+def regions(subject: Subject, graph: Graph) -> Regions:
+    """What of a graph lies in forward and backward passes of the model that trains, and how it would be joined."""
+    inside = _inside(subject, graph)
+    tasks = graph.tasks
+    on_gpu = ON_GPU[tasks.kind]
+    host = np.flatnonzero(inside & np.isin(tasks.kind, _HOST))
+    host = np.setdiff1d(host, subject.step_marks(graph))
+    kernels = np.flatnonzero(inside & (tasks.kind == KIND[TaskKind.KERNEL]))
+    kinds = _classes(graph, on_gpu)
+    reads = host[kinds[host] == CostClass.READ]
+    entries, heads = _entries(graph, host, kinds)
+    computing = kernels if len(kernels) else host
+    groups = _groups(subject, graph, computing, kinds, inside)
+    views = host[(kinds[host] == CostClass.VIEW) & (tasks.kind[host] == KIND[TaskKind.CPU])]
+    steps = max(1, subject.steps)
+    counted = host[(graph.durations[host] > 0) & (kinds[host] != CostClass.OUTSIDE)]
+    return Regions(
+        host,
+        entries,
+        heads,
+        groups,
+        np.concatenate([group.tasks for group in groups]) if groups else np.empty(0, np.int64),
+        views if not len(kernels) else np.empty(0, np.int64),
+        len(counted) / steps,
+        len(reads) / steps,
+        len({group.calls or (len(group.tasks),) for group in groups}),
+        _rate(graph, groups),
+    )
+
+
+def fused(
+    graph: Graph,
+    found: Regions,
+    case: FusionBound,
+    *,
+    larger: float = 1.0,
+    threads: int = 1,
+    checkpointed: Flags | None = None,
+) -> tuple[Times, Times]:
+    """Durations and gaps with each group as one task, the first of it; the others take no time.
+
+    ``larger`` is how many times as large the batch is as the recorded one, ``threads`` how many a CPU's code runs on.
+    ``checkpointed`` are the tasks of blocks that are checkpointed as well.
+    """
+    durations, gaps = graph.durations.copy(), graph.gaps.copy()
+    again = _again(graph, checkpointed)
+    each_us = larger * case.drawing_ns / 1e3 * gained(_DRAWING_PART, threads)
+    for group in found.groups:
+        times = graph.durations[group.tasks]
+        numbers = drawn(graph, group, larger)
+        apart_us = numbers * each_us
+        if checkpointed is not None:
+            apart_us = np.where(checkpointed[group.tasks] & (numbers > 0), _ONLY_DRAWN * times, apart_us)
+        if group.pools is not None and group.pools.any():
+            backward = int(graph.tasks.phase[group.tasks[0]]) == PHASE[Phase.BACKWARD]
+            apart_us = np.where(group.pools, case.pooling[backward] * times, apart_us)
+        then = _group_us(times, group, found.bytes_per_us, case, apart_us, again[group.tasks])
+        durations[group.tasks] = 0.0
+        durations[group.tasks[0]] = then
+        rest = group.tasks[1:]
+        gaps[rest[ON_GPU[graph.tasks.kind[rest]]]] = 0.0
+    durations[found.views] *= case.views
+    if not ON_GPU[graph.tasks.kind].any():
+        work = graph.tasks.work[found.host]
+        durations[found.host[work == WORK[WorkClass.MATMUL]]] *= case.products
+        durations[found.host[work == WORK[WorkClass.CONVOLUTION]]] *= case.convolutions
+    return durations, gaps
+
+
+def drawn(graph: Graph, group: Group, larger: float) -> Times:
+    """How many random numbers each task of a group draws on a CPU in the recorded batch; none when it evaluated."""
+    if group.drawn is None:
+        return np.zeros(len(group.tasks))
+    drew = graph.durations[group.tasks] * 1e3 >= _DRAWS_FROM_NS * larger * group.drawn
+    return np.where(drew, group.drawn, 0.0)
+
+
+def _again(graph: Graph, checkpointed: Flags | None) -> Flags:
+    """Forward work that is repeated in the backward pass."""
+    if checkpointed is None:
+        return np.zeros(len(graph), np.bool_)
+    tasks = graph.tasks
+    forward = [name.startswith("aten::") and "backward" not in name for name in tasks.names]
+    return checkpointed & np.array(forward)[tasks.name] & (tasks.phase == PHASE[Phase.BACKWARD])
+
+
+def _group_us(
+    times: Times, group: Group, rate: float | None, case: FusionBound, apart_us: Times, again: Flags
+) -> float:
+    """Time of the one kernel; ``apart_us`` stands in place of what operators that draw or pool take now."""
+    apart = apart_us > 0
+    if apart.any():
+        others = np.where(apart, 0.0, times)
+        none = np.zeros(len(times))
+        return float(apart_us.sum()) + _group_us(others, group, rate, case, none, again)
+    now = float(times.sum())
+    repeated = float(times[again].sum()) / now if now > 0 else 0.0
+    if rate is None or group.alone_bytes is None:
+        # Without shapes: the group does not get below its longest member, which moves the most.
+        likely = case.traffic * float(times.max(initial=0.0)) if len(times) > 1 else now
+    else:
+        more = np.maximum(0.0, times - group.alone_bytes / rate)
+        factors = np.where(group.composite, case.composite, case.arithmetic)
+        likely = case.traffic * group.external_bytes / rate + float((factors * more).sum())
+    bounded = min(max(likely, case.at_least * now), case.at_most * now)
+    return bounded * (1 - repeated * (1 - case.recomputed))
+
+
+def _numbers_drawn(call: OperatorShape) -> float:
+    return float(most_numbers(call)) if call.operator.startswith(_DRAWS) else 0.0
+
+
+def _rate(graph: Graph, groups: Sequence[Group]) -> float | None:
+    """Bytes per µs of the plain calls in the groups."""
+    calls = [
+        (call, float(took))
+        for group in groups
+        for call, took in zip(group.calls, graph.durations[group.tasks].tolist(), strict=False)
+    ]
+    return bandwidth(calls)
+
+
+def _inside(subject: Subject, graph: Graph) -> Flags:
+    """By task, whether it belongs to a pass over the model; a trace without modules shows only the passes."""
+    tasks, names = graph.tasks, graph.structure.modules
+    passes = np.isin(tasks.phase, _PASSES)
+    profile = subject.profile
+    roots = {fact.path.partition(".")[0] for fact in profile.modules} if profile is not None else set[str]()
+    if roots:
+        known = np.array([name.partition(".")[0] in roots for name in names] + [False])
+    else:
+        known = np.ones(len(names) + 1, np.bool_)
+        if profile is not None and names:
+            known[-1] = False
+    return passes & known[np.where(tasks.module < len(names), tasks.module, -1)]
+
+
+def _classes(graph: Graph, on_gpu: Flags) -> Indices:
+    names, tasks = graph.tasks.names, graph.tasks
+    of_host = np.array([operator_class(name) for name in names], np.int64)
+    of_kernels = np.array([kernel_class(name) for name in names], np.int64)
+    return np.where(on_gpu, of_kernels[tasks.name], of_host[tasks.name])
+
+
+def _entries(graph: Graph, host: Indices, kinds: Indices) -> tuple[Indices, Indices]:
+    """The first task of each stretch of a pass on a lane; reading a number begins another."""
+    tasks = graph.tasks
+    ordered = host[np.lexsort((host, tasks.lane[host]))]
+    if not len(ordered):
+        return ordered, ordered
+    begins = np.ones(len(ordered), np.bool_)
+    earlier, later = ordered[:-1], ordered[1:]
+    begins[1:] = (
+        (tasks.lane[later] != tasks.lane[earlier])
+        | (tasks.iteration[later] != tasks.iteration[earlier])
+        | (tasks.phase[later] != tasks.phase[earlier])
+        | (kinds[earlier] == CostClass.READ)
+    )
+    entries = ordered[begins]
+    return entries, entries[tasks.phase[entries] == PHASE[Phase.FORWARD]]
+
+
+def _groups(
+    subject: Subject, graph: Graph, computing: Indices, kinds: Indices, inside: Flags
+) -> tuple[Group, ...]:
+    tasks = graph.tasks
+    members = graph.structure.lane_members
+    kind = kinds[members]
+    pointwise = np.zeros(len(graph), np.bool_)
+    pointwise[computing] = kinds[computing] == CostClass.POINTWISE
+    # Whatever computes and is not joined parts its neighbours; views and the like do not.
+    computes = ON_GPU[tasks.kind[members]] == ON_GPU[tasks.kind[computing[0]]] if len(computing) else inside
+    leaves = (kind != CostClass.VIEW) & ~inside[members]
+    own = np.isin(kind, (CostClass.HEAVY, CostClass.KEPT, CostClass.READ))
+    parts = computes & (own | leaves) & ~pointwise[members]
+    changes = np.ones(len(members), np.bool_)
+    for column in (tasks.lane, tasks.iteration, tasks.phase):
+        changes[1:] &= column[members][1:] == column[members][:-1]
+    changes = ~changes
+    changes[:1] = True
+    stretch = np.cumsum(parts | changes)
+    chosen = pointwise[members]
+    found, number = members[chosen].astype(np.int64), stretch[chosen]
+    if not len(found):
+        return ()
+    on_gpu = bool(ON_GPU[tasks.kind[found]].any())
+    called: Sequence[OperatorShape | None] = shapes(subject, graph, found)
+    bounds = np.flatnonzero(np.diff(number)) + 1
+    imaging = not on_gpu and bool((tasks.work[inside] == WORK[WorkClass.CONVOLUTION]).any())
+    marks = tuple(mark for mark in _COMPOSITE if not imaging or mark not in _QUICKER_CHANNELS_LAST)
+    names = np.array([any(part in name.lower() for part in marks) for name in tasks.names])
+    composite = names[tasks.name[found]]
+    maxima = np.array(
+        [not on_gpu and any(part in name.lower() for part in _FINDS_MAXIMA) for name in tasks.names]
+    )
+    pools = maxima[tasks.name[found]]
+    groups: list[Group] = []
+    for begin, end in zip([0, *bounds.tolist()], [*bounds.tolist(), len(found)], strict=True):
+        members_of, calls = found[begin:end], [one for one in called[begin:end] if one is not None]
+        if len(calls) < end - begin:
+            groups.append(Group(members_of, (), composite[begin:end], pools=pools[begin:end]))
+            continue
+        alone = np.array([traffic(call).size_bytes for call in calls], np.float64)
+        drawn = np.array([0.0 if on_gpu else _numbers_drawn(call) for call in calls], np.float64)
+        groups.append(
+            Group(
+                members_of,
+                tuple(calls),
+                composite[begin:end],
+                external_bytes(calls),
+                alone,
+                drawn,
+                pools[begin:end],
+            )
+        )
+    return tuple(groups)

@@ -1,0 +1,151 @@
+"""What if the script did not read numbers from tensors within a step, or seldom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.column import Indices
+from skyline.graph.dependency import CAUSE, Cause
+from skyline.graph.edges import cut_dependencies
+from skyline.graph.graph import Graph
+from skyline.graph.launch_ahead import ending_waits
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND, ON_GPU
+from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
+from skyline.whatif.catalogue.host.reading import ReadingLine, reading_lines, total_ms
+from skyline.whatif.whole_number import whole_number
+
+_MAY_STAY = 0.5
+"""Share of the gain that may be lost again to reading the same values elsewhere."""
+_EVERY = "10"
+_WORTH_ASKING = 0.002
+_LINES_NAMED = 3
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSync(UsualWhatIf):
+    """Takes out what reads numbers from tensors: the host's time for it, and its waiting for a GPU."""
+
+    name: str = "remove_sync"
+    stage: Stage = Stage.WAITING
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        if value in ("", ALL):
+            return "no waiting for the GPU within a step (.item(), synchronize(), copies to the host)"
+        return f"read numbers of tensors, and log, only every {value}th iteration"
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where the script's thread waits for the GPU in the counted steps, or spends time on reading."""
+        graph = subject.graph_of(self.grain)
+        waiting = own_waits(subject, graph) if subject.on_gpu else ()
+        if subject.profile is None:
+            if not subject.on_gpu:
+                return Applicability.no("nothing ran on a GPU")
+            return Applicability(True) if len(waiting) else Applicability.no(_NO_WAIT)
+        lines = reading_lines(subject, graph)
+        costs = total_ms(lines, subject.steps) >= _WORTH_ASKING * subject.iteration_ms.value
+        if len(waiting) or costs:
+            return Applicability(True, values=(_EVERY, "100", ALL), default=_EVERY)
+        if subject.on_gpu:
+            return Applicability.no(_NO_WAIT)
+        if not lines:
+            return Applicability.no("nothing ran on a GPU, and no line reads numbers of tensors")
+        share = total_ms(lines, subject.steps) / subject.iteration_ms.value
+        return Applicability.no(f"reading numbers of tensors takes {share:.2%} of the iteration only")
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """The host goes on where it waited; how far ahead it gets is for the simulation to say."""
+        every = _every(value)
+        graph = scenario.graph
+        lines = reading_lines(subject, graph)
+        waiting = _avoidable(subject, graph)
+        free = cut_dependencies(graph, cause=Cause.SYNC, target=waiting) if len(waiting) else graph
+        chosen = np.unique(np.concatenate([one.tasks for one in lines])) if lines else np.empty(0, np.int64)
+        free = scale(free, chosen, 0.0, gaps=True)
+        now_ms = subject.step_ms(graph)
+        gain_ms = max(0.0, now_ms - subject.step_ms(free))
+        return scenario.changed(
+            _with_delay(free, subject, gain_ms / every) if every else free,
+            above_ms=_MAY_STAY * gain_ms,
+            assumptions=_assumptions(subject, lines, every),
+        )
+
+
+_NO_WAIT = "the script does not wait for the GPU within a step"
+
+
+def _every(value: str) -> int:
+    """Every how many iterations numbers are still read; 0 for never."""
+    if value in ("", ALL):
+        return 0
+    return whole_number("remove_sync", value)
+
+
+def _with_delay(graph: Graph, subject: Subject, delay_ms: float) -> Graph:
+    """What is read in one of several iterations, spread over all: at the end of each on the script's lane.
+
+    A stream that is waited for has nothing to do after it, until the script's thread has launched something again.
+    """
+    tasks = graph.tasks
+    gaps = graph.gaps.copy()
+    streams: list[int] = np.unique(tasks.lane[ON_GPU[tasks.kind]]).tolist()
+    for lane in (tasks.lane_code(subject.lane), *streams):
+        own = np.flatnonzero(tasks.lane == lane)
+        last = [
+            own[tasks.iteration[own] == one][-1]
+            for one in graph.iterations
+            if (tasks.iteration[own] == one).any()
+        ]
+        gaps[np.array(last, np.int64)] += delay_ms * 1e3
+    return graph.with_times(gaps=gaps)
+
+
+def _assumptions(subject: Subject, lines: tuple[ReadingLine, ...], every: int) -> tuple[str, ...]:
+    recorded = own_waits(subject, subject.graph_of(Grain.OPERATORS))
+    count = f"{len(recorded) / max(1, subject.count):.3g}"
+    said: list[str] = []
+    if len(recorded):
+        said.append(f"what the script waits for ({count} times a step) is needed later or never")
+    said += [one.words(subject.steps) for one in lines[:_LINES_NAMED]]
+    if every:
+        said.append(
+            f"what stands on these lines is done in every {every}th iteration, and then costs the same"
+        )
+    return tuple(said)
+
+
+def waits(graph: Graph, lane: str) -> Indices:
+    """Tasks of the lane that wait for GPU work other than copies from the host."""
+    tasks, edges = graph.tasks, graph.structure.dependencies
+    from_host = np.zeros(len(graph), np.bool_)
+    from_host[select(graph, kind=TaskKind.COPY, name=("HtoD", "HostToDevice"))] = True
+    waiting = (
+        (edges.cause == CAUSE[Cause.SYNC])
+        & ON_GPU[tasks.kind[edges.source]]
+        & ~((tasks.kind[edges.source] == KIND[TaskKind.COPY]) & from_host[edges.source])
+        & (tasks.lane[edges.target] == tasks.lane_code(lane))
+    )
+    return np.unique(edges.target[waiting]).astype(np.int64)
+
+
+def own_waits(subject: Subject, graph: Graph) -> Indices:
+    """The script's own, in the graph as it was recorded: in a trace not what stops the profiler."""
+    found = _avoidable(subject, graph)
+    return found[subject.counted(found)]
+
+
+def _avoidable(subject: Subject, graph: Graph) -> Indices:
+    """All but those which end the timed iterations of a run."""
+    found = waits(graph, subject.lane)
+    if subject.recording is not None:
+        return found
+    return np.setdiff1d(found, ending_waits(graph, subject.lane))
+
+
+WHATIF = RemoveSync()

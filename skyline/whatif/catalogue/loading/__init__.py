@@ -1,0 +1,1 @@
+"""What-ifs about how batches are made and brought to the device."""

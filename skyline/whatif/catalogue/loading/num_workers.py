@@ -1,0 +1,100 @@
+"""What if worker processes made the batches while the script computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+
+from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
+from skyline.whatif.catalogue.loading.traced_workers import enough_workers, made_by_workers
+from skyline.whatif.cost.loader_model import cores_of, inferred_load_us, reloaded
+from skyline.whatif.cost.worker_queue import loader_and_compute_us
+from skyline.whatif.epoch_start import with_start
+from skyline.whatif.loader_setting import LoaderSetting, present_setting, threads_in
+from skyline.whatif.whole_number import MOST_AT_ONCE, whole_number
+
+_VALUES = (0, 1, 2, 4, 8, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class NumWorkers(UsualWhatIf):
+    """Moves the loader's work to lanes of its own, and keeps the sum of all work within the cores there are."""
+
+    name: str = "num_workers"
+    stage: Stage = Stage.LOADING
+    grain: Grain = Grain.PHASES
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        if value == "0":
+            return "load batches in the script's own process"
+        return f"load batches in {value or 'some'} worker process{'es' if value != '1' else ''}"
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where a loader takes part of the iteration, and what a batch takes to make can be told."""
+        if subject.recording is not None:
+            return enough_workers(subject.recording, _VALUES[1:])
+        if not subject.script.loaders:
+            return Applicability.no("no DataLoader delivers the batches")
+        now = present_setting(subject).workers
+        load, compute = loader_and_compute_us(subject.outline, subject.lane)
+        if now:
+            told = inferred_load_us(subject)
+            if told is None:
+                return Applicability.no(
+                    f"the batches of the DataLoader's {now} worker{'s' if now > 1 else ''} are ready when they are "
+                    "wanted, so more bring nothing; to ask about fewer, profile the script with num_workers=0"
+                )
+            load = told
+        if load <= 0:
+            return Applicability.no("the DataLoader takes no measurable time")
+        cores = cores_of(subject)
+        enough = min(cores, max(1, ceil(0.98 * load / compute))) if compute > 0 else cores
+        values = tuple(str(count) for count in _VALUES if count <= cores and count != now)
+        return Applicability(True, values=values, default=str(enough if enough != now else max(now - 1, 0)))
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Together with all that is asked about the loader and the threads: they share the cores."""
+        workers = whole_number(self.name, value, least=0, most=MOST_AT_ONCE)
+        if subject.recording is not None:
+            return made_by_workers(scenario, workers, subject.recording)
+        now = present_setting(subject)
+        if workers == now.workers:
+            return scenario
+        setting = replace(now, workers=workers).asked(replace(scenario, choices=_others(scenario)))
+        answer = reloaded(scenario, subject, setting)
+        changed = scenario.changed(
+            answer.graph,
+            below_ms=answer.likely_ms - answer.best_ms,
+            above_ms=answer.worst_ms - answer.likely_ms,
+            assumptions=_assumed(subject, scenario, setting, answer.load_us),
+        )
+        return with_start(changed, subject, setting, answer.load_us)
+
+
+def _others(scenario: Scenario) -> dict[str, str]:
+    return {name: value for name, value in scenario.choices.items() if name != "num_workers"}
+
+
+def _assumed(
+    baseline: Subject, scenario: Scenario, setting: LoaderSetting, load_us: float
+) -> tuple[str, ...]:
+    now = present_setting(baseline).workers
+    made = f"{load_us / 1e3:.1f} ms"
+    if setting.workers == 0:
+        return (f"the script takes as long for a batch as a worker does now, {made}",)
+    told = (
+        f"a worker needs as long for a batch as the script does now, {made}"
+        if now == 0
+        else f"a worker needs {made} for a batch: it waits for nothing now, since the script waits for its batches"
+    )
+    threads, cores = threads_in(scenario, baseline), cores_of(baseline)
+    sharing = (
+        f"workers and computing share {cores} cores"
+        if threads + setting.workers <= cores
+        else f"{threads} computing threads and {setting.workers} workers share {cores} cores and hold each other up"
+    )
+    return told, sharing
+
+
+WHATIF = NumWorkers()

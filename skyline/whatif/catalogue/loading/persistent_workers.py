@@ -1,0 +1,54 @@
+"""What if loader workers outlived the epoch instead of being started anew in each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
+from skyline.whatif.cost.starting import start_ms
+from skyline.whatif.epoch_start import shorter_on_average
+from skyline.whatif.loader_setting import iterations_per_epoch, training_loader
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentWorkers(UsualWhatIf):
+    """Takes the start of the workers out of every epoch but the first."""
+
+    name: str = "persistent_workers"
+    words: str = "keep loader workers from one epoch to the next"
+    stage: Stage = Stage.LOADING
+    grain: Grain = Grain.PHASES
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where there are workers that do not persist, and an epoch's length is known."""
+        loader = training_loader(subject)
+        if loader is None:
+            return Applicability.no("no DataLoader delivers the batches")
+        if not loader.num_workers:
+            reason = "the DataLoader has no workers; ask about num_workers together with it"
+            return Applicability(False, reason, only_with=("num_workers",))
+        if loader.persistent_workers:
+            return Applicability.no("the workers persist already")
+        if iterations_per_epoch(subject, None) is None:
+            return Applicability.no("how many iterations an epoch has is not known")
+        return Applicability(True)
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Each iteration bears its share of the start less. New workers are reckoned with this where they come in."""
+        loader, many = training_loader(subject), iterations_per_epoch(subject, scenario.batch_size)
+        if loader is None or not loader.num_workers or many is None:
+            return scenario
+        cost = start_ms(subject.script.environment, loader.num_workers)
+        each = cost.scaled(1 / many)
+        return scenario.changed(
+            shorter_on_average(scenario.graph, subject, each.value, each.value),
+            below_ms=each.high - each.value,
+            above_ms=each.value - each.low,
+            assumptions=(
+                f"starting the workers takes about {cost.value:.0f} ms in each epoch of {many:.0f} iterations",
+                "the iteration is the mean of all, the first of an epoch included",
+            ),
+        )
+
+
+WHATIF = PersistentWorkers()

@@ -1,0 +1,127 @@
+"""What if loader workers prepared more batches ahead, or fewer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
+from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
+from skyline.whatif.cost.contention import Computing
+from skyline.whatif.cost.loader_model import COSTS, core_bound_ms, inferred_load_us
+from skyline.whatif.epoch_start import shorter_on_average
+from skyline.whatif.loader_setting import present_setting, threads_in, training_loader
+from skyline.whatif.subject import NEEDS_PROFILE
+from skyline.whatif.whole_number import MOST_AT_ONCE, whole_number
+
+_VALUES = (1, 2, 4, 8, 16)
+_RARELY = 0.25
+"""The share of batches that may be waited for while the workers can still be said to keep up on average."""
+_A_WAIT = 0.05
+"""As a share of the iteration, what is a wait: a batch that is ready may take its time to be handed over."""
+_WORTH_A_WORD = 0.01
+"""Waiting beyond what taking a batch costs, as a share of the iteration."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchFactor(UsualWhatIf):
+    """A deeper queue bridges single slow batches; it helps no workers that are slower than the script throughout."""
+
+    name: str = "prefetch_factor"
+    stage: Stage = Stage.LOADING
+    grain: Grain = Grain.PHASES
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return f"prepare {value or 'more'} batch{'es' if value != '1' else ''} ahead in each loader worker"
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where workers keep up on average and single batches are waited for all the same."""
+        values = tuple(map(str, _VALUES))
+        if subject.profile is None:
+            return Applicability(False, NEEDS_PROFILE, values, "4", only_with=("num_workers",))
+        if training_loader(subject) is None:
+            return Applicability.no("no DataLoader delivers the batches")
+        now = present_setting(subject)
+        if now.workers == 0:
+            reason = "the DataLoader has no workers; ask about num_workers together with it"
+            return Applicability(False, reason, values, "4", only_with=("num_workers",))
+        default = str(2 * now.prefetch)
+        offered = tuple(one for one in values if int(one) != now.prefetch)
+        waits_ms = _waits_ms(subject)
+        worth_ms = _WORTH_A_WORD * subject.iteration_ms.value
+        if inferred_load_us(subject) is not None or float(np.mean(waits_ms > 0)) > _RARELY:
+            reason = "most batches are waited for: the workers are too slow, and a longer queue stays empty"
+        elif float(np.mean(waits_ms)) < worth_ms:
+            reason = "no batch is waited for"
+        elif _at_most_saved_ms(subject, waits_ms) < worth_ms:
+            reason = "slow batches keep the workers busy all the time, so they cannot begin them any earlier"
+        else:
+            return Applicability(True, values=offered, default=default)
+        return Applicability(False, reason, offered, default, only_with=("num_workers",))
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Waits become shorter by what the additional batches last. New workers start with this queue."""
+        depth = whole_number(self.name, value, most=MOST_AT_ONCE)
+        if subject.profile is None or "num_workers" in scenario.choices:
+            return scenario
+        waits_ms = _waits_ms(subject)
+        mean_ms = float(np.mean(waits_ms))
+        saved_ms = _saved_ms(subject, depth - present_setting(subject).prefetch, waits_ms)
+        best_ms = mean_ms if saved_ms > 0 else saved_ms
+        now, likely, best = (
+            subject.step_ms(shorter_on_average(scenario.graph, subject, saved, mean_ms))
+            for saved in (0.0, saved_ms, best_ms)
+        )
+        return scenario.changed(
+            shorter_on_average(scenario.graph, subject, saved_ms, mean_ms),
+            below_ms=likely - best,
+            above_ms=abs(now - likely),
+            assumptions=(
+                f"a batch was waited for in {np.count_nonzero(waits_ms)} of {len(waits_ms)} measured iterations",
+                "slow batches come one at a time",
+                "the change is that of the mean iteration: the typical one waits for nothing",
+            ),
+        )
+
+
+def _waits_ms(baseline: Subject) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """By measured iteration, waiting beyond what taking a batch that is ready costs."""
+    data_ms = np.array(baseline.script.times.data_ms or (0.0,), np.float64)
+    fetches = len(select(baseline.outline, kind=TaskKind.DATA, lane=baseline.lane)) / baseline.steps
+    taking_ms = (
+        max(1.0, fetches) * COSTS.taken_us(float(baseline.batch_bytes), len(baseline.batch_tensors)) / 1e3
+    )
+    typical_ms = max(taking_ms, float(np.median(data_ms)))
+    least_ms = typical_ms + max(typical_ms, _A_WAIT * baseline.iteration_ms.value)
+    return np.where(data_ms > least_ms, data_ms - typical_ms, 0.0)
+
+
+def _saved_ms(
+    baseline: Subject, deeper: int, waits_ms: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> float:
+    """Per iteration on average: each wait less what the longer queue lasts, never below none."""
+    lasts_ms = deeper * present_setting(baseline).workers * baseline.iteration_ms.value
+    saved_ms = float(np.mean(np.where(waits_ms > 0, waits_ms - np.maximum(0.0, waits_ms - lasts_ms), 0.0)))
+    return min(saved_ms, _at_most_saved_ms(baseline, waits_ms))
+
+
+def _at_most_saved_ms(baseline: Subject, waits_ms: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    """What no queue beats: all slow batches have to be made by the workers there are, on the cores there are.
+
+    A batch that is waited for was begun, at the earliest, when the queue was last full: so many iterations before
+    that it holds batches.
+    """
+    now, iteration_ms = present_setting(baseline), baseline.iteration_ms.value
+    slow_ms = waits_ms[waits_ms > 0] + (now.prefetch * now.workers - 1) * iteration_ms
+    load_ms = float(slow_ms.sum()) / len(waits_ms)
+    computing = Computing(
+        1e3 * iteration_ms, baseline.thread_use, threads_in(Scenario.of(baseline), baseline)
+    )
+    bound_ms = max(iteration_ms, load_ms / now.workers, core_bound_ms(baseline, computing, 1e3 * load_ms))
+    return max(0.0, iteration_ms + float(np.mean(waits_ms)) - bound_ms)
+
+
+WHATIF = PrefetchFactor()

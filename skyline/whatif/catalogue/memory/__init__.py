@@ -1,0 +1,1 @@
+"""What-ifs about how much is in memory at a time."""

@@ -1,0 +1,170 @@
+"""What if blocks of the model were computed again in the backward pass in place of keeping what they made."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skyline.errors import UsageError
+from skyline.graph.recomputation import recompute
+from skyline.interval import Interval
+from skyline.memory.capacity import usable_bytes
+from skyline.memory.recomputation import RecordedLevels
+from skyline.trace.facts import ModuleFact
+from skyline.whatif.base import Applicability, Grain, Scenario, Subject, UsualWhatIf
+from skyline.whatif.blocks import open_blocks, repeated_blocks
+from skyline.whatif.catalogue.memory.recomputing import parts_of
+from skyline.whatif.memory import Memory
+from skyline.whatif.subject import NEEDS_PROFILE
+
+_ALL, _FIT = "all", "fit"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_UNSURE = (0.15, 0.25)
+"""By which shares of the repeated work the time may be less and more: what is in the caches differs the second time."""
+_UNSURE_OF_PYTHON = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointing(UsualWhatIf):
+    """Repeats the forward work of blocks right before their backward work, and takes out what they would have kept."""
+
+    name: str = "checkpointing"
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        if value in ("", _ALL):
+            return "activation checkpointing of all blocks"
+        if value == _FIT:
+            return "activation checkpointing of as many blocks as it takes to fit"
+        if value.isdigit():
+            return f"activation checkpointing of {value} block{'s' if value != '1' else ''}"
+        return f"activation checkpointing for a peak of {value}"
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable to a model with repeated blocks that are not checkpointed; by default as many as are needed."""
+        graph = subject.graph_of(Grain.OPERATORS)
+        groups = repeated_blocks(subject.profile, graph.structure.modules)
+        if not groups:
+            return Applicability.no("the model has no blocks that repeat, which could be computed again")
+        paths = open_blocks(subject.profile, graph.structure.modules)
+        if not paths:
+            return Applicability.no("the blocks of the model are checkpointed already")
+        if not parts_of(subject, graph, paths[:1]):
+            return Applicability.no(
+                NEEDS_PROFILE if subject.profile is None else "no backward work of the blocks was recorded"
+            )
+        count = len(paths)
+        numbers = dict.fromkeys(str(count * share // 4) for share in (1, 2, 3) if count * share // 4)
+        values = (_ALL, *numbers, *((_FIT,) if subject.profile is not None else ()))
+        return Applicability(True, values=values, default=self._default(subject))
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """The first blocks of the model, as many as asked for, are repeated."""
+        graph = scenario.graph
+        paths = open_blocks(subject.profile, graph.structure.modules)
+        levels = _levels(subject)
+        count, short = number_of_blocks(value, paths, levels, scenario.memory, subject)
+        chosen = paths[:count]
+        parts = parts_of(subject, graph, chosen)
+        repeated = np.concatenate([part.rows for part in parts]) if parts else np.zeros(0, np.int64)
+        repeated_ms = float((graph.durations + graph.gaps)[repeated].sum()) / 1e3 / subject.steps
+        python_ms = sum(part.overhead_us for part in parts) / 1e3 / subject.steps
+        changed = scenario.changed(
+            recompute(graph, parts),
+            below_ms=_UNSURE[0] * repeated_ms + _UNSURE_OF_PYTHON * python_ms,
+            above_ms=_UNSURE[1] * repeated_ms + _UNSURE_OF_PYTHON * python_ms,
+            assumptions=_assumptions(subject, chosen, len(paths), known=levels is not None),
+            memory=None if levels is None else lambda memory: _memory(memory, levels, chosen),
+        )
+        return replace(changed, reason=short) if short else changed
+
+    def _default(self, subject: Subject) -> str:
+        levels, memory = _levels(subject), subject.memory
+        if levels is None or memory is None:
+            return _ALL
+        capacity = usable_bytes(subject.script)
+        if not capacity or memory.peak_bytes.value <= capacity:
+            return _ALL
+        return _FIT
+
+
+def number_of_blocks(
+    value: str,
+    paths: tuple[str, ...],
+    levels: RecordedLevels | None,
+    memory: Memory | None,
+    subject: Subject,
+) -> tuple[int, str]:
+    """How many of the blocks a value means, and what to say where not even all of them are enough.
+
+    Raises:
+        UsageError: the value is none that this what-if takes.
+    """
+    if value in ("", _ALL):
+        return len(paths), ""
+    if value.isdigit() and int(value) > 0:
+        return min(int(value), len(paths)), ""
+    target = _target_bytes(value, subject)
+    if target is None:
+        return len(paths), ""
+    if levels is None or memory is None:
+        return len(paths), "what memory the blocks keep is not known"
+    for count in range(len(paths) + 1):
+        if _memory(memory, levels, paths[:count]).peak_bytes.high <= target:
+            return count, ""
+    return len(paths), f"even with all {len(paths)} blocks the peak stays above {_told(value, target)}"
+
+
+def _target_bytes(value: str, subject: Subject) -> float | None:
+    if value == _FIT:
+        return None if subject.profile is None else usable_bytes(subject.script)
+    match = _SIZE.fullmatch(value.strip())
+    if match is None:
+        hint = "Give all, fit, a number of blocks, or the peak wanted: checkpointing=2GB."
+        raise UsageError(f"checkpointing={value} is not possible", hint=hint)
+    base = 1024 if match[3] else 1000
+    return float(match[1]) * base ** _POWERS[match[2].lower()]
+
+
+def _told(value: str, target: float) -> str:
+    return f"the {target / 1e9:.1f} GB that there are" if value == _FIT else value
+
+
+def _levels(subject: Subject) -> RecordedLevels | None:
+    levels = subject.levels
+    return levels if levels is not None and levels.kept else None
+
+
+def _memory(memory: Memory, levels: RecordedLevels, chosen: tuple[str, ...]) -> Memory:
+    """The peak with the chosen blocks recomputed, whatever other changes have made of the activations."""
+    now = levels.peak()
+    scale = memory.activations.value / now.activations if now.activations > 0 else 1.0
+    before, after = levels.peak(scale=scale), levels.peak(chosen, scale)
+    gradients = max(0.0, memory.gradients.value + after.gradients - before.gradients)
+    saved = before.peak_bytes - after.peak_bytes
+    lowered = Interval.exact(saved + gradients - memory.gradients.value)
+    changed = memory.less("activations", lowered) if lowered.value >= 0 else memory
+    return replace(changed, gradients=Interval.exact(gradients))
+
+
+def _assumptions(subject: Subject, chosen: tuple[str, ...], count: int, *, known: bool) -> tuple[str, ...]:
+    of_all = "all" if len(chosen) == count else f"the first {len(chosen)} of"
+    said = [f"{of_all} {count} blocks are computed again in the backward pass, as fast as the first time"]
+    if not known:
+        said.append("how much memory it saves is not known")
+    profile = subject.profile
+    facts: tuple[ModuleFact, ...] = () if profile is None else profile.modules
+    names = {fact.class_name for fact in facts if fact.path.startswith(chosen)}
+    if any("BatchNorm" in name for name in names):
+        said.append(
+            "BatchNorm updates its running statistics twice in each step; the training itself stays the same"
+        )
+    if any("Dropout" in name for name in names):
+        said.append("random numbers are drawn again as they were (preserve_rng_state)")
+    return tuple(said)
+
+
+WHATIF = Checkpointing()

@@ -1,0 +1,221 @@
+"""What if each batch were taken through the model in several parts, with one optimizer step for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skyline.errors import UsageError
+from skyline.graph.column import Indices, Times
+from skyline.graph.graph import Graph
+from skyline.graph.part import PARTS, Part, parts_of
+from skyline.graph.replication import replicate
+from skyline.graph.scaling import scale
+from skyline.graph.task import TaskKind
+from skyline.graph.tasks import KIND, PHASE
+from skyline.interval import Interval
+from skyline.predict.batch_curve import BatchCurve
+from skyline.trace.phase import Phase
+from skyline.whatif.base import (
+    Applicability,
+    Grain,
+    Provenance,
+    Scenario,
+    Semantics,
+    Stage,
+    Subject,
+    UsualWhatIf,
+)
+from skyline.whatif.catalogue.memory.batch_scaling import grown, growth
+from skyline.whatif.catalogue.memory.optimizer_traffic import bytes_per_us
+from skyline.whatif.cost.embedding_rows import cleared_shares
+from skyline.whatif.memory import Memory
+from skyline.whatif.whole_number import MOST_AT_ONCE, whole_number
+
+_ADDING = 12
+"""Bytes per float32 parameter to add a gradient to the one that is there: read both, write one."""
+_MOST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class GradAccumulation(UsualWhatIf):
+    """Repeats forward and backward work at the size of a part, which the measured batch curve knows."""
+
+    name: str = "grad_accumulation"
+    semantics: Semantics = Semantics.CONVERGENCE
+    stage: Stage = Stage.WORKLOAD
+    grain: Grain = Grain.PHASES
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return (
+            f"each batch in {value} parts (gradient accumulation)" if value else "each batch in several parts"
+        )
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where other batch sizes were measured; into two parts by default."""
+        curve = subject.curve
+        if curve.base is None or curve.reason:
+            return Applicability.no(curve.reason)
+        if curve.base < 2:
+            return Applicability.no("a batch of one sample has no parts")
+        values = tuple(str(parts) for parts in (2, 4, 8, _MOST) if curve.base % parts == 0)
+        if not values:
+            return Applicability.no(f"a batch of {curve.base} samples has no equal parts")
+        return Applicability(True, values=values, default=values[0])
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Forward and backward work of the smaller size, as often as there are parts; the rest stays."""
+        parts = whole_number(self.name, value, most=MOST_AT_ONCE)
+        size = scenario.batch_size or subject.curve.base or 0
+        if parts > size == subject.curve.base:
+            # Of another batch size, asked for beside it, it is no mistake in the value.
+            raise UsageError(
+                f"{self.name}={value} is more parts than the {size} samples of a batch",
+                hint="Give a number that divides the batch size.",
+            )
+        if size % parts:
+            return replace(scenario, reason=f"a batch of {size} samples has no {parts} equal parts")
+        if parts == 1:
+            return scenario
+        part_size = size // parts
+        curve = subject.curve
+        factors = _factors(curve, size, part_size)
+        is_own = scenario.batch_factor(subject) == 1.0
+        tried = growth(subject, scenario.graph, 1 / parts) if is_own else None
+        likely = _repeated(scenario.graph, subject, factors, parts, tried, 1.0)
+        ratio = curve.ratio(part_size)
+        least, most = ratio.low / ratio.value, ratio.high / ratio.value
+        extrapolated = curve.extrapolated(part_size)
+        changed = scenario.between(
+            subject,
+            likely,
+            _repeated(scenario.graph, subject, factors, parts, tried, min(least, 0.97)),
+            _repeated(scenario.graph, subject, factors, parts, tried, max(most, 1.03)),
+            assumptions=_assumptions(subject, part_size, curve),
+            provenance=Provenance.TRIED if curve.measured(part_size) else Provenance.MODELLED,
+            memory=lambda memory: _memory(memory, subject, size, part_size),
+        )
+        return replace(changed, extrapolated=changed.extrapolated or extrapolated)
+
+
+def _factors(curve: BatchCurve, size: int, part_size: int) -> dict[Part, float]:
+    """How many times as long each part of the iteration takes for a part of the batch as for the whole."""
+    now, then = curve.part_factors(size), curve.part_factors(part_size)
+    return {part: then[part] / now[part] if now[part] > 0 else 1.0 for part in Part}
+
+
+def _repeated(
+    graph: Graph,
+    subject: Subject,
+    factors: dict[Part, float],
+    parts: int,
+    tried: Times | None,
+    unsure: float,
+) -> Graph:
+    """The graph with forward and backward work brought to the smaller size and done once for each part.
+
+    ``tried`` is how many times as long tasks were seen to take in a batch of that size.
+    """
+    told_apart = {part for part, ms in subject.parts_ms.items() if ms > 0}
+    by_part = np.array([factors[part if part in told_apart else Part.REST] for part in PARTS])
+    adding_us = _adding_us(subject)
+    passes = [_passes(graph, subject.lane, iteration) for iteration in graph.iterations]
+    everything = np.concatenate(passes) if passes else np.zeros(0, np.int64)
+    if subject.on_gpu:
+        # What the host does to launch work does not depend on its size.
+        on_host = graph.tasks.lane[everything] == graph.tasks.lane_code(subject.lane)
+        factor = np.where(on_host, 1.0, by_part[parts_of(graph.tasks)[everything]] * unsure)
+        smaller = scale(graph, everything, factor, gaps=True)
+    else:
+        smaller = _shrunk(graph, subject, everything, by_part * unsure, 1 / parts, tried)
+    backward = smaller.tasks.phase == PHASE[Phase.BACKWARD]
+    durations = smaller.durations.copy()
+    for rows in passes:
+        last = rows[backward[rows]]
+        if len(last):
+            # Shared out over the rounds; the first of them only puts its gradients there.
+            durations[last[-1]] += adding_us * (parts - 1) / parts
+    smaller = smaller.with_times(durations=durations)
+    for iteration in graph.iterations:
+        smaller = replicate(smaller, _passes(smaller, subject.lane, iteration), parts)
+    return smaller
+
+
+def _shrunk(
+    graph: Graph, subject: Subject, chosen: Indices, by_part: Times, size: float, tried: Times | None
+) -> Graph:
+    """The chosen work for a smaller batch: Python and calls stand as far as the curve says; the rest stays as it is.
+
+    So do dense gradients of tables: each part clears them anew.
+    """
+    rest = np.ones(len(graph), np.bool_)
+    rest[chosen] = False
+    # The loader's part does not stand in ``grown``, and what is not chosen does not change.
+    parts = np.where(rest, PARTS.index(Part.LOADER), parts_of(graph.tasks)).astype(np.uint8)
+    factors = np.where(np.arange(len(PARTS)) == PARTS.index(Part.LOADER), 1.0, by_part)
+    cleared = cleared_shares(subject.script, graph)
+    return grown(graph, subject.lane, parts, factors, size, cleared, tried)
+
+
+def _passes(graph: Graph, lane: str, iteration: int) -> Indices:
+    """Forward and backward work of one iteration, on all lanes, with what the script does in between."""
+    tasks = graph.tasks
+    within = (tasks.iteration == iteration) & (tasks.kind != KIND[TaskKind.DATA])
+    chosen = within & np.isin(tasks.phase, (PHASE[Phase.FORWARD], PHASE[Phase.BACKWARD]))
+    main = np.flatnonzero(chosen & (tasks.lane == tasks.lane_code(lane)))
+    if len(main):
+        between = np.zeros(len(graph), np.bool_)
+        between[main[0] : main[-1] + 1] = True
+        chosen |= between & within & (tasks.phase == PHASE[Phase.OTHER])
+    return np.flatnonzero(chosen)
+
+
+def _adding_us(subject: Subject) -> float:
+    speed = bytes_per_us(subject)
+    count = sum(fact.parameter_count for fact in subject.script.optimizers)
+    return _ADDING * count / speed if speed else 0.0
+
+
+def _memory(memory: Memory, subject: Subject, size: int, part_size: int) -> Memory:
+    """The peak of a run at the smaller size, with the whole batch and all gradients there from the second part on."""
+    curve = subject.curve
+    moving = memory.peak_bytes.value - curve.peak_bytes(size).value
+    smaller = curve.peak_bytes(part_size)
+    held = subject.batch_bytes / (curve.base or size) * (size - part_size)
+    # What other changes saved or added is kept in proportion to what depends on the batch.
+    more = held + moving * part_size / size
+    peak = Interval(*(max(0.0, end + more) for end in (smaller.value, smaller.low, smaller.high)))
+    # The loader still delivers whole batches.
+    changed = memory.to_peak(peak, subject.batch_bytes, size / (curve.base or size))
+    missing = _gradients_missing(subject, part_size / (curve.base or size))
+    return changed.more("gradients", Interval(missing, 0.0, missing))
+
+
+def _gradients_missing(subject: Subject, scale: float) -> float:
+    """By how much the peak rises because gradients stay through all parts."""
+    levels = subject.levels
+    if levels is None:
+        return 0.0
+    live = levels.live + (scale - 1.0) * levels.activations
+    whole = float(subject.script.memory.gradient_bytes)
+    with_all = live + np.maximum(0.0, whole - levels.gradients)
+    return max(0.0, float(with_all.max() - live.max()))
+
+
+def _assumptions(subject: Subject, part_size: int, curve: BatchCurve) -> tuple[str, ...]:
+    how = "measured" if curve.measured(part_size) else "read off the batch curve"
+    if subject.script.prediction is not None:
+        how = "predicted"
+    said = [
+        f"forward and backward pass for {part_size} samples are {how}; the loader still delivers whole batches"
+    ]
+    if any("BatchNorm" in fact.class_name for fact in subject.script.modules):
+        said.append("BatchNorm sees the parts and not the batch: the training changes")
+    else:
+        said.append("the loss is a mean over equal parts: then the gradients are the same up to rounding")
+    return tuple(said)
+
+
+WHATIF = GradAccumulation()

@@ -1,0 +1,1 @@
+"""What-ifs about layers, their layout and their updates."""

@@ -1,0 +1,66 @@
+"""What if cuDNN measured its convolution algorithms and took the fastest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.graph.scaling import scale
+from skyline.graph.selection import Criteria, select
+from skyline.graph.task import TaskKind, WorkClass
+from skyline.interval import Interval
+from skyline.whatif.base import (
+    Applicability,
+    Provenance,
+    Scenario,
+    Stage,
+    Subject,
+    UsualWhatIf,
+)
+from skyline.whatif.number_formats import gpu
+
+_CONVOLUTIONS = Criteria(work=WorkClass.CONVOLUTION, kind=TaskKind.KERNEL)
+_FACTOR = Interval(0.9, 0.7, 1.0)
+"""Time of a convolution with the best algorithm over that with the one that the heuristic takes. Which one that is
+depends on the version of cuDNN, so that there is a range and no model."""
+
+
+@dataclass(frozen=True, slots=True)
+class CudnnBenchmark(UsualWhatIf):
+    """Scales the kernels of convolutions within a range."""
+
+    name: str = "cudnn_benchmark"
+    words: str = "let cuDNN try its convolution algorithms (cudnn.benchmark)"
+    stage: Stage = Stage.LAYOUT
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable to convolutions on an NVIDIA GPU where the algorithms are chosen by a heuristic."""
+        if not subject.on_gpu:
+            return Applicability.no("cuDNN computes on NVIDIA GPUs, and nothing ran on one")
+        spec = gpu(subject)
+        amd = subject.recording is not None and subject.recording.trace.vendor == "amd"
+        if amd or (spec is not None and spec.vendor != "NVIDIA"):
+            return Applicability.no("cuDNN computes on NVIDIA GPUs only")
+        settings = None if subject.profile is None else subject.profile.settings
+        if settings is not None and settings.cudnn_benchmark:
+            return Applicability.no("cudnn.benchmark is on already")
+        if settings is not None and settings.deterministic:
+            return Applicability.no("deterministic algorithms are asked for, and the fastest may not be")
+        if not len(select(subject.graph_of(self.grain), _CONVOLUTIONS)):
+            return Applicability.no("no convolution ran on the GPU")
+        return Applicability(True)
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Scale the convolutions; what the trials themselves take falls into the first iterations."""
+        chosen = select(scenario.graph, _CONVOLUTIONS)
+        ends = (_FACTOR.value, _FACTOR.low, _FACTOR.high)
+        likely, least, most = (scale(scenario.graph, chosen, factor) for factor in ends)
+        assumed = ["convolutions get up to 30 % shorter: a range, there is no model of it"]
+        assumed.append("batches keep their size and shape: each new one is tried out anew")
+        if subject.profile is None:
+            assumed.append("cudnn.benchmark is off: a trace does not tell")
+        return scenario.between(
+            subject, likely, least, most, assumptions=tuple(assumed), provenance=Provenance.ASSUMED
+        )
+
+
+WHATIF = CudnnBenchmark()

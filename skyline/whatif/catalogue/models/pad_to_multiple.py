@@ -1,0 +1,120 @@
+"""What if the sizes of layers were multiples that matrix units like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyline.errors import UsageError
+from skyline.graph.column import Indices
+from skyline.graph.graph import Graph
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind, WorkClass
+from skyline.interval import Interval
+from skyline.trace.phase import Phase
+from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf
+from skyline.whatif.catalogue.models.alignment import Odd, element_bytes, odd_layers
+from skyline.whatif.memory import Memory
+from skyline.whatif.whole_number import whole_number
+
+_VALUES = (8, 64, 128)
+_PRODUCTS = (WorkClass.MATMUL, WorkClass.CONVOLUTION)
+_FIRST_WITH_MATRIX_UNITS = (7, 0)
+_VALUE_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PadToMultiple(UsualWhatIf):
+    """Scales the products of layers with odd sizes, and adds what padding adds to the memory."""
+
+    name: str = "pad_to_multiple"
+    semantics: Semantics = Semantics.CONVERGENCE
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return f"pad the sizes of layers to multiples of {value or 'eight or more'}"
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where matrix units of a GPU multiply matrices of odd sizes."""
+        profile = subject.script
+        if not subject.on_gpu:
+            return Applicability.no(
+                "only the matrix units of GPUs mind the sizes; on a CPU padding adds work"
+            )
+        if not profile.modules or profile.settings is None:
+            return Applicability.no("which layers the model has is not known; profile it again")
+        capability = profile.settings.compute_capability
+        if capability is not None and capability < _FIRST_WITH_MATRIX_UNITS:
+            return Applicability.no("this GPU has no matrix units")
+        if not element_bytes(profile):
+            return Applicability.no(
+                "its products are in float32 without TF32: matrix units have no part in them"
+            )
+        values = tuple(str(value) for value in _VALUES if odd_layers(profile, value))
+        if not values:
+            return Applicability.no("the sizes of all layers are multiples of 8")
+        if not len(_products(subject.graph_of(self.grain), odd_layers(profile, int(values[0])))):
+            return Applicability.no("no product of a layer with odd sizes was recorded")
+        return Applicability(True, values=values, default=values[0])
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Scale the products by what alignment brings and further arithmetic costs."""
+        multiple = whole_number(self.name, value)
+        if multiple > 1024:
+            raise UsageError(
+                f"{self.name}={value} is not possible", hint=f"Give 8, 64 or 128: {self.name}=64."
+            )
+        profile = subject.script
+        layers = odd_layers(profile, multiple)
+        size = element_bytes(profile) or _VALUE_BYTES
+        likely, least, most = (
+            _scaled(scenario.graph, layers, [_end(layer.factor(size), end) for layer in layers])
+            for end in range(3)
+        )
+        added = sum(layer.added for layer in layers)
+        held = max(1, sum(one.parameter_count for one in profile.optimizers))
+        state = sum(one.state_bytes for one in profile.optimizers) / held
+
+        def with_more(memory: Memory) -> Memory:
+            own = Interval.exact(added * _VALUE_BYTES)
+            grown = memory.more("parameters", own).more("gradients", own)
+            return grown.more("optimizer", Interval.exact(added * state))
+
+        # Predicted times are those of friendly sizes: the products would take longer as they are, and so no less then.
+        predicted = ("predicted times are those of aligned sizes: only the change counts",)
+        return scenario.between(
+            subject,
+            likely,
+            least,
+            most,
+            assumptions=(
+                *(predicted if profile.prediction is not None else ()),
+                f"{len(layers)} layers are padded, by {added:,.0f} parameters in all; what the data's size fixes stays",
+                "sizes that 16 bytes do not divide make kernels slower, by as much as NVIDIA's guide shows",
+            ),
+            memory=with_more,
+        )
+
+
+def _scaled(graph: Graph, layers: tuple[Odd, ...], factors: list[float]) -> Graph:
+    for layer, factor in zip(layers, factors, strict=True):
+        graph = scale(graph, _products(graph, (layer,)), factor)
+    return graph
+
+
+def _products(graph: Graph, layers: tuple[Odd, ...]) -> Indices:
+    """The kernels that multiply matrices for these layers."""
+    return select(
+        graph,
+        kind=TaskKind.KERNEL,
+        work=_PRODUCTS,
+        phase=(Phase.FORWARD, Phase.BACKWARD),
+        layer=tuple(layer.module.path for layer in layers),
+    )
+
+
+def _end(interval: Interval, end: int) -> float:
+    return (interval.value, interval.low, interval.high)[end]
+
+
+WHATIF = PadToMultiple()

@@ -1,0 +1,1 @@
+"""What-ifs about number formats."""

@@ -1,0 +1,214 @@
+"""What if the passes over the model ran under autocast, in bfloat16 or float16."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skyline.errors import UsageError
+from skyline.graph.dependency import Cause, Dependency
+from skyline.graph.graph import Graph
+from skyline.graph.insertion import InsertedGpuWork, insert_gpu_work
+from skyline.graph.launching import launches
+from skyline.graph.selection import select
+from skyline.graph.task import Task, TaskKind, WorkClass, work_class
+from skyline.interval import Interval
+from skyline.trace.phase import Phase
+from skyline.whatif.base import (
+    Applicability,
+    Provenance,
+    Scenario,
+    Semantics,
+    Stage,
+    Subject,
+    UsualWhatIf,
+)
+from skyline.whatif.catalogue.numerics.narrowing import (
+    EMULATED_CPU,
+    emulated,
+    heavy_tasks,
+    kept_factor,
+    narrowed,
+    weight_copies_bytes,
+)
+from skyline.whatif.memory import Memory
+from skyline.whatif.number_formats import (
+    BFLOAT16,
+    FIRST_WITH_BFLOAT16,
+    FIRST_WITH_FLOAT16,
+    FLOAT16,
+    NARROW,
+    capability,
+    gpu,
+)
+from skyline.whatif.trace_facts import computes_in_16_bits
+
+_FORMATS = {"bf16": BFLOAT16, "fp16": FLOAT16}
+_HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
+_UNSCALE_BYTES = 8
+"""Each gradient is read, multiplied and written back in float32, and looked at for infinities on the way."""
+_UNSCALE_US = 10.0
+_EMULATES = f"this CPU emulates bf16: products take about {EMULATED_CPU.value:g} times as long"
+
+
+@dataclass(frozen=True, slots=True)
+class Amp(UsualWhatIf):
+    """Scales products, convolutions and attention of both passes, and what lies between them; adds the casts."""
+
+    name: str = "amp"
+    semantics: Semantics = Semantics.NUMERICS
+    stage: Stage = Stage.PRECISION
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return f"automatic mixed precision with {_FORMATS.get(value, BFLOAT16)}"
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where products run in more than 16 bits; where bfloat16 is emulated as well, as a slowdown."""
+        values = _possible(subject)
+        if not values:
+            return Applicability.no(_lacking(subject))
+        if _narrow_already(subject):
+            return Applicability.no("its matrix products run in 16 bits already")
+        if not len(heavy_tasks(subject, subject.graph_of(self.grain))):
+            return Applicability.no("no matrix product, convolution or attention was recorded")
+        return Applicability(True, values=values, default=values[0])
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Scale the work and add the casts; activations shrink by what they are kept for."""
+        possible = _possible(subject)
+        if value not in possible:
+            raise UsageError(
+                f"amp={value} is not possible here", hint=f"Possible: amp={', amp='.join(possible)}."
+            )
+        graph = _unscaled(subject, scenario.graph) if value == "fp16" else scenario.graph
+        likely, least, most = narrowed(subject, graph, _FORMATS[value], scenario.batch_factor(subject))
+        kept = kept_factor(subject, scenario.graph)
+        copies = weight_copies_bytes(subject, scenario.graph)
+        changed = replace(scenario, product_format=_FORMATS[value])
+        provenance, assumptions = _assumptions(subject, value)
+        return changed.between(
+            subject,
+            likely,
+            least,
+            most,
+            assumptions=assumptions,
+            provenance=provenance,
+            memory=lambda memory: _changed(memory, kept, copies),
+        )
+
+
+def _changed(memory: Memory, kept: Interval, copies: float | None) -> Memory:
+    """Activations shrink; the 16-bit copies of what is multiplied with are kept until the forward pass ends.
+
+    Where no activations are alive at the peak, neither are copies.
+    """
+    all_weights = memory.parameters.value / 2
+    likely = all_weights if copies is None else min(copies, all_weights)
+    if memory.activations.value <= 0:
+        return memory
+    return memory.with_activations(kept).more("activations", Interval(likely, 0.0, all_weights))
+
+
+def _unscaled(subject: Subject, graph: Graph) -> Graph:
+    """With a pass over all gradients before each step, for which the script waits."""
+    tasks = graph.tasks
+    streams = tasks.lane[launches(graph).target]
+    if not len(streams):
+        return graph
+    lane = tasks.lanes[int(np.bincount(streams).argmax())]
+    stepping = select(graph, phase=Phase.OPTIMIZER, lane=subject.lane)
+    own = select(graph, lane=subject.lane)
+    _, places = np.unique(tasks.iteration[stepping], return_index=True)
+    work: list[InsertedGpuWork] = []
+    waits: list[Dependency] = []
+    for first in stepping[places].tolist():
+        before = own[np.searchsorted(own, first) - 1]
+        if before >= first:
+            continue
+        made = Task(
+            "unscale", TaskKind.KERNEL, WorkClass.OTHER, lane, Phase.OPTIMIZER, int(tasks.iteration[first])
+        )
+        waits.append(Dependency(len(graph) + len(work), first, Cause.SYNC))
+        work.append(InsertedGpuWork(made, _unscale_us(subject), int(before)))
+    # A recording of a script that runs ahead would wait for work of steps before it; what a settled step takes
+    # is then the stream's time in any case.
+    return insert_gpu_work(graph, work, dependencies=() if subject.gpu_lags else waits) if work else graph
+
+
+def _unscale_us(subject: Subject) -> float:
+    spec, memory = gpu(subject), subject.memory
+    if spec is None or memory is None:
+        return _UNSCALE_US
+    return max(_UNSCALE_US, memory.parameters.value / 4 * _UNSCALE_BYTES / (spec.bandwidth_gb_s * 1e3))
+
+
+def _assumptions(subject: Subject, value: str) -> tuple[Provenance, tuple[str, ...]]:
+    """Where the answer comes from, and what it takes for granted."""
+    if not subject.on_gpu:
+        return _assumptions_on_cpu(subject, value)
+    sized = gpu(subject) is not None and subject.profile is not None
+    made = ["softmax, norms and losses stay in float32, weights are cast once in each iteration"]
+    made.append(
+        "products keep the share of the GPU's peak that a product of their size can reach"
+        if sized
+        else "a range for products of unknown size: small ones gain nothing"
+    )
+    if value == "fp16":
+        made.append("gradients are scaled: before each step all are checked, and the script waits for that")
+    if subject.profile is None:
+        if capability(subject) == (0, 0):
+            made.append(f"the GPU computes in {value}: the trace does not tell which one it is")
+        if (subject.graph.tasks.origin < 0).any():
+            made.append("what CUDA graphs do in the pauses that the trace shows stays as it is")
+    return Provenance.MODELLED if sized else Provenance.ASSUMED, tuple(made)
+
+
+def _assumptions_on_cpu(subject: Subject, value: str) -> tuple[Provenance, tuple[str, ...]]:
+    tried = subject.tried
+    if tried is not None and (tried.threads, _FORMATS[value]) in tried.times_us:
+        said = "operators take as long in bf16 as in iterations of the script's own under autocast"
+        return Provenance.TRIED, (said,)
+    if subject.script.product_trials:
+        said = "products take as long in bf16 as when they were tried by themselves on this processor"
+        return Provenance.TRIED, (said,)
+    if emulated(subject.cpu_features or ()):
+        return Provenance.ASSUMED, (_EMULATES,)
+    return Provenance.ASSUMED, ("products take half their time in bf16, within a wide range",)
+
+
+def _possible(subject: Subject) -> tuple[str, ...]:
+    """The formats that the processor computes in; bf16 on a CPU that has to emulate it, too."""
+    if not subject.on_gpu:
+        features = subject.cpu_features
+        if features is None:
+            return ()
+        return () if emulated(features) and "avx512f" not in features else ("bf16",)
+    version, spec = capability(subject), gpu(subject)
+    if spec is not None and spec.vendor != "NVIDIA":
+        return tuple(one for one, has in (("bf16", spec.tflops_bf16), ("fp16", spec.tflops_fp16)) if has)
+    if version == (0, 0) or version >= FIRST_WITH_BFLOAT16:
+        return ("bf16", "fp16")
+    return ("fp16",) if version >= FIRST_WITH_FLOAT16 else ()
+
+
+def _lacking(subject: Subject) -> str:
+    if subject.on_gpu:
+        return "this GPU has no units for 16-bit products"
+    if subject.cpu_features is None:
+        return "whether this CPU computes in bf16 is not known from a trace"
+    return "this CPU emulates bf16, it would be slower"
+
+
+def _narrow_already(subject: Subject) -> bool:
+    if subject.recording is not None:
+        return computes_in_16_bits(subject.recording)
+    profile = subject.script
+    if profile.settings is not None and profile.settings.autocast:
+        return True
+    heavy = [one for one in profile.trace.shapes if work_class(one.operator) in _HEAVY]
+    return any(name in NARROW for one in heavy for name in one.dtypes)
+
+
+WHATIF = Amp()

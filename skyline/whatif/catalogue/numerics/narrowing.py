@@ -1,0 +1,371 @@
+"""What running under autocast does to each task: products in 16 bits, less traffic, and the casts between formats."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from skyline.graph.column import Indices, Times
+from skyline.graph.graph import Graph
+from skyline.graph.launching import launches, launches_of
+from skyline.graph.selection import Criteria, select
+from skyline.graph.task import TaskKind, WorkClass
+from skyline.graph.tasks import KIND, PHASE, WORK
+from skyline.interval import Interval
+from skyline.trace.kineto.category import GPU_WORK
+from skyline.trace.phase import Phase
+from skyline.trace.shape import OperatorShape
+from skyline.whatif.catalogue.numerics.narrow_trials import (
+    iteration_factors,
+    python_factors,
+    tried_factors,
+    wide_inputs,
+)
+from skyline.whatif.constant import EXAMPLES, XEON, Constant
+from skyline.whatif.cost.thread_scaling import gained, threads_of
+from skyline.whatif.number_formats import NARROW, factors, gpu
+from skyline.whatif.origins import shapes
+from skyline.whatif.subject import Subject
+
+_HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
+_PASSES = (Phase.FORWARD, Phase.BACKWARD)
+_WIDE = re.compile(
+    r"softmax|layer_?norm|group_?norm|loss|nll|embedding|index|nccl|reduce|sum|pow|rsqrt|cumsum|memset|fill|zero|to_copy",
+    re.IGNORECASE,
+)
+"""Work that stays as wide as it is: the float32 list of autocast (PyTorch, automatic mixed precision, "ops that
+autocast to float32"), lookups in float32 tables, gradients that are exchanged, and what has no input."""
+LIGHT = Constant(
+    0.65,
+    0.5,
+    1.0,
+    "half the bytes where the input is the result of a product: time of other kernels beyond the least",
+)
+_LEAST_US = Constant.at(2.0, "an assumption: the start and end of a kernel, in µs")
+_CAST_BYTES = Constant.at(6, "4 bytes are read and 2 written for each number, or the other way round")
+_CASTS = {Phase.FORWARD: 2.0, Phase.BACKWARD: 1.0}
+"""For each product: a weight and its bias or, often enough, an input; on the way back the gradient of one of them."""
+_PLAIN_CALL = Constant.at(
+    0.7,
+    "an assumption: an operator calls a cast itself, which takes less time than Python's calls",
+)
+_MOST_HOST_US = Constant.at(12.0, "an assumption: a slower host than that calls more than kernels")
+_USUAL_BYTES_PER_US = Constant.at(500e3, "an assumption for a GPU of unknown bandwidth: 500 GB/s")
+_CPU_CAST_US = Constant.at(6.0, "an assumption: µs to call a cast on a CPU")
+_CPU_BYTES_PER_US = Constant.at(20e3, "an assumption: 20 GB/s between a core and memory")
+NATIVE_CPU = Constant(
+    0.45,
+    0.3,
+    0.75,
+    "bfloat16 over float32: linear layers 0.35 to 0.5, batches of small matrices 0.6 to 0.7, convolutions 0.2 to 0.9",
+    machine="a CPU with AVX512-BF16",
+)
+CPU_ATTENTION = Constant(
+    1.1,
+    0.85,
+    1.4,
+    "fused attention in bfloat16 over float32 on CPUs, with and without instructions for it",
+    machine="CPUs with and without AVX512-BF16",
+)
+_CPU_ATTENTION_ROW_US = Constant(
+    1.7,
+    0.3,
+    2.2,
+    "µs more in its backward pass for each position of each head: 1.7 up to 128 positions, at widths of 16 to 96",
+    machine="a CPU with AVX512-BF16",
+)
+_LONG_ROWS = Constant.at(192, "``sdp_flash`` of PyTorch on CPUs: from this many positions blocks are larger")
+_LONG_ROW_SHARE = Constant.at(
+    0.35, "the time of such a position over that of one in a short row", machine="a CPU with AVX512-BF16"
+)
+_CPU_ROWS_PART = Constant.at(0.9, "an assumption: the part of that which threads divide")
+_WITHIN = "operators within whole scripts, on tensors too large for a core's caches: half the bytes come from memory"
+_CPU_LIGHT = {
+    "aten::batch_norm": Constant(0.4, 0.3, 0.8, _WITHIN, EXAMPLES, XEON),
+    "NativeBatchNormBackward0": Constant(0.8, 0.65, 0.9, _WITHIN, EXAMPLES, XEON),
+    "aten::relu": Constant(0.5, 0.4, 1.0, _WITHIN, EXAMPLES, XEON),
+    "aten::relu_": Constant(0.5, 0.4, 1.0, _WITHIN, EXAMPLES, XEON),
+    "aten::gelu": Constant(0.55, 0.5, 1.0, _WITHIN, EXAMPLES, XEON),
+    "GeluBackward0": Constant(0.7, 0.6, 1.0, _WITHIN, EXAMPLES, XEON),
+}
+"""With their tensors in a cache most of these take as long as before; batch normalization is faster anyway."""
+_CPU_LIGHT_FROM = 1 << 19
+"""Numbers in such a tensor: two megabytes in float32."""
+_TRIED = Constant(
+    1.0, 0.8, 1.25, "an assumption: within a script tensors are in other caches than when tried by itself"
+)
+_IN_PLACE = Constant(
+    1.0, 0.9, 1.12, "an assumption: what was tried within the script is nearer than what was tried by itself"
+)
+EMULATED_CPU = Constant(
+    2.3,
+    1.7,
+    3.0,
+    "oneDNN computes bfloat16 with AVX-512 instructions for float32: 1.9 to 2.8 times the time",
+    machine="a CPU with AVX-512 and no bfloat16",
+)
+
+
+def heavy_tasks(subject: Subject, graph: Graph) -> Indices:
+    """What a matrix unit computes in the passes over the model: kernels beside a GPU, operators without one."""
+    if subject.on_gpu:
+        return _recorded(subject, graph, select(graph, work=_HEAVY, phase=_PASSES, kind=TaskKind.KERNEL))
+    return select(graph, work=_HEAVY, phase=_PASSES, kind=TaskKind.CPU)
+
+
+def narrowed(subject: Subject, graph: Graph, target: str, larger: float = 1.0) -> tuple[Graph, Graph, Graph]:
+    """The graph under autocast, of a batch so much larger: the likely one, the best and the worst case."""
+    heavy = heavy_tasks(subject, graph)
+    if not subject.on_gpu:
+        in_place = iteration_factors(subject, graph, target, larger)
+        heavy = heavy[~np.isfinite(in_place[heavy])]
+        tried = tried_factors(subject, graph, heavy, larger)
+        pythons = python_factors(subject, graph, target)
+        likely, least, most = (
+            _in_place(
+                _on_cpu(subject, graph, heavy, tried, in_place, end, larger),
+                in_place,
+                pythons,
+                getattr(_IN_PLACE, end),
+            )
+            for end in ("value", "low", "high")
+        )
+        return likely, least, most
+    light = _light(subject, graph)
+    products = factors(subject, graph, heavy, target)
+    likely, least, most = (
+        _on_gpu(subject, graph, heavy, factor, light, *ends)
+        for factor, ends in zip(
+            products, ((LIGHT.value, 1.0), (LIGHT.low, 0.5), (LIGHT.high, 1.5)), strict=True
+        )
+    )
+    return likely, least, most
+
+
+def emulated(features: tuple[str, ...]) -> bool:
+    """Whether a CPU with these instruction sets has none for bfloat16."""
+    return not any(feature in features for feature in ("amx_bf16", "avx512_bf16"))
+
+
+def kept_factor(subject: Subject, graph: Graph) -> Interval:
+    """Activations under autocast over those without: the inputs of products become half as large.
+
+    What norms, softmax and losses keep stays in float32. Without shapes a range.
+    """
+    forward = select(graph, phase=Phase.FORWARD, kind=TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU)
+    # Autocast keeps softmax in float32 on a GPU and not on a CPU; batch norms take either format everywhere.
+    wide_marks = (
+        r"softmax|layer_norm|group_norm|rms_norm" if subject.on_gpu else r"layer_norm|group_norm|rms_norm"
+    )
+    narrow_marks = r"relu|gelu|silu|sigmoid|tanh|dropout|pool|batch_norm|softmax"
+    narrow = wide = 0
+    tasks = graph.tasks
+    heavy = [WORK[one] for one in _HEAVY]
+    for index, shape in zip(forward.tolist(), shapes(subject, graph, forward), strict=True):
+        if shape is None or not shape.inputs or not shape.dtypes or shape.dtypes[0] != "float32":
+            continue
+        name = tasks.names[int(tasks.name[index])]
+        if tasks.work[index] in heavy:
+            narrow += prod(_activation(shape))
+        elif re.search(wide_marks, name):
+            wide += prod(shape.inputs[0])
+        elif re.search(narrow_marks, name):
+            narrow += prod(shape.inputs[0])
+    if not narrow + wide:
+        return Interval(0.65, 0.5, 0.9)
+    value = (0.5 * narrow + wide) / (narrow + wide)
+    return Interval(value, max(0.5, value - 0.15), min(1.1, value + 0.15))
+
+
+def weight_copies_bytes(subject: Subject, graph: Graph) -> float | None:
+    """The 16-bit copies of the weights that an iteration multiplies with; None where no shapes tell.
+
+    Tables that are looked up and scales of norms stay as they are.
+    """
+    heavy = heavy_tasks(subject, graph)
+    forward = heavy[_has_weight(graph, heavy)]
+    forward = forward[graph.tasks.phase[forward] == PHASE[Phase.FORWARD]]
+    known = [shape for shape in shapes(subject, graph, forward) if shape is not None]
+    if not known:
+        return None
+    sizes = ([prod(each) for each in shape.inputs if len(each) > 1] for shape in known)
+    return 2.0 * sum(min(each) for each in sizes if each) / subject.steps
+
+
+def _on_gpu(
+    subject: Subject,
+    graph: Graph,
+    heavy: Indices,
+    factor: npt.NDArray[np.float64],
+    light: Indices,
+    lighter: float,
+    casting: float,
+) -> Graph:
+    durations = graph.durations.copy()
+    durations[heavy] *= factor
+    beyond = np.maximum(0.0, durations[light] - _LEAST_US.value)
+    durations[light] -= (1 - lighter) * beyond
+    weighted = heavy[_has_weight(graph, heavy)]
+    durations[weighted] += casting * _cast_us(subject, graph, weighted)
+    host_us = _PLAIN_CALL.value * _host_us(graph)
+    for phase, casts in _CASTS.items():
+        called = launches_of(graph, weighted[graph.tasks.phase[weighted] == PHASE[phase]])
+        durations[called] += casting * casts * host_us
+    return graph.with_times(durations=durations)
+
+
+def _on_cpu(
+    subject: Subject,
+    graph: Graph,
+    heavy: Indices,
+    tried: npt.NDArray[np.float64],
+    in_place: Times,
+    end: str,
+    larger: float,
+) -> Graph:
+    profile = subject.profile
+    slow = profile is not None and emulated(profile.environment.cpu_features)
+    factor: float = getattr(EMULATED_CPU if slow else NATIVE_CPU, end)
+    durations = graph.durations.copy()
+    known = np.isfinite(tried)
+    durations[heavy[known]] *= tried[known] * getattr(_TRIED, end)
+    unknown = heavy[~known]
+    attention = unknown[graph.tasks.work[unknown] == WORK[WorkClass.ATTENTION]]
+    durations[np.setdiff1d(unknown, attention)] *= factor
+    durations[attention] *= getattr(CPU_ATTENTION, end)
+    backward = attention[graph.tasks.phase[attention] == PHASE[Phase.BACKWARD]]
+    backward_us: float = (
+        getattr(_CPU_ATTENTION_ROW_US, end) * larger * gained(_CPU_ROWS_PART.value, threads_of(subject))
+    )
+    durations[backward] += backward_us * _attention_rows(subject, graph, backward)
+    if not slow:
+        following = _light_on_cpu(subject, graph, larger)
+        following = following[~np.isfinite(in_place[following])]
+        lighter = [getattr(_CPU_LIGHT[graph.tasks.names[name]], end) for name in graph.tasks.name[following]]
+        durations[following] *= np.array(lighter, np.float64)
+    has_weight = _has_weight(graph, heavy)
+    if known.any():
+        weighted = heavy[has_weight & known]
+        durations[weighted] += _casts_on_cpu_us(subject, graph, weighted, larger)
+        has_weight &= ~known
+    weighted = heavy[has_weight]
+    sizes = _cast_elements(subject, graph, weighted)
+    durations[weighted] += 2 * _CPU_CAST_US.value + _CAST_BYTES.value * sizes / _CPU_BYTES_PER_US.value
+    return graph.with_times(durations=durations)
+
+
+def _in_place(graph: Graph, factors: Times, pythons: Times, sure: float) -> Graph:
+    """With what was tried in the script's own iterations, on top of what was reckoned of other tasks."""
+    known = np.isfinite(factors)
+    durations = graph.durations.copy()
+    durations[known] *= factors[known] * sure
+    return graph.with_times(durations=durations, gaps=graph.gaps * pythons)
+
+
+def _casts_on_cpu_us(
+    subject: Subject, graph: Graph, weighted: Indices, larger: float
+) -> npt.NDArray[np.float64]:
+    """What each product needs for its weight to be cast, and its input where that is in float32.
+
+    As much on the way back, where the gradients are cast: shared out among all, as which is whose is not seen there.
+    """
+    forward = graph.tasks.phase[weighted] == PHASE[Phase.FORWARD]
+    cast_us = np.zeros(len(weighted))
+    places = np.flatnonzero(forward)
+    called = shapes(subject, graph, weighted[places])
+    wide = wide_inputs(graph, weighted[places])
+    for place, shape, is_wide in zip(places.tolist(), called, wide, strict=True):
+        sizes = [prod(each) for each in shape.inputs if len(each) > 1] if shape is not None else []
+        weight, largest = min(sizes, default=0), max(sizes, default=0)
+        cast_us[place] = _CPU_CAST_US.value + _CAST_BYTES.value * weight / _CPU_BYTES_PER_US.value
+        if is_wide:
+            cast_us[place] += (
+                _CPU_CAST_US.value + _CAST_BYTES.value * larger * largest / _CPU_BYTES_PER_US.value
+            )
+    if forward.any() and not forward.all():
+        cast_us[~forward] = cast_us[forward].sum() / np.count_nonzero(~forward)
+    return cast_us
+
+
+def _light_on_cpu(subject: Subject, graph: Graph, larger: float) -> Indices:
+    """Operators of the passes that have a factor of their own, on large tensors."""
+    named = np.array([name in _CPU_LIGHT for name in graph.tasks.names], np.bool_)
+    chosen = select(graph, phase=_PASSES, kind=TaskKind.CPU)
+    chosen = chosen[named[graph.tasks.name[chosen]]]
+    known = shapes(subject, graph, chosen)
+    numbers = [prod(shape.inputs[0]) if shape is not None and shape.inputs else 0 for shape in known]
+    return chosen[larger * np.array(numbers, np.float64) >= _CPU_LIGHT_FROM]
+
+
+def _attention_rows(subject: Subject, graph: Graph, tasks: Indices) -> npt.NDArray[np.float64]:
+    """By task, how many positions all heads have; those of long sequences count for less."""
+    rows = np.zeros(len(tasks))
+    for place, shape in enumerate(shapes(subject, graph, tasks)):
+        sizes = next((one for one in shape.inputs if len(one) > 2), None) if shape is not None else None
+        if sizes is not None:
+            rows[place] = prod(sizes[:-1]) * (_LONG_ROW_SHARE.value if sizes[-2] >= _LONG_ROWS.value else 1.0)
+    return rows
+
+
+def _light(subject: Subject, graph: Graph) -> Indices:
+    criteria = Criteria(work=WorkClass.OTHER, phase=_PASSES, kind=TaskKind.KERNEL)
+    chosen = _recorded(subject, graph, select(graph, criteria))
+    stays = np.array([_WIDE.search(name) is not None for name in graph.tasks.names], np.bool_)
+    chosen = chosen[~stays[graph.tasks.name[chosen]]] if len(stays) else chosen
+    known = shapes(subject, graph, chosen)
+    narrow = [shape is not None and any(name in NARROW for name in shape.dtypes) for shape in known]
+    return chosen[~np.array(narrow, np.bool_)]
+
+
+def _recorded(subject: Subject, graph: Graph, chosen: Indices) -> Indices:
+    """Without what a CUDA graph did in pauses that a trace shows: nobody recorded it."""
+    if subject.recording is None:
+        return chosen
+    origin = np.maximum(graph.tasks.origin[chosen], 0)
+    return chosen[np.isin(subject.recording.trace.category[origin], GPU_WORK)]
+
+
+def _has_weight(graph: Graph, heavy: Indices) -> npt.NDArray[np.bool_]:
+    """Whether a product is one with a parameter: products of two activations are not."""
+    table = [
+        re.search(r"bmm|matmul|einsum|attention|flash|fmha", name, re.IGNORECASE) is None
+        for name in graph.tasks.names
+    ]
+    return np.array(table, np.bool_)[graph.tasks.name[heavy]] if len(heavy) else np.zeros(0, np.bool_)
+
+
+def _cast_us(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[np.float64]:
+    spec = gpu(subject)
+    rate = spec.bandwidth_gb_s * 1e3 if spec is not None else _USUAL_BYTES_PER_US.value
+    forward = graph.tasks.phase[weighted] == PHASE[Phase.FORWARD]
+    casts = np.where(forward, _CASTS[Phase.FORWARD], _CASTS[Phase.BACKWARD])
+    return np.maximum(
+        casts * _LEAST_US.value, _CAST_BYTES.value * _cast_elements(subject, graph, weighted) / rate
+    )
+
+
+def _cast_elements(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[np.float64]:
+    """Of the weight, and of every other input: half of them are results of products and 16 bits wide already."""
+    found: list[float] = []
+    for shape in shapes(subject, graph, weighted):
+        sizes = [prod(each) for each in shape.inputs if len(each) > 1] if shape is not None else []
+        weight = min(sizes, default=0)
+        found.append(weight + 0.5 * (max(sizes, default=0) if len(sizes) > 1 else 0))
+    return np.array(found, np.float64)
+
+
+def _activation(shape: OperatorShape) -> tuple[int, ...]:
+    return max((each for each in shape.inputs if len(each) > 1), key=prod, default=())
+
+
+def _host_us(graph: Graph) -> float:
+    """What the host needs for one more kernel: its time in the passes over their launches."""
+    tasks = graph.tasks
+    in_passes = np.isin(tasks.phase, [PHASE[one] for one in _PASSES])
+    on_host = in_passes & np.isin(tasks.kind, [KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH]])
+    launched = len(np.unique(launches(graph).source)) * float(in_passes.mean() if len(graph) else 0.0)
+    total = float((graph.durations + graph.gaps)[on_host].sum())
+    return min(_MOST_HOST_US.value, total / launched) if launched else 0.0

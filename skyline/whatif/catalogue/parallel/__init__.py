@@ -1,0 +1,1 @@
+"""What-ifs about the exchange between processes that train together."""

@@ -1,0 +1,155 @@
+"""What if replicas exchanged their gradients in 16 bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyline.errors import UsageError
+from skyline.graph.graph import Graph
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
+from skyline.interval import Interval
+from skyline.job.exchanges import kind_of
+from skyline.trace.phase import Phase
+from skyline.whatif.base import (
+    Applicability,
+    Provenance,
+    Scenario,
+    Semantics,
+    Stage,
+    Subject,
+    UsualWhatIf,
+)
+from skyline.whatif.catalogue.parallel.ddp_bucket import exchange_assumptions
+from skyline.whatif.catalogue.parallel.gradient_exchange import (
+    COPY_BACK,
+    cores_are_shared,
+    exchange_of,
+    in_half,
+    joined_by,
+)
+from skyline.whatif.recording import Recording
+
+_CASTS_OVER_COPY = Interval(2.0, 1.0, 3.0)
+"""To 16 bits (6 bytes a number), divided (4), and back (6), over a copy of 32 bits (8)."""
+_ASSUMED_COPY_US_PER_BYTE = 4e-4
+"""Of a gradient of 4 bytes that is read and written at 5 GB/s."""
+_HALF_SUM_US = {"gloo": Interval(0.012, 0.004, 0.016)}
+"""What adding a number in 16 bits takes longer than in 32, in µs: gloo converts each one by itself."""
+_NOTHING = Interval(0.0, 0.0, 0.0)
+_KERNEL_FACTOR = Interval(0.55, 0.5, 0.9)
+"""Of an all-reduce between GPUs: half the data, the same messages, and casts that take little."""
+
+
+@dataclass(frozen=True, slots=True)
+class DdpCompression(UsualWhatIf):
+    """Halves what an all-reduce carries, and adds the casts."""
+
+    name: str = "ddp_compression"
+    semantics: Semantics = Semantics.NUMERICS
+    stage: Stage = Stage.COMMUNICATION
+
+    def title(self, value: str) -> str:
+        """What the change does, in a few words."""
+        return f"exchange gradients in {value or '16 bits'}"
+
+    def detect(self, subject: Subject) -> Applicability:
+        """Applicable where replicas exchange gradients in 32 bits."""
+        if subject.recording is not None:
+            return _detect_in(subject.recording)
+        fact = exchange_of(subject)
+        if isinstance(fact, str):
+            return Applicability.no(fact)
+        if fact.comm_hook:
+            return Applicability.no(f"a communication hook is registered already: {fact.comm_hook}")
+        # PyTorch has the hook for bfloat16 with NCCL only.
+        values = ("bf16", "fp16") if fact.backend == "nccl" else ("fp16",)
+        return Applicability(True, values=values, default=values[0])
+
+    def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
+        """Shorten the all-reduces of all buckets, or lengthen them where casts and sums cost more than is saved."""
+        if value not in self.detect(subject).values:
+            raise UsageError(f"{self.name}={value} is not possible", hint=f"With gloo: {self.name}=fp16.")
+        if subject.recording is not None:
+            return _transform_in(scenario, subject)
+        fact = joined_by(subject)
+        assert fact is not None
+        summing = _HALF_SUM_US.get(fact.backend, _NOTHING)
+        copying = _copy_us_per_byte(subject)
+        shared = cores_are_shared(subject)
+        likely, least, most = (
+            in_half(
+                subject,
+                scenario.graph,
+                shared=shared,
+                casting_us_per_byte=copying * casts,
+                summing_us_per_number=sums,
+            )
+            for casts, sums in (
+                (_CASTS_OVER_COPY.value, summing.value),
+                (_CASTS_OVER_COPY.low, summing.low),
+                (_CASTS_OVER_COPY.high, summing.high),
+            )
+        )
+        return scenario.between(
+            subject,
+            likely,
+            least,
+            most,
+            assumptions=(*exchange_assumptions(subject), "no gradient is too small or too large for 16 bits"),
+        )
+
+
+def _copy_us_per_byte(baseline: Subject) -> float:
+    """What copying a byte of the gradients takes, read and written, as the recorded copies out of buckets show."""
+    fact = joined_by(baseline)
+    graph = baseline.operators
+    copied_us = float(graph.durations[select(graph, name=COPY_BACK)].sum()) / baseline.steps
+    if fact is None or copied_us <= 0 or fact.gradient_bytes <= 0:
+        return _ASSUMED_COPY_US_PER_BYTE
+    return copied_us / fact.gradient_bytes
+
+
+def _detect_in(recording: Recording) -> Applicability:
+    graph = recording.graph
+    if not _all_reduces(graph):
+        return Applicability.no("no all-reduce between GPUs was recorded")
+    types = {recording.trace.strings[int(row)] for row in np.unique(recording.trace.collectives.element_type)}
+    narrow = any(name in ("Half", "BFloat16", "c10::Half", "c10::BFloat16") for name in types)
+    if narrow or any("f16" in name.lower() or "half" in name.lower() for name in _all_reduces(graph)):
+        return Applicability.no("gradients are exchanged in 16 bits already")
+    return Applicability(True, values=("bf16", "fp16"), default="bf16")
+
+
+def _transform_in(scenario: Scenario, subject: Subject) -> Scenario:
+    graph = scenario.graph
+    chosen = select(graph, kind=TaskKind.KERNEL, phase=Phase.COMMUNICATION, name=_all_reduces(graph))
+    likely, least, most = (
+        scale(graph, chosen, factor)
+        for factor in (_KERNEL_FACTOR.value, _KERNEL_FACTOR.low, _KERNEL_FACTOR.high)
+    )
+    return scenario.between(
+        subject,
+        likely,
+        least,
+        most,
+        assumptions=(
+            "every all-reduce carries gradients, and none waits for other ranks",
+            "NCCL is 2.10 or later, on CUDA 11 or later",
+        ),
+        provenance=Provenance.ASSUMED,
+    )
+
+
+def _all_reduces(graph: Graph) -> tuple[str, ...]:
+    chosen = select(graph, kind=TaskKind.KERNEL, phase=Phase.COMMUNICATION)
+    codes: list[int] = np.unique(graph.tasks.name[chosen]).tolist()
+    return tuple(
+        name for name in (graph.tasks.names[code] for code in codes) if kind_of(name) == "all_reduce"
+    )
+
+
+WHATIF = DdpCompression()

@@ -1,0 +1,271 @@
+"""Puts the exchange of gradients into a graph; no profile records it, but for the time that the script waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from skyline.graph.column import Indices
+from skyline.graph.dependency import Cause, Dependency
+from skyline.graph.graph import Graph
+from skyline.graph.insertion import Insertion, insert
+from skyline.graph.scaling import scale
+from skyline.graph.selection import select
+from skyline.graph.task import Task, TaskKind, WorkClass
+from skyline.trace.facts import ParallelFact
+from skyline.trace.phase import Phase
+from skyline.whatif.catalogue.parallel.all_reduce import (
+    DEFAULT_CAP_MB,
+    Link,
+    buckets_of,
+    fitted,
+    latency_us,
+    stolen_us,
+    waiting_us,
+)
+from skyline.whatif.origins import shapes
+from skyline.whatif.subject import Subject
+
+LANE = "gradient exchange"
+ALL_REDUCE = "all-reduce"
+COPY_BACK = "copy_bucket_to_grad"
+_WAIT = "wait for gradients"
+_ARRIVAL = "AccumulateGrad"
+_NARROW = ("float16", "bfloat16")
+_NEAR = 0.02
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrivals:
+    """The gradients of one iteration as they are taken in, and what follows on the script's thread until the step.
+
+    ``tail`` begins with the last gradient. ``ready_us`` counts from the first gradient's end.
+    """
+
+    iteration: int
+    tasks: Indices
+    sizes: tuple[float, ...]
+    ready_us: tuple[float, ...]
+    tail: Indices
+    waited_us: float
+
+
+def joined_by(baseline: Subject) -> ParallelFact | None:
+    """How the replicas join their gradients, where that is ``DistributedDataParallel`` with several ranks."""
+    fact = baseline.script.parallel
+    replicated = fact is not None and fact.name == "DistributedDataParallel" and fact.world_size > 1
+    return fact if replicated else None
+
+
+def exchange_of(baseline: Subject) -> ParallelFact | str:
+    """What joins the gradients of a profile, or why nothing can be said about their exchange."""
+    fact = baseline.script.parallel
+    if baseline.on_gpu and fact is not None and baseline.script.prediction is None:
+        return "how gradients are exchanged between GPUs is not known from a profile"
+    if fact is None:
+        return "no DistributedDataParallel joins the gradients; with several ranks profile it so: --ranks 2"
+    if fact.name != "DistributedDataParallel":
+        return f"{fact.name} shares out the model; only DistributedDataParallel is known here"
+    if fact.world_size < 2:
+        return "one rank alone exchanges nothing; profile it with several: --ranks 2"
+    if baseline.script.prediction is not None:
+        return "the exchange of gradients is not part of a profile that is predicted"
+    if not next(arrivals(baseline, baseline.operators), None):
+        return "where gradients arrive was not recorded"
+    return fact
+
+
+def cores_are_shared(baseline: Subject) -> bool:
+    """Whether computing threads of all ranks leave no core to the threads that exchange, all on this machine."""
+    fact, machine = baseline.script.parallel, baseline.script.environment
+    ranks = 1 if fact is None else fact.world_size
+    return not baseline.on_gpu and machine.cpu_count < ranks * (machine.intraop_threads + 1)
+
+
+def arrivals(baseline: Subject, graph: Graph) -> Iterator[Arrivals]:
+    """Of each iteration in which all gradients that are exchanged were seen to arrive."""
+    fact = joined_by(baseline)
+    if fact is None:
+        return
+    backward = select(graph, phase=Phase.BACKWARD, lane=baseline.lane)
+    named = select(graph, phase=Phase.BACKWARD, lane=baseline.lane, name=_ARRIVAL)
+    called = shapes(baseline, graph, named)
+    size_of = {
+        int(task): prod(shape.inputs[0]) * (2 if shape.dtypes[:1] and shape.dtypes[0] in _NARROW else 4)
+        for task, shape in zip(named, called, strict=True)
+        if shape is not None and shape.inputs
+    }
+    took = graph.durations + graph.gaps
+    for iteration in graph.iterations:
+        tasks = [task for task in size_of if graph.tasks.iteration[task] == iteration]
+        # Of micro-batches only the last one's gradients are exchanged.
+        kept = _last_of(tasks, size_of, fact.gradient_bytes, unused=bool(fact.find_unused_parameters))
+        if not kept:
+            continue
+        here = backward[(graph.tasks.iteration[backward] == iteration) & (backward >= kept[0])]
+        clock = np.cumsum(took[here]) - graph.gaps[here]
+        at = dict(zip(here.tolist(), clock.tolist(), strict=True))
+        tail = here[here >= kept[-1]]
+        begin = at[kept[0]]
+        yield Arrivals(
+            iteration,
+            np.array(kept, np.int64),
+            tuple(float(size_of[task]) for task in kept),
+            tuple(at[task] - begin for task in kept),
+            tail,
+            float(graph.gaps[tail].sum()),
+        )
+
+
+def _last_of(tasks: list[int], size_of: dict[int, int], wanted_bytes: int, *, unused: bool) -> list[int]:
+    """The tasks that take in so much, from the end; where parameters may go unused, all that there are if too few."""
+    if unused and sum(size_of[task] for task in tasks) < wanted_bytes:
+        return tasks
+    held, kept = 0, list[int]()
+    for task in reversed(tasks):
+        if held >= wanted_bytes * (1 - _NEAR):
+            break
+        held += size_of[task]
+        kept.append(task)
+    return kept[::-1] if abs(held - wanted_bytes) <= _NEAR * wanted_bytes else []
+
+
+def exposed_us(baseline: Subject, caps_mb: Sequence[float]) -> list[float]:
+    """What the exchange costs the script in an iteration with buckets up to each of these sizes, in µs."""
+    fact = joined_by(baseline)
+    arrived = next(arrivals(baseline, baseline.operators), None)
+    if fact is None or arrived is None:
+        return [0.0] * len(caps_mb)
+    shared = cores_are_shared(baseline)
+    link = link_of(arrived, fact, shared=shared)
+    found: list[float] = []
+    for cap in caps_mb:
+        ready, sizes = _buckets(arrived, cap)
+        if shared:
+            found.append(sum(link.all_reduce_us(size) for size in sizes))
+        else:
+            found.append(waiting_us(link, ready, sizes, shared=False))
+    return found
+
+
+def changes_buckets(baseline: Subject, cap_mb: float) -> bool:
+    """Whether gradients would travel in other buckets than now."""
+    fact = joined_by(baseline)
+    now = DEFAULT_CAP_MB if fact is None else fact.bucket_cap_mb or DEFAULT_CAP_MB
+    return any(
+        buckets_of(arrived.sizes, cap_mb) != buckets_of(arrived.sizes, now)
+        for arrived in arrivals(baseline, baseline.operators)
+    )
+
+
+def link_of(arrived: Arrivals, fact: ParallelFact, *, shared: bool, slower: float = 1.0) -> Link:
+    """The link that makes the script wait as it did with its buckets; ``slower`` is over the usual latency."""
+    ready, sizes = _buckets(arrived, fact.bucket_cap_mb or DEFAULT_CAP_MB)
+    return fitted(
+        fact.world_size,
+        slower * latency_us(fact.backend),
+        arrived.waited_us,
+        lambda link: waiting_us(link, ready, sizes, shared=shared),
+    )
+
+
+def with_exchange(
+    baseline: Subject, graph: Graph, cap_mb: float | None = None, *, shared: bool, slower: float = 1.0
+) -> Graph:
+    """The graph with a task for each bucket's all-reduce, of buckets up to ``cap_mb`` (None: as they are).
+
+    Buckets as they are take the unchanged graph's time. ``shared``: an all-reduce takes the script's core for as long
+    as it lasts; else it runs on a lane of its own, and the script waits for the last one.
+    """
+    fact = joined_by(baseline)
+    if fact is None or len(select(graph, name=ALL_REDUCE)):
+        return graph
+    durations, gaps = graph.durations.copy(), graph.gaps.copy()
+    insertions: list[Insertion] = []
+    dependencies: list[Dependency] = []
+    for arrived in arrivals(baseline, graph):
+        link = link_of(arrived, fact, shared=shared, slower=slower)
+        old_ready, old_sizes = _buckets(arrived, fact.bucket_cap_mb or DEFAULT_CAP_MB)
+        explained_us = waiting_us(link, old_ready, old_sizes, shared=shared)
+        # What no believable link explains is waiting for a rank that is late, and stays.
+        late_us = max(0.0, arrived.waited_us - explained_us)
+        gaps[arrived.tail] *= late_us / arrived.waited_us if shared and arrived.waited_us > 0 else 0.0
+        if shared:
+            on_lane = graph.tasks.lane == graph.tasks.lane_code(baseline.lane)
+            on_lane[: int(arrived.tasks[0]) + 1] = False
+            on_lane[int(arrived.tasks[-1]) + 1 :] = False
+            between = np.flatnonzero(on_lane)
+            busy_us = float(durations[between].sum())
+            if busy_us > 0:
+                own = stolen_us(link, old_ready, old_sizes) / busy_us
+                durations[between] *= max(0.0, 1 - own)
+        cap = cap_mb if cap_mb is not None else fact.bucket_cap_mb or DEFAULT_CAP_MB
+        last = -1
+        for first, end in buckets_of(arrived.sizes, cap):
+            size = sum(arrived.sizes[first : end + 1])
+            task = _task(baseline, arrived, f"{ALL_REDUCE} {size / 1e6:.1f} MB", shared=shared)
+            ready = int(arrived.tasks[end])
+            last = len(graph) + len(insertions)
+            insertions.append(Insertion(task, link.all_reduce_us(size), ready))
+            if not shared:
+                dependencies.append(Dependency(ready, last, Cause.HAND_OFF))
+        if last >= 0 and not shared:
+            waiting = _task(baseline, arrived, _WAIT, shared=True)
+            dependencies.append(Dependency(last, len(graph) + len(insertions), Cause.COLLECTIVE))
+            insertions.append(Insertion(waiting, late_us, int(arrived.tasks[-1])))
+    if not insertions:
+        return graph
+    return insert(graph.with_times(durations=durations, gaps=gaps), insertions, dependencies)
+
+
+def in_half(
+    baseline: Subject,
+    graph: Graph,
+    *,
+    shared: bool,
+    casting_us_per_byte: float,
+    summing_us_per_number: float,
+) -> Graph:
+    """The graph with exchanged gradients in 16 bits: half the data, and casts on the script's side.
+
+    ``casting_us_per_byte`` is per byte of the gradients now, both casts together; ``summing_us_per_number`` is what
+    adding a number in 16 bits takes longer than in 32.
+    """
+    fact = joined_by(baseline)
+    if fact is None:
+        return graph
+    exchanged = with_exchange(baseline, graph, shared=shared)
+    chosen = select(exchanged, name=ALL_REDUCE)
+    sizes = np.array([_size_bytes(exchanged.tasks[int(task)].name) for task in chosen])
+    fixed = Link(fact.world_size, latency_us(fact.backend), 1.0).fixed_us
+    own = np.maximum(0.0, exchanged.durations[chosen] - fixed)
+    summing = sizes / 4 * (fact.world_size - 1) / fact.world_size * summing_us_per_number
+    after = fixed + own / 2 + summing + sizes * casting_us_per_byte
+    before = exchanged.durations[chosen]
+    return scale(exchanged, chosen, np.divide(after, before, out=np.ones(len(chosen)), where=before > 0))
+
+
+def _size_bytes(name: str) -> float:
+    return float(name.split()[1]) * 1e6
+
+
+def _buckets(arrived: Arrivals, cap_mb: float) -> tuple[list[float], list[float]]:
+    """When each bucket is ready, and its size."""
+    found = buckets_of(arrived.sizes, cap_mb)
+    return [arrived.ready_us[end] for _, end in found], [
+        sum(arrived.sizes[first : end + 1]) for first, end in found
+    ]
+
+
+def _task(baseline: Subject, arrived: Arrivals, name: str, *, shared: bool) -> Task:
+    return Task(
+        name,
+        TaskKind.CPU,
+        WorkClass.OTHER,
+        baseline.lane if shared else LANE,
+        Phase.COMMUNICATION,
+        arrived.iteration,
+    )
