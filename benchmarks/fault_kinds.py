@@ -1,4 +1,4 @@
-"""The faults that are injected: each does one kind of harm to a project, and says what a person was told."""
+"""The injected faults: each does one kind of harm to a project, and returns the messages that a person saw."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ class Kind:
     inject: Inject
     weight: int = 2
     keeps_profile: bool = True
-    """Whether the last good figures must still be there: not where they are what is torn."""
+    """The last good figures must still be there, unless the fault tears them."""
     keeps_ledger: bool = True
-    """Whether its entries must: not where it is torn."""
+    """The entries of the ledger must still be there, unless the fault tears it."""
     leaves_partial: bool = False
-    """Whether a process is killed that may be saving at that moment."""
+    """The fault kills a process that may be saving at that moment."""
     mounts: bool = False
-    """Whether it needs the right to mount a disk."""
+    """The fault needs the right to mount a disk."""
 
 
 def kinds() -> tuple[Kind, ...]:

@@ -34,7 +34,7 @@ HALF_REQUESTS = (b"G", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Lengt
 MORE_DESCRIPTORS = 24
 """A server may hold so many more after runs than at its start: pipes to the process from which runs are forked."""
 SAVES = 10_000
-"""Of one burst: each is told to the server while runs go on."""
+"""Saves of one burst, all sent while runs go on."""
 
 
 class Client:
@@ -264,7 +264,7 @@ def _terminal_ui(how: str) -> Callable[[Project, Random], str]:
 
 
 def _watched(terminal: int, seconds: float) -> bytes:
-    """What a program writes to its terminal in so long."""
+    """The output of a program on its terminal in this time."""
     shown = b""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -1,7 +1,7 @@
 """Scores predictions of published steps on GPUs that are not here, in the formats and layouts that people train in.
 
 ``published.py --data FOLDER`` scores every row of ``timm.csv`` and the single-GPU image models of
-``nvidia_examples.json`` in a folder. Programs whose operators are not stored beside this script are traced; timm is
+``nvidia_examples.json`` in a folder. Programs whose operators are not stored with this script are traced; timm is
 needed for that beside PyTorch for the CPU: ``pip install -r benchmarks/published.txt``, then
 ``pip install --no-deps timm==1.0.31``.
 """
@@ -140,7 +140,7 @@ def ratios(results: list[RowResult]) -> dict[str, dict[str, list[Pair]]]:
 
 
 def layout_sides(results: list[RowResult]) -> tuple[int, int]:
-    """How many clear effects of channels last are predicted on the right side, of how many."""
+    """The number of clear effects of channels last with the right sign, and the number of all."""
     return signs(ratios(results).get("channels last over first", {}).get("mixed", []))
 
 

@@ -573,7 +573,7 @@ export interface DeviceReport {
   readonly unmeasured_share: number;
 }
 
-/** The largest batch size that fits: `traced` at that size, or extrapolated from others; `reason` where unknown. */
+/** The largest batch size that fits: `traced` at that size, or extrapolated; `reason` where unknown. */
 export interface LargestBatchReport {
   readonly size: number | null;
   readonly traced: boolean;

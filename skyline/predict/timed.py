@@ -89,7 +89,9 @@ def _times(
         if record.kind in (RecordKind.KERNEL, RecordKind.COPY) and record.shape >= 0:
             copied = record.kind is RecordKind.COPY
             shape = shapes[record.shape]
-            asked[record.shape, copied] = _copy(record, shape) if copied else in_allowed_format(shape, traced, gpu)
+            asked[record.shape, copied] = (
+                _copy(record, shape) if copied else in_allowed_format(shape, traced, gpu)
+            )
     answers: dict[tuple[int, bool], OperatorTime] = dict(
         zip(asked, predictor.predict(tuple(asked.values()), gpu), strict=True)
     )

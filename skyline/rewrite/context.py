@@ -1,4 +1,4 @@
-"""What a rewrite may look at: the profile, and the sources as they are now."""
+"""The input of a rewrite: the profile, and the current sources."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class RewriteContext:
 
     @property
     def program(self) -> Program:
-        """The program as it stands now."""
+        """The current program."""
         if self._program is None:
             script = self.text(self.profile.script)
             self._program = Program(script, lambda path: self.text(str(path)))
@@ -121,7 +121,7 @@ class RewriteContext:
 
     @property
     def resolver(self) -> Resolver:
-        """The program as it stands now, ready to be searched."""
+        """The current program, ready to be searched."""
         if self._resolver is None:
             self._resolver = Resolver(self.program)
         return self._resolver

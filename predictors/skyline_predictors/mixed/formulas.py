@@ -185,7 +185,9 @@ def _grouped(calls: Columns, on: Board, constants: Constants) -> Floats:
         0.0,
     )
     turned = np.where(first & on.on_units, constants["grouped_turned"] * turn, 0.0)
-    return np.where(backward, back, one) + turned + bias + constants["kernel_us"] * np.where(backward, 2.0, 1.0)
+    return (
+        np.where(backward, back, one) + turned + bias + constants["kernel_us"] * np.where(backward, 2.0, 1.0)
+    )
 
 
 def _attention(calls: Columns, on: Board, constants: Constants) -> Floats:
@@ -238,7 +240,9 @@ def _row_norm(calls: Columns, on: Board, constants: Constants) -> Floats:
     backward = calls["backward"] > 0
     share = np.where(backward, constants["row_norm_backward"], constants["row_norm"])
     share = np.where(calls["mixed"] > 0, share * constants["row_norm_mixed"], share)
-    return _stream_us(calls["moved"], share, on, constants) + constants["kernel_us"] * np.where(backward, 2.0, 1.0)
+    return _stream_us(calls["moved"], share, on, constants) + constants["kernel_us"] * np.where(
+        backward, 2.0, 1.0
+    )
 
 
 def _softmax(calls: Columns, on: Board, constants: Constants) -> Floats:

@@ -220,7 +220,7 @@ def test_all_devices_that_hold_memory_are_in_use(cards: Cards, monkeypatch: pyte
 
 
 class Apple:
-    """What ``torch.mps`` answers: one device, and no question that takes an index."""
+    """A stand-in for ``torch.mps``: one device, and no question that takes an index."""
 
     def __init__(self, cards: Cards) -> None:
         self._cards = cards

@@ -182,7 +182,7 @@ for step in range(100_000):
 
 @pytest.fixture
 def on_a_card(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], None]:
-    """Has runs believe that they compute on a card; what is free on it is told in peaks of tensors of an iteration.
+    """Make runs believe that they compute on a card. Its free memory is given in peaks of tensors of an iteration.
 
     ``beside`` is free while the run keeps what it has; ``alone``, in multiples of the batch, is how many samples a run
     has room for that has the card to itself.
@@ -208,7 +208,7 @@ def on_a_card(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], None]
 def test_batch_sizes_take_turns_on_a_device_that_does_not_hold_them_all(
     script: Callable[..., Path], run: Callable[..., Profile], on_a_card: Callable[[float, float], None]
 ):
-    """A device that holds twice the batch by itself, and a quarter beside the run at rest."""
+    """A device that holds twice the batch by itself, and a quarter while the run at rest is there."""
     on_a_card(0.5, 2)
     stages: list[Progress] = []
     profile = run(script(BATCHES), batch_points=2, stages=stages, trials=False)

@@ -1,4 +1,4 @@
-"""What comes out of files of others commands no terminal, and is no markup."""
+"""Text from foreign files neither commands the terminal nor is markup."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_no_command_in_an_error(skyline: Run, tmp_path: Path) -> None:
 
 
 def quiet(ran: Any) -> str:
-    """What a command wrote, which holds the hostile text and no command to the terminal."""
+    """The output of a command: it holds the hostile text and no command to the terminal."""
     written = ran.out + ran.err
     assert "2J" in written
     assert not CONTROL.search(written)

@@ -1,4 +1,4 @@
-"""What is measured against the same script without Skyline: its time, its peak, its state, its children."""
+"""Measurements against the same script without Skyline: its time, its peak, its state, its children."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BATCH = 32
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """What an iteration of the script takes without Skyline, by a run before and one after, and its peak in bytes."""
+    """Time of an iteration without Skyline, by a run before and one after, and its peak in bytes."""
 
     before_ms: float
     after_ms: float

@@ -21,7 +21,7 @@ class DevicesInUse:
 
     @property
     def times(self):
-        """Whether all of them tell times by events."""
+        """True if all devices measure times by events."""
         if self._times is None:
             self._times = bool(self.indices) and all(self._backend.times(index) for index in self.indices)
         return self._times
@@ -31,11 +31,11 @@ class DevicesInUse:
         return [self._backend.event(index) for index in self.indices]
 
     def allocated_bytes(self):
-        """What tensors use on all of them."""
+        """Bytes of tensors, summed over the devices."""
         return sum(self._backend.allocated_bytes(index) for index in self.indices)
 
     def reserved_bytes(self):
-        """What the allocator took of all of them."""
+        """Bytes reserved by the allocator, summed over the devices."""
         return sum(self._backend.reserved_bytes(index) for index in self.indices)
 
     def reset_peaks(self):
@@ -73,7 +73,7 @@ class DevicesInUse:
         return free, total
 
     def stats(self):
-        """What the caching allocators say of themselves, added up."""
+        """Statistics of the caching allocators, summed over the devices."""
         totals = {}
         for index in self.indices:
             for name, value in self._backend.stats(index).items():
