@@ -48,13 +48,14 @@ def tests_of(module: Path) -> list[str]:
     """The fast tests of a module: the file of its name, or else those that import it."""
     folder = ROOT / "tests" / "core" / module.relative_to("skyline").parts[0]
     own = folder / f"test_{module.stem}.py"
+    # Every rewrite is taken out again there, found by its name alone.
+    removal = folder / "test_removal.py"
     dotted = re.compile(rf"\b{re.escape('.'.join(module.with_suffix('').parts))}\b")
     files = [own] if own.exists() else sorted(folder.glob("test_*.py"))
-    return [
-        str(file.relative_to(ROOT))
-        for file in files
-        if file == own or dotted.search(file.read_text(encoding="utf-8"))
-    ]
+    chosen = [file for file in files if file == own or dotted.search(file.read_text(encoding="utf-8"))]
+    if module.parent.name == "catalogue" and removal.exists():
+        chosen.append(removal)
+    return [str(file.relative_to(ROOT)) for file in dict.fromkeys(chosen)]
 
 
 def modules(count: int, chance: random.Random, named: Sequence[str]) -> list[Path]:
@@ -124,7 +125,9 @@ def tried(folder: Path, count: int, chance: random.Random) -> list[Mutant]:
         for names in by_package.values()
         for name in sorted(chance.sample(names, min(len(names), count // len(PACKAGES))))
     ]
-    ran = mutmut(folder, "run", "--max-children", "2", *chosen)
+    before = exit_codes(folder)
+    open_ones = [name for name in chosen if before[name] is None or before[name] in _SURVIVED | _NO_TEST]
+    ran = mutmut(folder, "run", "--max-children", "2", *open_ones)
     codes = exit_codes(folder)
     if all(codes[name] is None for name in chosen):
         raise SystemExit(f"mutation: no mutant was tried\n{ran.stdout[-3000:]}{ran.stderr[-3000:]}")
@@ -178,6 +181,9 @@ def main() -> int:
     parser.add_argument("--modules", type=int, default=5, help="of each package")
     parser.add_argument("--module", action="append", default=[], help="a module that belongs to the sample")
     parser.add_argument("--all", action="store_true", help="every module, every mutant, every test; hours")
+    parser.add_argument(
+        "--folder", type=Path, help="keeps the copy here: the next run tries what is left over"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
@@ -187,8 +193,8 @@ def main() -> int:
     if options.all:
         tests = [f"tests/core/{package}" for package in PACKAGES]
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) / "skyline"
-        folder.mkdir()
+        folder: Path = options.folder or Path(temporary) / "skyline"
+        folder.mkdir(parents=True, exist_ok=True)
         copied(folder, [str(module) for module in chosen], tests)
         found = tried(folder, 10**9 if options.all else options.mutants, chance)
     body, share = page(found, chosen, options.seed)

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.errors import UsageError
+from skyline.errors import RewriteRefused, UsageError
+from skyline.rewrite.catalogue import batch_size
 from skyline.source.setting_place import SettingPlace
 from skyline.source.text import SourceText
 
@@ -147,3 +148,10 @@ def test_a_knob_that_has_a_second_use_by_now_is_refused(workshop, profiled: str,
     assert refused.reason.startswith("The file changed: ")
     assert "Profile it again." in refused.reason
     assert planned.edits == ()
+
+
+@pytest.mark.parametrize("value", ["many", "0", ""])
+def test_a_value_that_is_no_size_is_refused_before_anything_is_read(value: str) -> None:
+    with pytest.raises(RewriteRefused, match=f"'{value}' is not a batch size") as refused:
+        batch_size.rewrite(None, value)
+    assert refused.value.hint == "Give a whole number from 1."

@@ -188,6 +188,8 @@ def test_no_framework_is_seen_where_there_is_none(context) -> None:
         (PLAIN.replace("loss.backward", "loss.mean().backward"), forward, "computed where"),
         (PLAIN.replace("model(x)", "g(x)"), forward, "call of the model"),
         (PLAIN.replace("torch.optim.Adam(", "make_optimizer("), optimizer_calls, "No call"),
+        ("x = 1\n", training_loader, r"There is no DataLoader\(…\) call"),
+        ("a = DataLoader(d, 8)\nb = DataLoader(e, 8)\n", training_loader, "Several DataLoaders"),
         (PLAIN.replace("model.parameters()", "params"), model, "cannot be traced"),
         (PLAIN.replace("model.parameters()", "[*model.parameters(), *other.parameters()]"), model, "other"),
         (IN_FUNCTIONS + "train(Net(), DataLoader(d), optimizer_for(third), 'cpu')\n", model, "third"),
@@ -209,3 +211,13 @@ def test_optimizers_are_picked_by_what_the_run_told(context) -> None:
     assert lines(*(call for _, call in optimizer_calls(here))) == [2, 3]
     assert lines(*(call for _, call in optimizer_calls(here, ("SGD",)))) == [3]
     assert optimizer_calls(here, (), lambda fact: fact.name == "none") == ()
+
+
+@pytest.mark.parametrize(
+    ("calls", "count"), [("pass", "no"), ("DataLoader(d, 2); DataLoader(d, 2)", "more than one")]
+)
+def test_a_line_that_does_not_make_one_loader_is_refused(workshop, calls: str, count: str) -> None:
+    source = f"loader = DataLoader(d, batch_size=16)\n{calls}\n"
+    assert f"Line 2 holds {count} DataLoader(…) call" in workshop(source, loader_line=2).reason(
+        "num_workers=2"
+    )

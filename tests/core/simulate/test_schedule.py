@@ -97,6 +97,19 @@ def test_where_every_lane_keeps_its_order_it_is_the_simulation(way, graphs, data
 
 @settings(deadline=None)
 @given(st.data())
+def test_a_rule_chooses_between_lanes_and_changes_nothing_where_every_lane_keeps_its_order(graphs, data):
+    graph = data.draw(graphs())
+    picked, simulated = (
+        schedule(graph, pick=lambda ready, could: data.draw(st.integers(0, len(ready) - 1))),
+        simulate(graph),
+    )
+    assert picked.starts.tolist() == simulated.starts.tolist()
+    assert picked.ends.tolist() == simulated.ends.tolist()
+    assert picked.before.tolist() == graph.structure.before.tolist()
+
+
+@settings(deadline=None)
+@given(st.data())
 def test_a_schedule_obeys_lanes_and_dependencies(way, graphs, data):
     graph = data.draw(graphs())
     slots = {lane: data.draw(st.integers(1, 3)) for lane in "abc"}

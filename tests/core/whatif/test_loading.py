@@ -297,3 +297,10 @@ def test_what_is_pinned_already_or_never_copied(profile, gpu_profile):
     moves = (CallFact("to", 1.0, options={"non_blocking": True}),)
     done = replace(copying(gpu_profile), loaders=(replace(ENDLESS, pin_memory=True),), calls=moves)
     assert "already" in PIN.detect(baseline(done)).reason
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [("1", "prepare 1 batch ahead"), ("4", "4 batches ahead"), ("", "more batches ahead")]
+)
+def test_the_title_of_prefetching_counts_batches(value, words):
+    assert words in PREFETCH.title(value)
