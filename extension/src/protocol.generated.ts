@@ -323,7 +323,7 @@ export interface WhatIfReport {
   readonly best: BestReport | null;
 }
 
-/** The script as it stands. */
+/** The unchanged script. */
 export interface BaselineReport {
   readonly iteration_ms: Interval;
   readonly throughput: Interval | null;
@@ -401,7 +401,7 @@ export interface QuestionParams {
   readonly curve?: boolean;
 }
 
-/** What the best combination must keep to (`skyline/best`, answered with a `BestReport`). */
+/** The limits of the best combination (`skyline/best`, answered with a `BestReport`). */
 export interface BestParams {
   readonly uri: string;
   readonly maxMemoryBytes?: number | null;
@@ -433,7 +433,7 @@ export interface Refusal {
   readonly snippet: string;
 }
 
-/** Whether the client took the edit; `reason` says why not. */
+/** `applied` is true if the client took the edit; else `reason` says why not. */
 export interface ApplyResult {
   readonly applied: boolean;
   readonly reason: string | null;
@@ -446,7 +446,7 @@ export interface RemoveParams {
   readonly whatif: string;
 }
 
-/** How the code differs from what was profiled. */
+/** The difference between the code and the profiled code. */
 export interface CodeChanges {
   readonly uri: string;
   readonly batchSize: number | null;
@@ -465,7 +465,7 @@ export interface CodeChange {
   readonly measured: boolean;
 }
 
-/** What a verification would measure: a question over a profile, as `VerifyParams` take it. */
+/** The question that a verification would measure, over a profile, as `VerifyParams` take it. */
 export interface Verifiable {
   readonly profileId: string;
   readonly batchSize: number | null;
@@ -510,7 +510,7 @@ export interface VerifyReport {
   readonly against: string;
 }
 
-/** What a verification measured, times on the iteration time of the profile that the prediction started from. */
+/** The measurements of a verification; times relate to the profile of the prediction. */
 export interface MeasuredReport {
   readonly iteration_ms: Interval;
   readonly ratio: Interval;
@@ -573,7 +573,7 @@ export interface DeviceReport {
   readonly unmeasured_share: number;
 }
 
-/** The largest batch size that fits: `traced` at that size, or reckoned from others; `reason` where unknown. */
+/** The largest batch size that fits: `traced` at that size, or extrapolated from others; `reason` where unknown. */
 export interface LargestBatchReport {
   readonly size: number | null;
   readonly traced: boolean;
@@ -596,7 +596,7 @@ export interface GpuRunCost {
   readonly carbon_g: Interval;
 }
 
-/** What an hour costs: `usd_per_hour` of the whole instance, of which one GPU's share is `usd_per_gpu_hour`. */
+/** Price of an hour: `usd_per_hour` of the whole instance, of which one GPU's share is `usd_per_gpu_hour`. */
 export interface PriceReport {
   readonly provider: string;
   readonly instance: string;
@@ -609,13 +609,13 @@ export interface PriceReport {
   readonly own: boolean;
 }
 
-/** How a file is profiled (`skyline/entryScripts`). `itself`: it is run. */
+/** The scripts that profile a file (`skyline/entryScripts`). `itself`: the file runs. */
 export interface EntryScripts {
   readonly itself: boolean;
   readonly scripts: readonly string[];
 }
 
-/** What a file opened by `skyline/open` is: a saved profile, or a PyTorch profiler trace. */
+/** The kind of a file opened by `skyline/open`: a saved profile, or a PyTorch profiler trace. */
 export interface OpenResult {
   readonly kind: "profile" | "trace";
   readonly script: string;
@@ -782,7 +782,7 @@ export interface ProfileOptions {
   readonly module?: string | null;
 }
 
-/** What a command did. */
+/** The outcome of a command. */
 export interface CommandResult {
   readonly status: "started" | "running" | "restarted" | "cancelled" | "idle" | "shown" | "written" | "cleared";
   readonly path: string | null;
@@ -820,7 +820,7 @@ export interface ProfileChanged {
   readonly usage: string | null;
 }
 
-/** What a run under way has shown so far, for a look before its profile is there; `text` says it in words. */
+/** The first figures of a current run, before its profile exists; `text` states them in words. */
 export interface Measuring {
   readonly uri: string;
   readonly text: string;

@@ -1,4 +1,4 @@
-"""What is answered over HTTP: the page, what it loads, its questions and its news, to whoever knows the token."""
+"""The HTTP answers: the page, its files, its questions and its news, for clients with the token."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Answers:
         return _refusal()
 
     def _name(self, request: Request) -> str | None:
-        """What is asked for below the token; None for whoever may not ask."""
+        """The path below the token; None for a client without it."""
         path: str = request.scope["path"]
         token, slash, name = path.removeprefix("/").partition("/")
         known = hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self._token.encode())
@@ -153,6 +153,6 @@ def _response(kind: str, body: bytes) -> Response:
 
 
 def _refusal(status: HTTPStatus = HTTPStatus.NOT_FOUND) -> Response:
-    # What was sent along is not read: it must not be taken for the next request.
+    # The body is not read: it must not be taken for the next request.
     headers = {**_HEADERS, "Connection": "close"}
     return Response(f"{status.phrase}\n", status, headers, "text/plain")

@@ -22,7 +22,7 @@ from skyline.trace.profile import Profile
 logger = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.5
-# A git that was interrupted leaves its lock behind for ever.
+# An interrupted git leaves its lock behind.
 _LONGEST_GIT_LOOKS = 20
 Measure = Callable[[threading.Event, Callable[[Profile], None], bool], Profile]
 """Runs the script and saves what came of it; stops when the event is set.
@@ -89,11 +89,11 @@ class FileFollower:
         if shown is None or shown.report.id != profile.id:
             self._subject.show(profile)
         self._tried = {source.path: source.text for source in profile.sources}
-        # What has changed since the last look is still to be noticed.
+        # Changes since the last look are still to be noticed.
         self._stamps = {path: self._stamps.get(path, _stamp(path)) for path in self._tried}
 
     def _due(self) -> bool:
-        """Whether the person has saved what does something else by now, where they agreed to have it measured."""
+        """Whether the person has saved a change of behaviour, on a branch where they agreed to measurements."""
         if not self._settled():
             return False
         differs = any(_differs(path, text) for path, text in self._tried.items())
@@ -113,7 +113,7 @@ class FileFollower:
         return True
 
     def _settled(self) -> bool:
-        """Whether nothing moves; once that is so, whether the person moved it."""
+        """True once no file changes any more and the person made the change."""
         stamps = {path: _stamp(path) for path in self._tried}
         git = checkout.stamps(str(self._script))
         moves = stamps != self._stamps or git != self._git

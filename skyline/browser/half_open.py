@@ -1,7 +1,7 @@
 """Connections that have not sent a whole request: how many are kept, and for how long.
 
 The server underneath (uvicorn) limits what it answers at once and how long a connection rests between two requests,
-but waits for ever for the rest of a request.
+but waits without limit for the rest of a request.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UNFINISHED = (h11.IDLE, h11.SEND_BODY)
 
 
 def _room() -> int:
-    """How many are kept: fewer where a process may have few files open."""
+    """The number kept: fewer where a process may have few files open."""
     try:
         import resource
     except ImportError:  # Windows

@@ -15,7 +15,7 @@ from skyline.browser.subject import ShownProfile
 LOOPBACK = "127.0.0.1"
 _BACKLOG = 512
 _MOST_ANSWERED = 256
-"""At once, beside those that have asked nothing yet; pages that wait for news count. Further ones are told so."""
+"""Connections at once, pages that wait for news included; those that have asked nothing yet do not count."""
 _LONGEST_HEAD = 16_384
 """Bytes of a request without its body."""
 _IDLE_S = 5

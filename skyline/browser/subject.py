@@ -29,7 +29,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a page needs to know: which profile there is, and in words what is going on or went wrong."""
+    """The state of a page: its profile, and the progress or the error in words."""
 
     number: int
     status: str
@@ -47,7 +47,7 @@ class ShownProfile:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more is to come."""
+        """True once no more news can come."""
         return self._closed
 
     @property
@@ -96,7 +96,7 @@ class ShownProfile:
             self._tell()
 
     def estimate(self, question: Question) -> Estimate:
-        """What a question comes to on the newest profile; raises SkylineError where it makes no sense."""
+        """The answer to a question on the newest profile; raises SkylineError for an invalid question."""
         shown = self.shown
         if shown is None:
             raise UsageError("There is no profile yet", hint="Wait for the run to end.")

@@ -1,4 +1,4 @@
-"""The process that measures: the person's interpreter, started anew where an operator takes it down."""
+"""The process that measures: the person's interpreter, restarted if an operator crashes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CASE_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """What the process says of itself: PyTorch, threads, and of a GPU what it is."""
+    """The description of the measuring process: PyTorch, threads, and its GPU."""
 
     torch: str
     threads: int

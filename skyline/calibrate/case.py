@@ -22,7 +22,7 @@ class Case:
 
     @property
     def key(self) -> tuple[str, str, int, tuple[tuple[str, int], ...]]:
-        """What makes two cases the same."""
+        """The identity of a case."""
         return self.op, self.dtype, self.threads, tuple(sorted(self.sizes))
 
     def columns(self) -> dict[str, str | int]:

@@ -15,7 +15,7 @@ _POINTWISE = (
     "add", "relu", "mul", "gelu", "relu_bwd", "addu", "tanh", "exp", "gelu_bwd", "div", "sqrt", "log", "sigmoid", "bce",
 )  # fmt: skip
 _UPDATES = ("divu", "mul_", "add_", "lerp_", "addcmul_", "addcdiv_")
-"""What optimizers call for one parameter after the other."""
+"""Operators that optimizers call for one parameter after the other."""
 _ROWWISE = ("softmax", "ln", "softmax_bwd", "ln_bwd")
 _CONVOLUTION = ("b", "cin", "cout", "ksize", "isize", "stride", "pad", "groups")
 _SIDES = (1, 3, 3, 5, 7)
@@ -113,7 +113,7 @@ def designs(device: str, *, eight_bits: bool = False) -> tuple[Design, ...]:
 
 
 def _on_gpu(flat: _Spans, matrix: _Sizes, heads: _Spans, attention: _Sizes) -> Iterator[Design]:
-    """What only a GPU has: copies to and from it, launching and waiting, several ways to compute attention."""
+    """Cases of GPUs only: copies to and from the GPU, launching and waiting, implementations of attention."""
     yield from (Design(op, flat, matrix) for op in _TRANSFERS)
     yield from (Design(op, (), lambda _: {"rows": 1, "cols": 1}, formats=("fp32",)) for op in DEVICE_CALLS)
     yield from (Design(op, heads, attention) for op in _ATTENTION)

@@ -1,4 +1,4 @@
-"""What was measured on: enough of it to predict for it elsewhere."""
+"""The measured machine, in enough detail to predict for it elsewhere."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def processor(threads: int = 0, torch: str = "") -> CalibratedDevice:
 
 
 def _described() -> dict[str, str]:
-    """What Linux says of the first processor; empty elsewhere."""
+    """The entries of Linux about the first processor; empty elsewhere."""
     try:
         text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
     except OSError:

@@ -18,13 +18,13 @@ _ODD_EVERY = 4
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """How the sizes of one operator are drawn: a span for each, and how numbers between 0 and 1 become a case."""
+    """The sampling of the sizes of one operator: a span for each, and the map from numbers in 0 to 1 to a case."""
 
     op: str
     spans: tuple[Span, ...]
     sizes: Callable[[tuple[int, ...]], dict[str, int] | None]
     share: int = 1
-    """How many cases are drawn of it in a round."""
+    """Number of cases drawn in a round."""
     formats: tuple[str, ...] = ()
     """The number formats that it is measured in, where they are its own."""
 

@@ -27,7 +27,7 @@ _REFERENCE_EVERY_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Sitting:
-    """What came of it. ``drift`` is how far the slowest run of one fixed product lies above the fastest.
+    """The result. ``drift`` is how far the slowest run of one fixed product lies above the fastest.
 
     ``set_aside`` is an earlier file of the same name that is not of this machine and PyTorch, under its new name.
     """

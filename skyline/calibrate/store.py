@@ -43,7 +43,7 @@ class CaseTime:
 
 
 def folder() -> Path:
-    """Where the files lie: beside the ledger."""
+    """The folder of the files, next to the ledger."""
     return ledger_path().parent / "calibration"
 
 

@@ -91,7 +91,7 @@ _BY_KIND = {
         "(nvidia-cuda-cupti), and that the driver lets you profile (NVreg_RestrictProfilingToAdminUsers=0)."
     ),
     "rocm": "End other profilers (rocprof), and see that the roctracer library of ROCm can be loaded.",
-    "xpu": "See that the library of Intel's tracing interface (intel-pti) is installed beside torch.",
+    "xpu": "See that the library of Intel's tracing interface (intel-pti) is installed with torch.",
 }
 
 

@@ -1,4 +1,4 @@
-"""What a best combination must keep to, as options of a command."""
+"""The constraints of a best combination, as options of a command."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def constraints_from(options: argparse.Namespace) -> Constraints | None:
     """The constraints that the options set; None without ``--best``.
 
     Raises:
-        UsageError: options that go with ``--best`` stand without it, or names beside it.
+        UsageError: options of ``--best`` are given without it, or names with it.
     """
     given = [
         name

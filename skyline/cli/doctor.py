@@ -24,7 +24,7 @@ _MARKS = {"ok": "ok  ", "warning": "note", "failed": "FAIL"}
 
 _PROBE_TIMEOUT_S = 90
 _RECORDERS = ("CUPTI", "roctracer", "rocprofiler", "XPUPTI")
-"""What records a GPU's work complains under one of these names."""
+"""Recorders of GPU work report errors under these names."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -67,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def owners(distributions: Sequence[str]) -> Check:
-    """Whether another distribution has put its own ``skyline`` where ours is imported from."""
+    """Check that no other distribution installed its own ``skyline`` over ours."""
     others = sorted({name for name in distributions if name.lower() != "skyline-profiler"})
     if not others:
         return Check("import name", "ok", "skyline belongs to skyline-profiler alone")
@@ -151,7 +151,7 @@ def _features() -> list[str]:
 
 
 def _energy() -> Check:
-    """Whether the energy of an iteration can be measured; without a counter nothing is shown of it."""
+    """Check that the energy of an iteration can be measured; without a counter none is shown."""
     from skyline.capture.power import gpu_counter, processor_counter
 
     found = [counter for counter in (gpu_counter(""), processor_counter()) if counter is not None]
@@ -160,7 +160,7 @@ def _energy() -> Check:
     finding = "no counter of energy can be read here: none is shown"
     if os.path.isdir("/sys/class/powercap"):
         finding += "; processors have one, which only root may read"
-    return Check("energy", "ok", f"{finding}. NVIDIA's needs nvidia-ml-py beside Skyline (extra: power)")
+    return Check("energy", "ok", f"{finding}. NVIDIA's needs nvidia-ml-py next to Skyline (extra: power)")
 
 
 def _own_devices() -> Check:
@@ -201,7 +201,7 @@ def _saving(script: Path) -> Check:
 
 
 def _protection() -> Check:
-    """What keeps the person's files from a profiled script."""
+    """Check the protection of the person's files from a profiled script."""
     from skyline.capture.child.sandbox import landlock
 
     if os.environ.get("SKYLINE_LANDLOCK") == "0":

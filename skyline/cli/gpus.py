@@ -35,7 +35,7 @@ _TITLES = (
 )
 _LEFT = ("name", "GPU")
 _SPARED = ("link", "fp64", "L2", "MHz", "SMs", "GPU", "W")
-"""What a narrow terminal goes without, in this order; ``--json`` has all of it."""
+"""Columns that a narrow terminal omits, in this order; ``--json`` has all of them."""
 _UNITS = (
     "memory in GiB as PyTorch reports it, GB/s of its bandwidth, L2 in MiB, W: limit of the board, link to other GPUs "
     "in GB/s both ways, fp64 to fp8 in TFLOP/s (dense); -: none. skyline gpus NAME names the source."

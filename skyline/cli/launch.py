@@ -1,4 +1,4 @@
-"""How a script is to be started: as a file, as a module (``-m``), or by torchrun as one of several ranks."""
+"""The way a script starts: as a file, as a module (``-m``), or as one of several ranks of torchrun."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def launch_of(words: Sequence[str]) -> Launch:
 
 
 def _torchrun(words: Sequence[str]) -> Launch:
-    """What torchrun was to start; Skyline starts the ranks itself, all on this machine."""
+    """The script that torchrun would start; Skyline starts the ranks itself, all on this machine."""
     ranks, index = 1, 0
     while index < len(words) and words[index].startswith("-"):
         if words[index] in {"-m", "--module"}:

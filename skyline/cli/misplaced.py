@@ -44,7 +44,7 @@ def remarks(found: dict[str, str | None]) -> list[str]:
 
 
 def _known_to(script: Path, option: str) -> bool:
-    """Whether the script or a file beside it speaks of the option: as a word of a command line, a name or a field."""
+    """True if the script or a file next to it mentions the option: as a word of a command line, a name or a field."""
     words = "[-_]".join(re.escape(word) for word in option.removeprefix("--").split("-"))
     told = re.compile(rf"(?:--|[\"'.]){words}\b|^\s*{words}\s*[:=]", re.MULTILINE)
     try:

@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
         else:
             store.save(measured, aside=True)
     except UsageError as error:
-        # What was measured is shown all the same.
+        # The measurement is shown nevertheless.
         unsaved = error
     if options.json is not None:
         write_data(options.json, encode(report) + b"\n")

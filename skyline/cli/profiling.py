@@ -171,7 +171,7 @@ def run_capture(
 def request_of(
     script: Path, arguments: tuple[str, ...], options: argparse.Namespace, *, module: str = ""
 ) -> CaptureRequest:
-    """What the options say about how to run ``script``."""
+    """The run configuration of ``script`` from the options."""
     check_script(script)
     fill_in(options, script)
     if options.gpu is not None and options.device == "cpu":
@@ -211,7 +211,7 @@ class SavedFiles:
 def save(
     profile: Profile, options: argparse.Namespace, analysis: Analysis | None = None
 ) -> SavedFiles | None:
-    """Save as the options say; with an analysis, write the page beside it. None where saving is switched off."""
+    """Save as the options say; with an analysis, write the page next to it. None where saving is switched off."""
     if getattr(options, "no_save", False):
         return None
     from skyline.trace import store

@@ -23,7 +23,7 @@ def data_console() -> Console:
 
 
 def say(message: str, *, quiet: bool = False) -> None:
-    """A remark for the person, beside the data."""
+    """A remark for the person, separate from the data."""
     if not quiet:
         print(cleaned(message), file=sys.stderr, flush=True)
 
@@ -80,7 +80,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether this is something, but no regular file: a device, a pipe, a socket."""
+    """True for a path that exists and is no regular file: a device, a pipe, a socket."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 

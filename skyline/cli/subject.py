@@ -1,4 +1,4 @@
-"""What a command is about: a saved profile, or a script with the latest profile of it."""
+"""The subject of a command: a saved profile, or a script with its latest profile."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
 
 
 def is_script(path: Path) -> bool:
-    """Whether a path names Python source; raises UsageError where it names nothing we can read."""
+    """True if a path names Python source; raises UsageError for an unreadable path."""
     if path.suffix in {".py", ".pyw"} or not path.exists() or path.is_dir():
         check_script(path)
         return True

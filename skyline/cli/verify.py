@@ -1,4 +1,4 @@
-"""``skyline verify``: predict a change, measure it, and hold one against the other."""
+"""``skyline verify``: predict a change, measure it, and compare the two."""
 
 from __future__ import annotations
 

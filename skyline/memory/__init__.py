@@ -1,1 +1,1 @@
-"""How much memory the tensors take at most, who owns it, which line keeps it, and whether it fits."""
+"""Peak memory of the tensors: its size, its owners, its lines, and whether it fits."""

@@ -20,7 +20,7 @@ class Block:
     line: int
 
     def alive_at(self, moment: int) -> bool:
-        """Whether the block is held just before allocation number ``moment`` takes place."""
+        """True if the block is live just before allocation number ``moment``."""
         return self.taken < moment and (self.freed is None or self.freed >= moment)
 
 

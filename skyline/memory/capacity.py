@@ -1,4 +1,4 @@
-"""How much of the device's memory tensors can have."""
+"""The memory of the device that is available to tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ASSUMED_FRAGMENTS = 0.05
 
 
 def usable_bytes(profile: Profile) -> int | None:
-    """What "fits" is judged against: the capacity without what others and this process hold beside its tensors.
+    """The capacity without the memory that other programs, and this process outside its tensors, hold.
 
     None where the capacity is not known. On a machine whose device did not say what else it holds, all of it;
     of a GPU that is only predicted, all but what the two constants above assume.

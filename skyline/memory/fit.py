@@ -1,4 +1,4 @@
-"""Whether a peak fits into the memory there is."""
+"""The fit of a peak into the available memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Fit(str, Enum):
 
 
 def fit(peak_bytes: Interval, usable_bytes: int | None) -> Fit:
-    """Whether a peak, uncertain as it is, fits into what tensors can have; unknown, nothing is too large."""
+    """The fit of an uncertain peak into the memory available to tensors; if that is unknown, nothing is too large."""
     if not usable_bytes:
         return Fit.FITS
     if peak_bytes.low > usable_bytes:

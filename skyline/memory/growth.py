@@ -1,4 +1,4 @@
-"""How the peak grows with the batch: what was taken for it grows in proportion, what stays does not."""
+"""Growth of the peak with the batch: memory of the batch grows in proportion, other memory does not."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Growth:
     growing: npt.NDArray[np.float64]
     unexplained_bytes: float
     change: npt.NDArray[np.float64]
-    """What each allocation takes, or gives back (below zero)."""
+    """Bytes that each allocation takes, or frees (below zero)."""
     growing_change: npt.NDArray[np.float64]
-    """The same of blocks that go along with the batch, zero for the others."""
+    """Bytes of blocks that grow with the batch, zero for the others."""
     taken_at: npt.NDArray[np.intp]
     """For an allocation that gives back, the one that took; -1 where that was before the recording, or it takes."""
 
     def large_bytes(self, factor: float) -> float:
-        """What an iteration takes from the system in blocks too large to be kept, at ``factor`` times the batch.
+        """Bytes of an iteration in blocks that the allocator does not keep, at ``factor`` times the batch.
 
         A large block that is taken while enough of the kept memory lies free is put there instead; whether that lies
         in one piece is not known, and taken for granted.

@@ -1,4 +1,4 @@
-"""What memory is saved where blocks of the forward pass are computed again in the backward pass."""
+"""Memory saved by computing blocks of the forward pass again in the backward pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Sizes = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class KeptByBlock:
-    """What one forward pass through a block keeps for the backward pass.
+    """Memory that one forward pass through a block keeps for the backward pass.
 
     ``begin``, ``left`` and ``back`` number allocations: the first in the block's forward pass, the first behind it,
     the first of its backward pass. ``kept_bytes`` is alive from ``left`` to ``back`` and not the block's output;
@@ -104,7 +104,7 @@ def recorded_levels(end: MemoryFact, trace: Trace, blocks: Sequence[str]) -> Rec
         if block.phase is Phase.OPTIMIZER and block.freed is not None:
             owner = stepping
         elif block.phase in (Phase.FORWARD, Phase.BACKWARD):
-            # What backward work leaves behind are the gradients of parameters.
+            # Blocks that outlive backward work are the gradients of parameters.
             stays = block.freed is None and block.phase is Phase.BACKWARD
             owner = gradients if stays else activations
         else:

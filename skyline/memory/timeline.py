@@ -30,7 +30,7 @@ def memory_timeline(
 ) -> tuple[MemoryPoint, ...]:
     """The levels of the last recorded iteration, its time brought to ``iteration_ms``; at most ``most`` points.
 
-    Of the moments that are left out none is higher than its neighbours. Owners are told apart as at the peak:
+    Of the moments that are left out none is higher than its neighbours. Owners are distinguished as at the peak:
     gradients are blocks taken in backward work that outlive the iteration, and older ones until they are freed;
     activations what else forward and backward work holds.
     """

@@ -1,1 +1,1 @@
-"""What a person reads: text, HTML, JSON, and traces for other viewers, all made from one report."""
+"""Output for people and programs: text, HTML, JSON, and traces for other viewers, all from one report."""

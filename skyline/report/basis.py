@@ -1,4 +1,4 @@
-"""What the numbers of a report rest on, in the words that stand beside them."""
+"""The basis of the numbers of a report, in words."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command_line(report: ProfileReport) -> str:
 
 
 def iteration_remark(report: ProfileReport) -> str:
-    """What one iteration of the script is, and how many came before it was measured; empty where not known."""
+    """The meaning of one iteration of the script, and the warm-up before it; empty where unknown."""
     if report.iteration is None:
         return ""
     remark = f"An iteration is {report.iteration.meaning}."
@@ -57,7 +57,7 @@ def energy_remark(report: ProfileReport) -> str:
 
 
 def basis_parts(report: ProfileReport) -> tuple[str, ...]:
-    """How the numbers came about, in short: when, on what, from how many steps, at what cost."""
+    """The origin of the numbers, in short: date, device, number of steps, overhead."""
     if report.prediction is not None:
         return (f"predicted {when(report.created)} for {device_name(report)}, nothing was run",)
     count = report.intraop_threads
@@ -92,7 +92,7 @@ def device_name(report: ProfileReport) -> str:
 
 
 def batch_size_remark(report: ProfileReport, where: str) -> str:
-    """What sets the batch size (``where`` is the place of the literal as it is shown), or why nothing does."""
+    """The code that sets the batch size (``where`` is the shown place of the literal), or the reason why none does."""
     batch = report.batch_size
     if batch.knob is not None:
         remark = f"set by the {batch.knob.kind} {batch.knob.text} at {where}"
@@ -105,7 +105,7 @@ def batch_size_remark(report: ProfileReport, where: str) -> str:
 
 
 def memory_remark(report: ProfileReport) -> str:
-    """Whether a predicted run fits into the memory of its GPU, and the largest batch that does."""
+    """The fit of a predicted run into the memory of its GPU, and the largest batch that fits."""
     said = report.prediction
     usable = report.memory.usable_bytes or report.memory.capacity_bytes
     if said is None or not usable:

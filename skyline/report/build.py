@@ -41,7 +41,7 @@ _MOST_AT_PEAK = 20
 
 
 def profile_report(analysis: Analysis) -> ProfileReport:
-    """What a profile says, as ``skyline.profile/1``."""
+    """The report of a profile, as ``skyline.profile/1``."""
     profile, start = analysis.profile, analysis.baseline
     loop = profile.loop_line
     unattributed = analysis.lines[-1]

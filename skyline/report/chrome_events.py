@@ -44,7 +44,7 @@ def span(name: str, category: str, process: int, thread: int, start_us: float, e
 
 
 def headings(process: int, name: str, lanes: Mapping[str, int]) -> list[Event]:
-    """What a process and its threads are called, in which order they stand."""
+    """The names and the order of a process and its threads."""
     events: list[Event] = [
         {"name": "process_name", "ph": "M", "pid": process, "args": {"name": name}},
         {"name": "process_sort_index", "ph": "M", "pid": process, "args": {"sort_index": process}},
@@ -149,7 +149,7 @@ def launch_arrows(
 
 
 def _critical_events(process: int, timeline: Timeline, offset_us: float) -> Iterator[Event]:
-    """What the step waits for, moment by moment; neighbouring tasks of one name and cause are one span."""
+    """The critical chain of the step in time order; neighbouring tasks of one name and cause are one span."""
     chain: Ids = critical_chain(timeline)
     if not len(chain):
         return

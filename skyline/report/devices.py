@@ -19,7 +19,7 @@ DEVICES_SCHEMA = "skyline.devices/1"
 
 @dataclass(frozen=True, slots=True)
 class PriceReport:
-    """What an hour costs: ``usd_per_hour`` of the whole instance, of which one GPU's share is ``usd_per_gpu_hour``."""
+    """Price of an hour: ``usd_per_hour`` of the whole instance, of which one GPU's share is ``usd_per_gpu_hour``."""
 
     provider: str
     instance: str
@@ -34,7 +34,7 @@ class PriceReport:
 
 @dataclass(frozen=True, slots=True)
 class LargestBatchReport:
-    """The largest batch size that fits: ``traced`` at that size, or reckoned from others; ``reason`` where unknown."""
+    """The largest batch size that fits: ``traced`` at that size, or extrapolated; ``reason`` where unknown."""
 
     size: int | None
     traced: bool
@@ -78,7 +78,7 @@ class DevicesReport:
     span: Span
     grid_g_per_kwh: float
     traced_for_each: tuple[str, ...]
-    """What the script asks its GPU; it was traced anew for GPUs that answer this differently."""
+    """The queries of the script to its GPU; it was traced again for GPUs with other answers."""
     devices: tuple[DeviceReport, ...]
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]

@@ -153,7 +153,7 @@ def _line_changes(before: ProfileReport, after: ProfileReport) -> tuple[LineChan
 
 
 def _there(file: str, before: str, after: str) -> str:
-    """Where a file of the one script stands beside the other: copies of a project are compared line by line."""
+    """Maps files of one script to those of the other: copies of a project are compared line by line."""
     here, there = PurePath(before), PurePath(after)
     if here == there or here.name != there.name:
         return file
@@ -195,7 +195,7 @@ def _name(line: LineReport) -> str:
 
 
 def _notes(before: ProfileReport, after: ProfileReport) -> tuple[str, ...]:
-    """What makes the two less comparable than they look."""
+    """Reasons that limit the comparison of the two."""
     notes: list[str] = []
     if before.script != after.script:
         notes.append(f"these are two scripts: {before.script} and {after.script}")

@@ -36,7 +36,7 @@ def headline(report: ProfileReport) -> str:
 
 
 def busy_words(report: ProfileReport) -> str:
-    """Whether other programs disturbed the measurement, or a later one that is not shown; else empty."""
+    """A remark if other programs disturbed the measurement, or a later one that is not shown; else empty."""
     if report.set_aside:
         return "machine busy: an earlier measurement is shown"
     return "machine busy" if report.machine_busy else ""

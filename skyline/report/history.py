@@ -53,7 +53,7 @@ def saved_profile(profile: Profile, path: str) -> SavedProfile:
 def compared(
     before: ProfileReport, after: ProfileReport, profile_before: Profile, profile_after: Profile
 ) -> ComparisonReport:
-    """What changed between two profiles, in the numbers and in the code."""
+    """The changes between two profiles, in numbers and code."""
     return ComparisonReport(diff(before, after), "".join(_source(profile_before, profile_after)))
 
 

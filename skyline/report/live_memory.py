@@ -1,4 +1,4 @@
-"""What tensor memory is live at one moment of the recorded iteration, line by line: ``skyline.memory/1``."""
+"""Live tensor memory at one moment of the recorded iteration, line by line: ``skyline.memory/1``."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class RecordedBlocks:
         return cls(profile, live_blocks(profile.trace.allocations), iteration_ms / max(1e-9, length_us))
 
     def at(self, time_ms: float, most: int = _MOST_LINES) -> LiveMemoryReport:
-        """What is live right after that moment of the iteration."""
+        """Live memory right after that moment of the iteration."""
         profile, trace = self.profile, self.profile.trace
         begin_us = trace.iterations[-1].start_us if trace.iterations else 0.0
         moment_us = begin_us + time_ms / self.scale + 1e-6

@@ -1,4 +1,4 @@
-"""What a change costs once, in words."""
+"""The one-off cost of a change, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was predicted beside what was measured, figure by figure, for every place that shows a verification."""
+"""Predicted and measured values, figure by figure, for every view of a verification."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Promise(NamedTuple):
 
 
 def promises(report: VerifyReport, *, ratio: str) -> list[Promise]:
-    """Iteration time, its ratio to the script as it stands (under the name ``ratio``), throughput, peak memory."""
+    """Iteration time, its ratio to the unchanged script (under the name ``ratio``), throughput, peak memory."""
     measured, predicted, baseline = report.measured, report.predicted, report.baseline
     time = units.format_ms_interval(predicted.typical_ms) if predicted is not None else ""
     rows = [Promise("iteration", time, units.format_ms_interval(measured.iteration_ms))]

@@ -1,4 +1,4 @@
-"""What the language server and its clients say to each other beyond the standard protocol.
+"""The messages of the language server and its clients beyond the standard protocol.
 
 Field names are camelCase because they are the wire format. A server answers ``skyline/profile`` with a
 ``ProfileReport``, ``skyline/simulate`` with an ``EstimateReport`` and ``skyline/verify`` with a ``VerifyReport``
@@ -71,7 +71,7 @@ class ProfileChanged:
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """What a run under way has shown so far, for a look before its profile is there; ``text`` says it in words.
+    """The first figures of a current run, before its profile exists; ``text`` states them in words.
 
     Comes when a run starts, with what the source tells (``iterationMs`` null), and once or twice more when its
     first iterations are timed. ``scriptSeconds`` is how long the script itself ran until then.
@@ -127,7 +127,7 @@ class CodeChange:
 
 @dataclass(frozen=True, slots=True)
 class Verifiable:
-    """What a verification would measure: a question over a profile, as ``VerifyParams`` take it."""
+    """The question that a verification would measure, over a profile, as ``VerifyParams`` take it."""
 
     profileId: str
     batchSize: int | None
@@ -137,7 +137,7 @@ class Verifiable:
 
 @dataclass(frozen=True, slots=True)
 class CodeChanges:
-    """How the code differs from what was profiled.
+    """The difference between the code and the profiled code.
 
     Answers ``skyline/codeChanges``, and comes as ``skyline/codeChanged`` when it becomes another answer. ``batchSize``
     is the number in the code now, null where it is the profiled one. ``whatifs`` were put into the code since the
@@ -163,7 +163,7 @@ class OriginalText:
 
 @dataclass(frozen=True, slots=True)
 class BestParams:
-    """What the best combination must keep to (``skyline/best``, answered with a ``BestReport``).
+    """The limits of the best combination (``skyline/best``, answered with a ``BestReport``).
 
     ``maxMemoryBytes`` null: what the device has. ``semantics`` is the gravest change of training allowed.
     """
@@ -246,7 +246,7 @@ class CompareParams:
 
 @dataclass(frozen=True, slots=True)
 class EntryScripts:
-    """How a file is profiled (``skyline/entryScripts``). ``itself``: it is run.
+    """The scripts that profile a file (``skyline/entryScripts``). ``itself``: the file runs.
 
     Else it is a module, and ``scripts`` are the uris of the scripts that train with it, the most likely first; none
     where no such script was found.
@@ -258,7 +258,7 @@ class EntryScripts:
 
 @dataclass(frozen=True, slots=True)
 class OpenResult:
-    """What a file opened by ``skyline/open`` is: a saved profile, or a PyTorch profiler trace.
+    """The kind of a file opened by ``skyline/open``: a saved profile, or a PyTorch profiler trace.
 
     ``skyline/profile`` and the questions are answered for its uri from then on. ``script`` is what was profiled, empty
     where that is not known.
@@ -300,7 +300,7 @@ class PreviewResult:
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """Whether the client took the edit; ``reason`` says why not.
+    """``applied`` is true if the client took the edit; else ``reason`` says why not.
 
     ``refused`` are the parts of the question that were not written, each with code to write by hand, if any.
     """
@@ -312,7 +312,7 @@ class ApplyResult:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command did.
+    """The outcome of a command.
 
     ``status``: ``started``, ``running`` (the same run is under way), ``restarted`` (newer text), ``cancelled``,
     ``idle`` (nothing to cancel, or no script chosen), ``shown``, ``written`` with ``path``, or ``cleared``. ``script``

@@ -1,4 +1,4 @@
-"""What a job's ranks did, as the JSON that other programs read: ``skyline.ranks/1``."""
+"""The work of the ranks of a job, as JSON for other programs: ``skyline.ranks/1``."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class RankReport:
     arrived_last: int
     collectives: int
     behind_ms: float
-    """How much later than the middle one of the others it arrived, over those at which it was last."""
+    """Its delay relative to the median of the others, over the collectives at which it was last."""
     clock_ms: float | None
-    """How far its machine's clock is ahead of the first rank's."""
+    """Offset of its machine's clock from that of the first rank."""
     residual_ms: float | None
-    """How exactly that is known: the median distance of collectives' ends from one another."""
+    """Uncertainty of the offset: the median distance between the ends of collectives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class StragglerReport:
 
 @dataclass(frozen=True, slots=True)
 class ChangeReport:
-    """What was asked about the tasks of the ranks, and what a step of the job would take."""
+    """The question about the tasks of the ranks, and the resulting step of the job."""
 
     change: str
     step_ms: float
@@ -188,7 +188,7 @@ def _straggler(job: Job, place: int, evened: Evened | None) -> StragglerReport:
 
 
 def _notes(job: Job, asked: str) -> list[str]:
-    """What cannot be said, and what the numbers rest on."""
+    """Unknown facts, and the basis of the numbers."""
     notes = list(job.members.notes)
     missing = job.members.missing
     if missing:

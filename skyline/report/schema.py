@@ -32,7 +32,7 @@ PROFILE_SCHEMA = "skyline.profile/1"
 WHATIF_SCHEMA = "skyline.whatif/2"
 VERIFY_SCHEMA = "skyline.verify/2"
 
-# What the analysis computes is reported as it is.
+# The result of the analysis is reported unchanged.
 LineReport = LineCost
 KernelReport = LineKernel
 CriticalPathReport = CriticalPath
@@ -123,7 +123,7 @@ class ProfileReport:
     memory: MemoryReport
     phases: PhaseTimes
     lines: tuple[LineReport, ...]
-    """Dearest first; they sum to the iteration time together with the unattributed row, which comes last."""
+    """Costliest first; with the unattributed row, which is last, they add up to the iteration time."""
     unattributed_share: float
     critical_path: CriticalPathReport
     replay_error: float
@@ -136,22 +136,22 @@ class ProfileReport:
     module: str = ""
     """The dotted name under which the script ran, as by ``python -m``; empty where it ran as a file."""
     iteration: IterationFact | None = None
-    """What one iteration of this script is; null in profiles made before that was recorded."""
+    """The meaning of one iteration of this script; null in profiles of earlier versions."""
     warmup_iterations: int = 0
     warmup_reason: str = ""
     side_effects: tuple[SideEffect, ...] = ()
     prediction: Prediction | None = None
-    """What the times rest on where ``mode`` is ``predicted``: nothing was run."""
+    """The basis of the times if ``mode`` is ``predicted``: nothing was run."""
     power: PowerFact | None = None
     """The energy of an iteration, where the hardware counts it."""
     protection: Protection | None = None
-    """What kept the run from the person's files; null in profiles of earlier versions."""
+    """The protection of the person's files from the run; null in profiles of earlier versions."""
     load: MachineLoad | None = None
-    """How busy other programs were while the script was timed; null where that is not known."""
+    """Load of other programs while the script was timed; null where unknown."""
     machine_busy: bool = False
-    """Whether other programs took processor time that the script would have used."""
+    """True if other programs took processor time that the script would have used."""
     set_aside: bool = False
-    """Whether a later measurement exists that was made while the machine was busy, and is not shown."""
+    """True if a later measurement exists that was made on a busy machine and is not shown."""
     gpu_phases: PhaseTimes | None = None
     """Time of kernels and copies per iteration, of all streams added up; null where none was recorded."""
     kernels: tuple[KernelReport, ...] = ()
@@ -160,7 +160,7 @@ class ProfileReport:
 
 @dataclass(frozen=True, slots=True)
 class BaselineReport:
-    """The script as it stands."""
+    """The unchanged script."""
 
     iteration_ms: Interval
     throughput: Interval | None
@@ -203,14 +203,14 @@ class WhatIfReport:
     estimates: tuple[EstimateReport, ...]
     combined: EstimateReport | None
     ledger: tuple[TrackRecordReport, ...] = ()
-    """How earlier predictions for these what-ifs did on this machine, where any were verified."""
+    """Accuracy of earlier predictions for these what-ifs on this machine, where any were verified."""
     best: BestReport | None = None
     """Only where it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredReport:
-    """What a verification measured, times on the iteration time of the profile that the prediction started from.
+    """The measurements of a verification; times relate to the profile of the prediction.
 
     ``ratio`` is the iteration with the change over that without, ``null`` the script over itself. ``baseline_ms`` is
     the script as it ran this time, ``others_cores`` how many cores other programs kept busy. Peaks are null where the

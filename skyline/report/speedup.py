@@ -1,4 +1,4 @@
-"""How much faster a change makes training, in words, and whether its own range leaves a doubt."""
+"""The speedup of a change in words, and doubts that follow from its range."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class Sides:
 def window(
     sides: Sides, begin_ms: float | None = None, end_ms: float | None = None, most: int = 400
 ) -> TimelineReport:
-    """What lies between two times (None: all), on each lane in at most about ``most`` pieces."""
+    """The spans between two times (None: all), in at most about ``most`` pieces per lane."""
     begin = 0.0 if begin_ms is None else begin_ms
     end = sides.end_ms if end_ms is None else max(end_ms, begin)
     used: dict[int, int] = {}
@@ -219,7 +219,7 @@ def _of_recording(
     else:
         number, begin, end = 0, float(starts.min(initial=0.0)), float(ends.max(initial=0.0))
         window = 0.0, timeline.makespan_us
-    # What the host sent in the last step the GPU may do behind it; behind others that is the work of the next.
+    # The GPU may finish the last step after the host; after other steps that is the work of the next one.
     is_last = recording.has_steps and number == len(kineto.steps) - 1
     measured = _tasks(graph, np.arange(len(graph)), starts, ends, begin, end, labels, open_end=is_last)
     simulated = _simulated(timeline, *window, None, labels, open_end=is_last)

@@ -1,4 +1,4 @@
-"""What the ledger knows of predictions of a kind, in words."""
+"""The ledger's record of predictions of a kind, in words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def record_words(record: TrackRecord) -> str:
 
 
 def correction_words(record: TrackRecord, iteration_ms: Interval) -> str:
-    """What the ledger would make of a prediction; empty where it has too little to say."""
+    """A prediction as corrected by the ledger; empty where the ledger has too few cases."""
     found = record.correction
     if found is None:
         return ""

@@ -133,7 +133,7 @@ def whatif_key(estimate: EstimateReport, answer: WhatIfReport) -> str:
 
 
 def record_of(estimate: EstimateReport, answer: WhatIfReport) -> TrackRecord | None:
-    """How earlier predictions of an estimate's kind did."""
+    """Accuracy of earlier predictions of the same kind."""
     key = whatif_key(estimate, answer)
     return next((record for record in answer.ledger if record.whatif == key), None)
 

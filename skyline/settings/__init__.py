@@ -1,1 +1,1 @@
-"""What a person may set once instead of saying it each time: in their editor, in ``pyproject.toml``."""
+"""Settings of a person or a project: in the editor, in ``pyproject.toml``."""

@@ -34,7 +34,7 @@ class Key:
 
     @property
     def meta(self) -> msgspec.Meta:
-        """What it means, and where an editor may set it."""
+        """Its meaning, and where an editor may set it."""
         return next(one for one in typing.get_args(self.kind) if isinstance(one, msgspec.Meta))
 
     def checked(self, value: object) -> object:
@@ -54,7 +54,7 @@ def settings_of(values: Mapping[str, object]) -> Settings:
 
 
 def value_of(settings: Settings, key: Key) -> Any:
-    """What one setting is set to."""
+    """The value of one setting."""
     value: Any = settings
     for field in key.fields:
         value = getattr(value, field)

@@ -1,7 +1,7 @@
 """The settings: their names, types, limits and defaults, and what each of them means.
 
 This is the one list of them. Editors spell the keys in camelCase (``profile.onSave``), ``[tool.skyline]`` of a
-``pyproject.toml`` in snake_case (``profile.on_save``). What stands in ``extra`` is for editors: whether a value may
+``pyproject.toml`` in snake_case (``profile.on_save``). ``extra`` is for editors: whether a value may
 differ from folder to folder (``scope``), and whether it is ignored where the workspace is not trusted (``restricted``).
 """
 
@@ -25,7 +25,7 @@ _INTERPRETER: dict[str, Any] = {"scope": "machine-overridable", "restricted": Tr
 
 @dataclass(frozen=True, slots=True)
 class ProfileSettings:
-    """How a script is run."""
+    """The run of a script."""
 
     entry_point: Annotated[
         str | None,

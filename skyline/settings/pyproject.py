@@ -17,11 +17,11 @@ _PATHS = ("interpreter", "profile.entryPoint")
 
 
 def project_settings(folder: Path) -> SettingsSource | None:
-    """What the nearest ``pyproject.toml`` with such a table says, from ``folder`` upwards; None where there is none.
+    """The settings of the nearest ``pyproject.toml`` with such a table, from ``folder`` upwards; None without one.
 
-    A file that cannot be read or is no TOML is a problem of its own, and ends the search. What may start programs
-    unasked, or opens the network to what runs unasked, does not count from here: a folder that somebody else made
-    says it. ``on_save = "always"`` is ``afterFirst``, and ``network`` stays ``loopback``.
+    A file that cannot be read or is no TOML is a problem of its own, and ends the search. Somebody else may have made
+    the folder, so a setting that could start programs unasked, or open the network to them, does not count:
+    ``on_save = "always"`` is ``afterFirst``, and ``network`` stays ``loopback``.
     """
     for directory in (folder, *folder.parents):
         path = directory / NAME

@@ -1,4 +1,4 @@
-"""What one place says about the settings: an editor, a ``pyproject.toml``, the command line."""
+"""The settings of one source: an editor, a ``pyproject.toml``, the command line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SettingsSource:
 
 
 def from_editor(value: object) -> SettingsSource:
-    """What an editor sent, with or without the section's name around it.
+    """The settings that an editor sent, with or without the section's name around them.
 
     Keys that are not ours are left alone: an extension keeps its own under the same section.
     """

@@ -78,7 +78,7 @@ def _detour_us():
 
 
 def _facts(torch, device):
-    """What is being measured."""
+    """The facts about the measured device."""
     facts = {"torch": torch.__version__, "threads": torch.get_num_threads()}
     if device == "cuda":
         index = torch.cuda.current_device()

@@ -1,4 +1,4 @@
-"""What launching and waiting take on a GPU, by the host's clock, since no kernel shows it."""
+"""Times of launching and waiting on a GPU, by the host's clock, since no kernel shows them."""
 
 import statistics
 import time

@@ -110,7 +110,7 @@ def _with_number(function, number=1.25):
 
 
 def _updated(function, others):
-    """What optimizers do, in place: the values stay in range however often."""
+    """Operators of optimizers, in place; repeated calls keep the values in range."""
 
     def make(new, s):
         x, *rest = (new(s["rows"], s["cols"]) for _ in range(1 + others))

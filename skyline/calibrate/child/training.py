@@ -1,4 +1,4 @@
-"""What a step of training takes beyond its operators: Python, modules, autograd, per operator with work to do."""
+"""Time of a training step beyond its operators: Python, modules, autograd, per operator with work to do."""
 
 import statistics
 import time

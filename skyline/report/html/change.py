@@ -18,7 +18,7 @@ class ChangeRow:
 
     name: str
     story: tuple[str, ...]
-    """What it is, what it assumes, and whether it can be made in the code."""
+    """A change with its assumptions, and whether Skyline can write it."""
     applicable: bool
     reason: str
     time: str

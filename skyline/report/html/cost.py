@@ -1,4 +1,4 @@
-"""The dearest lines as rows of a table, each with a bar of its phases."""
+"""The costliest lines as rows of a table, each with a bar of its phases."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class CostRow:
     share: str
     times: tuple[str, ...]
     stretches: tuple[tuple[str, float], ...]
-    """Phase and per cent of the dearest line's time."""
+    """Phase and per cent of the costliest line's time."""
     memory: str
     parts: tuple[tuple[str, str], ...] = ()
-    """Time and name of what the line calls, dearest first."""
+    """Time and name of the calls of the line, costliest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostTable:
-    """The dearest lines, then what was left out, then the unattributed rest, then the sum."""
+    """The costliest lines, then the omitted ones, then the unattributed rest, then the sum."""
 
     unit: str
     phases: tuple[str, ...]

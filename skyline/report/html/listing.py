@@ -25,7 +25,7 @@ MOST_LINES = 3000
 
 @dataclass(frozen=True, slots=True)
 class ListedLine:
-    """One line of source; ``heat`` runs from 0 to 1 and is the share of the dearest line."""
+    """One line of source; ``heat`` runs from 0 to 1 and is the share of the costliest line."""
 
     number: int
     anchor: str
@@ -45,7 +45,7 @@ class ListedGap:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One file, dearest first among its like."""
+    """One file; files are sorted by cost, highest first."""
 
     path: str
     cost: str

@@ -1,4 +1,4 @@
-"""The whole page: the views put into the template, and the data put in beside them."""
+"""The whole page: the template filled with the views and the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other batch sizes would bring: time, throughput and memory, and which of it was measured."""
+"""The effect of other batch sizes: time, throughput and memory, and which points were measured."""
 
 from __future__ import annotations
 

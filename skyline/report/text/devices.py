@@ -116,7 +116,7 @@ def _render_span(report: DevicesReport, page: Page) -> None:
 
 
 def _shown(one: DeviceReport) -> list[GpuRunCost]:
-    """The script as it stands unless that is too large, and the largest batch that fits and was traced."""
+    """The unchanged script unless it is too large, and the largest batch that fits and was traced."""
     as_is = [] if one.fits == Fit.TOO_LARGE.value else [one.as_is]
     fullest = [] if one.fullest is None or one.fullest == one.as_is else [one.fullest]
     return [*as_is, *fullest]
@@ -192,7 +192,7 @@ def _price(one: DeviceReport) -> str:
 
 
 def _bases(devices: Sequence[DeviceReport]) -> list[str]:
-    """What the times rest on: the same sentence for all GPUs of which it is said."""
+    """The basis of the times: one sentence for all GPUs that share it."""
     grouped: dict[str, list[str]] = {}
     for one in devices:
         # Each says the GPU's own name: without it they can be compared.

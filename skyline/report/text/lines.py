@@ -1,4 +1,4 @@
-"""The dearest lines of the person's source, with what each costs in every phase."""
+"""The costliest lines of the person's source, with their cost in each phase."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHORT = {"forward": "fwd", "backward": "bwd", "optimizer": "optim"}
 
 
 def render_lines(report: ProfileReport, page: Page, shown: int = SHOWN) -> None:
-    """The ``shown`` dearest lines, the others in one row, the unattributed rest, and the sum of all."""
+    """The ``shown`` costliest lines, the others in one row, the unattributed rest, and the sum of all."""
     lines = [line for line in report.lines if line.file]
     dear, others = lines[:shown], lines[shown:]
     rest = [line for line in report.lines if not line.file]
@@ -95,7 +95,7 @@ def _kernels(report: ProfileReport, line: LineReport, page: Page) -> list[Text]:
 
 
 def place_column(widths: list[int], room: int) -> int:
-    """How wide the places stand: whole where that leaves some source beside them, else less than half the room."""
+    """Width of the places: full if that leaves room for the source, else less than half of the room."""
     whole = [width for width in widths if width <= room - _LEAST_SOURCE]
     return min(max(widths), max(14, int(room * 0.4), *whole))
 

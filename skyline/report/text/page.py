@@ -81,7 +81,7 @@ class Page:
         return self.text(text, style)
 
     def place(self, file: str, line: int, width: int) -> Text:
-        """``model.py:88``, which terminals that can will open on a click; folders are given up first."""
+        """``model.py:88``, which terminals that can will open on a click; folders are dropped first."""
         whole = self.glyphs.text(place(file, line, self.base))
         name = whole.rpartition("/")[2]
         if len(whole) > width and "/" in whole and len(name) + len(self.glyphs.ellipsis) < width:
@@ -102,7 +102,7 @@ class Page:
         self.console.print()
 
     def title(self, title: str, aside: str = "") -> None:
-        """The heading of a section, with what its numbers mean beside it."""
+        """The heading of a section, with the meaning of its numbers."""
         heading = Text(" " * INDENT).append(self.glyphs.text(title), style="bold")
         if not aside:
             self.console.print(heading, soft_wrap=True)

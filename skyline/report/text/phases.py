@@ -45,7 +45,7 @@ def render_phases(report: ProfileReport, page: Page) -> None:
 
 
 def _render_gpu(report: ProfileReport, page: Page, room: int) -> None:
-    """The kernels' time by phase: one bar beside that of the iteration, and the phases in words."""
+    """The kernels' time by phase: one bar next to that of the iteration, and the phases in words."""
     work = report.gpu_phases
     if work is None or work.total <= 0:
         return

@@ -1,4 +1,4 @@
-"""A verification on the terminal: predicted beside measured, and whether it counts."""
+"""A verification on the terminal: predicted and measured values, and whether it counts."""
 
 from __future__ import annotations
 

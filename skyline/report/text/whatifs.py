@@ -1,4 +1,4 @@
-"""What changes would bring, ranked: signed times with their spread, and a reason where one does not apply."""
+"""The effects of changes, ranked: signed times with their spread, or the reason why a change does not apply."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SEMANTICS = {
 _SAME = 1e-4
 """Share of the peak below which a change of memory is none."""
 REASONS_SHOWN = 4
-"""Of what-ifs that do not apply; of more only the names are told."""
+"""Number of inapplicable what-ifs with reasons; further ones are listed by name."""
 DIRECTION_STYLES: dict[Direction, str] = {"better": "green", "worse": "red", "": ""}
 """Colour is for what the range of a change leaves no doubt about."""
 _AGAINST_SCRIPT = "change per iteration relative to the unchanged script"
@@ -130,7 +130,7 @@ def _render_table(
 
 
 def render_doubts(speedups: Iterable[float], baseline_ms: Interval, page: Page) -> None:
-    """What a factor in the table above rests on, where that is next to nothing."""
+    """A doubt about a factor in the table above whose baseline is within noise."""
     if doubt := baseline_doubt(max(speedups, default=1.0), baseline_ms):
         page.paragraph(f"the speed is {doubt}", bullet="!", style="yellow")
 
@@ -138,7 +138,7 @@ def render_doubts(speedups: Iterable[float], baseline_ms: Interval, page: Page) 
 def render_one_off(
     name: str, one_off_s: Interval | None, break_even_iterations: int | None, page: Page
 ) -> None:
-    """What a change costs once, below the table that says what it brings in each iteration."""
+    """The one-off cost of a change, below the table of its effect per iteration."""
     if words := one_off_words(one_off_s, break_even_iterations):
         page.paragraph(f"{name} costs once: {words}")
 
