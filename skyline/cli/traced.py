@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyline.cli.question import parse_question
 from skyline.cli.streams import data_console, write_data
 from skyline.errors import ExitCode, UsageError
 from skyline.trace.kineto import recognition
@@ -31,6 +30,8 @@ def refuse_trace(source: str) -> UsageError:
 
 def ask(source: str, names: Sequence[str], json: str | None) -> int:
     """``skyline whatif TRACE``: the whole page, or the answers to what was asked."""
+    from skyline.cli.question import parse_question
+
     choices = parse_question(names).all_choices or None
     subject = _read(source)
     from skyline.report.build import answers_report, encode
