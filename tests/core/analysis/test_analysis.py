@@ -171,7 +171,7 @@ def test_a_gpu_profile_goes_through(gpu_profile):
     assert sum(row.self_ms for row in analysis.lines) == pytest.approx(analysis.baseline.iteration_ms.value)
     answer = estimate(analysis, Question(choices=(Choice("amp"),)))
     assert answer.iteration_ms.value == pytest.approx(2.013 / 2, rel=0.05)
-    assert answer.basis == "model-only"
+    assert answer.provenance == "assumed"
 
 
 def test_the_curve_and_the_question_give_the_same_answer(analysis):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from skyline.analysis.traced_answers import estimate_traced, rank_traced
 
+from skyline.analysis.estimate import answer as estimated
+from skyline.analysis.estimate import ranked
 from skyline.trace.kineto.reader import read
 from skyline.whatif.question import Choice
-from skyline.whatif.recording import recording
+from skyline.whatif.recorded import recorded
 
 RANKS = [f"param_dlrm_rank{rank}of8.json.gz" for rank in range(4)]
 SYNC = "remove_sync"
@@ -17,8 +18,8 @@ SYNC = "remove_sync"
 
 def answered(path: Path) -> None:
     """A change that closes a circle of waits raises ``CyclicGraph``, which none may."""
-    one = recording(read(path))
-    answers = rank_traced(one)
+    one = recorded(read(path))
+    answers = ranked(one)
     by_name = {answer.name: answer for answer in answers}
     assert SYNC in by_name
     for answer in answers:
@@ -26,7 +27,7 @@ def answered(path: Path) -> None:
         assert answer.iteration_ms.low > 0
     for name in (name for name, answer in by_name.items() if answer.applicable and name != SYNC):
         if by_name[SYNC].applicable:
-            together = estimate_traced(one, (Choice.parse(SYNC), Choice.parse(name)))
+            together = estimated(one, (Choice.parse(SYNC), Choice.parse(name)))
             assert together.applicable or together.reason
 
 
