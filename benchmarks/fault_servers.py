@@ -113,7 +113,6 @@ def _with_client(fault: Callable[[Client, Random], object]) -> Callable[[Project
             client = Client(project)
             await client.start()
             try:
-                await client.answers()
                 before = client.process.num_fds()
                 said = str(await fault(client, random))  # pyright: ignore[reportGeneralTypeIssues]
                 await client.check_descriptors(before)
@@ -157,6 +156,9 @@ async def _server_limited(client: Client, random: Random) -> str:
         await asyncio.wait_for(client.profile(), 20)
         await asyncio.wait_for(client.ended(), 60)
     resource.prlimit(client.process.pid, which, before)
+    await client.profile()
+    if "per iteration" not in (after := await client.ended()):
+        raise Lost(f"without the limit the next run fails: {after}")
     await client.answers()
     return f"a limit of {limit}, and it answers again"
 

@@ -11,6 +11,7 @@ status 1. Linux only; disks are mounted where that is allowed.
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import os
 import subprocess
@@ -96,6 +97,11 @@ def inject_all(planned: Sequence[tuple[str, int]], seed: int, minutes: float) ->
     return tried
 
 
+def earlier(path: Path) -> list[InjectedFault]:
+    """The faults of an earlier run."""
+    return [InjectedFault(**one) for one in json.loads(path.read_bytes())["figures"]]
+
+
 def may_mount() -> bool:
     """Whether this user may mount a small disk."""
     with tempfile.TemporaryDirectory() as folder:
@@ -131,6 +137,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="faults at the same time")
     parser.add_argument("--minutes", type=float, default=600, help="stop after so long")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
+    parser.add_argument("--add", action="store_true", help="to the faults that are in the result file")
     options = parser.parse_args()
     machine = Machine.here()
     words = [word for word in options.kinds.split(",") if word]
@@ -146,6 +153,8 @@ def main() -> int:
     with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         run = partial(inject_all, seed=options.seed, minutes=options.minutes)
         tried = [one for part in pool.map(run, names) for one in part]
+    if options.add:
+        tried = [*earlier(options.results / "faults.json"), *tried]
     title = "What faults take away"
     figures = [asdict(one) for one in tried]
     print(
