@@ -35,9 +35,10 @@ def run(arguments: Sequence[str]) -> int:
         "[options] (SCRIPT | -m MODULE) [ARGS...]",
         "Show the report of a script in a browser: time and memory line by line, and the\n"
         "predicted effect of changes. The script is measured if there is no profile, and\n"
-        "again when you save it or one of your modules that it imports. Profiles that other\n"
-        "programs save are shown as well. Only the first run may reach other machines. Listens on the loopback\n"
-        "address only; the page's address, with a secret in it, is printed and opened.",
+        "again when you save it or one of your modules that it imports. Profiles that\n"
+        "other programs save are shown as well. Only the first run may reach other\n"
+        "machines. Listens on the loopback address only; the page's address, with a\n"
+        "secret in it, is printed and opened.",
         _EXAMPLES,
     )
     own = [

@@ -36,9 +36,9 @@ def run(arguments: Sequence[str]) -> int:
         "verify",
         "[options] SCRIPT NAME[=VALUE]... [-- ARGS...]\n"
         "       skyline verify [options] SCRIPT --against OTHER.py [-- ARGS...]",
-        "Predict changes, save the prediction, and measure them: the unchanged script, the\n"
-        "script with the changes in memory, and the unchanged script once more run in turns\n"
-        "on this machine. No file is changed. SCRIPT may be a saved profile; a\n"
+        "Predict changes, save the prediction, and measure them: the unchanged script,\n"
+        "the script with the changes in memory, and the unchanged script once more run\n"
+        "in turns on this machine. No file is changed. SCRIPT may be a saved profile; a\n"
         "script is profiled first, unless its latest profile still fits its source.",
         _EXAMPLES,
     )

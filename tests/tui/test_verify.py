@@ -85,5 +85,5 @@ async def test_nothing_asked_is_nothing_to_verify(desk: Callable[..., Desk]) -> 
     async with made.app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         await pilot.press("v")
-        assert "Nothing is asked" in made.toasts
+        assert "There is no question yet" in made.toasts
         assert made.session.verified == []

@@ -221,7 +221,7 @@ async def test_space_switches_it_off_in_live_mode_alone(desk: Callable[..., Desk
         await pilot.press("end", "space")
         await pilot.pause()
         assert made.session.removed == ["compile"]
-        assert "compile is taken out of the code" in made.toasts
+        assert "compile is removed from the code" in made.toasts
         assert made.session.applied == []
         await pilot.press("m", "space")
         await pilot.pause()

@@ -158,7 +158,7 @@ def test_a_report_without_lines_or_curve_says_why(profile_report: ProfileReport)
     text.render(replace(profile_report, lines=(), curve=(), batch_size=batch, throughput=None), None, page)
     found = " ".join(printed(page).split())
     assert reason in found
-    assert "no line of the script could be billed" in found
+    assert "no time could be assigned to a line" in found
     assert "samples/s unknown" in found
 
 

@@ -65,7 +65,7 @@ def test_gzip_that_breaks_off(read_text: ReadText, whole: bytes, kept: float) ->
     packed = gzip.compress(whole)
     trace = read_text(packed[: int(len(packed) * kept)])
     assert 0 < len(trace) < COUNT
-    assert "The compressed file breaks off" in said(trace)
+    assert "The compressed file is cut off" in said(trace)
 
 
 def test_gzip_with_damage(read_text: ReadText, whole: bytes) -> None:
