@@ -129,8 +129,9 @@ def tried(folder: Path, count: int, chance: random.Random) -> list[Mutant]:
     open_ones = [name for name in chosen if before[name] is None or before[name] in _SURVIVED | _NO_TEST]
     ran = mutmut(folder, "run", "--max-children", "2", *open_ones)
     codes = exit_codes(folder)
-    if all(codes[name] is None for name in chosen):
-        raise SystemExit(f"mutation: no mutant was tried\n{ran.stdout[-3000:]}{ran.stderr[-3000:]}")
+    if left := sum(codes[name] is None for name in chosen):
+        said = f"{ran.stdout[-3000:]}{ran.stderr[-3000:]}"
+        raise SystemExit(f"mutation: {left} of {len(chosen)} mutants were not tried\n{said}")
     equivalent: dict[str, str] = (
         json.loads(_EQUIVALENT.read_text(encoding="utf-8")) if _EQUIVALENT.exists() else {}
     )
@@ -148,7 +149,7 @@ def page(found: Sequence[Mutant], chosen: Sequence[Path], seed: int) -> tuple[st
     outcomes = ("killed", "timed out", "survived", "no test", "equivalent")
     for package in (*PACKAGES, "all"):
         own = Counter(one.outcome for one in found if package in (one.package, "all"))
-        judged = sum(own.values()) - own["equivalent"] - own["not tried"]
+        judged = sum(own.values()) - own["equivalent"]
         noticed = own["killed"] + own["timed out"]
         share = noticed / judged if judged else 0.0
         rows.append([package, str(judged), *(str(own[one]) for one in outcomes), f"{share:.0%}"])
