@@ -97,7 +97,7 @@ def test_a_script_that_stays_on_the_cpu_has_nothing_to_predict(skyline: Run, tmp
     assert "never moves its model to a GPU" in ran.err
 
 
-@pytest.mark.parametrize("width", [80, 100, 130])
+@pytest.mark.parametrize("width", [80, 100, 140])
 def test_the_table_fits_the_terminal_and_names_its_units(
     skyline: Run, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
