@@ -83,5 +83,16 @@ def _entry(number: int) -> LedgerEntry:
         profile_id="a1",
         skyline="0.1.0",
         machine=Conditions("Test CPU", 4, 2, "linux", "2.6.0", "3.11.2"),
-        predicted=Predicted(100.0, 90.0, 85.0, 95.0, 1.1, 2e3, 1e3, "cpu-measured", "exact", False, "d2"),
+        predicted=Predicted(
+            baseline_ms=100.0,
+            iteration_ms=90.0,
+            low_ms=85.0,
+            high_ms=95.0,
+            speedup=1.1,
+            baseline_peak_bytes=2e3,
+            peak_bytes=1e3,
+            semantics="exact",
+            extrapolated=False,
+            assumptions_digest="d2",
+        ),
     )
