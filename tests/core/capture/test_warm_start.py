@@ -184,7 +184,8 @@ def test_how_a_forked_run_ended_is_known(
 def test_a_script_that_kills_its_parent_costs_only_its_own_run(script: Write, warm_pool: WarmPool) -> None:
     run(script(TRAINING), warm_pool.start)
     before = warm_pool.pids
-    with pytest.raises(SkylineError, match="SIGKILL"):
+    # Since Landlock's version 6 the kernel refuses the signal; before, the run ends with it.
+    with pytest.raises(SkylineError, match="SIGKILL|Operation not permitted"):
         run(
             script("import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(60)\n"),
             warm_pool.start,
