@@ -45,7 +45,7 @@ def test_what_a_person_reads(skyline: Run, job: Path) -> None:
     assert ran.code == 0
     assert "3 of 4 ranks · 3 steps" in ran.out
     assert "rank 1 arrives last at 2 of 2 collectives" in ran.out
-    assert "Were it as fast as rank 2" in ran.out or "Were it as fast as rank 0" in ran.out
+    assert "If it were as fast as rank 2" in ran.out or "If it were as fast as rank 0" in ran.out
     assert "No trace of rank 3 of 4" in ran.out
 
 

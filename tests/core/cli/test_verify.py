@@ -41,7 +41,7 @@ def opened(name: str, script: str = "/project/train.py") -> LedgerEntry:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["train.py"], "Name what is to be verified"),
+        (["train.py"], "Name a change to verify"),
         (["train.py", "no_such"], "no what-if 'no_such'"),
         (["train.py", "amp", "--gpu", "h100"], "nothing can be measured on it"),
         (["train.py", "amp", "--rounds", "3"], "3 rounds say too little"),
