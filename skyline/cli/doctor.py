@@ -212,7 +212,7 @@ def _protection() -> Check:
         except landlock.Unavailable as error:
             reason = str(error)
         else:
-            gaps = str(landlock.gaps(found))
+            gaps = str(landlock.gaps(found))  # pyright: ignore[reportUnknownMemberType]: of the untyped child
             told = f"kept by the kernel (Landlock {found}) and by interception"
             return Check("files", "ok", f"{told}; {gaps}" if gaps else told)
     return Check(
