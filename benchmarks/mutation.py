@@ -181,8 +181,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--mutants", type=int, default=150, help="in all packages together")
-    parser.add_argument("--modules", type=int, default=5, help="of each package")
+    parser.add_argument("--mutants", type=int, default=90, help="in all packages together")
+    parser.add_argument("--modules", type=int, default=3, help="of each package")
     parser.add_argument("--module", action="append", default=[], help="a module that belongs to the sample")
     parser.add_argument("--all", action="store_true", help="every module, every mutant, every test; hours")
     parser.add_argument(
