@@ -1,8 +1,9 @@
 """Mutation testing of what-ifs, simulation and rewrites with mutmut: which changes of the code no test notices.
 
 Takes a sample: some modules of each package, and some of the mutants of these modules, by a fixed seed. The tests of a
-module are the file of its name or those that import it, of which mutmut runs for each mutant the ones that reach it.
-The work happens in a copy of the repository. ``--all`` takes every module and every test of the three packages.
+module are the file of its name and those that import it, or name its what-if or rewrite. Of these, mutmut runs for each
+mutant the ones that reach it. The work happens in a copy of the repository. ``--all`` takes every module and every test
+of the three packages.
 """
 
 from __future__ import annotations
@@ -45,17 +46,19 @@ class Mutant:
 
 
 def tests_of(module: Path) -> list[str]:
-    """The fast tests of a module: the file of its name, or else those that import it."""
-    folder = ROOT / "tests" / "core" / module.relative_to("skyline").parts[0]
-    own = folder / f"test_{module.stem}.py"
-    # Every rewrite is taken out again there, found by its name alone.
-    removal = folder / "test_removal.py"
-    dotted = re.compile(rf"\b{re.escape('.'.join(module.with_suffix('').parts))}\b")
-    files = [own] if own.exists() else sorted(folder.glob("test_*.py"))
-    chosen = [file for file in files if file == own or dotted.search(file.read_text(encoding="utf-8"))]
-    if module.parent.name == "catalogue" and removal.exists():
-        chosen.append(removal)
-    return [str(file.relative_to(ROOT)) for file in dict.fromkeys(chosen)]
+    """The fast tests of a module: the file of its name and those that import it, or name its what-if or rewrite."""
+    package = module.relative_to("skyline").parts[0]
+    dotted = re.escape(".".join(module.with_suffix("").parts))
+    words = [dotted]
+    if "catalogue" in module.parts:
+        named = re.findall(r'(?m)(?:^NAME = |Keyword\()"(\w+)"', (ROOT / module).read_text(encoding="utf-8"))
+        words += [module.stem, *named]
+    wanted = re.compile(rf"\b(?:{'|'.join(words)})\b")
+    return [
+        str(file.relative_to(ROOT))
+        for file in sorted((ROOT / "tests" / "core" / package).glob("test_*.py"))
+        if file.name == f"test_{module.stem}.py" or wanted.search(file.read_text(encoding="utf-8"))
+    ]
 
 
 def modules(count: int, chance: random.Random, named: Sequence[str]) -> list[Path]:
@@ -178,8 +181,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--mutants", type=int, default=150, help="in all packages together")
-    parser.add_argument("--modules", type=int, default=5, help="of each package")
+    parser.add_argument("--mutants", type=int, default=90, help="in all packages together")
+    parser.add_argument("--modules", type=int, default=3, help="of each package")
     parser.add_argument("--module", action="append", default=[], help="a module that belongs to the sample")
     parser.add_argument("--all", action="store_true", help="every module, every mutant, every test; hours")
     parser.add_argument(

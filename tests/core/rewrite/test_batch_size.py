@@ -8,6 +8,7 @@ import pytest
 
 from skyline.errors import RewriteRefused, UsageError
 from skyline.rewrite.catalogue import batch_size
+from skyline.rewrite.context import RewriteContext
 from skyline.source.setting_place import SettingPlace
 from skyline.source.text import SourceText
 
@@ -155,3 +156,13 @@ def test_a_value_that_is_no_size_is_refused_before_anything_is_read(value: str) 
     with pytest.raises(RewriteRefused, match=f"'{value}' is not a batch size") as refused:
         batch_size.rewrite(None, value)
     assert refused.value.hint == "Give a whole number from 1."
+
+
+def test_the_refusal_of_a_changed_file_points_at_the_place_that_was_profiled(workshop) -> None:
+    shop = workshop("\nB = 16\nloader = DataLoader(d, batch_size=B)\n")
+    later = replace(
+        shop, files={**shop.files, "/project/train.py": "loader = DataLoader(d, batch_size=n())\n"}
+    )
+    with pytest.raises(RewriteRefused, match="no longer set the way") as refused:
+        batch_size.rewrite(RewriteContext(later.profile, later.read), "64")
+    assert (refused.value.file, refused.value.line) == ("/project/train.py", 2)

@@ -61,5 +61,8 @@ def test_the_bounds_are_the_best_and_the_worst_case_and_never_on_the_wrong_side(
     found = scenario().between(subject, graphs["likely"], graphs["least"], graphs["most"], assumptions=("a",))
     assert (found.graph, found.below_ms, found.above_ms) == (graphs["likely"], 3, 5)
     assert found.assumptions == ("a",)
+    once = Interval(1, 0.5, 2)
+    paid = scenario().between(subject, graphs["likely"], graphs["least"], graphs["most"], one_off_s=once)
+    assert paid.one_off_s == once
     turned = scenario().between(subject, graphs["likely"], graphs["most"], graphs["least"])
     assert (turned.below_ms, turned.above_ms) == (0, 0)
