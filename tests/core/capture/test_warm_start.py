@@ -185,7 +185,7 @@ def test_a_script_that_kills_its_parent_costs_only_its_own_run(script: Write, wa
     run(script(TRAINING), warm_pool.start)
     before = warm_pool.pids
     # Since Landlock's version 6 the kernel refuses the signal; before, the run ends with it.
-    with pytest.raises(SkylineError, match="SIGKILL|Operation not permitted"):
+    with pytest.raises(SkylineError, match=r"SIGKILL|Operation not permitted"):
         run(
             script("import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(60)\n"),
             warm_pool.start,
