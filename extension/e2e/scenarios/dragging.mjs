@@ -165,7 +165,7 @@ async function swept(window, bar, track, check, atEach) {
     bytes.push(bytesOf(await window.figure("memory")));
     if (!(await curveIsThere(window))) throw new Error(`the curve is gone at ${place}`);
     if ((await curveLabel(window)) !== label) throw new Error(`the curve is another one at ${place}`);
-    const { ink, picture } = await pixels(window);
+    const { ink, picture } = await marked(window, drawn.at(-1), sizes.at(-1) !== sizes.at(-2), place);
     if (ink < LEAST_INK) throw new Error(`the curve is empty at ${place}: ${ink} pixels are drawn`);
     drawn.push(picture);
     await atEach(sizes.at(-1));
@@ -175,6 +175,16 @@ async function swept(window, bar, track, check, atEach) {
   check(`the handle of ${bar} is under the pointer at ${PLACES.length} places`, true);
   check("and the curve beside it all the while", true);
   return { sizes, figures, bytes };
+}
+
+/** The curve's picture; where the size is another one, as soon as its mark has moved, which may take a frame longer. */
+async function marked(window, before, moves, place) {
+  let now = await pixels(window);
+  await until(async () => {
+    now = await pixels(window);
+    return !moves || now.picture !== before;
+  }, `the mark of the batch size stays where it was at ${place}`, 5_000);
+  return now;
 }
 
 /** The peak that a figure shows: `10.4 MB → 11.2 MB ±0.1`, `as now: 10.4 MB`. */
