@@ -31,7 +31,7 @@ async def test_the_question_is_measured_and_shown_beside_its_prediction(desk: Ca
             "168.5 ms",
             "1.8 GB (-100 MB)",
             "1.004 (0.985 to 1.020) in 8 rounds",
-            "kept as 3f2a",
+            "saved as 3f2a",
         ):
             assert part in made.text, part
         await pilot.press("escape", "enter")
