@@ -142,6 +142,16 @@ async function together(bench) {
   await shared.window.close();
 }
 
+/** Nothing left of a failed attempt: no window, and no folder whose profiles the next one would find. */
+async function cleared(bench) {
+  for (const page of bench.pages()) await page.context().close();
+  bench.forgetUnsaved();
+  const workspaces = bench.path("workspaces");
+  for (const name of fs.existsSync(workspaces) ? fs.readdirSync(workspaces) : []) {
+    if (name !== "main") fs.rmSync(path.join(workspaces, name), { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
 async function withWorkbench(settings, use) {
   const bench = await Workbench.start({ vsix, python, ...settings });
   try {
@@ -164,7 +174,7 @@ async function main() {
         const profiles = bench.path("workspaces/main/.skyline");
         if (fs.existsSync(profiles)) fs.cpSync(profiles, saved, { recursive: true });
       }
-      for (const module of ALONE) if (wanted(module)) await scenario(module, { bench, ...context });
+      for (const module of ALONE) if (wanted(module)) await scenario(module, { bench, ...context }, () => cleared(bench));
     });
     if (wanted(untrusted) && fs.readdirSync(saved).length > 0) {
       // With the Skyline that the extension brings, though the interpreter has one.

@@ -110,7 +110,8 @@ export class Curve {
     const { ctx, bbox } = plot;
     const upright = (batchSize: number, colour: string, dashed: boolean): void => {
       const x = Math.round(plot.valToPos(batchSize, "x", true)) + 0.5;
-      if (x < bbox.left || x > bbox.left + bbox.width) return;
+      // The largest batch size is on the right edge, to which rounding adds up to a pixel.
+      if (x < bbox.left - 1 || x > bbox.left + bbox.width + 1) return;
       ctx.save();
       ctx.strokeStyle = colour;
       ctx.lineWidth = 1.5 * devicePixelRatio;
