@@ -149,17 +149,20 @@ def tried(folder: Path, count: int, chance: random.Random) -> list[Mutant]:
 
 def page(found: Sequence[Mutant], chosen: Sequence[Path], seed: int) -> tuple[str, float]:
     rows: list[list[str]] = []
+    missed: list[str] = []
     outcomes = ("killed", "timed out", "survived", "no test", "equivalent")
     for package in (*PACKAGES, "all"):
         own = Counter(one.outcome for one in found if package in (one.package, "all"))
         judged = sum(own.values()) - own["equivalent"]
         noticed = own["killed"] + own["timed out"]
         share = noticed / judged if judged else 0.0
+        if share < GOAL and package != "all":
+            missed.append(package)
         rows.append([package, str(judged), *(str(own[one]) for one in outcomes), f"{share:.0%}"])
     head = ["package", "mutants", *outcomes, "noticed"]
     body = table(head, rows)
     body += f"\n\nNoticed: killed or timed out, of those that are not equivalent. The goal is {GOAL:.0%}: "
-    body += "met." if share >= GOAL else "missed."
+    body += f"missed by {', '.join(missed)}." if missed else "met by each package."
     body += f"\n\nSeed {seed}. Modules: {', '.join(f'`{module}`' for module in chosen)}."
     for title, outcome in (("Survivors", "survived"), ("Reached by no test", "no test")):
         left = [one for one in found if one.outcome == outcome]
