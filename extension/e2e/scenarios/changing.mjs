@@ -101,7 +101,8 @@ async function best(window, check, kind) {
   const write = view.locator('[data-key="apply best"]');
   await there(write);
   const said = await view.locator(".verified", { has: write }).innerText();
-  const [value, low, high] = [...said.matchAll(/([+-]?[\d.]+) %/gu)].map(([, number]) => Number(number));
+  // Gains from tenfold on are factors: `26× (+666 % to 83×)`.
+  const [value, low, high] = [...said.matchAll(/([+-]?[\d.]+) ?(%|×)/gu)].map(([, number, unit]) => (unit === "×" ? (Number(number) - 1) * 100 : Number(number)));
   check(`the best combination is within its range: ${said}`, low <= value && value <= high && low < high);
   await write.click();
   await until(() => window.anyDirty(), "the best combination was not written");
