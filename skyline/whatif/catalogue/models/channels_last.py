@@ -52,7 +52,7 @@ _MNIST = ("pytorch/examples/mnist/main.py",)
 _DENSE_ON_CPU = Constant(0.88, 0.7, 1.0, "time over that in the usual layout; the range after MNIST was measured",
                          (*EXAMPLES, *_MNIST), XEON)  # fmt: skip
 _DEPTHWISE_ON_CPU = Constant(
-    0.4, 0.15, 0.9, "time of depthwise convolutions, each measured alone", machine=_AVX512
+    0.4, 0.15, 0.9, "ratio as above for depthwise convolutions, each measured alone", machine=_AVX512
 )
 
 
