@@ -102,7 +102,7 @@ _UNDIVIDED_GROWS = Constant.at(
     EXAMPLES, XEON,
 )  # fmt: skip
 _TRIED_GROWS = Constant.at(
-    -0.25, "as above, from trials within the script: operators kept 0.35 to 0.9 of that share with four times the batch",
+    -0.25, "as above, by trials in scripts: operators kept 0.35 to 0.9 of that share with four times the batch",
     EXAMPLES, XEON,
 )  # fmt: skip
 _TRIED_SHRINKS = Constant.at(
