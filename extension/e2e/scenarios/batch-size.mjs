@@ -14,14 +14,15 @@ const ROUNDED = 0.02;
 export async function run({ bench, check, measured }) {
   await agrees({ bench, check, measured }, "dataclass");
   const { window, profile } = await agrees({ bench, check, measured }, "yaml", { keep: true });
-  const { setting, points } = profile;
+  const { setting } = profile;
+  const sizes = sizesTried(profile);
   check("the profile says where the number lives", setting.file.endsWith("config.yaml") && setting.line === 5 && setting.key === "train.batch_size" && setting.text === "16");
-  check("four batch sizes were measured though no literal sets it", points.length === 4 && points.every(({ ratios }) => ratios.length >= 2));
-  check("each run really had its batch", points.every(({ batch_size, observed_leading }) => observed_leading.includes(batch_size)));
+  check("four batch sizes were measured though no literal sets it", sizes.length === 4 && sizes.every(({ ratios }) => ratios.length >= 2));
+  check("a larger batch took more memory in its run", sizes.every(({ peak_bytes }, index) => index === 0 || peak_bytes > sizes[index - 1].peak_bytes));
   check("the page names the file of settings", (await window.view.locator("body").innerText()).includes("config.yaml"));
   const curve = await window.view.locator("[aria-label^='Throughput over the batch size']").first().getAttribute("aria-label");
   measured("the curve", curve);
-  check("the curve on show has every size that was run", points.every(({ batch_size }) => new RegExp(`\\b${batch_size}: \\d`).test(curve)));
+  check("the curve on show has every size that was run", sizes.every(({ choices }) => new RegExp(`\\b${choices.batch_size}: \\d`).test(curve)));
   check("the file of settings is as it was", fs.readFileSync(bench.path("workspaces/size-yaml/config.yaml"), "utf8") === filesOf(kindNamed("yaml"))["config.yaml"]);
   await window.close();
 }
@@ -58,5 +59,12 @@ function saved(folder) {
   const beside = `${folder}/.skyline`;
   const names = fs.existsSync(beside) ? fs.readdirSync(beside).filter((name) => name.endsWith(".profile.json.gz")) : [];
   const read = names.map((name) => JSON.parse(zlib.gunzipSync(fs.readFileSync(`${beside}/${name}`))));
-  return read.filter(({ points }) => points.length > 1).sort((one, other) => other.created.localeCompare(one.created))[0];
+  return read.filter((profile) => sizesTried(profile).length > 1).sort((one, other) => other.created.localeCompare(one.created))[0];
+}
+
+/** The trials in which only the batch size differs from the script, the smallest first. */
+function sizesTried({ trials }) {
+  return trials
+    .filter(({ choices: { batch_size, threads, number_format, change } }) => batch_size && !threads && !number_format && !change)
+    .sort((one, other) => one.choices.batch_size - other.choices.batch_size);
 }
