@@ -4,11 +4,11 @@ import * as path from "node:path";
 
 const SCRIPTS = path.join(import.meta.dirname, "scripts");
 
-/** `file` holds the number, behind `before` in its line; null: no code holds it, but `lives` names the place. */
+/** `file` holds the number, behind `before` in its line; null: no code holds it, but `lives` names the place. `loop` is the line of the training loop. */
 const KINDS = [
-  { name: "argparse", own: 32, file: "train.py", before: 'add_argument("--batch-size", type=int, default=' },
-  { name: "dataclass", own: 16, file: "train.py", before: "Settings(batch_size=" },
-  { name: "split", own: 24, file: "data.py", before: "BATCH_SIZE = " },
+  { name: "argparse", own: 32, file: "train.py", before: 'add_argument("--batch-size", type=int, default=', loop: "for x, y in loader" },
+  { name: "dataclass", own: 16, file: "train.py", before: "Settings(batch_size=", loop: "for x, y in loader" },
+  { name: "split", own: 24, file: "data.py", before: "BATCH_SIZE = ", loop: "for images, labels in batches()" },
   { name: "yaml", own: 16, file: null, lives: "config.yaml, line 5" },
   { name: "json", own: 20, file: null, lives: "config.json, line 6" },
   { name: "computed", own: 32, file: null, lives: "train.py:15" },
@@ -20,6 +20,11 @@ export const READ_ONLY = KINDS.filter(({ file }) => file === null);
 
 export function kindNamed(name) {
   return KINDS.find((kind) => kind.name === name);
+}
+
+/** A scenario of each kind whose number the code holds. */
+export function ofEachKind(title, run) {
+  return WRITABLE.map((kind) => ({ title: `${title} ${kind.name}`, run: (context) => run(context, kind) }));
 }
 
 /** The files of a kind, by name. */

@@ -2,14 +2,14 @@
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { parseArgs } from "node:util";
-import * as arguments_ from "./scenarios/arguments.mjs";
-import * as atTheLines from "./scenarios/at-the-lines.mjs";
+import { withArguments } from "./scenarios/arguments.mjs";
+import { atTheLines } from "./scenarios/at-the-lines.mjs";
 import * as batchSize from "./scenarios/batch-size.mjs";
 import { changed } from "./scenarios/changing.mjs";
 import { dragged } from "./scenarios/dragging.mjs";
 import * as colours from "./scenarios/colours.mjs";
 import * as editing from "./scenarios/editing.mjs";
-import * as fixAll from "./scenarios/fix-all.mjs";
+import { fixedAll } from "./scenarios/fix-all.mjs";
 import * as interpreters from "./scenarios/interpreters.mjs";
 import * as modules from "./scenarios/modules.mjs";
 import * as notebooks from "./scenarios/notebooks.mjs";
@@ -19,8 +19,8 @@ import * as profiling from "./scenarios/profiling.mjs";
 import * as pythonExtension from "./scenarios/python-extension.mjs";
 import * as reloading from "./scenarios/reloading.mjs";
 import * as removing from "./scenarios/removing.mjs";
-import * as report from "./scenarios/report.mjs";
-import * as saves from "./scenarios/saves.mjs";
+import { reported } from "./scenarios/report.mjs";
+import { savedByHand } from "./scenarios/saves.mjs";
 import * as twoFiles from "./scenarios/two-files.mjs";
 import * as untrusted from "./scenarios/untrusted.mjs";
 import { verified } from "./scenarios/verifying.mjs";
@@ -33,7 +33,7 @@ const OUT = path.join(HERE, "out");
 /** Those that share one window and the profile that the first of them makes. */
 const SHARED = [editing, reloading, twoFiles];
 /** Those that open windows of their own. */
-const ALONE = [...dragged, ...changed, ...verified, interpreters, plain, fixAll, atTheLines, report, saves, pythonExtension, arguments_, modules, notebooks, batchSize, misfit, colours, removing];
+const ALONE = [...dragged, ...changed, ...verified, interpreters, plain, ...fixedAll, ...atTheLines, ...reported, ...savedByHand, pythonExtension, ...withArguments, modules, notebooks, batchSize, misfit, colours, removing];
 
 const { values: options } = parseArgs({
   options: {

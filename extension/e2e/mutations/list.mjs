@@ -68,7 +68,7 @@ export const MUTATIONS = [
   endToEnd(profiledText, "e", "verifying a switch"),
 
   exactKind,
-  endToEnd(exactKind, "b", "fix all"),
+  endToEnd(exactKind, "b", "fix all argparse"),
 
   loaderTruth,
   endToEnd(loaderTruth, "b", "dragging dataclass"),
@@ -93,7 +93,7 @@ export const MUTATIONS = [
   otherPrograms,
   automatic,
   consent,
-  endToEnd(otherPrograms, "d", "saves"),
+  endToEnd(otherPrograms, "d", "saves argparse"),
   endToEnd(automatic, "e", "changing argparse"),
 
   unit(9, "a", "a Python extension that hangs is waited for only so long", "extension/src/python/choose.ts",

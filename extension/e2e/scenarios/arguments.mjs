@@ -1,22 +1,32 @@
 // A script that needs arguments: its usage text, and profiling it with what is typed or what launch.json has.
+import { filesOf, ofEachKind } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
 
-export const title = "arguments";
+export const withArguments = ofEachKind("arguments", run);
 
-const PARSED = `import argparse
-
-import torch
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--data", required=True, help="where the images are")
-parser.add_argument("--tag", default="none")
-options = parser.parse_args()
-if options.data != "my images":
+const OPTIONS = [`parser.add_argument("--data", required=True, help="where the images are")`, `parser.add_argument("--tag", default="none")`];
+const CHECKED = `if options.data != "my images":
     raise SystemExit(f"there are no images in {options.data}")
 `;
+const PARSED = `import argparse
+
+parser = argparse.ArgumentParser()
+${OPTIONS.join("\n")}
+options = parser.parse_args()
+${CHECKED}`;
 const CONFIGURATION = { name: "Train on my images", type: "debugpy", request: "launch", program: "${file}", args: "--data 'my images' --tag launched" };
 const OTHER = { name: "Something else", type: "debugpy", request: "launch", program: "${workspaceFolder}/other.py", args: ["--no"] };
+
+/** The script of this kind, with an option that it requires. */
+function needingArguments(kind) {
+  const script = filesOf(kind)["train.py"];
+  if (!script.includes("ArgumentParser")) return PARSED + script;
+  const parsed = "    return parser.parse_args()\n";
+  if (!script.includes(parsed)) throw new Error(`${kind.name} parses its options elsewhere`);
+  const checked = ["options = parser.parse_args()", ...CHECKED.trimEnd().split("\n"), "return options"];
+  return script.replace(parsed, [...OPTIONS, ...checked].map((line) => `    ${line}\n`).join(""));
+}
 
 /** Wait until it is measured; its curve over batch sizes is of no interest here. */
 async function measured(window) {
@@ -28,9 +38,9 @@ async function measured(window) {
   }, "the run did not end", 120_000);
 }
 
-export async function run({ bench, script, check }) {
-  const files = { "train.py": PARSED + script.replace("import torch\n", "") };
-  const window = await Window.open(bench, bench.workspace("arguments", files), "train.py");
+async function run({ bench, check }, kind) {
+  const files = { ...filesOf(kind), "train.py": needingArguments(kind) };
+  const window = await Window.open(bench, bench.workspace(`arguments-${kind.name}`, files), "train.py");
   const { page, view } = window;
   const input = page.locator(".quick-input-widget input").first();
   const trouble = view.locator(".trouble");
@@ -38,7 +48,7 @@ export async function run({ bench, script, check }) {
   await view.locator("button", { hasText: "Profile Training Script" }).click();
   await seen(trouble.locator("pre"), "the usage text is not in the view", 120_000);
   const usage = await trouble.locator("pre").innerText();
-  check("the view has the script's own usage text", usage.startsWith("usage: train.py [-h] --data DATA [--tag TAG]") && usage.includes("error: the following arguments are required: --data"));
+  check("the view has the script's own usage text", usage.startsWith("usage: train.py [-h]") && usage.includes("--data DATA [--tag TAG]") && usage.includes("error: the following arguments are required: --data"));
   check("above it, what is wrong in one line", (await trouble.locator("p").innerText()) === "The script did not accept its arguments: the following arguments are required: --data");
 
   await trouble.locator("button", { hasText: "Profile with Arguments…" }).click();
@@ -66,7 +76,7 @@ export async function run({ bench, script, check }) {
   await window.close();
 
   const launch = JSON.stringify({ version: "0.2.0", configurations: [OTHER, CONFIGURATION] });
-  const again = await Window.open(bench, bench.workspace("launch", { ...files, ".vscode/launch.json": launch }), "train.py");
+  const again = await Window.open(bench, bench.workspace(`launch-${kind.name}`, { ...files, ".vscode/launch.json": launch }), "train.py");
   await again.showView();
   await seen(again.view.locator("button", { hasText: "Profile Training Script" }));
   await again.command("Skyline: Profile with Arguments…");

@@ -1,12 +1,13 @@
 // What any client shows at a line, without the view: the curve under the pointer, other batch sizes, and the what-ifs at the loop.
+import { filesOf, ofEachKind } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { until } from "../workbench.mjs";
 
-export const title = "hover and actions";
+export const atTheLines = ofEachKind("hover and actions", run);
 
-export async function run({ bench, script, check, measured }) {
-  const folder = bench.workspace("at-the-lines", {
-    "train.py": script,
+async function run({ bench, check, measured }, kind) {
+  const folder = bench.workspace(`at-the-lines-${kind.name}`, {
+    ...filesOf(kind),
     ".vscode/settings.json": JSON.stringify({ "skyline.profile.onSave": "never", "skyline.profile.steps": 6 }),
   });
   const window = await Window.open(bench, folder, "train.py");
@@ -15,7 +16,10 @@ export async function run({ bench, script, check, measured }) {
   await window.clickLens("Profile this training script", async () => (await window.lens("Profile this training script").count()) === 0, "the run did not start");
   await window.profiled();
 
-  const literal = () => page.locator(".monaco-editor .view-line", { hasText: "batch_size=" }).locator("span span").filter({ hasText: /^\d+$/ }).first();
+  // The number lies in the file that holds it, which need not be the script.
+  const atNumber = async () => kind.file !== "train.py" && window.openFile(kind.file);
+  await atNumber();
+  const literal = () => page.locator(".monaco-editor .view-line", { hasText: kind.before }).locator("span span").filter({ hasText: new RegExp(`^${kind.own}$`) }).first();
   const table = page.locator(".monaco-hover table", { hasText: "batch size" }).first();
   await until(async () => {
     await page.mouse.move(5, 5);
@@ -29,8 +33,8 @@ export async function run({ bench, script, check, measured }) {
   check("the curve is a table with its units", head[0] === "batch size" && head[1] === "samples/s" && /per iteration$/.test(head[2]) && /^peak memory, /.test(head[3]) && head[4] === "basis");
   const sizes = points.map(([size]) => Number(size));
   check("a dozen rows at most, smallest first", sizes.length >= 3 && sizes.length <= 12 && sizes.every((size, at) => at === 0 || size > sizes[at - 1]));
-  check("the size in the code is marked, and no other", points.filter((row) => row[4].includes("in the code")).map(([size]) => size).join() === "32");
-  check("and was measured", points.some(([size, , , , basis]) => size === "32" && basis.startsWith("measured")));
+  check("the size in the code is marked, and no other", points.filter((row) => row[4].includes("in the code")).map(([size]) => size).join() === String(kind.own));
+  check("and was measured", points.some(([size, , , , basis]) => size === String(kind.own) && basis.startsWith("measured")));
   check("every number is there", points.every((row) => row.slice(1, 4).every((cell) => Number.parseFloat(cell) > 0)));
   await page.mouse.move(5, 5);
 
@@ -47,7 +51,8 @@ export async function run({ bench, script, check, measured }) {
     return found.map((one) => one.replaceAll("\u00a0", " ")).filter((one) => one.startsWith("Skyline:"));
   };
 
-  const atLoop = await actions("for x, y in loader");
+  if (kind.file !== "train.py") await window.showTab("train.py");
+  const atLoop = await actions(kind.loop);
   measured("at the loop", JSON.stringify(atLoop));
   for (const name of ["fused optimizer", "torch.compile", "gradient accumulation", "worker process", "batch size"]) {
     check(`the loop's line offers: ${name}`, atLoop.some((one) => one.includes(name)));
@@ -55,11 +60,12 @@ export async function run({ bench, script, check, measured }) {
   check("each with what it is predicted to bring", atLoop.every((one) => /per iteration|samples\/s/.test(one)));
   await page.keyboard.press("Escape");
 
-  const atSize = await actions("batch_size=");
+  await atNumber();
+  const atSize = await actions(kind.before);
   measured("at the batch size", JSON.stringify(atSize));
-  check("twice the batch size is offered, with its samples per second", atSize.some((one) => /double the batch size to 64, .*samples\/s/.test(one)));
-  check("half of it, too", atSize.some((one) => /halve the batch size to 16, .*samples\/s/.test(one)));
+  check("twice the batch size is offered, with its samples per second", atSize.some((one) => new RegExp(`double the batch size to ${2 * kind.own}, .*samples/s`).test(one)));
+  check("half of it, too", atSize.some((one) => new RegExp(`halve the batch size to ${kind.own / 2}, .*samples/s`).test(one)));
   await page.keyboard.press("Escape");
-  check("looking at them changes nothing", !(await window.isDirty()));
+  check("looking at them changes nothing", !(await window.anyDirty()));
   await window.close();
 }

@@ -1,7 +1,7 @@
 // The batch size is the one that the loader had, a default in the code notwithstanding, and there is a curve all the same.
 import * as fs from "node:fs";
 import * as zlib from "node:zlib";
-import { filesOf, kindNamed } from "../kinds.mjs";
+import { filesOf, kindNamed, WRITABLE } from "../kinds.mjs";
 import { seen, until } from "../workbench.mjs";
 import { Window } from "../window.mjs";
 
@@ -12,7 +12,7 @@ const MS = { s: 1000, ms: 1, "µs": 0.001 };
 const ROUNDED = 0.02;
 
 export async function run({ bench, check, measured }) {
-  await agrees({ bench, check, measured }, "dataclass");
+  for (const { name } of WRITABLE) await agrees({ bench, check, measured }, name);
   const { window, profile } = await agrees({ bench, check, measured }, "yaml", { keep: true });
   const { setting } = profile;
   const sizes = sizesTried(profile);

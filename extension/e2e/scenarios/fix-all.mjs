@@ -1,16 +1,18 @@
 // A save that asks for everybody's fixes changes no training code; one that asks for Skyline's by name does.
 import * as path from "node:path";
+import { filesOf, ofEachKind } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 
-export const title = "fix all";
+export const fixedAll = ofEachKind("fix all", run);
 
 const FUSED = "fused=True";
 
-export async function run({ bench, script, check }) {
-  const files = (onSave) => ({ "train.py": script, ".vscode/settings.json": JSON.stringify({ "skyline.profile.onSave": "never", "skyline.profile.steps": 4, "editor.codeActionsOnSave": onSave }) });
+async function run({ bench, check }, kind) {
+  const script = filesOf(kind)["train.py"];
+  const files = (onSave) => ({ ...filesOf(kind), ".vscode/settings.json": JSON.stringify({ "skyline.profile.onSave": "never", "skyline.profile.steps": 4, "editor.codeActionsOnSave": onSave }) });
   /** What a save writes after a comment was typed, in a window that begins with these settings. */
   const saved = async (onSave, profile) => {
-    const folder = bench.workspace("fix-all", files(onSave));
+    const folder = bench.workspace(`fix-all-${kind.name}`, files(onSave));
     bench.forgetUnsaved();
     const window = await Window.open(bench, folder, "train.py");
     await (profile ? window.profileNow() : window.profiled());

@@ -1,18 +1,19 @@
 // The report in a tab of the editor: with the Skyline that the extension brings, and nothing opened outside.
 import * as fs from "node:fs";
 import * as path from "node:path";
+import { filesOf, ofEachKind } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
 
-export const title = "report";
+export const reported = ofEachKind("report", run);
 
 const SETTINGS = ".vscode/settings.json";
 const LIGHT = "rgb(246, 246, 244)";
 const DARK = "rgb(19, 21, 25)";
 
-export async function run({ bench, script, check }) {
+async function run({ bench, check }, kind) {
   const settings = { "skyline.importStrategy": "useBundled", "workbench.colorTheme": "Default Dark Modern" };
-  const folder = bench.workspace("report", { "train.py": script, [SETTINGS]: JSON.stringify(settings) });
+  const folder = bench.workspace(`report-${kind.name}`, { ...filesOf(kind), [SETTINGS]: JSON.stringify(settings) });
   const window = await Window.open(bench, folder, "train.py");
   const { page } = window;
   const violations = [];

@@ -2,25 +2,30 @@
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import * as path from "node:path";
+import { filesOf, ofEachKind } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
 
-export const title = "saves";
+export const savedByHand = ofEachKind("saves", run);
 
 /** A run that a save starts shows within a second. */
 const QUIET_MS = 5000;
 const QUESTION = "train.py was last profiled on branch main; now on other. Profile it on save here too?";
+/** What the other branch has otherwise. */
+const SEED = "torch.manual_seed(0)";
 const IDENTITY = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false"];
 
-export async function run({ bench, script, check }) {
-  const folder = bench.workspace("saves", {
-    "train.py": script,
+async function run({ bench, check }, kind) {
+  const name = `saves-${kind.name}`;
+  const script = filesOf(kind)["train.py"];
+  const folder = bench.workspace(name, {
+    ...filesOf(kind),
     ".gitignore": ".skyline/\n",
     ".vscode/settings.json": JSON.stringify({ "skyline.profile.steps": 4 }),
   });
   const file = path.join(folder, "train.py");
   const git = (...command) => execFileSync("git", [...IDENTITY, ...command], { cwd: folder, stdio: "pipe" });
-  const onOther = script.replace("batch_size=32", "batch_size=48");
+  const onOther = script.replace(SEED, SEED.replace("0", "1"));
   git("init", "-q", "-b", "main");
   git("add", ".");
   git("commit", "-qm", "first");
@@ -32,7 +37,7 @@ export async function run({ bench, script, check }) {
   const window = await Window.open(bench, folder, "train.py");
   const { page, view } = window;
   const runs = async () => (await page.locator(".codelens-decoration a", { hasText: "cancel" }).count()) > 0 || (await page.locator(".statusbar", { hasText: "Profiling train.py" }).count()) > 0;
-  const profiles = () => bench.profiles("saves").length;
+  const profiles = () => bench.profiles(name).length;
   const quiet = async (what, asked) => {
     const before = profiles();
     for (const end = Date.now() + QUIET_MS; Date.now() < end; await page.waitForTimeout(100)) {
@@ -61,7 +66,7 @@ export async function run({ bench, script, check }) {
     check("one run, one profile", profiles() === 1);
 
     git("checkout", "-q", "other");
-    await until(async () => (await window.line("batch_size=")).includes("batch_size=48"), "the editor does not show the other branch");
+    await until(async () => (await window.line("manual_seed")).includes("manual_seed(1)"), "the editor does not show the other branch");
     await stale("after git checkout the figures are marked as stale");
     await quiet("git checkout runs nothing", false);
 
@@ -82,8 +87,8 @@ export async function run({ bench, script, check }) {
     check("and the figures are those of the new text", (await view.locator("h1 .badge").count()) === 0);
 
     const typed = fs.readFileSync(file, "utf8");
-    fs.writeFileSync(file, typed.replace("batch_size=48", "batch_size=40"));
-    await until(async () => (await window.line("batch_size=")).includes("batch_size=40"), "the editor does not show what another program wrote");
+    fs.writeFileSync(file, typed.replace("manual_seed(1)", "manual_seed(2)"));
+    await until(async () => (await window.line("manual_seed")).includes("manual_seed(2)"), "the editor does not show what another program wrote");
     await stale("after another program's write they are stale");
     await quiet("another program's write runs nothing", false);
     fs.writeFileSync(file, typed);
