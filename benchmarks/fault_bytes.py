@@ -50,7 +50,7 @@ def profile_bytes(pack: Callable[[bytes], bytes]) -> Callable[[Project, Random],
         document = json.loads(gzip.decompress(path.read_bytes()))
         for rows in ("records", "allocations"):
             document["trace"][rows] = document["trace"][rows][:_KEPT_ROWS]
-        document = _short({**document, "points": document["points"][:1], "iteration_trials": []})
+        document = _short({**document, "trials": document["trials"][:1]})
         target = project.temporary / path.name
 
         def read(content: bytes) -> None:
