@@ -14,6 +14,9 @@ const KINDS = [
   { name: "computed", own: 32, file: null, lives: "train.py:15" },
 ];
 
+/** The size of a window that shows every line of each script: lenses are drawn only where they are in view. */
+export const WHOLE = { width: 1280, height: 1000 };
+
 export const WRITABLE = KINDS.filter(({ file }) => file !== null);
 
 export const READ_ONLY = KINDS.filter(({ file }) => file === null);

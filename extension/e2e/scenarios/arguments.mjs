@@ -1,5 +1,5 @@
 // A script that needs arguments: its usage text, and profiling it with what is typed or what launch.json has.
-import { filesOf, ofEachKind } from "../kinds.mjs";
+import { filesOf, ofEachKind, WHOLE } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
 
@@ -40,7 +40,7 @@ async function measured(window) {
 
 async function run({ bench, check }, kind) {
   const files = { ...filesOf(kind), "train.py": needingArguments(kind) };
-  const window = await Window.open(bench, bench.workspace(`arguments-${kind.name}`, files), "train.py");
+  const window = await Window.open(bench, bench.workspace(`arguments-${kind.name}`, files), "train.py", WHOLE);
   const { page, view } = window;
   const input = page.locator(".quick-input-widget input").first();
   const trouble = view.locator(".trouble");
@@ -76,7 +76,7 @@ async function run({ bench, check }, kind) {
   await window.close();
 
   const launch = JSON.stringify({ version: "0.2.0", configurations: [OTHER, CONFIGURATION] });
-  const again = await Window.open(bench, bench.workspace(`launch-${kind.name}`, { ...files, ".vscode/launch.json": launch }), "train.py");
+  const again = await Window.open(bench, bench.workspace(`launch-${kind.name}`, { ...files, ".vscode/launch.json": launch }), "train.py", WHOLE);
   await again.showView();
   await seen(again.view.locator("button", { hasText: "Profile Training Script" }));
   await again.command("Skyline: Profile with Arguments…");

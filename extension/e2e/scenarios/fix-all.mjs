@@ -1,6 +1,6 @@
 // A save that asks for everybody's fixes changes no training code; one that asks for Skyline's by name does.
 import * as path from "node:path";
-import { filesOf, ofEachKind } from "../kinds.mjs";
+import { filesOf, ofEachKind, WHOLE } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 
 export const fixedAll = ofEachKind("fix all", run);
@@ -14,7 +14,7 @@ async function run({ bench, check }, kind) {
   const saved = async (onSave, profile) => {
     const folder = bench.workspace(`fix-all-${kind.name}`, files(onSave));
     bench.forgetUnsaved();
-    const window = await Window.open(bench, folder, "train.py");
+    const window = await Window.open(bench, folder, "train.py", WHOLE);
     await (profile ? window.profileNow() : window.profiled());
     await window.focusEditor();
     await window.page.keyboard.press("Control+Home");

@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import * as path from "node:path";
-import { filesOf, ofEachKind } from "../kinds.mjs";
+import { filesOf, ofEachKind, WHOLE } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
 
@@ -34,7 +34,7 @@ async function run({ bench, check }, kind) {
   git("commit", "-qam", "second");
   git("switch", "-q", "main");
 
-  const window = await Window.open(bench, folder, "train.py");
+  const window = await Window.open(bench, folder, "train.py", WHOLE);
   const { page, view } = window;
   const runs = async () => (await page.locator(".codelens-decoration a", { hasText: "cancel" }).count()) > 0 || (await page.locator(".statusbar", { hasText: "Profiling train.py" }).count()) > 0;
   const profiles = () => bench.profiles(name).length;
