@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import os
 import platform
 import sys
@@ -39,7 +38,7 @@ def facts_of_run(observer, optimizers, devices):
     """Optimizers, loaders and leading dimensions as they stand now."""
     return {
         "optimizers": [_optimizer(seen, optimizer) for seen, optimizer in optimizers],
-        "loaders": [_loader(seen, observer.leading) for seen in observer.loaders.values() if seen.fetches],
+        "loaders": observer.loaders.facts(observer.leading),
         "leading": observer.leading,
         "first_dimensions": observer.first_dimensions,
         "fed_dimensions": observer.fed_dimensions[0],
@@ -68,34 +67,6 @@ def _optimizer(seen, optimizer):
         "step_line": seen.step_line,
         "created_line": seen.created,
     }
-
-
-def _loader(seen, leading):
-    loader = seen.loader()
-    try:
-        size = len(loader.dataset)
-    except (TypeError, AttributeError, NotImplementedError):
-        size = None
-    return {
-        "batch_size": _batch_size(loader, leading),
-        "num_workers": getattr(loader, "num_workers", 0),
-        "dataset_size": size,
-        "fetches": seen.fetches,
-        "iterations": seen.iterations,
-        "pin_memory": bool(getattr(loader, "pin_memory", False)),
-        "persistent_workers": bool(getattr(loader, "persistent_workers", False)),
-        "created_line": seen.created,
-        "prefetch_factor": getattr(loader, "prefetch_factor", None),
-    }
-
-
-def _batch_size(loader, leading):
-    """As it was given; a batch sampler's own is believed where a batch of that size was seen."""
-    size = getattr(loader, "batch_size", None)
-    if size is None:
-        size = getattr(getattr(loader, "batch_sampler", None), "batch_size", None)
-        size = size if size in leading else None
-    return int(size) if isinstance(size, numbers.Integral) else None
 
 
 def _processor_name():

@@ -18,6 +18,7 @@ from . import compiling, user_code
 from .births import Births
 from .devices.captures import Captures
 from .hand_written import HandWrittenUpdates
+from .observed_loaders import ObservedLoaders
 from .part_clock import PartClock
 from .styles import Styles
 
@@ -38,24 +39,6 @@ class ObservedOptimizer:
         self.last_step = 0
 
 
-class ObservedLoader:
-    """A DataLoader that was iterated: how many batches it gave, and in how many iterations of the training."""
-
-    def __init__(self, loader, created):
-        self.loader = weakref.ref(loader)
-        self.created = created
-        self.fetches = 0
-        self.iterations = 0
-        self.last_iteration = -1
-
-    def fetched(self, iteration):
-        """It gave a batch in the iteration of this number."""
-        self.fetches += 1
-        if iteration != self.last_iteration:
-            self.last_iteration = iteration
-            self.iterations += 1
-
-
 class Observer:
     """Patches PyTorch once and counts; calls ``on_boundary`` whenever an iteration may have ended.
 
@@ -72,7 +55,7 @@ class Observer:
         self.births = Births()
         self.hand_written = HandWrittenUpdates()
         self.optimizers = {}
-        self.loaders = {}
+        self.loaders = ObservedLoaders()
         self.backward_calls = 0
         self.leading = []
         self.first_dimensions = []
@@ -97,7 +80,7 @@ class Observer:
         self.births.install()
         self._captures.install()
         self._wrap_construction(Optimizer, self._optimizer_created)
-        self._wrap_construction(loading.DataLoader, self._loader_created)
+        self._wrap_construction(loading.DataLoader, self.loaders.created)
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
         Optimizer.zero_grad = self._clock.timed(Optimizer.zero_grad, "optimizer")
@@ -191,9 +174,6 @@ class Observer:
     def _optimizer_created(self, optimizer, line):
         self.optimizers.setdefault(id(optimizer), ObservedOptimizer(optimizer, line))
 
-    def _loader_created(self, loader, line):
-        self.loaders[id(loader)] = ObservedLoader(loader, line)
-
     # Parts of the iteration.
 
     def _wrap_backward(self, backward):
@@ -236,24 +216,12 @@ class Observer:
         def __next__(iterator):
             batch = timed(iterator)
             self.parts.fetches += 1
-            seen = self.loaders.get(id(getattr(iterator, "_skyline_loader", None)))
-            if seen is None:
-                seen = self._loader_of(iterator)
-            if seen is not None:
-                seen.fetched(self._iteration)
+            self.loaders.fetched(iterator, self._iteration)
             if self._warming:
                 self._see_leading(batch)
             return batch
 
         return __next__
-
-    def _loader_of(self, iterator):
-        """The DataLoader behind an iterator: they share the dataset and the index sampler."""
-        for seen in self.loaders.values():
-            loader = seen.loader()
-            if loader is not None and loader._index_sampler is getattr(iterator, "_index_sampler", None):
-                return seen
-        return None
 
     # Boundaries.
 

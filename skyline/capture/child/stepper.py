@@ -80,7 +80,7 @@ class Stepper:
             "optimizers": len(observer.optimizers),
             "stepped": sum(1 for seen in observer.optimizers.values() if seen.steps),
             "backward_calls": observer.backward_calls,
-            "fetches": sum(seen.fetches for seen in observer.loaders.values()),
+            "fetches": observer.loaders.fetches,
             "modules": imported.imported_files(),
         }
 

@@ -36,7 +36,6 @@ class Loaders:
         self._timing = timing
         self._took_us = {}
         self._slow = set()
-        self._asked = {}
 
     def forget(self):
         """An iteration is written down anew."""
@@ -47,13 +46,13 @@ class Loaders:
         """Patch the loader before the script makes one."""
         init = loading.DataLoader.__init__
         signature = inspect.signature(init)
-        asked = self._asked
 
         def __init__(loader, *args, **kwargs):
             given = signature.bind(loader, *args, **kwargs)
             arguments = given.arguments
             workers = arguments.get("num_workers") or 0
-            told = {
+            # By the names of ``skyline.trace.LoaderFact``. Set before the loader is observed, at its constructor's end.
+            loader._skyline_asked = {
                 "num_workers": workers,
                 "pin_memory": bool(arguments.get("pin_memory")),
                 "persistent_workers": bool(arguments.get("persistent_workers")),
@@ -64,16 +63,11 @@ class Loaders:
                 for name in ("prefetch_factor", "timeout", "multiprocessing_context", "persistent_workers"):
                     arguments.pop(name, None)
             init(*given.args, **given.kwargs)
-            asked[id(loader)] = told
 
         __init__.__wrapped__ = init
         loading.DataLoader.__init__ = __init__
         fetcher = fetching._MapDatasetFetcher
         fetcher.fetch = self._fetched(fetcher.fetch)
-
-    def asked(self, loader):
-        """What the script asked for beyond what is done here, by the names of ``skyline.trace.LoaderFact``."""
-        return self._asked.get(id(loader), {})
 
     def _fetched(self, fetch):
         def fetched(fetcher, indices):

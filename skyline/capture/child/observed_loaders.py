@@ -1,0 +1,119 @@
+"""The data loaders of a script: their settings, and the batches that they gave."""
+
+from __future__ import annotations
+
+import numbers
+import weakref
+
+
+class ObservedLoader:
+    """A DataLoader, or several made one after another on one line with the same settings.
+
+    ``fetches`` counts their batches, ``iterations`` the training iterations that took at least one of them.
+    The settings are read at construction: in ``for batch in DataLoader(...)`` only the iterator lives on.
+    """
+
+    def __init__(self, loader, created, settings):
+        self.created = created
+        self.settings = settings
+        self.fetches = 0
+        self.iterations = 0
+        self._last_iteration = -1
+        self.renew(loader)
+
+    def renew(self, loader):
+        """Follow this loader from now on."""
+        self._sampler = _reference(loader._index_sampler)
+
+    @property
+    def ended(self):
+        """No loader and no iterator of it is left."""
+        return self._sampler() is None
+
+    def gave(self, iterator):
+        """Whether the iterator is of this loader: they share the sampler of indices."""
+        sampler = self._sampler()
+        return sampler is not None and sampler is getattr(iterator, "_index_sampler", None)
+
+    def fetched(self, iteration):
+        """It gave a batch in the iteration of this number."""
+        self.fetches += 1
+        if iteration != self._last_iteration:
+            self._last_iteration = iteration
+            self.iterations += 1
+
+
+class ObservedLoaders:
+    """All loaders that a script made, in order."""
+
+    def __init__(self):
+        self._seen = []
+
+    def created(self, loader, line):
+        """A loader was made on this line."""
+        settings = _settings(loader)
+        for seen in self._seen:
+            if seen.ended and seen.created == line and seen.settings == settings:
+                seen.renew(loader)
+                return
+        self._seen.append(ObservedLoader(loader, line, settings))
+
+    def fetched(self, iterator, iteration):
+        """The iterator gave a batch in the training iteration of this number."""
+        for seen in self._seen:
+            if seen.gave(iterator):
+                seen.fetched(iteration)
+                return
+
+    @property
+    def fetches(self):
+        """The batches of all loaders."""
+        return sum(seen.fetches for seen in self._seen)
+
+    def facts(self, leading):
+        """A row for each loader that gave a batch. ``leading`` has the leading dimensions of the batches."""
+        return [_fact(seen, leading) for seen in self._seen if seen.fetches]
+
+
+def _fact(seen, leading):
+    """As ``skyline.capture.events.LoaderFact``. The size of a batch sampler counts where a batch had it."""
+    settings = dict(seen.settings)
+    of_sampler = settings.pop("sampler_batch_size")
+    if settings["batch_size"] is None and of_sampler in leading:
+        settings["batch_size"] = of_sampler
+    return {
+        **settings,
+        "fetches": seen.fetches,
+        "iterations": seen.iterations,
+        "created_line": seen.created,
+    }
+
+
+def _settings(loader):
+    try:
+        size = len(loader.dataset)
+    except Exception:
+        # The script's own code: many datasets have no length.
+        size = None
+    return {
+        "batch_size": _whole(getattr(loader, "batch_size", None)),
+        "sampler_batch_size": _whole(getattr(getattr(loader, "batch_sampler", None), "batch_size", None)),
+        "num_workers": getattr(loader, "num_workers", 0),
+        "dataset_size": size,
+        "pin_memory": bool(getattr(loader, "pin_memory", False)),
+        "persistent_workers": bool(getattr(loader, "persistent_workers", False)),
+        "prefetch_factor": getattr(loader, "prefetch_factor", None),
+        **getattr(loader, "_skyline_asked", {}),
+    }
+
+
+def _whole(value):
+    return int(value) if isinstance(value, numbers.Integral) else None
+
+
+def _reference(sampler):
+    try:
+        return weakref.ref(sampler)
+    except TypeError:
+        # A list of indices has no weak references.
+        return lambda: sampler
