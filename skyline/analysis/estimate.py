@@ -12,6 +12,7 @@ from skyline.analysis.rewrites import Rewrites
 from skyline.analysis.throughput import throughput_at
 from skyline.attempt import failure
 from skyline.errors import SkylineError
+from skyline.graph.calibrate import scale_host_to
 from skyline.interval import Interval
 from skyline.whatif.base import Applicability
 from skyline.whatif.composition import Composition, compose, detected_in
@@ -141,7 +142,10 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval]
     change = value - now.value
     # Of a trace nothing was measured with a change: its replay error is that of the change, too.
     doubt = 0.0 if subject.recording is None else max(subject.replay_error, _NEVER_LESS_SURE) * abs(change)
-    below, above = hypot(scenario.below_ms, doubt), hypot(scenario.above_ms, doubt)
+    unsure = before_ms > 0 and subject.host_spread > 1
+    slower = _with_slower_host(subject, composed) * now.value - value if unsure else 0.0
+    below = hypot(scenario.below_ms, doubt, min(0.0, slower))
+    above = hypot(scenario.above_ms, doubt, max(0.0, slower))
 
     def lower(share: float) -> float:
         return hypot(below, share * (now.value - now.low))
@@ -153,6 +157,15 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval]
     own = abs(1 - ratio)
     least = max(-now.value, change - lower(own))
     return now if composed.untouched else whole, Interval(change, least, change + upper(own))
+
+
+def _with_slower_host(subject: Subject, composed: Composition) -> float:
+    """The simulated ratio, were the host as slow as its bare times allow."""
+    after, before = (
+        subject.step_ms(scale_host_to(graph, subject.lane, subject.host_spread))
+        for graph in (composed.scenario.graph, composed.start.graph)
+    )
+    return after / before
 
 
 def _peak_bytes(subject: Subject, scenario: Scenario) -> Interval | None:

@@ -21,7 +21,7 @@ from skyline.simulate.replay import replay_error
 from skyline.spread import interval_of
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
-from skyline.whatif.calibration import calibrated, settled, simulated_ms, without_lines
+from skyline.whatif.calibration import calibrated, host_spread, settled, simulated_ms, without_lines
 from skyline.whatif.cost.tried_iterations import tried_iterations
 from skyline.whatif.subject import Subject
 
@@ -36,7 +36,9 @@ def baseline(profile: Profile) -> Subject:
     tried = tried_iterations(profile)
     measured_on_gpu = said is None and bool(ON_GPU[recorded.tasks.kind].any())
     running = one_iteration_ahead(recorded, lane) if measured_on_gpu else recorded
-    graph = calibrated(coalesce(settled(running, tried)), lane, parts_ms, iteration_ms, ahead=measured_on_gpu)
+    bare = profile.times if measured_on_gpu else None
+    quiet = coalesce(settled(running, tried))
+    graph = calibrated(quiet, lane, parts_ms, iteration_ms, ahead=measured_on_gpu, bare=bare)
     timeline = simulate(graph)
     if said is not None or measured_on_gpu:
         billed = billed_us(timeline, lane)
@@ -68,6 +70,7 @@ def baseline(profile: Profile) -> Subject:
         step=step_cost(profile.trace),
         billed_us=billed,
         tried=tried,
+        host_spread=1.0 if bare is None else host_spread(graph, lane, bare, iteration_ms.value),
     )
 
 

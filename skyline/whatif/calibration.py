@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import log
+
+import numpy as np
 
 from skyline.graph.calibrate import calibrate, scale_host_to
 from skyline.graph.coalescing import coalesce
 from skyline.graph.graph import Graph
 from skyline.graph.outlier_removal import steadied
-from skyline.graph.part import Part
+from skyline.graph.part import PARTS, Part, parts_of
+from skyline.graph.scaling import scale
 from skyline.interval import Interval
 from skyline.simulate.engine import simulate
 from skyline.simulate.steady import steady_step_ms
+from skyline.trace.bare_times import BareTimes
 from skyline.whatif.cost.tried_iterations import TriedIterations
 
-_MOST_HALVINGS = 30
-_ABOUT = 0.05
-"""Kernels differ by as much between the recorded iterations and the bare ones."""
-
-_TENTH = 0.1
-_HAS_ROOM = 0.2
-"""Of what a step changes where the host alone makes it: below this share it waits for its GPU."""
+_STEP = 1.1
+"""How far the host is slowed down, or sped up, to see how much of the step is its own."""
+_ROUNDS = 3
+"""Each corrects what the one before left; a graph whose step is all the host's, or all the GPU's, needs one."""
+_UNHELD = 0.1
+"""The quantile of a part's bare times that is the host's own: waiting for a GPU or a full queue only adds to it."""
+_MEASURED = (Part.LOADER, Part.BACKWARD, Part.OPTIMIZER)
 
 REPETITIONS = 8
 """Of the recorded iterations; after as many, lanes that do not wait for one another tell which is the slowest."""
@@ -37,12 +42,22 @@ def settled(recorded: Graph, tried: TriedIterations | None) -> Graph:
 
 
 def calibrated(
-    recorded: Graph, lane: str, parts_ms: Mapping[Part, float], iteration_ms: Interval, *, ahead: bool
+    recorded: Graph,
+    lane: str,
+    parts_ms: Mapping[Part, float],
+    iteration_ms: Interval,
+    *,
+    ahead: bool,
+    bare: BareTimes | None = None,
 ) -> Graph:
-    """With the host's work scaled so that the graph simulates to the bare iteration."""
-    if len(recorded.structure.lanes) > 1:
-        return _fit_host(recorded, lane, iteration_ms.value, ahead)
-    return calibrate(recorded, lane, parts_ms)
+    """With the times that the recording inflated scaled so that the graph simulates to the bare iteration.
+
+    ``bare`` is given where the script's thread was timed as it runs ahead of a GPU.
+    """
+    if len(recorded.structure.lanes) == 1:
+        return calibrate(recorded, lane, parts_ms)
+    unheld = recorded if bare is None else _unheld(recorded, lane, bare)
+    return _fitted(unheld, lane, iteration_ms.value, ahead)
 
 
 def without_lines(graph: Graph) -> Graph:
@@ -51,31 +66,56 @@ def without_lines(graph: Graph) -> Graph:
     return coalesce(graph, (tasks.kind, tasks.work, tasks.iteration, tasks.phase))
 
 
-def _fit_host(graph: Graph, lane: str, target_ms: float, ahead: bool) -> Graph:
-    """Scale the host's work by the factor with which the graph simulates to the bare iteration time.
+def _unheld(graph: Graph, lane: str, bare: BareTimes) -> Graph:
+    """The host as fast as its own bare times show it where nothing held it; recording never makes it quicker."""
+    tasks, took = graph.tasks, graph.durations + graph.gaps
+    chosen = np.flatnonzero(tasks.lane == tasks.lane_code(lane))
+    part = parts_of(tasks)[chosen]
+    recorded_ms = np.bincount(part, took[chosen], len(PARTS)) / 1e3 / max(1, len(graph.iterations))
+    own_ms = np.zeros(len(PARTS))
+    for one, samples in zip(_MEASURED, (bare.data_ms, bare.backward_ms, bare.optimizer_ms), strict=True):
+        own_ms[PARTS.index(one)] = np.quantile(samples, _UNHELD) if samples else 0.0
+    known = (own_ms > 0) & (recorded_ms > 0)
+    # Batches are fetched by other code than launches work; what was not timed launches work, too.
+    launching = known & (np.arange(len(PARTS)) != PARTS.index(Part.LOADER))
+    rest = own_ms[launching].sum() / recorded_ms[launching].sum() if launching.any() else 1.0
+    factors = np.divide(own_ms, recorded_ms, out=np.full(len(PARTS), rest), where=known)
+    return scale(graph, chosen, np.minimum(1.0, factors)[part], gaps=True)
 
-    Recording slows the host and not the kernels. A step that waits for its GPU does not get shorter however little
-    the host does, nor longer as long as the host has room: where the factor makes next to no difference and the
-    simulated time is about the bare one, the host keeps the time that was recorded.
+
+def host_spread(graph: Graph, lane: str, bare: BareTimes, step_ms: float) -> float:
+    """How many times as long as in the calibrated graph the host may take, because its bare times scatter.
+
+    Longer than the step it cannot be: then the step would be longer.
     """
+    sums = np.sum([bare.data_ms, bare.backward_ms, bare.optimizer_ms], axis=0)
+    own_ms = float(np.quantile(sums, _UNHELD)) if len(sums) else 0.0
+    host = graph.tasks.lane == graph.tasks.lane_code(lane)
+    host_ms = float((graph.durations + graph.gaps)[host].sum()) / 1e3 / max(1, len(graph.iterations))
+    if own_ms <= 0 or host_ms <= 0:
+        return 1.0
+    return max(1.0, min(float(np.median(sums)) / own_ms, step_ms / host_ms))
 
-    def ms(factor: float) -> float:
-        return simulated_ms(scale_host_to(graph, lane, factor), lane, ahead)
 
-    now_ms = simulated_ms(graph, lane, ahead)
-    low, high = (1.0, 4.0) if now_ms <= target_ms else (0.25, 1.0)
-    if ahead and abs(now_ms - target_ms) <= _ABOUT * target_ms:
-        # Of a host that has no room a tenth of its time is nearly a tenth of the step.
-        changed_ms = abs(ms(1.0 + _TENTH if low == 1.0 else 1.0 - _TENTH) - now_ms)
-        if changed_ms < _HAS_ROOM * _TENTH * now_ms:
-            return graph
-    for _ in range(_MOST_HALVINGS):
-        middle = (low + high) / 2
-        if ms(middle) > target_ms:
-            high = middle
-        else:
-            low = middle
-    return scale_host_to(graph, lane, (low + high) / 2)
+def _fitted(graph: Graph, lane: str, target_ms: float, ahead: bool) -> Graph:
+    """With the host and all else scaled by the two factors nearest to 1 that make the step as long as it was bare.
+
+    Of a step that waits for its GPU the time does not tell how fast the host is, and the other way round. The
+    elasticity tells how much of the step is the host's: each side takes part in the correction by its own share, so
+    that neither is scaled by more than 1.21 times the whole difference in the logarithm.
+    """
+    host = graph.tasks.lane == graph.tasks.lane_code(lane)
+    for _ in range(_ROUNDS):
+        now_ms = simulated_ms(graph, lane, ahead)
+        if now_ms <= 0 or target_ms <= 0:
+            break
+        step = _STEP if target_ms > now_ms else 1 / _STEP
+        own = log(simulated_ms(scale_host_to(graph, lane, step), lane, ahead) / now_ms) / log(step)
+        own = min(1.0, max(0.0, own))
+        factor = (target_ms / now_ms) ** (1 / (own**2 + (1 - own) ** 2))
+        everything = np.arange(len(graph))
+        graph = scale(graph, everything, np.where(host, factor**own, factor ** (1 - own)), gaps=True)
+    return graph
 
 
 def simulated_ms(graph: Graph, lane: str, ahead: bool) -> float:

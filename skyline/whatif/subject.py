@@ -102,6 +102,8 @@ class Subject:
     step: StepCost = _NO_STEP
     billed_us: tuple[float, ...] = ()
     """By task of ``graph``, the time on the script's own thread, and of a GPU while it works."""
+    host_spread: float = 1.0
+    """How many times as long the host may take beside a GPU that it waits for."""
     tried: TriedIterations | None = None
     """Times of the recorded operators in other number formats and thread counts; None where none were tried."""
 
@@ -227,7 +229,10 @@ class Subject:
         if self.runs_ahead:
             recorded = one_iteration_ahead(recorded, self.lane)
         quiet = settled(recorded, self.tried)
-        return calibrated(quiet, self.lane, self.parts_ms, self.iteration_ms, ahead=self.runs_ahead)
+        bare = self.profile.times if self.runs_ahead else None
+        return calibrated(
+            quiet, self.lane, self.parts_ms, self.iteration_ms, ahead=self.runs_ahead, bare=bare
+        )
 
     @cached_property
     def thread_use(self) -> ThreadUse:
