@@ -7,13 +7,21 @@ import numpy as np
 from skyline.graph.column import Codes, Times
 from skyline.graph.graph import Graph
 from skyline.graph.part import PARTS, Part
+from skyline.graph.scaling import scale
 from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND
+from skyline.graph.tasks import KIND, ON_GPU, PHASE
+from skyline.trace.phase import Phase
+from skyline.whatif.calibration import simulated_ms
 from skyline.whatif.cost.thread_scaling import CALL_US
 from skyline.whatif.subject import Subject
 
 _STANDING = (Part.BACKWARD, Part.REST)
 """Loading works on each sample by itself, Python and all, and the optimizer's step does not grow in any case."""
+_PER_WEIGHT = (PHASE[Phase.OPTIMIZER], PHASE[Phase.COMMUNICATION])
+"""The update and the exchange of gradients do as much whatever the batch."""
+_HALVINGS = 20
+_SAME = 1e-6
+"""A change by less than this share of a step is rounding."""
 _MOST_OF_A_TASK = 0.5
 _LEAST_SEEN = 0.7
 _MOST_APART = 1.5
@@ -73,6 +81,29 @@ def grown(
     durations[others] *= by_part
     gaps[others] *= by_part
     return graph.with_times(durations, gaps)
+
+
+def grown_on_gpu(subject: Subject, graph: Graph, larger: float, wanted_ms: float) -> Graph:
+    """The GPU's work of the passes in such a batch; the host launches as much as before, as fast as before.
+
+    A step that its GPU bounds shows by how much its kernels grow. One that its host bounds shows only how much they
+    grow at most: up to there they are taken to grow with the batch.
+    """
+    tasks = graph.tasks
+    growing = np.flatnonzero(ON_GPU[tasks.kind] & ~np.isin(tasks.phase, _PER_WEIGHT))
+    lane, ahead = subject.lane, subject.runs_ahead
+    now_ms = simulated_ms(graph, lane, ahead)
+    # A step that changes the other way than its batch does so by chance.
+    change = max(0.0, (wanted_ms - now_ms) * np.sign(larger - 1)) + _SAME * now_ms
+    within, beyond = 1.0, larger
+    factor = larger
+    for _ in range(_HALVINGS):
+        if abs(simulated_ms(scale(graph, growing, factor), lane, ahead) - now_ms) <= change:
+            within = factor
+        else:
+            beyond = factor
+        factor = (within + beyond) / 2
+    return scale(graph, growing, within)
 
 
 def _as_tried(work_us: Times, growth: Times, factor: float) -> Times | None:

@@ -10,11 +10,11 @@ import numpy as np
 from skyline.graph.part import PARTS, Part, parts_of
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
 from skyline.interval import Interval
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.fit import Fit, fit
 from skyline.predict.sizes import sizes_to_show
-from skyline.simulate.engine import simulate
 from skyline.whatif.base import (
     Applicability,
     Grain,
@@ -25,7 +25,8 @@ from skyline.whatif.base import (
     Subject,
     UsualWhatIf,
 )
-from skyline.whatif.catalogue.memory.batch_scaling import grown, growth
+from skyline.whatif.catalogue.memory.batch_scaling import grown, grown_on_gpu, growth
+from skyline.whatif.calibration import simulated_ms
 from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.whole_number import whole_number
 
@@ -67,17 +68,18 @@ class BatchSize(UsualWhatIf):
         by_part = np.array([factors[part if part in told_apart else Part.REST] for part in PARTS])
         everything = select(graph)
         parts = parts_of(graph.tasks)
+        larger = size / (curve.base or size)
+        wanted = baseline.simulated_ms * ratio.value
         if baseline.on_gpu:
-            on_lane = graph.tasks.lane == graph.tasks.lane_code(baseline.lane)
-            scaled = scale(graph, everything, np.where(on_lane, by_part[parts], ratio.value), gaps=True)
+            batches = select(graph, kind=TaskKind.DATA)
+            loaded = scale(graph, batches, factors[Part.LOADER], gaps=True)
+            scaled = grown_on_gpu(baseline, loaded, larger, wanted)
         else:
-            larger = size / (curve.base or size)
             standing = cleared_shares(baseline.script, graph)
             tried = growth(baseline, graph, larger)
             scaled = grown(graph, baseline.lane, parts, by_part, larger, standing, tried)
         # On several lanes the parts overlap; the curve is of whole iterations and has the last word.
-        simulated = simulate(scaled).iteration_ms(baseline.lane)
-        wanted = baseline.simulated_ms * ratio.value
+        simulated = simulated_ms(scaled, baseline.lane, baseline.runs_ahead)
         if simulated > 0:
             scaled = scale(scaled, everything, wanted / simulated, gaps=True)
         peak = curve.peak_bytes(size)
@@ -92,7 +94,7 @@ class BatchSize(UsualWhatIf):
             below_ms=below_ms,
             above_ms=above_ms,
             assumptions=tuple(assumptions),
-            memory=lambda memory: memory.to_peak(peak, baseline.batch_bytes, size / (curve.base or size)),
+            memory=lambda memory: memory.to_peak(peak, baseline.batch_bytes, larger),
         )
         return replace(changed, batch_size=size, extrapolated=extrapolated)
 
