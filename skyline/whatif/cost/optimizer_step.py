@@ -9,9 +9,9 @@ from skyline.interval import Interval
 from skyline.trace.facts import OptimizerFact
 from skyline.whatif.subject import Subject
 
-_TRAFFIC_UNCERTAINTY = (0.4, 1.9)
+TRAFFIC_UNCERTAINTY = (0.4, 1.9)
 """Fused traffic time over the modelled one, low and high: caches help the passes of either form differently."""
-_FIXED_US = 50.0
+FIXED_US = 50.0
 """The fused call itself and the grouping of tensors by device and type, per optimizer."""
 
 
@@ -72,7 +72,7 @@ def update_of(optimizer: OptimizerFact) -> Update | None:
 
 
 def fused_ms(baseline: Subject, chosen: tuple[tuple[OptimizerFact, Update], ...]) -> Interval:
-    """Time of the optimizer part with the chosen optimizers fused.
+    """Time of the optimizer part on a CPU with the chosen optimizers fused.
 
     What the recorded operators take beyond the cost of a bare call is memory traffic; it shrinks with the
     bytes. Python and calls shrink to a call or two per tensor. Both are scaled to the bare optimizer time. A
@@ -90,14 +90,14 @@ def fused_ms(baseline: Subject, chosen: tuple[tuple[OptimizerFact, Update], ...]
         per_byte * weights[id(fact)] * update.fused_bytes / update.unfused_bytes for fact, update in chosen
     )
     calls_us = sum(
-        fact.steps_per_iteration * (fact.tensor_count * update.fused_calls * call_us + _FIXED_US)
+        fact.steps_per_iteration * (fact.tensor_count * update.fused_calls * call_us + FIXED_US)
         for fact, update in chosen
     )
     calls_ms = calls_us / 1e3
     stay_ms = now_ms * (1 - share)
     low, high = (
-        stay_ms + 0.6 * calls_ms + fused_traffic * _TRAFFIC_UNCERTAINTY[0],
-        stay_ms + 1.5 * calls_ms + fused_traffic * _TRAFFIC_UNCERTAINTY[1],
+        stay_ms + 0.6 * calls_ms + fused_traffic * TRAFFIC_UNCERTAINTY[0],
+        stay_ms + 1.5 * calls_ms + fused_traffic * TRAFFIC_UNCERTAINTY[1],
     )
     value = min(now_ms, stay_ms + calls_ms + fused_traffic)
     return Interval(value, min(value, low), max(value, min(high, 1.1 * now_ms)))
@@ -108,7 +108,7 @@ def _ms_per_byte(baseline: Subject, now_ms: float) -> float:
     optimizers = baseline.script.optimizers
     of_all = baseline.step.traffic_share * now_ms / (sum(map(moved_bytes, optimizers)) or 1)
     updates = [(fact, update) for fact in optimizers if (update := update_of(fact)) is not None]
-    if baseline.on_gpu or len(updates) < len(optimizers) or baseline.step.in_place_us <= 0:
+    if len(updates) < len(optimizers) or baseline.step.in_place_us <= 0:
         return of_all
     in_place = sum(
         moved_bytes(fact) * update.in_place_bytes / update.unfused_bytes for fact, update in updates

@@ -25,8 +25,8 @@ from skyline.whatif.base import (
     Subject,
     UsualWhatIf,
 )
-from skyline.whatif.catalogue.memory.batch_scaling import grown, grown_on_gpu, growth
 from skyline.whatif.calibration import simulated_ms
+from skyline.whatif.catalogue.memory.batch_scaling import grown, grown_on_gpu, growth
 from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.whole_number import whole_number
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from skyline.graph.part import Part
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
+from skyline.trace.phase import Phase
 from skyline.whatif.cost.optimizer_step import update_of
 from skyline.whatif.subject import Subject
 
@@ -16,6 +19,10 @@ def bytes_per_us(baseline: Subject) -> float:
             return 0.0
         size = update.fused_bytes if fact.options.get("fused") else update.unfused_bytes
         moved += size * fact.parameter_count * max(1, fact.steps_per_iteration)
-    now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
-    traffic_us = baseline.step.traffic_share * now_ms * 1e3
+    if baseline.on_gpu:
+        kernels = select(baseline.graph, phase=Phase.OPTIMIZER, kind=TaskKind.KERNEL)
+        traffic_us = float(baseline.graph.durations[kernels].sum()) / baseline.steps
+    else:
+        now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
+        traffic_us = baseline.step.traffic_share * now_ms * 1e3
     return moved / traffic_us if traffic_us > 0 else 0.0

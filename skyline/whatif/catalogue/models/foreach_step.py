@@ -39,12 +39,12 @@ _CALLS_ON_CPU = (0.45, 0.3, 0.85)
 The step of 600 tiny tensors took 0.45 times as long, that of a small transformer 0.91 times with its traffic
 (PyTorch 2.13).
 """
-_CALLS_ON_GPU = (0.1, 0.05, 0.3)
+CALLS_ON_GPU = (0.1, 0.05, 0.3)
 """About ten calls for each 30 to 100 tensors in place of ten for each."""
 
 
 def foreach_ms(baseline: Subject, chosen: tuple[OptimizerFact, ...]) -> Interval:
-    """Time of the optimizer part with the chosen optimizers stepping all their tensors at once."""
+    """Time of the optimizer part on a CPU with the chosen optimizers stepping all their tensors at once."""
     now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
     weights = {
         id(fact): fact.tensor_count * max(1, fact.steps_per_iteration) for fact in baseline.script.optimizers
@@ -52,13 +52,10 @@ def foreach_ms(baseline: Subject, chosen: tuple[OptimizerFact, ...]) -> Interval
     share = sum(weights[id(fact)] for fact in chosen) / (sum(weights.values()) or 1)
     traffic_ms = baseline.step.traffic_share * now_ms
     calls_ms = (now_ms - traffic_ms) * share
-    left = _CALLS_ON_GPU if baseline.on_gpu else _CALLS_ON_CPU
     more_ms = traffic_ms * _more_traffic(baseline, chosen)
-    value, low, high = (now_ms + more_ms - calls_ms * (1.0 - part) for part in left)
-    # On a CPU results that lay in a cache are now written and read again.
-    return Interval(
-        value, low - (0.0 if baseline.on_gpu else 0.1 * traffic_ms), high + 0.3 * traffic_ms * share
-    )
+    value, low, high = (now_ms + more_ms - calls_ms * (1.0 - part) for part in _CALLS_ON_CPU)
+    # Results that lay in a cache are now written and read again.
+    return Interval(value, low - 0.1 * traffic_ms, high + 0.3 * traffic_ms * share)
 
 
 def _more_traffic(baseline: Subject, chosen: tuple[OptimizerFact, ...]) -> float:

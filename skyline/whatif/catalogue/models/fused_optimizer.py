@@ -13,15 +13,24 @@ from skyline.trace.facts import OptimizerFact
 from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.models.foreach_step import (
+    CALLS_ON_GPU,
     HAS_FOREACH,
     foreach_ms,
     more_bytes,
     step_memory,
     temporary_bytes,
 )
-from skyline.whatif.catalogue.models.traced_step import fused, traced_form, why_not_fusible
-from skyline.whatif.cost.optimizer_step import Update, fused_ms, moved_bytes, update_of
+from skyline.whatif.catalogue.models.traced_step import HOST, fused, traced_form, why_not_fusible
+from skyline.whatif.cost.optimizer_step import (
+    FIXED_US,
+    TRAFFIC_UNCERTAINTY,
+    Update,
+    fused_ms,
+    moved_bytes,
+    update_of,
+)
 from skyline.whatif.cost.streaming import relieved
+from skyline.whatif.number_formats import gpu
 from skyline.whatif.subject import NEEDS_PROFILE
 
 _FUSED_ON_CPU_SINCE = (2, 4)
@@ -88,10 +97,15 @@ class FusedOptimizer(UsualWhatIf):
             )
         baseline = subject
         now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
+        if value == FOREACH and not one_by_one(baseline):
+            reason = "the optimizer steps all tensors at once, or in one pass, already"
+            return replace(scenario, reason=reason)
+        if value != FOREACH and not unfused(baseline):
+            return replace(scenario, reason=_why_none(baseline.script.optimizers))
+        if baseline.on_gpu:
+            return _on_gpu(scenario, baseline, all_at_once=value == FOREACH)
         if value == FOREACH:
             return _all_at_once(scenario, baseline)
-        if not unfused(baseline):
-            return replace(scenario, reason=_why_none(baseline.script.optimizers))
         predicted = fused_ms(baseline, unfused(baseline))
         factor = predicted.value / now_ms
         chosen = select(scenario.graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)
@@ -111,11 +125,63 @@ class FusedOptimizer(UsualWhatIf):
         )
 
 
+def _on_gpu(scenario: Scenario, baseline: Subject, *, all_at_once: bool) -> Scenario:
+    """The host calls less, and the kernels move less; how long a launch takes says nothing about what they move."""
+    graph, facts = scenario.graph, baseline.script.optimizers
+    chosen = one_by_one(baseline) if all_at_once else tuple(fact for fact, _ in unfused(baseline))
+    tensors, everything = (
+        sum(fact.tensor_count * max(1, fact.steps_per_iteration) for fact in some) for some in (chosen, facts)
+    )
+    moved = sum(map(moved_bytes, facts))
+    host = select(graph, phase=Phase.OPTIMIZER, kind=HOST)
+    work = select(graph, phase=Phase.OPTIMIZER, kind=TaskKind.KERNEL)
+    host_us, work_us = (
+        float((graph.durations + graph.gaps)[some].sum()) / baseline.steps for some in (host, work)
+    )
+    stays = 1 - tensors / (everything or 1)
+    if all_at_once:
+        calls = tuple(stays + (1 - stays) * part for part in CALLS_ON_GPU)
+        traffic = (1 + more_bytes(chosen) / (moved or 1),) * 3
+        temporary = temporary_bytes(chosen)
+    else:
+        less = sum(
+            moved_bytes(fact) * (1 - update.fused_bytes / update.unfused_bytes)
+            for fact, update in unfused(baseline)
+        )
+        # Of tensors one by one the fused call groups each and counts its steps.
+        grouped = sum(
+            fact.tensor_count * update.fused_calls * baseline.step.call_share
+            for fact, update in unfused(baseline)
+        )
+        fixed = FIXED_US * len(chosen) / (host_us or 1)
+        calls = tuple(min(1.0, stays + part * (grouped + fixed)) for part in (1.0, 0.6, 1.5))
+        left = 1 - less / (moved or 1)
+        spec = gpu(baseline)
+        least = (
+            (moved - less) / (spec.bandwidth_gb_s * 1e3 * work_us) if spec is not None and work_us else 0.0
+        )
+        traffic = tuple(max(least, min(1.0, left * part)) for part in (1.0, *TRAFFIC_UNCERTAINTY))
+        temporary = 0.0
+    likely, least_graph, most = (
+        scale(scale(graph, host, called, gaps=True), work, moving)
+        for called, moving in zip(calls, traffic, strict=True)
+    )
+    return scenario.between(
+        baseline,
+        likely,
+        least_graph,
+        most,
+        assumptions=(
+            "kernels of the step are memory traffic, which changes with the bytes moved",
+            "all parameters are float32",
+        ),
+        memory=step_memory(baseline, temporary),
+    )
+
+
 def _all_at_once(scenario: Scenario, baseline: Subject) -> Scenario:
     """The step's operators are called once for all tensors; what they move stays."""
     chosen = one_by_one(baseline)
-    if not chosen:
-        return replace(scenario, reason="the optimizer steps all tensors at once, or in one pass, already")
     now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
     predicted = foreach_ms(baseline, chosen)
     tasks = select(scenario.graph, phase=Phase.OPTIMIZER, kind=_ALL_BUT_LOADING)

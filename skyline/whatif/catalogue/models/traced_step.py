@@ -31,7 +31,7 @@ _FIXED_US = 50.0
 """The fused call itself, and the grouping of tensors by device and type."""
 _TRAFFIC = (0.4, 1.9)
 """Time of the fused traffic over the modelled one, low and high, as for profiles."""
-_HOST = (TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC)
+HOST = (TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC)
 _QUICK = 10
 """Percentile of the operators' times that is the cost of a bare call."""
 
@@ -67,7 +67,7 @@ def fused(recording: Recording, form: TracedForm, graph: Graph) -> tuple[Graph, 
     The optimizer's host time and kernels are scaled, each by a factor of its own.
     """
     host, work = (
-        select(graph, phase=Phase.OPTIMIZER, kind=_HOST),
+        select(graph, phase=Phase.OPTIMIZER, kind=HOST),
         select(graph, phase=Phase.OPTIMIZER, on_gpu=True),
     )
     host_us = float((graph.durations + graph.gaps)[host].sum()) / recording.steps
