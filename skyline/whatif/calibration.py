@@ -17,14 +17,19 @@ from skyline.interval import Interval
 from skyline.simulate.engine import simulate
 from skyline.simulate.steady import steady_step_ms
 from skyline.trace.bare_times import BareTimes
+from skyline.whatif.constant import Constant
 from skyline.whatif.cost.tried_iterations import TriedIterations
 
+ROUNDING = 1e-6
+"""A change by less than this share of a step is rounding."""
 _STEP = 1.1
 """How far the host is slowed down, or sped up, to see how much of the step is its own."""
 _ROUNDS = 3
 """Each corrects what the one before left; a graph whose step is all the host's, or all the GPU's, needs one."""
-_UNHELD = 0.1
-"""The quantile of a part's bare times that is the host's own: waiting for a GPU or a full queue only adds to it."""
+_UNHELD = Constant.at(
+    0.1,
+    "quantile of a part's bare times that is the host's own: waiting for a GPU or a full queue only adds to it",
+)
 _MEASURED = (Part.LOADER, Part.BACKWARD, Part.OPTIMIZER)
 
 REPETITIONS = 8
@@ -74,7 +79,7 @@ def _unheld(graph: Graph, lane: str, bare: BareTimes) -> Graph:
     recorded_ms = np.bincount(part, took[chosen], len(PARTS)) / 1e3 / max(1, len(graph.iterations))
     own_ms = np.zeros(len(PARTS))
     for one, samples in zip(_MEASURED, (bare.data_ms, bare.backward_ms, bare.optimizer_ms), strict=True):
-        own_ms[PARTS.index(one)] = np.quantile(samples, _UNHELD) if samples else 0.0
+        own_ms[PARTS.index(one)] = np.quantile(samples, _UNHELD.value) if samples else 0.0
     known = (own_ms > 0) & (recorded_ms > 0)
     # Batches are fetched by other code than launches work; what was not timed launches work, too.
     launching = known & (np.arange(len(PARTS)) != PARTS.index(Part.LOADER))
@@ -89,7 +94,7 @@ def host_spread(graph: Graph, lane: str, bare: BareTimes, step_ms: float) -> flo
     Longer than the step it cannot be: then the step would be longer.
     """
     sums = np.sum([bare.data_ms, bare.backward_ms, bare.optimizer_ms], axis=0)
-    own_ms = float(np.quantile(sums, _UNHELD)) if len(sums) else 0.0
+    own_ms = float(np.quantile(sums, _UNHELD.value)) if len(sums) else 0.0
     host = graph.tasks.lane == graph.tasks.lane_code(lane)
     host_ms = float((graph.durations + graph.gaps)[host].sum()) / 1e3 / max(1, len(graph.iterations))
     if own_ms <= 0 or host_ms <= 0:

@@ -11,7 +11,7 @@ from skyline.graph.scaling import scale
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU, PHASE
 from skyline.trace.phase import Phase
-from skyline.whatif.calibration import simulated_ms
+from skyline.whatif.calibration import ROUNDING, simulated_ms
 from skyline.whatif.cost.thread_scaling import CALL_US
 from skyline.whatif.subject import Subject
 
@@ -20,8 +20,6 @@ _STANDING = (Part.BACKWARD, Part.REST)
 _PER_WEIGHT = (PHASE[Phase.OPTIMIZER], PHASE[Phase.COMMUNICATION])
 """The update and the exchange of gradients do as much whatever the batch."""
 _HALVINGS = 20
-_SAME = 1e-6
-"""A change by less than this share of a step is rounding."""
 _MOST_OF_A_TASK = 0.5
 _LEAST_SEEN = 0.7
 _MOST_APART = 1.5
@@ -94,7 +92,7 @@ def grown_on_gpu(subject: Subject, graph: Graph, larger: float, wanted_ms: float
     lane, ahead = subject.lane, subject.runs_ahead
     now_ms = simulated_ms(graph, lane, ahead)
     # A step that changes the other way than its batch does so by chance.
-    change = max(0.0, (wanted_ms - now_ms) * np.sign(larger - 1)) + _SAME * now_ms
+    change = max(0.0, (wanted_ms - now_ms) * np.sign(larger - 1)) + ROUNDING * now_ms
     within, beyond = 1.0, larger
     factor = larger
     for _ in range(_HALVINGS):

@@ -31,7 +31,7 @@ from skyline.whatif.number_formats import FLOAT32, NARROW, formats
 from skyline.whatif.origins import shapes
 
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
-_CONVERSIONS = ("nchwToNhwc", "nhwcToNchw")
+CONVERSIONS = ("nchwToNhwc", "nhwcToNchw")
 """Kernels by which cuDNN brings tensors into the layout that its matrix units read, and back."""
 _PLAIN = "a GPU computes convolutions in plain float32 about as fast in either layout"
 _ON_UNITS = Constant(
@@ -75,9 +75,7 @@ class ChannelsLast(UsualWhatIf):
         ]
         if sizes and not any(len(one) == 4 for one in sizes):
             return Applicability.no("its convolutions are not over images (tensors of four dimensions)")
-        modules = () if subject.profile is None else subject.profile.modules
-        layouts = [one.channels_last for one in modules if one.channels_last is not None and _is_large(one)]
-        if layouts and all(layouts):
+        if lie_channels_last(subject):
             return Applicability.no("its convolutions lie in channels-last layout already")
         if subject.profile is None and not subject.on_gpu:
             return Applicability.no(
@@ -105,11 +103,18 @@ class ChannelsLast(UsualWhatIf):
         )
 
 
+def lie_channels_last(subject: Subject) -> bool:
+    """Whether the convolutions of a profile are known to lie so."""
+    modules = () if subject.profile is None else subject.profile.modules
+    layouts = [one.channels_last for one in modules if one.channels_last is not None and _is_large(one)]
+    return bool(layouts) and all(layouts)
+
+
 def _on_gpu(
     subject: Subject, graph: Graph, narrow: bool
 ) -> tuple[tuple[Graph, Graph, Graph], tuple[str, ...]]:
     """Without conversions, as a trace shows them, and with the convolutions within a range."""
-    conversions = select(graph, kind=TaskKind.KERNEL, name=_CONVERSIONS)
+    conversions = select(graph, kind=TaskKind.KERNEL, name=CONVERSIONS)
     bare = scale(graph, launches_of(graph, conversions), 0.0, gaps=True)
     bare = scale(bare, conversions, 0.0, gaps=True)
     convolutions = _convolutions(subject, graph)

@@ -24,6 +24,7 @@ from skyline.whatif.base import (
     Subject,
     UsualWhatIf,
 )
+from skyline.whatif.catalogue.models.channels_last import CONVERSIONS, lie_channels_last
 from skyline.whatif.catalogue.numerics.narrowing import (
     EMULATED_CPU,
     emulated,
@@ -83,7 +84,14 @@ class Amp(UsualWhatIf):
                 f"amp={value} is not possible here", hint=f"Possible: amp={', amp='.join(possible)}."
             )
         graph = _unscaled(subject, scenario.graph) if value == "fp16" else scenario.graph
-        likely, least, most = narrowed(subject, graph, _FORMATS[value], scenario.batch_factor(subject))
+        converted = not (
+            "channels_last" in scenario.choices
+            or lie_channels_last(subject)
+            or len(select(graph, kind=TaskKind.KERNEL, name=CONVERSIONS))
+        )
+        likely, least, most = narrowed(
+            subject, graph, _FORMATS[value], scenario.batch_factor(subject), converted=converted
+        )
         kept = kept_factor(subject, scenario.graph)
         copies = weight_copies_bytes(subject, scenario.graph)
         changed = replace(scenario, product_format=_FORMATS[value])
@@ -155,6 +163,10 @@ def _assumptions(subject: Subject, value: str) -> tuple[Provenance, tuple[str, .
         if sized
         else "a range for products of unknown size: small ones gain nothing"
     )
+    if subject.on_gpu and len(select(subject.graph, kind=TaskKind.KERNEL, work=WorkClass.CONVOLUTION)):
+        made.append(
+            "images are brought into the layout of the matrix units, unless channels_last is asked, too"
+        )
     if value == "fp16":
         made.append("gradients are scaled: before each step all are checked, and the script waits for that")
     if subject.profile is None:
