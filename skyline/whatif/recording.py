@@ -13,12 +13,13 @@ from skyline.graph.kineto_graph import KinetoGraph
 from skyline.graph.launching import launches
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
-from skyline.graph.tasks import KIND, ON_GPU
+from skyline.graph.tasks import KIND, ON_GPU, PHASE
 from skyline.interval import Interval
 from skyline.simulate.engine import simulate
 from skyline.simulate.timeline import Timeline
 from skyline.spread import median
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
+from skyline.trace.phase import Phase
 
 _RUNS_AHEAD = 0.02
 """By how much more a stream must be busy than the script's thread before the GPU is said to lag."""
@@ -70,9 +71,7 @@ class Recording:
         """Begin and end of the counted steps in the simulation; of what they launched where the GPU lags behind."""
         if not self.has_steps:
             return 0.0, self.timeline.makespan_us
-        starts, steps = self.timeline.starts, self.kineto.steps
-        begin = float(starts[steps.first[self.counted][0]])
-        end = float(starts[steps.last[self.counted][-1]])
+        starts, (begin, end) = self.timeline.starts, self._span_us
         if not self.gpu_lags:
             return begin, end
         work = _launched(self.timeline, np.array([begin]), np.array([end]))[0]
@@ -123,7 +122,32 @@ class Recording:
         first, last = self.ends_in(graph)
         begin, end = timeline.starts[first], timeline.starts[last]
         own = float(np.median((end - begin)[self.counted]))
-        return max(own, self._busiest_us(timeline, begin, end)) / 1e3
+        return max(own, self._busiest_us(timeline, begin, end), self._inherited_us(graph)) / 1e3
+
+    def _inherited_us(self, graph: Graph) -> float:
+        """The time of the busiest stream within a single step, which goes through work of the step before it.
+
+        In a run that goes on it leaves as much to the step after. Of several steps each shows its own work. A stream
+        of collectives waits for other ranks, and is not counted.
+        """
+        if self.count > 1:
+            return 0.0
+        tasks, timeline = self.graph.tasks, self.timeline
+        working = ON_GPU[tasks.kind] & (tasks.phase != PHASE[Phase.COMMUNICATION])
+        begin, end = self._span_us
+        inside = np.clip(timeline.ends, begin, end) - np.clip(timeline.starts, begin, end)
+        most = 0.0
+        for name in (tasks.lanes[code] for code in np.unique(tasks.lane[working])):
+            before = working & (tasks.lane == tasks.lane_code(name))
+            after = graph.tasks.lane == graph.tasks.lane_code(name)
+            left = float(graph.durations[after].sum()) / max(1e-9, float(self.graph.durations[before].sum()))
+            most = max(most, left * float(inside[before].sum()))
+        return most
+
+    @cached_property
+    def _span_us(self) -> tuple[float, float]:
+        starts, steps = self.timeline.starts, self.kineto.steps
+        return float(starts[steps.first[self.counted][0]]), float(starts[steps.last[self.counted][-1]])
 
     def ends_in(self, graph: Graph) -> tuple[Indices, Indices]:
         """The tasks that begin and end the steps, wherever a change has moved them to."""

@@ -6,17 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyline.graph.column import Indices
+from skyline.graph.column import Flags, Indices
 from skyline.graph.dependency import CAUSE, Cause
 from skyline.graph.edges import cut_dependencies
 from skyline.graph.graph import Graph
 from skyline.graph.launch_ahead import ending_waits
+from skyline.graph.launching import launches
 from skyline.graph.scaling import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
-from skyline.whatif.catalogue.host.reading import ReadingLine, reading_lines, total_ms
+from skyline.whatif.catalogue.host.reading import READS, ReadingLine, reading_lines, total_ms
 from skyline.whatif.whole_number import whole_number
 
 _MAY_STAY = 0.5
@@ -24,6 +25,17 @@ _MAY_STAY = 0.5
 _EVERY = "10"
 _WORTH_ASKING = 0.002
 _LINES_NAMED = 3
+_DECIDING = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("nonzero", "argwhere", "masked_select", "unique_dim", "_unique", "_unique2", "unique_consecutive"),
+        *("bincount", "repeat_interleave", "is_nonzero", "equal", "allclose"),
+    )
+)
+"""PyTorch's operators with the tags ``dynamic_output_shape`` and ``data_dependent_output`` (``native_functions.yaml``),
+but for the reading of one number, whose use is the script's own."""
+_CALLED_WITHIN = 3
+"""Operators between such a one and its wait: ``is_nonzero`` calls ``item``, which calls ``_local_scalar_dense``."""
 ALL = "all"
 
 
@@ -108,7 +120,7 @@ def _with_delay(graph: Graph, subject: Subject, delay_ms: float) -> Graph:
 
 def _assumptions(subject: Subject, lines: tuple[ReadingLine, ...], every: int) -> tuple[str, ...]:
     recorded = own_waits(subject, subject.graph_of(Grain.OPERATORS))
-    count = f"{len(recorded) / max(1, subject.count):.3g}"
+    count = f"{_times(subject.graph_of(Grain.OPERATORS), recorded) / max(1, subject.count):.3g}"
     said: list[str] = []
     if len(recorded):
         said.append(f"what the script waits for ({count} times a step) is needed later or never")
@@ -141,11 +153,45 @@ def own_waits(subject: Subject, graph: Graph) -> Indices:
 
 
 def _avoidable(subject: Subject, graph: Graph) -> Indices:
-    """All but those which end the timed iterations of a run."""
+    """All that a person could leave out: not those that decide sizes or what runs, nor those of libraries.
+
+    The end of a timed iteration of a run is waited for by the profiler.
+    """
     found = waits(graph, subject.lane)
+    found = found[~_deciding(graph, subject.lane, found) & ~_of_libraries(subject, graph, found)]
     if subject.recording is not None:
         return found
     return np.setdiff1d(found, ending_waits(graph, subject.lane))
+
+
+def _deciding(graph: Graph, lane: str, waiting: Indices) -> Flags:
+    """Whether an operator waits whose result has a size that its input's values decide, or that chooses a branch."""
+    tasks = graph.tasks
+    operators = np.flatnonzero((tasks.lane == tasks.lane_code(lane)) & (tasks.kind == KIND[TaskKind.CPU]))
+    deciding = np.array([name in _DECIDING for name in tasks.names], np.bool_)[tasks.name[operators]]
+    # It stands around those that it calls itself: a copy to the host of one number.
+    last = np.searchsorted(operators, waiting)
+    return np.array([deciding[max(0, place - _CALLED_WITHIN) : place].any() for place in last], np.bool_)
+
+
+def _of_libraries(subject: Subject, graph: Graph, waiting: Indices) -> Flags:
+    """Whether a wait stands on a line on which a library read numbers, and the person none."""
+    profile = subject.profile
+    told = () if profile is None else [call for call in profile.calls if call.name in (*READS, "bool")]
+    lines = [
+        {(call.line.file, call.line.line) for call in told if call.line and ("via" in call.options) == via}
+        for via in (True, False)
+    ]
+    theirs = lines[0] - lines[1]
+    rows = [row for row, one in enumerate(graph.structure.lines) if (one.file, one.line) in theirs]
+    return np.isin(graph.tasks.line[waiting], rows)
+
+
+def _times(graph: Graph, waiting: Indices) -> int:
+    """How often the script waits: a copy and the wait for its stream are one, with no kernel launched between."""
+    launched = launches(graph)
+    kernels = launched.source[graph.tasks.kind[launched.target] == KIND[TaskKind.KERNEL]]
+    return len(np.unique(np.searchsorted(np.unique(kernels), waiting)))
 
 
 WHATIF = RemoveSync()
