@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isinf
 
 from skyline.analysis.analyse import Analysis
@@ -23,6 +23,7 @@ _MOST_VALUES = 6
 """Values of one what-if that are tried."""
 _VALUES_TOGETHER = 2
 """Values of one what-if that are tried beside others: those that are best by themselves."""
+_NOT_TRIED = f"the search ends after {_MOST_TRIED} combinations; others were not tried"
 _SLOWER = 0.995
 
 
@@ -50,7 +51,7 @@ class Best:
     """The limit of memory that was kept to; None where none is known."""
     reason: str = ""
     left_out: tuple[str, ...] = ()
-    """Parts that could not even be made by themselves, as they are typed, with the reasons."""
+    """Parts that could not even be made by themselves, with the reasons; last that others were not tried."""
 
 
 def best(analysis: Analysis, constraints: Constraints | None = None) -> Best:
@@ -73,13 +74,14 @@ class _Climb:
         usable = usable_bytes(analysis.profile)
         self._limit = constraints.memory_bytes or (float(usable) if usable is not None else inf)
         self._said_limit = None if isinf(self._limit) else self._limit
+        self._cut = False
         self._answers: dict[frozenset[Choice], Estimate] = {}
 
     def run(self) -> Best:
         """The search."""
         parts = self._parts()
-        singles = {part: self._ask(frozenset({part})) for part in parts}
         start = self._ask(frozenset())
+        singles = {part: self._ask(frozenset({part})) for part in parts}
         savers = [
             part
             for part, found in singles.items()
@@ -106,6 +108,8 @@ class _Climb:
                 break
             now = better
         now = self._without_idle(now)
+        if self._cut:
+            left_out = (*left_out, _NOT_TRIED)
         found = self._ask(now)
         if not self._keeps(now):
             reason = "no combination was found that keeps to the memory limit"
@@ -138,7 +142,7 @@ class _Climb:
         for part in sorted(chosen, key=str):
             less = chosen - {part}
             found = self._ask(less)
-            if self._keeps(less) and self._speed(chosen) <= _WORTH * found.speedup:
+            if self._keeps(less) and self._speed(chosen) <= _WORTH * found.sure_speedup:
                 chosen = less
         return chosen
 
@@ -152,12 +156,13 @@ class _Climb:
         return found.applicable and found.peak.value <= self._limit
 
     def _speed(self, chosen: frozenset[Choice]) -> float:
-        return self._ask(chosen).speedup
+        return self._ask(chosen).sure_speedup
 
     def _ask(self, chosen: frozenset[Choice]) -> Estimate:
         if chosen not in self._answers:
             if len(self._answers) >= _MOST_TRIED:
-                return self._answers[frozenset()]
+                self._cut = True
+                return replace(self._answers[frozenset()], applicable=False, reason=_NOT_TRIED)
             self._answers[chosen] = answer_or_reason(
                 self._analysis.baseline, self._question(chosen).choices, self._analysis.rewrites
             )
@@ -173,7 +178,7 @@ def _few_of_each(parts: list[Choice], singles: dict[Choice, Estimate]) -> list[C
     """The best values of each what-if by themselves: of many, a few are worth trying beside others."""
     kept: dict[str, int] = {}
     found: list[Choice] = []
-    for part in sorted(parts, key=lambda one: -singles[one].speedup):
+    for part in sorted(parts, key=lambda one: -singles[one].sure_speedup):
         kept[part.name] = kept.get(part.name, 0) + 1
         if kept[part.name] <= _VALUES_TOGETHER:
             found.append(part)

@@ -75,7 +75,7 @@ def answer_or_reason(
 
 
 def rank(analysis: Analysis) -> tuple[Estimate, ...]:
-    """Every known what-if singly, at the value it suggests: best gain first, inapplicable ones last."""
+    """Every known what-if singly, at the value it suggests: surest gain first, inapplicable ones last."""
     return ranked(analysis.baseline, analysis.rewrites)
 
 
@@ -83,7 +83,7 @@ def ranked(subject: Subject, rewrites: Rewrites | None = None) -> tuple[Estimate
     """The same about a profile or a trace; what-ifs that need a profile are left out for a trace."""
     answers = [answer_or_reason(subject, (Choice(name),), rewrites) for name in whatifs()]
     asked = [one for one in answers if one.reason != NEEDS_PROFILE]
-    return tuple(sorted(asked, key=lambda one: (not one.applicable, -one.speedup, one.name)))
+    return tuple(sorted(asked, key=lambda one: (not one.applicable, -one.sure_speedup, one.name)))
 
 
 def applicability(analysis: Analysis, name: str) -> Applicability:

@@ -66,6 +66,11 @@ class Estimate:
     removal_reason: str | None = None
 
     @property
+    def sure_speedup(self) -> float:
+        """The lower end of its range: by this changes are compared with one another."""
+        return self.speedup if self.speedup_range is None else self.speedup_range.low
+
+    @property
     def peak(self) -> Interval:
         """The peak in bytes; zero, which no peak is, where it is not known."""
         return self.peak_bytes or Interval.exact(0.0)

@@ -9,7 +9,8 @@ import pytest
 
 from skyline.analysis.analyse import Analysis, analyse
 from skyline.analysis.best import Constraints, best
-from skyline.analysis.estimate import applicability, estimate
+from skyline.analysis.estimate import answer_or_reason, applicability, estimate
+from skyline.interval import Interval
 from skyline.whatif.base import Semantics
 from skyline.whatif.catalogue.models.fused_optimizer import WHATIF as FUSED
 from skyline.whatif.question import Choice, Question
@@ -31,7 +32,7 @@ def by_trying_all(analysis: Analysis, names: tuple[str, ...], memory_bytes: floa
         )
         answer = estimate(analysis, Question(choices=choices))
         if answer.applicable and answer.peak_bytes.value <= memory_bytes:
-            fastest = max(fastest, answer.speedup)
+            fastest = max(fastest, answer.sure_speedup)
     return fastest
 
 
@@ -41,7 +42,7 @@ def test_it_is_about_as_good_as_the_best_of_all(analysis, memory_bytes) -> None:
     assert found.estimate is not None
     assert found.estimate.peak_bytes.value <= memory_bytes
     everything = by_trying_all(analysis, ("batch_size", "fused_optimizer", "num_workers"), memory_bytes)
-    assert found.estimate.speedup >= 0.99 * everything
+    assert found.estimate.sure_speedup >= 0.99 * everything
 
 
 def test_the_answer_is_that_of_its_question(analysis) -> None:
@@ -61,7 +62,7 @@ def test_every_part_brings_something(analysis) -> None:
     assert found.estimate is not None
     for part in found.question.choices:
         less = tuple(choice for choice in found.question.choices if choice != part)
-        assert estimate(analysis, Question(choices=less)).speedup < found.estimate.speedup
+        assert estimate(analysis, Question(choices=less)).sure_speedup < found.estimate.sure_speedup
 
 
 def test_a_limit_below_everything_is_said(analysis) -> None:
@@ -76,3 +77,25 @@ def test_a_script_that_cannot_be_made_faster_stays(profile, monkeypatch) -> None
     assert found.question.choices == ()
     assert found.estimate is not None
     assert found.estimate.speedup == pytest.approx(1.0)
+
+
+def test_what_it_did_not_try_is_said_and_never_taken_for_no_change(analysis, monkeypatch) -> None:
+    monkeypatch.setattr("skyline.analysis.best._MOST_TRIED", 4)
+    found = best(analysis)
+    assert found.tried <= 4
+    assert any("not tried" in one for one in found.left_out)
+
+
+def test_a_gain_that_may_be_none_is_not_taken(analysis, monkeypatch) -> None:
+    """Five times as fast, or a little slower."""
+    sure = estimate(analysis, Question(choices=(Choice("fused_optimizer"),)))
+    unsure = replace(sure, speedup=5.0, speedup_range=Interval(5.0, 0.99, 40.0))
+
+    def answers(subject, choices, rewrites=None):
+        names = {choice.name for choice in choices}
+        real = answer_or_reason(subject, choices, rewrites)
+        return unsure if names == {"fused_optimizer"} else real
+
+    monkeypatch.setattr("skyline.analysis.best.answer_or_reason", answers)
+    monkeypatch.setattr("skyline.analysis.best.whatifs", lambda: {"fused_optimizer": FUSED})
+    assert best(analysis).question.choices == ()

@@ -212,7 +212,7 @@ def test_on_a_gpu_the_host_goes_and_the_modes_differ(gpu_profile):
         ("torch::autograd::AccumulateGrad", CostClass.OUTSIDE),
         ("aten::item", CostClass.READ),
         ("aten::sort", CostClass.KEPT),
-        ("torchvision::nms", CostClass.KEPT),
+        ("torchvision::nms", CostClass.FOREIGN),
     ],
 )
 def test_classes_of_operators(name, expected):

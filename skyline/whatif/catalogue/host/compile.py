@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from skyline.interval import Interval
 from skyline.trace.profile import Profile
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.blocks import open_blocks
+from skyline.whatif.catalogue.host.changing_shapes import shapes_change
 from skyline.whatif.catalogue.host.compiling import (
     BACKWARD_CALL_US,
     CPU_CALL_US,
@@ -92,7 +93,7 @@ class Compile(UsualWhatIf):
         likely = compiled(LIKELY, 1.0, _TUNED.value, MASK_NS.value)
         least = compiled(BEST, 0.5, _TUNED.low, MASK_NS.low)
         most = compiled(WORST, 1.6, _TUNED.high, MASK_NS.high)
-        return scenario.between(
+        made = scenario.between(
             subject,
             likely,
             least,
@@ -101,6 +102,10 @@ class Compile(UsualWhatIf):
             memory=_with_fewer_activations,
             one_off_s=compiling_s(found, subject, tuned=mode == MAX_AUTOTUNE),
         )
+        if not found.breaks and not shapes_change(subject):
+            return made
+        # Broken graphs, and graphs compiled again, may gain nothing.
+        return replace(made, above_ms=max(made.above_ms, subject.step_ms(graph) - subject.step_ms(likely)))
 
 
 _COMPILED = re.compile(r"CompiledFunction|Torch-Compiled|TorchDynamo|^triton_|graph_\d+_cpp_fused|cpp_fused_")
@@ -207,7 +212,8 @@ def _assumptions(found: Regions, subject: Subject, mode: str) -> tuple[str, ...]
         "the optimizer, the loss and the loop are not compiled",
     ]
     if found.breaks:
-        lines.append(f"the graph breaks {found.breaks:.3g} times an iteration, where a number is read")
+        breaks = f"the graph breaks {found.breaks:.3g} times an iteration"
+        lines.append(f"{breaks}, where a number is read or another library computes")
     if mode == REDUCE_OVERHEAD:
         lines.append("nothing in the passes depends on values on the GPU, and inputs are copied in")
     if not subject.on_gpu:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +14,13 @@ from skyline.graph.task import TaskKind
 from skyline.graph.tasks import PHASE
 from skyline.interval import Interval
 from skyline.trace.phase import Phase
-from skyline.trace.record import RecordKind
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
+from skyline.whatif.catalogue.host.changing_shapes import shapes_change
 from skyline.whatif.catalogue.host.compiling import compiling_s
 from skyline.whatif.catalogue.host.fusion import regions
+from skyline.whatif.catalogue.host.operator_class import CostClass, operator_class
 from skyline.whatif.catalogue.host.remove_sync import waits
+from skyline.whatif.memory import Memory
 
 _PASSES = (Phase.FORWARD, Phase.BACKWARD)
 _HOST = (TaskKind.CPU, TaskKind.LAUNCH)
@@ -51,7 +52,7 @@ class CudaGraphs(UsualWhatIf):
             return Applicability.no(
                 "the forward or backward pass waits for the GPU: a graph cannot hold that"
             )
-        if _shapes_change(subject):
+        if shapes_change(subject):
             return Applicability.no("shapes differ from iteration to iteration: a graph holds one")
         host_ms = float((graph.durations + graph.gaps)[_in_passes(subject, graph)].sum()) / 1e3
         if host_ms < _WORTH_ASKING * subject.steps * subject.iteration_ms.value:
@@ -75,7 +76,14 @@ class CudaGraphs(UsualWhatIf):
                 "PyTorch's compiler records the graphs; kernels that it joins besides are not counted: ask for compile",
             ),
             one_off_s=_compiling_s(scenario, subject),
+            memory=lambda memory: _with_pool(memory, subject.batch_bytes),
         )
+
+
+def _with_pool(memory: Memory, batch_bytes: int) -> Memory:
+    """Inputs lie at fixed places; what the passes need is the graphs' own, and nothing else can be put there."""
+    activations = max(0.0, memory.activations.value)
+    return memory.more("other", Interval(batch_bytes, batch_bytes, batch_bytes + activations))
 
 
 def _compiling_s(scenario: Scenario, subject: Subject) -> Interval | None:
@@ -85,22 +93,11 @@ def _compiling_s(scenario: Scenario, subject: Subject) -> Interval | None:
     return compiling_s(regions(subject, subject.graph_of(Grain.OPERATORS)), subject)
 
 
-def _shapes_change(subject: Subject) -> bool:
-    """Whether the recorded iterations called the operators of the forward pass with other shapes each."""
-    profile = subject.profile
-    if profile is None:
-        return False
-    called: dict[int, Counter[int]] = {}
-    for record in profile.trace.records:
-        if record.phase is Phase.FORWARD and record.shape >= 0 and record.kind is not RecordKind.KERNEL:
-            called.setdefault(record.iteration, Counter())[record.shape] += 1
-    each = list(called.values())
-    return any(one != each[0] for one in each[1:])
-
-
 def _in_passes(subject: Subject, graph: Graph) -> Indices:
-    """The host's tasks in the passes, but for the points at which steps begin and end."""
+    """The host's tasks in the passes, but for other libraries' operators, and for where steps begin and end."""
     chosen = select(graph, kind=_HOST, phase=_PASSES)
+    foreign = np.array([operator_class(name) == CostClass.FOREIGN for name in graph.tasks.names], np.bool_)
+    chosen = chosen[~foreign[graph.tasks.name[chosen]]]
     return np.setdiff1d(chosen, subject.step_marks(graph))
 
 

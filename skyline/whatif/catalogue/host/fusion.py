@@ -21,6 +21,7 @@ from skyline.whatif.origins import shapes
 from skyline.whatif.subject import Subject
 
 _PASSES = (PHASE[Phase.FORWARD], PHASE[Phase.BACKWARD])
+_BREAKS = (CostClass.READ, CostClass.FOREIGN)
 _HOST = (KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH])
 
 
@@ -130,7 +131,7 @@ class Regions:
     views: Indices
     operators: float
     breaks: float
-    """How often an iteration's graphs are interrupted by reading a number."""
+    """How often an iteration's graphs are interrupted by reading a number, or by another library's operator."""
     kernels: int
     """How many different kernels have to be generated: groups of the same calls share one."""
     bytes_per_us: float | None
@@ -147,8 +148,9 @@ def regions(subject: Subject, graph: Graph) -> Regions:
     host = np.setdiff1d(host, subject.step_marks(graph))
     kernels = np.flatnonzero(inside & (tasks.kind == KIND[TaskKind.KERNEL]))
     kinds = _classes(graph, on_gpu)
-    reads = host[kinds[host] == CostClass.READ]
+    breaking = host[np.isin(kinds[host], _BREAKS)]
     entries, heads = _entries(graph, host, kinds)
+    host = host[kinds[host] != CostClass.FOREIGN]
     computing = kernels if len(kernels) else host
     groups = _groups(subject, graph, computing, kinds, inside)
     views = host[(kinds[host] == CostClass.VIEW) & (tasks.kind[host] == KIND[TaskKind.CPU])]
@@ -162,7 +164,7 @@ def regions(subject: Subject, graph: Graph) -> Regions:
         np.concatenate([group.tasks for group in groups]) if groups else np.empty(0, np.int64),
         views if not len(kernels) else np.empty(0, np.int64),
         len(counted) / steps,
-        len(reads) / steps,
+        len(breaking) / steps,
         len({group.calls or (len(group.tasks),) for group in groups}),
         _rate(graph, groups),
     )
@@ -237,7 +239,7 @@ def _group_us(
     repeated = float(times[again].sum()) / now if now > 0 else 0.0
     if rate is None or group.alone_bytes is None:
         # Without shapes: the group does not get below its longest member, which moves the most.
-        likely = case.traffic * float(times.max(initial=0.0)) if len(times) > 1 else now
+        likely = max(1.0, case.traffic) * float(times.max(initial=0.0)) if len(times) > 1 else now
     else:
         more = np.maximum(0.0, times - group.alone_bytes / rate)
         factors = np.where(group.composite, case.composite, case.arithmetic)
@@ -294,7 +296,7 @@ def _entries(graph: Graph, host: Indices, kinds: Indices) -> tuple[Indices, Indi
         (tasks.lane[later] != tasks.lane[earlier])
         | (tasks.iteration[later] != tasks.iteration[earlier])
         | (tasks.phase[later] != tasks.phase[earlier])
-        | (kinds[earlier] == CostClass.READ)
+        | np.isin(kinds[earlier], _BREAKS)
     )
     entries = ordered[begins]
     return entries, entries[tasks.phase[entries] == PHASE[Phase.FORWARD]]
@@ -311,7 +313,7 @@ def _groups(
     # Whatever computes and is not joined parts its neighbours; views and the like do not.
     computes = ON_GPU[tasks.kind[members]] == ON_GPU[tasks.kind[computing[0]]] if len(computing) else inside
     leaves = (kind != CostClass.VIEW) & ~inside[members]
-    own = np.isin(kind, (CostClass.HEAVY, CostClass.KEPT, CostClass.READ))
+    own = np.isin(kind, (CostClass.HEAVY, CostClass.KEPT, *_BREAKS))
     parts = computes & (own | leaves) & ~pointwise[members]
     changes = np.ones(len(members), np.bool_)
     for column in (tasks.lane, tasks.iteration, tasks.phase):

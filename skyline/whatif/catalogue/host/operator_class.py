@@ -24,6 +24,8 @@ class CostClass(IntEnum):
     """No part of a graph although it runs amid one: gradients are added up by autograd itself."""
     READ = 5
     """A number goes from a tensor to Python: the graph ends there, and another begins."""
+    FOREIGN = 6
+    """Another library's operator or a collective: it stays as it is, and the graph ends there, too."""
 
 
 _READS = {"item", "_local_scalar_dense", "is_nonzero", "equal", "nonzero", "unique", "_unique2", "tolist"}
@@ -117,6 +119,10 @@ _KEPT = {
     *("ctc_loss", "ctcloss", "cdist", "svd", "linalg_qr", "linalg_solve"),
 }
 _BACKWARD_NODE = re.compile(r"(?:.*::)?(\w+?)Backward\d*$")
+_FOREIGN = re.compile(
+    r"(?!aten::|torch::|autograd::|prim::|quantized::)[A-Za-z]\w*::|nccl:|record_param_comms$"
+)
+"""Names that no library of PyTorch's own registers, and those of its collectives."""
 _HEAVY_KERNEL = re.compile(
     r"gemm|conv|wgrad|dgrad|fprop|cudnn|cutlass|flash|fmha|attention|winograd|nvjet|cijk|scudnn",
     re.IGNORECASE,
@@ -145,6 +151,8 @@ def operator_class(name: str) -> CostClass:
     if name == "python":
         return CostClass.VIEW
     space, _, bare = name.rpartition("::")
+    if _FOREIGN.match(name):
+        return CostClass.FOREIGN
     if space != "aten":
         return CostClass.KEPT
     if bare in _READS:
