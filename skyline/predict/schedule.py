@@ -84,15 +84,17 @@ class Schedule:
             begin = index * whole
             made += [
                 replace(
-                    record,
+                    self._by_host(record) if cost.synchronous else record,
                     iteration=index,
                     start_us=begin + start,
                     duration_us=end - start,
-                    correlation=record.correlation and record.correlation + index * len(self.records),
+                    correlation=0
+                    if cost.synchronous or not record.correlation
+                    else record.correlation + index * len(self.records),
                 )
                 for record, start, end in zip(self.records, starts, ends, strict=True)
             ]
-            if closing is not None:
+            if closing is not None and not cost.synchronous:
                 made.append(
                     Record(
                         END_OF_ITERATION,
@@ -107,6 +109,14 @@ class Schedule:
             marks.append(IterationMark(index, begin, begin + whole))
         moved = self._moved(nominal.allocations, starts, ends, (iterations - 1) * whole)
         return replace(nominal, iterations=tuple(marks), records=tuple(made), allocations=moved)
+
+    def _by_host(self, record: Record) -> Record:
+        """As a processor does it: operators and copies on the host's own lane, calls are dispatch in Python."""
+        if record.kind in _DEVICE_KINDS:
+            return replace(record, kind=RecordKind.OPERATOR, lane=self.records[self.steps[0].host].lane)
+        if record.kind is RecordKind.RUNTIME:
+            return replace(record, name="python", kind=RecordKind.PYTHON)
+        return record
 
     def _moved(
         self, allocations: Sequence[Allocation], starts: Sequence[float], ends: Sequence[float], begin: float

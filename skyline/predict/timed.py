@@ -61,7 +61,7 @@ def timed(
     )
     environment = replace(
         traced.environment,
-        device=Device(gpu.full_name, "cuda"),
+        device=Device(gpu.full_name, "cpu" if gpu.is_processor else "cuda"),
         memory_capacity_bytes=gpu.memory_bytes,
     )
     return replace(

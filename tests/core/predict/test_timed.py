@@ -9,8 +9,10 @@ import pytest
 
 from skyline.analysis.analyse import analyse
 from skyline.analysis.estimate import applicability
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
 from skyline.interval import Interval
-from skyline.predict.gpu_spec import GpuSpec
+from skyline.predict.gpu_spec import PROCESSOR_VENDOR, GpuSpec
 from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorTime
 from skyline.predict.schedule import END_OF_ITERATION
@@ -23,6 +25,7 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import RecordKind
 from skyline.trace.shape import OperatorShape
 from skyline.trace.timed_read import TimedRead
+from skyline.whatif.baseline import baseline
 
 HOST = HostCost(launch_us=10.0, operator_us=2.0, wait_us=4.0, launch_latency_us=5.0, turnaround_us=0.0)
 
@@ -205,3 +208,15 @@ def test_a_trace_without_gpu_work_is_the_host_alone(traced: Profile, gpu: GpuSpe
         replace(traced, trace=replace(traced.trace, records=hosts, allocations=())), gpu, Told(1.0, 1.0), HOST
     )
     assert made.times.steps_ms[0] * 1e3 == pytest.approx(HOST.operator_us + HOST.wait_us)
+
+
+def test_a_processor_does_the_operators_itself(traced: Profile, gpu: GpuSpec):
+    """Nothing runs on a GPU, and what-ifs ask its operators what they ask of those of any CPU."""
+    processor = replace(gpu, vendor=PROCESSOR_VENDOR)
+    made = timed(traced, processor, Told(300.0, 20.0), replace(HOST, synchronous=True))
+    assert made.environment.device.kind == "cpu"
+    assert {record.lane for record in made.trace.records} == {"cpu:main"}
+    start = baseline(made)
+    assert not start.on_gpu
+    assert start.simulated_ms == pytest.approx(made.prediction.iteration_ms.value, rel=0.01)
+    assert len(select(start.operators, name="kernel", kind=TaskKind.CPU))

@@ -35,6 +35,8 @@ class DdpBucket(UsualWhatIf):
         fact = exchange_of(subject)
         if isinstance(fact, str):
             return Applicability.no(fact)
+        if subject.on_gpu:
+            return Applicability.no("when gradients on a GPU are ready for their bucket is not known")
         now = fact.bucket_cap_mb or DEFAULT_CAP_MB
         total_mb = fact.gradient_bytes / MIB
         # Beyond the first cap that holds everything nothing changes any more.

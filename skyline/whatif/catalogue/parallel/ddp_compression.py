@@ -16,6 +16,7 @@ from skyline.job.exchanges import kind_of
 from skyline.trace.phase import Phase
 from skyline.whatif.base import (
     Applicability,
+    Grain,
     Provenance,
     Scenario,
     Semantics,
@@ -31,7 +32,6 @@ from skyline.whatif.catalogue.parallel.gradient_exchange import (
     in_half,
     joined_by,
 )
-from skyline.whatif.recording import Recording
 
 _CASTS_OVER_COPY = Interval(2.0, 1.0, 3.0)
 """To 16 bits (6 bytes a number), divided (4), and back (6), over a copy of 32 bits (8)."""
@@ -59,12 +59,14 @@ class DdpCompression(UsualWhatIf):
     def detect(self, subject: Subject) -> Applicability:
         """Applicable where replicas exchange gradients in 32 bits."""
         if subject.recording is not None:
-            return _detect_in(subject.recording)
+            return _detect_between_gpus(subject)
         fact = exchange_of(subject)
         if isinstance(fact, str):
             return Applicability.no(fact)
         if fact.comm_hook:
             return Applicability.no(f"a communication hook is registered already: {fact.comm_hook}")
+        if subject.on_gpu:
+            return _detect_between_gpus(subject)
         # PyTorch has the hook for bfloat16 with NCCL only.
         values = ("bf16", "fp16") if fact.backend == "nccl" else ("fp16",)
         return Applicability(True, values=values, default=values[0])
@@ -73,7 +75,7 @@ class DdpCompression(UsualWhatIf):
         """Shorten the all-reduces of all buckets, or lengthen them where casts and sums cost more than is saved."""
         if value not in self.detect(subject).values:
             raise UsageError(f"{self.name}={value} is not possible", hint=f"With gloo: {self.name}=fp16.")
-        if subject.recording is not None:
+        if subject.on_gpu:
             return _transform_in(scenario, subject)
         fact = joined_by(subject)
         assert fact is not None
@@ -113,11 +115,14 @@ def _copy_us_per_byte(baseline: Subject) -> float:
     return copied_us / fact.gradient_bytes
 
 
-def _detect_in(recording: Recording) -> Applicability:
-    graph = recording.graph
+def _detect_between_gpus(subject: Subject) -> Applicability:
+    graph, recording = subject.graph_of(Grain.OPERATORS), subject.recording
     if not _all_reduces(graph):
         return Applicability.no("no all-reduce between GPUs was recorded")
-    types = {recording.trace.strings[int(row)] for row in np.unique(recording.trace.collectives.element_type)}
+    types = set[str]()
+    if recording is not None:
+        rows: list[int] = np.unique(recording.trace.collectives.element_type).tolist()
+        types = {recording.trace.strings[row] for row in rows}
     narrow = any(name in ("Half", "BFloat16", "c10::Half", "c10::BFloat16") for name in types)
     if narrow or any("f16" in name.lower() or "half" in name.lower() for name in _all_reduces(graph)):
         return Applicability.no("gradients are exchanged in 16 bits already")

@@ -63,8 +63,6 @@ def joined_by(baseline: Subject) -> ParallelFact | None:
 def exchange_of(baseline: Subject) -> ParallelFact | str:
     """What joins the gradients of a profile, or why nothing can be said about their exchange."""
     fact = baseline.script.parallel
-    if baseline.on_gpu and fact is not None and baseline.script.prediction is None:
-        return "how gradients are exchanged between GPUs is not known from a profile"
     if fact is None:
         return "no DistributedDataParallel joins the gradients; with several ranks profile it so: --ranks 2"
     if fact.name != "DistributedDataParallel":
@@ -73,7 +71,7 @@ def exchange_of(baseline: Subject) -> ParallelFact | str:
         return "one rank alone exchanges nothing; profile it with several: --ranks 2"
     if baseline.script.prediction is not None:
         return "the exchange of gradients is not part of a profile that is predicted"
-    if not next(arrivals(baseline, baseline.operators), None):
+    if not baseline.on_gpu and not next(arrivals(baseline, baseline.operators), None):
         return "where gradients arrive was not recorded"
     return fact
 
