@@ -329,6 +329,8 @@ export interface BaselineReport {
   readonly throughput: Interval | null;
   readonly peak_bytes: Interval | null;
   readonly replay_error: number;
+  readonly gpu_busy: Readonly<Record<string, number>>;
+  readonly bounded_by: CriticalPath | null;
 }
 
 /** What one what-if, or a combination, would bring. */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from skyline.graph.column import Indices
 from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU
 from skyline.simulate.critical_path import CriticalPath, critical_path
@@ -20,9 +21,26 @@ def busy_share(subject: Subject) -> float:
     """The share of the time in which work runs on any stream of the GPU; 0 without one."""
     if not subject.on_gpu:
         return 0.0
-    timeline, (begin_us, end_us) = subject.timeline, subject.window_us
-    working = np.flatnonzero(ON_GPU[timeline.graph.tasks.kind])
-    owned = moments_us(timeline, (working,), begin_us, end_us)
+    return _share(subject, np.flatnonzero(ON_GPU[subject.timeline.graph.tasks.kind]))
+
+
+def busy_by_device(subject: Subject) -> dict[str, float]:
+    """The same of each GPU whose work was recorded: ``gpu0``."""
+    if not subject.on_gpu:
+        return {}
+    tasks = subject.timeline.graph.tasks
+    working = np.flatnonzero(ON_GPU[tasks.kind])
+    device_of = [lane.partition("stream")[0].replace(" ", "").strip(":") or "gpu0" for lane in tasks.lanes]
+    found: dict[str, float] = {}
+    for device in sorted({device_of[code] for code in np.unique(tasks.lane[working]).tolist()}):
+        lanes = [code for code, one in enumerate(device_of) if one == device]
+        found[device] = _share(subject, working[np.isin(tasks.lane[working], lanes)])
+    return found
+
+
+def _share(subject: Subject, working: Indices) -> float:
+    begin_us, end_us = subject.window_us
+    owned = moments_us(subject.timeline, (working,), begin_us, end_us)
     return float(owned.sum()) / max(1e-9, end_us - begin_us)
 
 

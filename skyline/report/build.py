@@ -15,6 +15,7 @@ from skyline.analysis.line_kernels import line_kernels
 from skyline.analysis.rewrites import Rewrites
 from skyline.analysis.throughput import throughput_at
 from skyline.findings.base import Finding
+from skyline.findings.bounds import bounds, busy_by_device
 from skyline.interval import Interval
 from skyline.memory.capacity import usable_bytes
 from skyline.memory.timeline import memory_timeline
@@ -106,7 +107,10 @@ def answers_report(
     """The same about a profile or a trace, whether or not its sources are known."""
     now = subject.running_ms
     throughput = throughput_at(subject, subject.batch_size, now)
-    baseline = BaselineReport(now, throughput, subject.peak_bytes, subject.replay_error)
+    busy = busy_by_device(subject) if subject.gpu_recorded else {}
+    baseline = BaselineReport(
+        now, throughput, subject.peak_bytes, subject.replay_error, busy, bounds(subject)
+    )
     if choices is None:
         return WhatIfReport(WHATIF_SCHEMA, baseline, ranked(subject, rewrites), None)
     singly = tuple(answer(subject, (choice,), rewrites) for choice in choices)

@@ -6,7 +6,7 @@ version; one that changes its meaning or goes away makes a new version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from skyline.analysis.line_kernels import LineKernel
@@ -167,6 +167,11 @@ class BaselineReport:
     peak_bytes: Interval | None
     """Null where a trace does not tell it."""
     replay_error: float
+    gpu_busy: dict[str, float] = field(default_factory=dict[str, float])
+    """By GPU the share of the step in which any of its streams works: no change that leaves that work as it is gets
+    below it. Empty without a GPU whose work was recorded."""
+    bounded_by: CriticalPathReport | None = None
+    """What the step waits for, as shares of its critical path."""
 
     @property
     def peak(self) -> Interval:

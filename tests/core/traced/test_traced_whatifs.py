@@ -6,6 +6,7 @@ from skyline.analysis.estimate import answer as answered
 from skyline.analysis.estimate import ranked
 from skyline.cli.question import parse_question
 from skyline.errors import UsageError
+from skyline.report.build import answers_report
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatifs
 from skyline.whatif.subject import REFUSED_REPLAY
@@ -170,3 +171,13 @@ def test_a_model_that_does_not_hold_answers_nothing(gpu) -> None:
         assert not one.applicable
         assert one.change_ms.value == 0
         assert "does not hold" in (one.reason or "")
+
+
+def test_what_bounds_the_step_stands_beside_the_answers(gpu, cpu) -> None:
+    """Busy: 60 + 30 of the forward pass, 40 + 120 of the backward pass, copies and four kernels of the update."""
+    start = answers_report(gpu).baseline
+    assert list(start.gpu_busy) == ["gpu0"]
+    assert start.gpu_busy["gpu0"] == pytest.approx(0.41, abs=0.03)
+    shares = [getattr(start.bounded_by, name) for name in ("cpu", "gpu_compute", "launch", "data", "idle")]
+    assert sum(shares) == pytest.approx(1.0, abs=0.01)
+    assert answers_report(cpu).baseline.gpu_busy == {}
