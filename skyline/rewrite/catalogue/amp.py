@@ -123,6 +123,12 @@ def _is_there(context: RewriteContext, site: ForwardSite, within: Iteration, pre
         )
         given = next((each.value for each in call.keywords if each.arg == "dtype"), None)
         same = given is not None and qualified_name(module, given) == _DTYPES[precision]
+        switch = next((each.value for each in call.keywords if each.arg == "enabled"), None)
+        settings = context.profile.settings
+        if same and switch is not None and settings is not None and settings.autocast == "":
+            message = f"`enabled={text_of(switch)}` switched autocast off when the script was profiled"
+            hint = "Switch it on by its option, or change the option's default."
+            raise RewriteRefused(message, file=module.path, line=call.lineno, hint=hint)
         if same and (precision == "bf16" or site.backward.scaler is not None):
             return True
     for region, node in within.nodes(ast.Call, ast.With):

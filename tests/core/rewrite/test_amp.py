@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.trace.facts import Device
+from skyline.trace.facts import Device, TorchSettings
 
 HEAD = "import torch\nmodel = make()\noptimizer = torch.optim.Adam(model.parameters())\n"
 
@@ -334,3 +334,19 @@ def test_frameworks_have_a_switch(workshop, before: str, value: str, after: str)
 )
 def test_switches_that_cannot_be_set(workshop, source: str, said: str) -> None:
     assert said in workshop(source).reason("amp=bf16")
+
+
+@pytest.mark.parametrize("switch", ["args.amp", "False"])
+def test_autocast_that_its_option_switched_off_is_no_autocast(workshop, switch: str) -> None:
+    """The run told that no module ran under autocast: the change is asked for and not there."""
+    shop = workshop(
+        HEAD
+        + "for x in loader:\n"
+        + f'    with torch.autocast(device_type="cuda", dtype=torch.bfloat16, enabled={switch}):\n'
+        + "        loss = model(x).sum()\n    loss.backward()\n    optimizer.step()\n"
+    )
+    off = replace(shop, profile=replace(shop.profile, settings=TorchSettings(autocast="")))
+    assert f"`enabled={switch}` switched autocast off" in off.reason("amp")
+    if switch != "False":
+        on = replace(shop, profile=replace(shop.profile, settings=TorchSettings(autocast="bfloat16")))
+        assert on.plan("amp").refused == ()
