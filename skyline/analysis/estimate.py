@@ -13,7 +13,10 @@ from skyline.analysis.throughput import throughput_at
 from skyline.attempt import failure
 from skyline.errors import SkylineError
 from skyline.graph.calibrate import scale_host_to
+from skyline.graph.selection import select
+from skyline.graph.task import TaskKind
 from skyline.interval import Interval
+from skyline.trace.phase import Phase
 from skyline.whatif.base import Applicability
 from skyline.whatif.composition import Composition, compose, detected_in
 from skyline.whatif.estimate import Estimate, break_even, speedup_range
@@ -117,7 +120,7 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
         reason=composed.reason or None,
         semantics=composed.semantics.value,
         provenance=scenario.provenance.value,
-        assumptions=scenario.assumptions,
+        assumptions=(*scenario.assumptions, *_of_other_ranks(subject, composed)),
         rewrite=rewrite,
         rewrite_reason=rewrite_reason,
         batch_size=scenario.batch_size,
@@ -128,6 +131,14 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
         values=composed.values,
         speedup_range=speedup_range(speedup, now.value, change_ms) if iteration_ms.value > 0 else None,
     )
+
+
+def _of_other_ranks(subject: Subject, composed: Composition) -> tuple[str, ...]:
+    """What one rank's trace does not tell of its collectives."""
+    waiting = select(subject.graph, kind=TaskKind.KERNEL, phase=Phase.COMMUNICATION)
+    if subject.recording is None or composed.untouched or not len(waiting):
+        return ()
+    return ("collectives wait for other ranks as recorded: of all ranks ask skyline ranks --whatif",)
 
 
 def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval]:

@@ -9,6 +9,7 @@ from skyline.cli.command_line import parser
 from skyline.cli.numbers import natural, positive
 from skyline.cli.streams import data_console, say, write_data
 from skyline.errors import ExitCode, UsageError
+from skyline.whatif.question import Choice
 
 _EXAMPLES = """\
   skyline ranks traces/                      a folder with one PyTorch profiler trace per rank
@@ -49,11 +50,20 @@ def run(arguments: Sequence[str]) -> int:
         help="what if the tasks with NAME in their names took FACTOR times as long (can be given again)",
     )
     command.add_argument(
+        "--whatif",
+        type=Choice.parse,
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="what if every rank were changed so, as in amp=bf16; see skyline whatif (can be given again)",
+    )
+    command.add_argument(
         "--rank", type=natural, action="append", metavar="RANK", help="on this rank only (can be given again)"
     )
     command.add_argument("--quiet", action="store_true", help="no remarks on stderr")
     options = command.parse_args(arguments)
 
+    from skyline.analysis.rank_whatif import RankWhatIf
     from skyline.job.folder import trace_files
     from skyline.job.job import job_of
     from skyline.job.reading import RankReader
@@ -62,10 +72,12 @@ def run(arguments: Sequence[str]) -> int:
     from skyline.report.build import encode
     from skyline.report.ranks import ranks_report
 
-    if options.rank is not None and not options.scale:
+    if options.rank is not None and not options.scale + options.whatif:
         raise UsageError(
             "--rank says where --scale applies, and there is none", hint="Add --scale NAME=FACTOR."
         )
+    if options.scale and options.whatif:
+        raise UsageError("--scale and --whatif are two questions", hint="Ask one at a time.")
     files = trace_files(options.traces)
     if options.cluster is not None:
         from skyline.job.cluster import on_cluster
@@ -78,7 +90,8 @@ def run(arguments: Sequence[str]) -> int:
         if processes > 1:
             say(f"skyline: reading {len(files)} traces, {processes} at a time", quiet=options.quiet)
     question = ScaleNamed(tuple(options.scale)) if options.scale else None
-    reader = RankReader(question, None if options.rank is None else tuple(options.rank))
+    asked = RankWhatIf(tuple(options.whatif)) if options.whatif else None
+    reader = RankReader(question, None if options.rank is None else tuple(options.rank), asked)
     with readers as workers:
         job = job_of(workers.map(reader, [str(path) for path in files]))
     report = ranks_report(job, _asked(options))
@@ -94,7 +107,8 @@ def run(arguments: Sequence[str]) -> int:
 def _asked(options: argparse.Namespace) -> str:
     """The what-if as it was typed."""
     on = "".join(f" on rank {rank}" for rank in options.rank or ())
-    return ", ".join(f"{name} x{factor:g}" for name, factor in options.scale) + on
+    scaled = [f"{name} x{factor:g}" for name, factor in options.scale]
+    return ", ".join([*scaled, *map(str, options.whatif)]) + on
 
 
 def _scaled(text: str) -> tuple[str, float]:

@@ -48,18 +48,25 @@ class RankReader:
     """A what-if that is asked of the rank as well, while all its tasks are at hand."""
     ranks: tuple[int, ...] | None = None
     """The ranks that it is about; None for all."""
+    whatif: Callable[[ProfilerTrace], Graph] | None = None
+    """The same where the change needs the rank's own trace; in place of ``change``."""
 
     def __call__(self, path: str) -> RankTrace | Unread:
         """A file of no use stops no other. Raises ValueError where the what-if adds or takes away tasks."""
         try:
-            one = read_whole(path)
+            trace = read(Path(path))
+            work = rank_work(trace, path)
+            one = RankTrace(work, rank_graph(trace, work))
         except SkylineError as error:
             return Unread(path, error.message)
         if one.graph.reduced:
             return one
         changed = None
-        if self.change is not None and (self.ranks is None or one.work.rank in self.ranks):
-            changed = reduced(_changed(one, self.change))
+        if self.ranks is None or one.work.rank in self.ranks:
+            if self.whatif is not None:
+                changed = reduced(_changed(one, self.whatif(trace)))
+            elif self.change is not None:
+                changed = reduced(_changed(one, self.change(one.graph.graph)))
         return RankTrace(one.work, reduced(one.graph), changed)
 
 
@@ -70,10 +77,9 @@ def read_whole(path: str) -> RankTrace:
     return RankTrace(work, rank_graph(trace, work))
 
 
-def _changed(one: RankTrace, change: Change) -> RankGraph:
+def _changed(one: RankTrace, graph: Graph) -> RankGraph:
     """The rank under a what-if. A collective takes as many times as long as its task does in the changed graph."""
     kept = one.graph
-    graph = change(kept.graph)
     if len(graph) != len(kept.graph):
         raise ValueError(
             "a what-if on a rank of a job keeps its tasks; let those that go take no time instead"

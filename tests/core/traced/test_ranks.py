@@ -8,6 +8,10 @@ import pytest
 
 from skyline.analysis.estimate import answer as estimated
 from skyline.analysis.estimate import ranked
+from skyline.analysis.rank_whatif import RankWhatIf
+from skyline.errors import UsageError
+from skyline.job.job import job_of
+from skyline.job.reading import RankReader
 from skyline.trace.kineto.reader import read
 from skyline.whatif.question import Choice
 from skyline.whatif.recorded import recorded
@@ -39,3 +43,20 @@ def test_ranks_of_a_recommender(shared_data: Path, name: str) -> None:
 @pytest.mark.parametrize("rank", [0, 1])
 def test_two_ranks_that_wait_for_each_other(two_ranks: Path, rank: int) -> None:
     answered(two_ranks / f"rank{rank}.json")
+
+
+def test_a_change_is_asked_of_all_ranks(two_ranks: Path) -> None:
+    """The collective's transfer stays; that both ranks arrive sooner shortens the step of the job."""
+    paths = [str(two_ranks / f"rank{rank}.json") for rank in range(2)]
+    job = job_of(map(RankReader(whatif=RankWhatIf((Choice("amp"),))), paths))
+    assert job.simulated is not None
+    assert job.changed is not None
+    assert job.changed.step_us < job.simulated.step_us - 1000
+    # One rank's trace does not tell how long it then waits, and says so.
+    alone = recorded(read(Path(paths[1])))
+    assert any("skyline ranks" in one for one in estimated(alone, (Choice("amp"),)).assumptions)
+
+
+def test_what_cannot_be_asked_of_all_ranks_is_said(two_ranks: Path) -> None:
+    with pytest.raises(UsageError, match="no convolution"):
+        RankReader(whatif=RankWhatIf((Choice("channels_last"),)))(str(two_ranks / "rank0.json"))
