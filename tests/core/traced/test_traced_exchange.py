@@ -54,3 +54,8 @@ def test_other_collectives_and_none_at_all(exchanging, gpu, cpu):
 )
 def test_what_a_trace_does_not_tell(exchanging, name):
     assert "profile the script" in detected_in(exchanging(), whatifs()[name]).reason
+
+
+def test_one_rank_says_that_its_waiting_is_as_recorded(exchanging, gpu):
+    assert any("skyline ranks" in one for one in answered(exchanging(), (Choice("amp"),)).assumptions)
+    assert not any("skyline ranks" in one for one in answered(gpu, (Choice("amp"),)).assumptions)

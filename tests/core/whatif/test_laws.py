@@ -159,7 +159,9 @@ def made_up(test):
     few = settings(max_examples=4, deadline=None, suppress_health_check=quiet, derandomize=True)
     many = settings(max_examples=500, deadline=None, suppress_health_check=quiet)
 
-    @pytest.mark.parametrize("sample", ["few", pytest.param("many", marks=pytest.mark.long)])
+    @pytest.mark.parametrize(
+        "sample", ["few", pytest.param("many", marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
+    )
     def run(profile, sample):
         (few if sample == "few" else many)(given(script=scripts())(lambda script: test(profile, script)))()
 
