@@ -32,7 +32,8 @@ def busy_by_device(subject: Subject) -> dict[str, float]:
     working = np.flatnonzero(ON_GPU[tasks.kind])
     device_of = [lane.partition("stream")[0].replace(" ", "").strip(":") or "gpu0" for lane in tasks.lanes]
     found: dict[str, float] = {}
-    for device in sorted({device_of[code] for code in np.unique(tasks.lane[working]).tolist()}):
+    used: list[int] = np.unique(tasks.lane[working]).tolist()
+    for device in sorted({device_of[code] for code in used}):
         lanes = [code for code, one in enumerate(device_of) if one == device]
         found[device] = _share(subject, working[np.isin(tasks.lane[working], lanes)])
     return found

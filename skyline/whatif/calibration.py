@@ -117,7 +117,7 @@ def _fitted(graph: Graph, lane: str, target_ms: float, ahead: bool) -> Graph:
         step = _STEP if target_ms > now_ms else 1 / _STEP
         own = log(simulated_ms(scale_host_to(graph, lane, step), lane, ahead) / now_ms) / log(step)
         own = min(1.0, max(0.0, own))
-        factor = (target_ms / now_ms) ** (1 / (own**2 + (1 - own) ** 2))
+        factor: float = (target_ms / now_ms) ** (1 / (own**2 + (1 - own) ** 2))
         everything = np.arange(len(graph))
         graph = scale(graph, everything, np.where(host, factor**own, factor ** (1 - own)), gaps=True)
     return graph

@@ -137,7 +137,8 @@ class Recording:
         begin, end = self._span_us
         inside = np.clip(timeline.ends, begin, end) - np.clip(timeline.starts, begin, end)
         most = 0.0
-        for name in (tasks.lanes[code] for code in np.unique(tasks.lane[working])):
+        used: list[int] = np.unique(tasks.lane[working]).tolist()
+        for name in (tasks.lanes[code] for code in used):
             before = working & (tasks.lane == tasks.lane_code(name))
             after = graph.tasks.lane == graph.tasks.lane_code(name)
             left = float(graph.durations[after].sum()) / max(1e-9, float(self.graph.durations[before].sum()))

@@ -18,6 +18,7 @@ from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND, ON_GPU
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.host.reading import READS, ReadingLine, reading_lines, total_ms
+from skyline.whatif.constant import Constant
 from skyline.whatif.whole_number import whole_number
 
 _MAY_STAY = 0.5
@@ -34,8 +35,9 @@ _DECIDING = frozenset(
 )
 """PyTorch's operators with the tags ``dynamic_output_shape`` and ``data_dependent_output`` (``native_functions.yaml``),
 but for the reading of one number, whose use is the script's own."""
-_CALLED_WITHIN = 3
-"""Operators between such a one and its wait: ``is_nonzero`` calls ``item``, which calls ``_local_scalar_dense``."""
+_CALLED_WITHIN = Constant.at(
+    3, "operators up to its wait: ``is_nonzero`` calls ``item``, which calls ``_local_scalar_dense``"
+)
 ALL = "all"
 
 
@@ -171,7 +173,9 @@ def _deciding(graph: Graph, lane: str, waiting: Indices) -> Flags:
     deciding = np.array([name in _DECIDING for name in tasks.names], np.bool_)[tasks.name[operators]]
     # It stands around those that it calls itself: a copy to the host of one number.
     last = np.searchsorted(operators, waiting)
-    return np.array([deciding[max(0, place - _CALLED_WITHIN) : place].any() for place in last], np.bool_)
+    return np.array(
+        [deciding[max(0, place - int(_CALLED_WITHIN.value)) : place].any() for place in last], np.bool_
+    )
 
 
 def _of_libraries(subject: Subject, graph: Graph, waiting: Indices) -> Flags:
