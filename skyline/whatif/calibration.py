@@ -9,6 +9,7 @@ import numpy as np
 
 from skyline.graph.calibrate import calibrate, scale_host_to
 from skyline.graph.coalescing import coalesce
+from skyline.graph.column import Times
 from skyline.graph.graph import Graph
 from skyline.graph.outlier_removal import steadied
 from skyline.graph.part import PARTS, Part, parts_of
@@ -118,8 +119,8 @@ def _fitted(graph: Graph, lane: str, target_ms: float, ahead: bool) -> Graph:
         own = log(simulated_ms(scale_host_to(graph, lane, step), lane, ahead) / now_ms) / log(step)
         own = min(1.0, max(0.0, own))
         factor: float = (target_ms / now_ms) ** (1 / (own**2 + (1 - own) ** 2))
-        everything = np.arange(len(graph))
-        graph = scale(graph, everything, np.where(host, factor**own, factor ** (1 - own)), gaps=True)
+        factors: Times = np.where(host, factor**own, factor ** (1 - own))
+        graph = scale(graph, np.arange(len(graph)), factors, gaps=True)
     return graph
 
 
