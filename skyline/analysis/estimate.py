@@ -134,7 +134,7 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
 
 
 def _of_other_ranks(subject: Subject, composed: Composition) -> tuple[str, ...]:
-    """What one rank's trace does not tell of its collectives."""
+    """The assumption about collectives in the trace of one rank, which does not show how long others wait."""
     waiting = select(subject.graph, kind=TaskKind.KERNEL, phase=Phase.COMMUNICATION)
     if subject.recording is None or composed.untouched or not len(waiting):
         return ()

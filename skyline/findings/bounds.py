@@ -25,7 +25,7 @@ def busy_share(subject: Subject) -> float:
 
 
 def busy_by_device(subject: Subject) -> dict[str, float]:
-    """The same of each GPU whose work was recorded: ``gpu0``."""
+    """The busy share by GPU whose work was recorded: ``gpu0``."""
     if not subject.on_gpu:
         return {}
     tasks = subject.timeline.graph.tasks

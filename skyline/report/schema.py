@@ -171,7 +171,7 @@ class BaselineReport:
     """By GPU the share of the step in which any of its streams works: no change that leaves that work as it is gets
     below it. Empty without a GPU whose work was recorded."""
     bounded_by: CriticalPathReport | None = None
-    """What the step waits for, as shares of its critical path."""
+    """The causes that bound the step, as shares of its critical path."""
 
     @property
     def peak(self) -> Interval:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import log
+from math import exp, log
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from skyline.whatif.cost.tried_iterations import TriedIterations
 ROUNDING = 1e-6
 """A change by less than this share of a step is rounding."""
 _STEP = 1.1
-"""How far the host is slowed down, or sped up, to see how much of the step is its own."""
+"""Factor by which the host is slowed down or sped up to measure its share of the step."""
 _ROUNDS = 3
 """Each corrects what the one before left; a graph whose step is all the host's, or all the GPU's, needs one."""
 _UNHELD = Constant.at(
@@ -90,7 +90,7 @@ def _unheld(graph: Graph, lane: str, bare: BareTimes) -> Graph:
 
 
 def host_spread(graph: Graph, lane: str, bare: BareTimes, step_ms: float) -> float:
-    """How many times as long as in the calibrated graph the host may take, because its bare times scatter.
+    """The factor by which the host may be slower than in the calibrated graph, because its bare times scatter.
 
     Longer than the step it cannot be: then the step would be longer.
     """
@@ -118,8 +118,8 @@ def _fitted(graph: Graph, lane: str, target_ms: float, ahead: bool) -> Graph:
         step = _STEP if target_ms > now_ms else 1 / _STEP
         own = log(simulated_ms(scale_host_to(graph, lane, step), lane, ahead) / now_ms) / log(step)
         own = min(1.0, max(0.0, own))
-        factor: float = (target_ms / now_ms) ** (1 / (own**2 + (1 - own) ** 2))
-        factors: Times = np.where(host, factor**own, factor ** (1 - own))
+        whole = log(target_ms / now_ms) / (own * own + (1 - own) * (1 - own))
+        factors: Times = np.where(host, exp(whole * own), exp(whole * (1 - own)))
         graph = scale(graph, np.arange(len(graph)), factors, gaps=True)
     return graph
 

@@ -103,7 +103,7 @@ class Subject:
     billed_us: tuple[float, ...] = ()
     """By task of ``graph``, the time on the script's own thread, and of a GPU while it works."""
     host_spread: float = 1.0
-    """How many times as long the host may take beside a GPU that it waits for."""
+    """Factor by which the host may be slower than in the graphs, where its GPU bounds the step."""
     tried: TriedIterations | None = None
     """Times of the recorded operators in other number formats and thread counts; None where none were tried."""
 

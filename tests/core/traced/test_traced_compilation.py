@@ -1,4 +1,4 @@
-"""What can be compiled or captured of a recorded script, and what stops that."""
+"""Compilation and capture of a recorded script, and obstacles to them."""
 
 from __future__ import annotations
 

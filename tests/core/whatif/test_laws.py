@@ -311,7 +311,7 @@ def test_what_is_not_on_the_critical_path_brings_nothing_to_scripts_that_are_mad
 
 
 def doubled(subject):
-    """How many times as long the step is when every kernel is twice as long."""
+    """The factor by which the step grows when every kernel takes twice as long."""
     working = select(subject.operators, on_gpu=True)
     longer = scale(subject.operators, working, 2.0, gaps=True)
     return subject.step_ms(longer) / subject.step_ms(subject.operators)

@@ -1,4 +1,4 @@
-"""Whether the iterations of a script call their operators with other shapes each."""
+"""Tells scripts whose iterations differ in the shapes of their operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skyline.whatif.subject import Subject
 
 
 def shapes_change(subject: Subject) -> bool:
-    """Whether the recorded iterations called the operators of the forward pass with other shapes each.
+    """Return True if the recorded iterations called the operators of the forward pass with different shapes.
 
     A trace without shapes shows at least whether other operators were called.
     """

@@ -167,7 +167,7 @@ def _avoidable(subject: Subject, graph: Graph) -> Indices:
 
 
 def _deciding(graph: Graph, lane: str, waiting: Indices) -> Flags:
-    """Whether an operator waits whose result has a size that its input's values decide, or that chooses a branch."""
+    """Flags of waits in operators that choose a branch, or whose results have a size that depends on values."""
     tasks = graph.tasks
     operators = np.flatnonzero((tasks.lane == tasks.lane_code(lane)) & (tasks.kind == KIND[TaskKind.CPU]))
     deciding = np.array([name in _DECIDING for name in tasks.names], np.bool_)[tasks.name[operators]]
@@ -179,7 +179,7 @@ def _deciding(graph: Graph, lane: str, waiting: Indices) -> Flags:
 
 
 def _of_libraries(subject: Subject, graph: Graph, waiting: Indices) -> Flags:
-    """Whether a wait stands on a line on which a library read numbers, and the person none."""
+    """Flags of waits on lines where only a library read numbers."""
     profile = subject.profile
     told = () if profile is None else [call for call in profile.calls if call.name in (*READS, "bool")]
     lines = [
@@ -192,7 +192,7 @@ def _of_libraries(subject: Subject, graph: Graph, waiting: Indices) -> Flags:
 
 
 def _times(graph: Graph, waiting: Indices) -> int:
-    """How often the script waits: a copy and the wait for its stream are one, with no kernel launched between."""
+    """The number of waits: a copy and the wait for its stream are one, with no kernel launched between."""
     launched = launches(graph)
     kernels = launched.source[graph.tasks.kind[launched.target] == KIND[TaskKind.KERNEL]]
     return len(np.unique(np.searchsorted(np.unique(kernels), waiting)))

@@ -104,7 +104,7 @@ class ChannelsLast(UsualWhatIf):
 
 
 def lie_channels_last(subject: Subject) -> bool:
-    """Whether the convolutions of a profile are known to lie so."""
+    """True if the convolutions of a profile are known to be in this layout."""
     modules = () if subject.profile is None else subject.profile.modules
     layouts = [one.channels_last for one in modules if one.channels_last is not None and _is_large(one)]
     return bool(layouts) and all(layouts)

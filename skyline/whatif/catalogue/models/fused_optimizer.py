@@ -98,7 +98,7 @@ class FusedOptimizer(UsualWhatIf):
         baseline = subject
         now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
         if value == FOREACH and not one_by_one(baseline):
-            reason = "the optimizer steps all tensors at once, or in one pass, already"
+            reason = "all tensors are updated at once, or in one pass, already"
             return replace(scenario, reason=reason)
         if value != FOREACH and not unfused(baseline):
             return replace(scenario, reason=_why_none(baseline.script.optimizers))

@@ -236,7 +236,7 @@ def _on_gpu(
 def _conversions_us(
     subject: Subject, graph: Graph, images: Indices, light: Indices
 ) -> npt.NDArray[np.float64]:
-    """What bringing the two largest tensors of each convolution into another layout takes: reading and writing them."""
+    """Time to read and write the two largest tensors of each convolution once, in another layout."""
     spec = gpu(subject)
     rate = spec.bandwidth_gb_s * 1e3 if spec is not None else _USUAL_BYTES_PER_US.value
     between = _CONVERSIONS.value * float(graph.durations[light].mean()) if len(light) else 0.0
