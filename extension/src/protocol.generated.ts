@@ -835,7 +835,7 @@ export interface TrustParams {
   readonly trusted: boolean;
 }
 
-/** `initializationOptions` beside the settings, in camelCase as on the wire. */
+/** `initializationOptions` in addition to the settings, in camelCase as on the wire. */
 export interface InitializationOptions {
   readonly trusted?: boolean;
   readonly warmStart?: boolean;

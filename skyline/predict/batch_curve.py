@@ -135,7 +135,7 @@ class BatchCurve:
 
 
 def batch_curve(profile: Profile) -> BatchCurve:
-    """The curve of a profile; each point is the median of its per-round ratios to the base."""
+    """Build the curve of a profile; each point is the median of its per-round ratios to the base."""
     base = profile.batch_size
     if base is None:
         return BatchCurve(None, (), "the script's batch size was not found")
