@@ -1,4 +1,4 @@
-"""Stages that may fail at the cost of a note: what is known by then stands."""
+"""Stages that may fail: a failure adds a note, and earlier results remain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Result = TypeVar("_Result")
 
 
 def failure(error: Exception) -> str:
-    """Why a stage failed, in one line for the person."""
+    """The reason for the failure of a stage, in one line for the user."""
     if isinstance(error, SkylineError):
         return error.message.rstrip(".")
     return f"{said(error)} (a fault in Skyline: please report it)"
@@ -32,7 +32,7 @@ class Attempts:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What failed and why, in the order in which it did."""
+        """The failures and their reasons, in order of occurrence."""
         return tuple(self._notes)
 
     def to(
@@ -43,9 +43,9 @@ class Attempts:
         *,
         ended: type[Exception] | tuple[type[Exception], ...] = (),
     ) -> _Result:
-        """What the stage gives; ``otherwise`` where it fails, with a note that it could not ``do`` that.
+        """The result of the stage; ``otherwise`` if it fails, with the note that it could not ``do`` that.
 
-        ``ended`` are exceptions that are no fault of anybody's, whose text is the reason.
+        ``ended`` are exceptions that are not faults; their text is the reason.
         """
         try:
             return stage()

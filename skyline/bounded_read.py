@@ -1,6 +1,6 @@
-"""Reads of files that somebody else may have made: regular files only, and never more than a given size.
+"""Reads of untrusted files: regular files only, and at most a given size.
 
-A named pipe that nobody writes to blocks whoever opens it, some devices never end, and 4 MB of gzip can hold 4 GB.
+A named pipe without a writer blocks its reader, some devices never end, and 4 MB of gzip can hold 4 GB.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 GZIP = b"\x1f\x8b"
-"""How a gzip file begins."""
+"""The first bytes of a gzip file."""
 LARGEST_TEXT_BYTES = 1 << 25
-"""Of a source file or a file of settings. The largest ones in use are below 1 MB; generated ones reach 10 MB."""
+"""Largest source or settings file. The largest ones in use are below 1 MB; generated ones reach 10 MB."""
 
-# Opening a pipe for reading then returns at once, should one take the place of the file after it was looked at.
+# Opening a pipe then returns immediately, in case one replaces the file after the check.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -30,7 +30,7 @@ _MEGABYTE = 1 << 20
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """A regular file, open for reading bytes. Raises OSError, also for a folder, a pipe, a socket or a device."""
+    """Open a regular file for reading bytes. Raises OSError, also for a folder, a pipe, a socket or a device."""
     try:
         _check_regular(os.stat(path), path)
         descriptor = os.open(path, _FLAGS)
@@ -45,7 +45,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def read_bounded(path: str | Path, most_bytes: int) -> bytes:
-    """The contents of a regular file. Raises OSError, also where it is larger than ``most_bytes``."""
+    """The contents of a regular file. Raises OSError, also if it is larger than ``most_bytes``."""
     with open_regular(path) as file:
         if os.fstat(file.fileno()).st_size > most_bytes:
             raise _too_large(most_bytes, path)
@@ -59,9 +59,9 @@ def read_start(path: str | Path, size_bytes: int) -> bytes:
 
 
 def read_unpacked(path: str | Path, most_bytes: int) -> bytes:
-    """The same, unpacked where it is gzip: ``most_bytes`` bounds what comes out.
+    """The contents of a regular file, unpacked if it is gzip; ``most_bytes`` limits the unpacked size.
 
-    Raises gzip.BadGzipFile, which is an OSError, where it is damaged.
+    Raises gzip.BadGzipFile, an OSError, if it is damaged.
     """
     with open_regular(path) as file:
         packed = file.read(len(GZIP)) == GZIP
@@ -76,7 +76,7 @@ def read_unpacked(path: str | Path, most_bytes: int) -> bytes:
 
 
 def head_unpacked(path: str | Path, size_bytes: int) -> bytes:
-    """The first bytes of a regular file, unpacked where it is gzip. Raises OSError as ``read_unpacked`` does."""
+    """The first bytes of a regular file, unpacked if it is gzip. Raises OSError like ``read_unpacked``."""
     with open_regular(path) as file:
         packed = file.read(len(GZIP)) == GZIP
         file.seek(0)

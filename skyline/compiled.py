@@ -1,8 +1,8 @@
-"""Loops over arrays that run as they stand and, where numba is there and the work is worth it, compiled.
+"""Loops over arrays that run in Python or, with numba and enough work, compiled.
 
-A loop is written once, in the part of Python that numba compiles, so that both ways add and compare the same
-numbers in the same order: their results are equal to the last bit. numba is never needed and never imported
-for little work: importing it takes longer than simulating a small graph a thousand times.
+A loop is written once, in the subset of Python that numba compiles. Both ways therefore add and compare the same
+numbers in the same order, and their results are equal to the last bit. numba is optional and never imported for little
+work: its import takes longer than a thousand simulations of a small graph.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from threading import Lock
 from typing import Any
 
 _SMALL = 2_000
-"""Visits; a call with fewer runs as it stands and does not count towards compiling."""
+"""Number of visits below which a call runs in Python and does not count towards compiling."""
 _WORTH_COMPILING = 500_000
-"""Visits after which importing numba and loading the compiled loops (about 0.3 s) would have been cheaper."""
+"""Number of visits from which importing numba and loading the compiled loops (about 0.3 s) is cheaper."""
 
 
 class Way(Enum):
-    """How loops run."""
+    """The way in which loops run."""
 
     BY_WORK = "by work"
     AS_WRITTEN = "as written"
@@ -38,7 +38,7 @@ _why_not: str | None = None
 
 @contextmanager
 def run_loops(way: Way) -> Generator[None, None, None]:
-    """Within the block loops run in one way, whatever their work. COMPILED raises ImportError without numba."""
+    """Run the loops of the block in one way, for any amount of work. COMPILED raises ImportError without numba."""
     token = _way.set(way)
     try:
         yield
@@ -47,15 +47,15 @@ def run_loops(way: Way) -> Generator[None, None, None]:
 
 
 def why_not_compiled() -> str | None:
-    """Why loops are not compiled here, or None where they are, or where nothing has been worth it yet."""
+    """The reason why loops are not compiled here; None if they are, or if no call was large enough yet."""
     return _why_not
 
 
 class Loop:
-    """A function over arrays; call it with how many elements it will visit (``visits``), then its arguments.
+    """A function over arrays; call it with the number of elements that it visits (``visits``), then its arguments.
 
-    ``reads`` and ``writes`` give the types of its arguments, those it only reads first: ``i`` int32, ``f``
-    float64 and ``b`` bool arrays; ``n`` an integer and ``x`` a number on their own.
+    ``reads`` and ``writes`` give the types of its arguments, read-only ones first: ``i`` int32, ``f`` float64 and ``b``
+    bool arrays; ``n`` an integer and ``x`` a single number.
     """
 
     def __init__(self, function: Callable[..., int], reads: str, writes: str) -> None:
@@ -66,19 +66,19 @@ class Loop:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the next call will run compiled code, however little there is to do."""
+        """True if the next call runs compiled code, for any amount of work."""
         way = _way.get()
         return way is Way.COMPILED or (self._compiled is not None and way is Way.BY_WORK)
 
     def __call__(self, visits: int, *arguments: Any) -> int:
-        """Run it; what it writes is in the last arguments afterwards."""
+        """Run the loop; the last arguments contain its output afterwards."""
         compiled = self._when_worth_it(visits)
         given: list[Any]
         if compiled is not None:
             given = list(map(_as_array, arguments, self._types))
             result = compiled(*given)
         else:
-            # Lists are several times quicker to index from Python than arrays.
+            # Indexing lists from Python is several times faster than indexing arrays.
             given = [a.tolist() if hasattr(a, "tolist") else a for a in arguments]
             result = self._function(*given)
         for place in range(len(self._reads), len(given)):
@@ -103,13 +103,13 @@ class Loop:
             _visits_so_far += visits
             if _visits_so_far < _WORTH_COMPILING:
                 return None
-        # While one thread compiles, which takes seconds, others go on as they can.
+        # While one thread compiles, which takes seconds, others continue in Python.
         if not _lock.acquire(blocking=way is Way.COMPILED):
             return None
         try:
             if self._compiled is None:
                 self._compiled = _compile(self._function, self._reads, self._writes)
-        except Exception as error:  # numba fails in many ways where its parts do not fit one another
+        except Exception as error:  # numba fails in many ways if its parts do not match
             _why_not = f"{type(error).__name__}: {error}"
             if way is Way.COMPILED:
                 raise
@@ -135,7 +135,7 @@ def _as_array(argument: Any, kind: str) -> Any:
 
 
 def _compile(function: Callable[..., int], reads: str, writes: str) -> Callable[..., int]:
-    """Compiled machine code is kept between runs in a folder of its own, not beside the installed source."""
+    """Compile to machine code, cached between runs in a separate folder, not next to the installed source."""
     import numba
 
     def argument(kind: str, changed: bool) -> Any:
@@ -151,7 +151,7 @@ def _compile(function: Callable[..., int], reads: str, writes: str) -> Callable[
     try:
         return numba.njit(signature, cache=True, nogil=True)(function)
     except (OSError, RuntimeError):
-        # No folder can be written: compiled anew in each process.
+        # No folder is writable: compile again in each process.
         return numba.njit(signature, nogil=True)(function)
     finally:
         config.CACHE_DIR = before

@@ -1,4 +1,4 @@
-"""The errors a person can meet, each with its exit code and the next step to take."""
+"""The errors that a user may see, each with its exit code and the next step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What the ``skyline`` process leaves with."""
+    """The exit codes of the ``skyline`` process."""
 
     OK = 0
     SCRIPT_FAILED = 1
@@ -17,10 +17,10 @@ class ExitCode(IntEnum):
 
 
 class SkylineError(Exception):
-    """Something that stopped the work and that the person can act on.
+    """An error that stopped the work and that the user can resolve.
 
-    ``hint`` says what to do next; ``file`` and ``line`` point into the person's code where that is known.
-    ``files`` are further files of theirs that had a part in it: the cause may lie in any of them.
+    ``hint`` is the next step. ``file`` and ``line`` refer to the user's code, if known. ``files`` are further files of
+    the user that were involved: the cause may be in any of them.
     """
 
     exit_code = ExitCode.USAGE
@@ -43,9 +43,9 @@ class UsageError(SkylineError):
 
 
 class RewriteRefused(SkylineError):
-    """The change cannot be made in this source without risk; the message says why.
+    """The change cannot be made safely in this source; the message gives the reason.
 
-    ``snippet`` is code for the person to write by hand, empty where there is none to show.
+    ``snippet`` is code for the user to write by hand; empty if there is none.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class RewriteRefused(SkylineError):
 
 
 class ScriptFailed(SkylineError):
-    """The person's script raised; ``traceback`` is its own, with none of our frames."""
+    """The user's script raised an exception; ``traceback`` is its own, without Skyline's frames."""
 
     exit_code = ExitCode.SCRIPT_FAILED
 
@@ -68,9 +68,9 @@ class ScriptFailed(SkylineError):
 
 
 class ArgumentsRefused(ScriptFailed):
-    """The script did not accept its arguments; ``usage`` is what it printed about them.
+    """The script did not accept its arguments; ``usage`` is the usage text that it printed.
 
-    ``traceback`` is the same where the person has not seen it yet, else empty.
+    ``traceback`` is the same text if the user has not seen it yet, else empty.
     """
 
     def __init__(
@@ -96,6 +96,6 @@ class BudgetExceeded(SkylineError):
 
 
 class Cancelled(SkylineError):
-    """The person stopped the run."""
+    """The user stopped the run."""
 
     exit_code = ExitCode.INTERRUPTED

@@ -1,4 +1,4 @@
-"""What other packages add through entry points: loaded so that one that fails stops nobody else."""
+"""Additions of other packages through entry points; a failing one does not affect the others."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 Complaint = Callable[[Any], str]
-"""Says what is wrong with something that was loaded; empty where nothing is."""
+"""Returns the problem of a loaded addition; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """One thing that a package adds; ``source`` names it and the package, as in ``drop_last (from skyline-extra)``."""
+    """One addition of a package; ``source`` names both, such as ``drop_last (from skyline-extra)``."""
 
     source: str
     value: Any
@@ -21,14 +21,14 @@ class Addition:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """All that is added under one group, and sentences about what could not be used."""
+    """All additions of one group, and messages about unusable ones."""
 
     additions: tuple[Addition, ...]
     problems: tuple[str, ...]
 
 
 def installed(group: str, complaint: Complaint) -> Installed:
-    """Load the entry points of a group, by name; whatever one of them raises becomes a problem that names it."""
+    """Load the entry points of a group, by name; an exception of one becomes a problem message with its name."""
     additions: list[Addition] = []
     problems: list[str] = []
     for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
@@ -38,7 +38,7 @@ def installed(group: str, complaint: Complaint) -> Installed:
             wrong = complaint(value)
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # a module that is imported may raise anything, SystemExit as well
+        except BaseException as error:  # an imported module may raise anything, including SystemExit
             problems.append(f"{source} cannot be loaded: {said(error)}")
             continue
         if wrong:

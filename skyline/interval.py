@@ -1,4 +1,4 @@
-"""A number with the range it is believed to lie in: no figure travels without one."""
+"""A number with its range of uncertainty."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        """Half the distance between low and high: what is printed after the plus-minus sign."""
+        """Half the distance between low and high: the number after the plus-minus sign."""
         return (self.high - self.low) / 2
 
     def scaled(self, factor: float) -> Interval:

@@ -1,4 +1,4 @@
-"""How repeated measurements of one quantity scatter, without assuming that they do so normally."""
+"""Scatter of repeated measurements of one quantity, without the assumption of a normal distribution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from math import comb
 from skyline.interval import Interval
 
 _TAIL = 0.025
-"""What may lie outside on each side: 95 % of confidence."""
+"""Probability outside the interval on each side: 95 % confidence."""
 _RESAMPLES = 4000
 
 
@@ -28,10 +28,10 @@ def median(samples: Sequence[float]) -> float:
 
 
 def interval_of(samples: Sequence[float]) -> Interval:
-    """The median with a 95 % interval made of order statistics: between which samples it surely lies.
+    """The median with a 95 % interval from order statistics.
 
-    The number of samples below the true median is binomial with p = 1/2, whatever the distribution. Fewer
-    than six samples cannot give 95 %; then the interval is their whole range, the widest they support.
+    The number of samples below the true median is binomial with p = 1/2, for any distribution. Fewer than six samples
+    cannot give 95 %; the interval is then their whole range.
     """
     ordered = sorted(samples)
     outside = _samples_outside(len(ordered))
@@ -50,7 +50,7 @@ def bootstrap(samples: Sequence[float]) -> Interval:
 
 
 def central_range(samples: Sequence[float]) -> float:
-    """Largest over smallest of the middle four fifths: 1 when all agree; stray single samples do not count."""
+    """Largest over smallest of the middle four fifths: 1 if all agree; single outliers do not count."""
     ordered = sorted(samples)
     cut = len(ordered) // 10
     low, high = ordered[cut], ordered[-1 - cut]
@@ -58,10 +58,10 @@ def central_range(samples: Sequence[float]) -> float:
 
 
 def _samples_outside(count: int) -> int:
-    """How many samples may be left out at each end while the rest still holds the median at 95 %."""
+    """The number of samples to omit at each end so that the rest contains the median at 95 %."""
     outside, probability = 0, 1 / 2**count
     while outside < (count - 1) // 2:
-        # One more may go unless it is likely that no more than those lie below the true median.
+        # One more can be omitted unless it is likely that at most that many are below the true median.
         probability += comb(count, outside + 1) / 2**count
         if probability > _TAIL:
             break

@@ -1,7 +1,7 @@
-"""Numbers as people read them: milliseconds, bytes, rates and shares, always with their unit.
+"""Formatted numbers: milliseconds, bytes, rates and shares, always with their unit.
 
-Single numbers carry three to four significant digits. Numbers that stand in one column share a unit and a
-number of decimals (``time_scale``), so that the eye can compare and add them.
+Single numbers have three to four significant digits. Numbers in one column share a unit and a number of decimals
+(``time_scale``), so that they are easy to compare and add.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class UnitScale:
         return text.removeprefix("-") if not text.strip("-0.") else text
 
     def signed(self, value: float) -> str:
-        """The bare number with its sign; what rounds to nothing has none."""
+        """The bare number with its sign; no sign for a value that rounds to zero."""
         text = self.number(value)
         return f"+{text}" if not text.startswith("-") and text.strip("0.") else text
 
@@ -39,19 +39,19 @@ class UnitScale:
         return f"{self.number(value)} {self.unit}"
 
     def half_width(self, interval: Interval) -> str:
-        """The bare number after the plus-minus sign; empty where it is finer than the number that it stands beside."""
+        """The bare number after the plus-minus sign; empty if it is finer than the printed value."""
         text = f"{interval.half_width * self.factor:.{self.decimals}f}"
         return text if interval.half_width > 0 and text.strip("0.") else ""
 
     def spread(self, interval: Interval) -> str:
-        """`` ±2.1``, or the range `` (61–340)`` where that is wide and lopsided; empty without a spread to speak of."""
+        """`` ±2.1``, or the range `` (61–340)`` for a wide and asymmetric one; empty without a significant spread."""
         half = self.half_width(interval)
         if half and _lopsided(interval):
             return f" ({self.number(interval.low)}–{self.number(interval.high)})"
         return half and f" ±{half}"
 
     def interval(self, interval: Interval) -> str:
-        """``182.4 ms ±2.1``; the spread is left out where there is none."""
+        """``182.4 ms ±2.1``; without the spread if there is none."""
         return f"{self.text(interval.value)}{self.spread(interval)}"
 
     def number_with_spread(self, interval: Interval) -> str:
@@ -67,7 +67,7 @@ class UnitScale:
 
 
 def time_scale(values_ms: Iterable[float]) -> UnitScale:
-    """The unit and decimals that suit the largest of some times, given in ms."""
+    """The unit and decimals for the largest of several times in ms."""
     largest = max((abs(value) for value in values_ms), default=0.0)
     if largest >= 10_000:
         return UnitScale("s", 1e-3, _decimals(largest * 1e-3))
@@ -77,17 +77,17 @@ def time_scale(values_ms: Iterable[float]) -> UnitScale:
 
 
 def byte_scale(values: Iterable[float]) -> UnitScale:
-    """The decimal unit (GB is 10^9) and decimals that suit the largest of some byte counts."""
+    """The decimal unit (GB is 10^9) and decimals for the largest of several byte counts."""
     largest = max((abs(value) for value in values), default=0.0)
     for unit, size in _BYTE_UNITS:
-        # 999.96 MB would print as 1000 MB: move up where rounding would.
+        # 999.96 MB would print as 1000 MB: use the next unit if rounding reaches it.
         if largest >= size * 0.9995:
             return UnitScale(unit, 1 / size, 0 if largest >= 100 * size else 1)
     return UnitScale("B", 1.0, 0)
 
 
 def rate_scale(values: Iterable[float]) -> UnitScale:
-    """Decimals that suit the largest of some rates, given in samples per second."""
+    """Decimals for the largest of several rates in samples per second."""
     largest = max((abs(value) for value in values), default=0.0)
     return UnitScale("samples/s", 1.0, 0 if largest >= 100 else _decimals(largest))
 
@@ -126,7 +126,7 @@ def format_bytes_delta(value: float) -> str:
 
 
 def format_bytes_of(value: float, capacity: float | None) -> str:
-    """``1.9 of 24.0 GB``; both units are named where they differ."""
+    """``1.9 of 24.0 GB``; with both units if they differ."""
     if not capacity:
         return format_bytes(value)
     ours, theirs = byte_scale((value,)), byte_scale((capacity,))
@@ -145,7 +145,7 @@ def format_throughput_interval(interval: Interval) -> str:
 
 
 def format_share(share: float) -> str:
-    """``22 %``; one decimal below ten per cent and ``<0.1 %`` for what is there but too small to print."""
+    """``22 %``; one decimal below ten percent, and ``<0.1 %`` for small positive shares."""
     percent = share * 100
     if 0 < percent < 0.05:
         return "<0.1 %"
@@ -153,7 +153,7 @@ def format_share(share: float) -> str:
 
 
 def format_share_delta(share: float) -> str:
-    """``-2.8 %``: a signed relative change; from ten times on the factor, ``71x``."""
+    """``-2.8 %``: a signed relative change; from ten times on as a factor, ``71x``."""
     if share >= _FACTOR_FROM - 1:
         return format_ratio(1 + share)
     text = f"{share * 100:+.{0 if abs(share) >= 0.9995 else 1}f}"
@@ -161,12 +161,12 @@ def format_share_delta(share: float) -> str:
 
 
 def format_ratio(ratio: float) -> str:
-    """``1.10x``: one number over another; two decimals near one, where the difference is."""
+    """``1.10x``: a ratio; two decimals near one."""
     return f"{ratio:.2f}x" if ratio < _FACTOR_FROM else f"{ratio:.0f}x"
 
 
 def format_ratio_range(ratio: Interval) -> str:
-    """``1.30x (1.21–1.40x)``; the number alone where both ends read the same."""
+    """``1.30x (1.21–1.40x)``; the number alone if both ends look equal."""
     low, high, value = format_ratio(ratio.low), format_ratio(ratio.high), format_ratio(ratio.value)
     return value if low == value == high else f"{value} ({low.removesuffix('x')}–{high})"
 
@@ -185,14 +185,14 @@ def _decimals(largest: float) -> int:
 
 
 def _lopsided(interval: Interval) -> bool:
-    """Whether plus-minus would mislead: a wide interval whose value is far from its middle."""
+    """True if plus-minus would be misleading: a wide interval whose value is far from its middle."""
     below, above = interval.value - interval.low, interval.high - interval.value
     wide = interval.half_width > 0.2 * abs(interval.value)
     return wide and max(below, above) > 1.5 * min(below, above)
 
 
 def _delta_scale(value_ms: float, spread_ms: float = 0.0) -> UnitScale:
-    """A change is read against the iteration: one decimal of a ms will do unless it is below one."""
+    """A change is compared with the iteration: one decimal of a ms is enough unless the change is below one."""
     scale = time_scale((value_ms, spread_ms))
     if scale.unit == "ms" and scale.decimals > 1 and max(abs(value_ms), spread_ms) >= 1:
         return UnitScale(scale.unit, scale.factor, 1)

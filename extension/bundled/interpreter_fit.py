@@ -1,4 +1,4 @@
-"""Checks whether an interpreter can run the Skyline bundled beside this file. Importable by any Python 3."""
+"""Checks whether an interpreter can run the Skyline bundled next to this file. Importable by any Python 3."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""Runs the Skyline installed in this environment, or the bundled copy beside this file.
+"""Runs the Skyline installed in this environment, or the bundled copy next to this file.
 
 ``python run_skyline.py [--bundled] ARGUMENTS`` is ``skyline ARGUMENTS``. Start it by its path, not as a module, so
 that no file of the workspace can shadow a module of the standard library. Without ``--bundled`` the environment's own

@@ -13,7 +13,7 @@ export interface ConfigResult {
   readonly trusted: boolean;
 }
 
-/** One setting: its value, and who set it; `place` is the file that did, empty where it was none. */
+/** One setting: its value and its origin; `place` is the file of the origin, empty if there is none. */
 export interface SettingInForce {
   readonly key: string;
   readonly value: unknown;
@@ -66,7 +66,7 @@ export interface ProfileReport {
   readonly kernels: readonly LineKernel[];
 }
 
-/** Where the script computes. `kind` is `cpu` or `cuda`. */
+/** The device that the script computes on. `kind` is `cpu` or `cuda`. */
 export interface Device {
   readonly name: string;
   readonly kind: string;
@@ -117,7 +117,7 @@ export interface MemoryReport {
   readonly device: DeviceMemoryFact | null;
 }
 
-/** Who owns the bytes at the peak; the parts sum to the peak. */
+/** The bytes at the peak by owner; the parts sum to the peak. */
 export interface MemoryBreakdown {
   readonly parameters: number;
   readonly gradients: number;
@@ -126,7 +126,7 @@ export interface MemoryBreakdown {
   readonly other: number;
 }
 
-/** The level from one moment of the iteration on; the owners sum to `live_bytes`. */
+/** The memory level from one moment of the iteration; the owners sum to `live_bytes`. */
 export interface MemoryPoint {
   readonly time_ms: number;
   readonly live_bytes: number;
@@ -145,7 +145,7 @@ export interface PeakLine {
   readonly size_bytes: number;
 }
 
-/** What a GPU's memory held at the end of the recorded iterations beside the live tensors, in bytes. */
+/** GPU memory besides live tensors at the end of the recorded iterations, in bytes. */
 export interface DeviceMemoryFact {
   readonly total_bytes: number;
   readonly free_bytes: number;
@@ -165,7 +165,7 @@ export interface PhaseTimes {
   readonly other: number;
 }
 
-/** The cost of one line of the person's source per iteration. */
+/** The cost of one line of the user's source per iteration. */
 export interface LineCost {
   readonly file: string;
   readonly line: number;
@@ -206,7 +206,7 @@ export interface CriticalPath {
   readonly idle: number;
 }
 
-/** A performance problem, where it is, what it costs per iteration and which what-if would cure it. */
+/** A performance problem: its place, its cost per iteration and the what-if that removes it. */
 export interface Finding {
   readonly code: string;
   readonly title: string;
@@ -217,7 +217,7 @@ export interface Finding {
   readonly evidence: readonly Evidence[];
 }
 
-/** One thing that speaks for a finding, in words, and the line it is about (empty and 0: none in particular). */
+/** One piece of evidence for a finding, in words, with its line (empty and 0: no particular line). */
 export interface Evidence {
   readonly text: string;
   readonly file: string;
@@ -240,7 +240,7 @@ export interface LoopReport {
   readonly line: number;
 }
 
-/** How a script's iteration was cut, and what one contains. */
+/** The boundaries of a script's iteration, and its contents. */
 export interface IterationFact {
   readonly meaning: string;
   readonly boundary: string;
@@ -261,14 +261,14 @@ export interface SideEffect {
   readonly line: CodeLine | null;
 }
 
-/** A line of the person's code; `function` is the qualified name around it where it is known. */
+/** A line of the user's code; `function` is the qualified name of its function, if known. */
 export interface CodeLine {
   readonly file: string;
   readonly line: number;
   readonly function: string;
 }
 
-/** What a predicted profile rests on. */
+/** The basis of a predicted profile. */
 export interface Prediction {
   readonly gpu: string;
   readonly predictor: string;
@@ -280,7 +280,7 @@ export interface Prediction {
   readonly larger_untried: boolean;
 }
 
-/** Energy of bare iterations, with all else that the counted part of the machine did meanwhile. */
+/** Energy of unrecorded iterations, including everything else that the counted hardware did meanwhile. */
 export interface PowerFact {
   readonly source: "NVML" | "RAPL";
   readonly of: string;
@@ -290,21 +290,21 @@ export interface PowerFact {
   readonly window_s: number;
 }
 
-/** What kept the run's writes from the person's files. */
+/** The mechanism that protected the user's files from the run's writes. */
 export interface Protection {
   readonly state: "kernel" | "interception only" | "off";
   readonly reason: string;
   readonly network: "open" | "loopback";
 }
 
-/** Cores kept busy while the script was timed: by its own processes, by all others, and how many there are. */
+/** Average numbers of busy cores during timing, of the script's processes and of all others, and the core count. */
 export interface MachineLoad {
   readonly own_cores: number;
   readonly others_cores: number;
   readonly cores: number;
 }
 
-/** A kernel or copy of a line: its time on the GPU and its launches per iteration, all phases together. */
+/** A kernel or copy of a line: its GPU time and its launches per iteration, summed over the phases. */
 export interface LineKernel {
   readonly file: string;
   readonly line: number;
@@ -363,7 +363,7 @@ export interface Estimate {
   readonly removal_reason: string | null;
 }
 
-/** How predictions for one what-if, or one combination, did on this machine with this version of PyTorch. */
+/** Accuracy of predictions for a what-if or a combination, on one machine and version of PyTorch. */
 export interface TrackRecord {
   readonly whatif: string;
   readonly cases: number;
@@ -376,7 +376,7 @@ export interface TrackRecord {
   readonly correction: Correction | null;
 }
 
-/** What the measured iteration time was of the predicted one, typically; shown beside a prediction, never in it. */
+/** The typical ratio of measured to predicted iteration time; displayed with a prediction, never applied to it. */
 export interface Correction {
   readonly factor: number;
   readonly low: number;
@@ -551,7 +551,7 @@ export interface DevicesReport {
   readonly module: string;
 }
 
-/** What costs are told for: so many samples, or so many iterations where samples could not be seen. */
+/** The amount of work of a cost figure: a number of samples, or of iterations if samples are not observable. */
 export interface Span {
   readonly epoch: boolean;
   readonly samples: number | null;
@@ -583,7 +583,7 @@ export interface LargestBatchReport {
   readonly reason: string;
 }
 
-/** One batch size on one GPU. `time_s` to `carbon_g` are those of a span of `iterations`. */
+/** One batch size on one GPU. `time_s` to `carbon_g` are for a span of `iterations`. */
 export interface GpuRunCost {
   readonly batch_size: number | null;
   readonly iteration_ms: Interval;
@@ -837,7 +837,7 @@ export interface TrustParams {
   readonly trusted: boolean;
 }
 
-/** `initializationOptions` beside the settings, in camelCase as on the wire. */
+/** `initializationOptions` in addition to the settings, in camelCase as on the wire. */
 export interface InitializationOptions {
   readonly trusted?: boolean;
   readonly warmStart?: boolean;

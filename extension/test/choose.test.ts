@@ -50,7 +50,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** What is chosen, with the time passing that a person would wait. */
+/** The chosen interpreter, after the time that a user would wait. */
 async function chosen(): Promise<string> {
   const choice = chooseInterpreter(null, probe, log);
   await vi.advanceTimersByTimeAsync(60_000);

@@ -17,7 +17,7 @@ const data = "file:///home/ada/data.py";
 const document = (uri: string, languageId = "python"): vscode.TextDocument =>
   ({ uri: editor.Uri.parse(uri), languageId, getText: () => "import torch\n" }) as unknown as vscode.TextDocument;
 
-/** A session whose server answers as it is told. */
+/** A session with a scripted server. */
 function setUp() {
   const emitters = { change: new editor.EventEmitter<unknown>(), profile: new editor.EventEmitter<unknown>(), measuring: new editor.EventEmitter<unknown>(), code: new editor.EventEmitter<unknown>(), progress: new editor.EventEmitter<unknown>() };
   const state = { phase: "running", environment: null, trouble: null as unknown };

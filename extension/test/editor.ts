@@ -40,7 +40,7 @@ export class Uri {
 export const said: string[] = [];
 export const picked: { title: string | null; rows: readonly { label: string }[] } = { title: null, rows: [] };
 
-/** What `vi.mock("vscode")` gives. */
+/** The result of `vi.mock("vscode")`. */
 export function vscode(): object {
   return {
     EventEmitter,

@@ -16,7 +16,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** What is said of an environment with these settings and packages. */
+/** The message about an environment with these settings and packages. */
 function said(settings: string, ...packages: string[]): string | null {
   const site = join(folder, "lib", "python3.12", "site-packages");
   mkdirSync(site, { recursive: true });

@@ -32,7 +32,7 @@ describe("an interpreter that the extension's own Skyline does not fit", () => {
   });
 });
 
-/** What the compiled part is called for this interpreter, such as `_core.cpython-311-x86_64-linux-gnu.so`. */
+/** The file suffix of compiled modules of this interpreter, such as `_core.cpython-311-x86_64-linux-gnu.so`. */
 const suffix = execFileSync("python3", ["-c", "import importlib.machinery as m; print(m.EXTENSION_SUFFIXES[0])"], { encoding: "utf8" }).trim();
 const [major = "", minor = ""] = execFileSync("python3", ["--version"], { encoding: "utf8" }).replace("Python ", "").split(".");
 

@@ -1,4 +1,4 @@
-/** What the real server answered about the end-to-end scripts, as `fixtures/make.py` recorded it. */
+/** Answers of the real server about the end-to-end scripts, recorded by `fixtures/make.py`. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

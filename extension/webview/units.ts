@@ -61,7 +61,7 @@ export function spread(interval: Interval, unit: Unit): string {
   return half && ` ±${half}`;
 }
 
-/** The number after the plus-minus sign. Empty if it is finer than the number beside it. */
+/** The number after the plus-minus sign. Empty if it is finer than the number before it. */
 function halfWidth({ low, high }: Interval, unit: Unit): string {
   const digits = (((high - low) / 2) * unit.factor).toFixed(unit.decimals);
   return high > low && /[1-9]/.test(digits) ? digits : "";

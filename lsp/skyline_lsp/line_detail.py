@@ -22,7 +22,7 @@ _OUTSIDE = {RecordKind.PYTHON, RecordKind.DATA}
 
 @dataclass(frozen=True, slots=True)
 class LineDetail:
-    """Details of a line beside its cost.
+    """Details of a line in addition to its cost.
 
     ``operators`` are its most expensive ones with their input shapes. ``kernels`` is the number of GPU kernels and
     copies per iteration. ``critical_share`` is the share of its work on the critical path. ``bound`` names its

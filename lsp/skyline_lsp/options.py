@@ -31,7 +31,7 @@ class ProfileOptions:
 
 @dataclass(frozen=True, slots=True)
 class InitializationOptions:
-    """``initializationOptions`` beside the settings, in camelCase as on the wire.
+    """``initializationOptions`` in addition to the settings, in camelCase as on the wire.
 
     ``trusted`` false: the user has not trusted this workspace, so none of its code is run.
     ``warmStart``: keep a process with torch imported, so that runs need not wait for the import.

@@ -1,1 +1,1 @@
-"""A profile made ready for questions: graph, timeline, memory, curve and lines, computed once."""
+"""A profile prepared for questions: graph, timeline, memory, curve and lines, computed once."""

@@ -1,4 +1,4 @@
-"""A profile made ready for questions."""
+"""Preparation of a profile for questions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _UNSTEADY = 1.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Analysis:
-    """Everything that is computed from a profile once, so that each question takes only a simulation.
+    """All results that depend on the profile only, computed once, so that each question takes a single simulation.
 
-    ``overhead`` is the recorded iteration time over the bare one. ``rewrites`` remembers which changes can be
-    made in the code.
+    ``overhead`` is the recorded iteration time relative to the unrecorded one. ``rewrites`` caches which changes the
+    code allows.
     """
 
     profile: Profile
@@ -47,14 +47,14 @@ class Analysis:
 
     @property
     def phases(self) -> PhaseTimes:
-        """Milliseconds of the iteration, phase by phase."""
+        """Time of each phase of the iteration, in ms."""
         return self.baseline.phases
 
 
 def analyse(profile: Profile) -> Analysis:
-    """Build and calibrate the graph, simulate it, and work out lines, findings and the curve.
+    """Build and calibrate the graph, simulate it, and compute lines, findings and the curve.
 
-    A rule, or the curve, that fails costs a note.
+    A failing rule, or a failing curve, adds a note.
     """
     start = baseline(profile)
     lines = line_costs(start)
@@ -62,7 +62,7 @@ def analyse(profile: Profile) -> Analysis:
     findings = find(start, late)
     curve = late.to("draw the curve over batch sizes", lambda: curve_points(start), ())
     noted = late.to(
-        "look for notes on lines", lambda: tuple(line_notes(profile, lines, start.iteration_ms.value)), ()
+        "compute notes on lines", lambda: tuple(line_notes(profile, lines, start.iteration_ms.value)), ()
     )
     return Analysis(
         profile=profile,
@@ -89,7 +89,7 @@ def analyse(profile: Profile) -> Analysis:
 
 
 def _overhead(profile: Profile, iteration_ms: float) -> float:
-    """What recording costs: against bare iterations from next to the recorded ones, where there are any."""
+    """The overhead of recording, relative to unrecorded iterations next to the recorded ones, if there are any."""
     bare_ms = median(profile.paired_ms) if profile.paired_ms else iteration_ms
     return median(profile.recorded_ms) / bare_ms if profile.recorded_ms and bare_ms > 0 else 1.0
 
@@ -109,8 +109,8 @@ def _notes(profile: Profile) -> tuple[str, ...]:
         notes = [f"{ratio}: the machine or the work is unsteady"]
         if profile.recorded_ms:
             notes.append(
-                "the overhead of recording says little here: it sets recorded iterations against others, "
-                "and they differ anyway"
+                "the overhead of recording is not conclusive: it compares recorded iterations with others, "
+                "and these differ by themselves"
             )
         return tuple(notes)
     return ()

@@ -1,4 +1,4 @@
-"""The combination that gets most samples through, under limits of memory and effect on training."""
+"""Search for the combination of what-ifs with the highest throughput, within limits of memory and semantics."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from skyline.whatif.question import BATCH_SIZE, Choice, Question
 from skyline.whatif.registry import whatifs
 
 _WORTH = 1.005
-"""A part that does not bring half a per cent is not worth a change of the code."""
+"""A part that gains less than half a percent is not worth a change of the code."""
 _MOST_TRIED = 200
-"""Simulations in all; the search is over long before where few what-ifs apply."""
+"""Limit of simulations per search; with few what-ifs, a search needs far fewer."""
 _MOST_VALUES = 6
-"""Values of one what-if that are tried."""
+"""Number of values that are tried per what-if."""
 _VALUES_TOGETHER = 2
-"""Values of one what-if that are tried beside others: those that are best by themselves."""
+"""Number of values per what-if that are tried in combinations: the best ones by themselves."""
 _NOT_TRIED = f"the search ends after {_MOST_TRIED} combinations; others were not tried"
 _SLOWER = 0.995
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What a combination must keep to.
+    """The constraints of a combination.
 
-    ``memory_bytes`` None: what the device has. ``semantics`` is the gravest class allowed. ``rewritable`` leaves
-    out what would have to be changed by hand.
+    ``memory_bytes`` None means the device's memory. ``semantics`` is the most severe class allowed. ``rewritable``
+    excludes changes that the user would have to make by hand.
     """
 
     memory_bytes: float | None = None
@@ -42,31 +42,31 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The answer: the best that was found among ``tried`` combinations, or why there is none."""
+    """The best combination among ``tried`` ones, or the reason why there is none."""
 
     question: Question
     estimate: Estimate | None
     tried: int
     memory_bytes: float | None
-    """The limit of memory that was kept to; None where none is known."""
+    """The memory limit in use; None if unknown."""
     reason: str = ""
     left_out: tuple[str, ...] = ()
-    """Parts that could not even be made by themselves, with the reasons; last that others were not tried."""
+    """Parts, as the user types them, that cannot be made even by themselves, with the reasons; last, a search cut short."""
 
 
 def best(analysis: Analysis, constraints: Constraints | None = None) -> Best:
-    """Climbs from the script as it stands: part by part, each time the one that brings most.
+    """Greedy search from the unchanged script: repeatedly add the part with the largest gain.
 
-    A part that saves memory is also tried together with each part that it could make room for, such as checkpointing
-    with a larger batch. Every combination is simulated as a whole. What it finds is the best of those that it tries,
-    which need not be the best of all.
+    A part that saves memory is also tried together with each part that it makes possible, such as checkpointing with a
+    larger batch. Every combination is simulated as a whole. The result is the best of the tried combinations, not
+    necessarily the global optimum.
     """
     search = _Climb(analysis, constraints or Constraints())
     return search.run()
 
 
 class _Climb:
-    """One climb, with the answers given so far."""
+    """One search, with its answers so far."""
 
     def __init__(self, analysis: Analysis, constraints: Constraints) -> None:
         self._analysis = analysis
@@ -78,7 +78,7 @@ class _Climb:
         self._answers: dict[frozenset[Choice], Estimate] = {}
 
     def run(self) -> Best:
-        """The search."""
+        """Run the search."""
         parts = self._parts()
         start = self._ask(frozenset())
         singles = {part: self._ask(frozenset({part})) for part in parts}
@@ -98,7 +98,7 @@ class _Climb:
         promising = [part for part, found in singles.items() if found.speedup > _SLOWER]
         now: frozenset[Choice] = frozenset()
         while True:
-            # What does not fit may fit beside a part that saves memory.
+            # A part that does not fit may fit together with one that saves memory.
             hungry = [part for part in promising if not self._fits(now | {part})]
             moves = [now | {part} for part in useful]
             moves += [now | {saver, part} for saver in savers for part in hungry]
@@ -117,7 +117,7 @@ class _Climb:
         return Best(self._question(now), found, len(self._answers), self._said_limit, left_out=left_out)
 
     def _parts(self) -> list[Choice]:
-        """Every value of every what-if that applies and is allowed."""
+        """Every value of every applicable and allowed what-if."""
         order = list(Semantics)
         found: list[Choice] = []
         for name, whatif in whatifs().items():
@@ -128,7 +128,7 @@ class _Climb:
                 continue
             values = list(dict.fromkeys((answer.default, *answer.values)))[: _MOST_VALUES + 1]
             if name == BATCH_SIZE:
-                # What offers itself fits by itself; beside what saves memory more may.
+                # A suggested value fits by itself; together with memory savings larger values may fit.
                 values.append(str(2 * max(map(int, values))))
             found += [Choice(name, value) for value in values]
         return found
@@ -138,7 +138,7 @@ class _Climb:
         return max(keeping, key=lambda one: (self._speed(one), -len(one)), default=None)
 
     def _without_idle(self, chosen: frozenset[Choice]) -> frozenset[Choice]:
-        """Without parts that have become idle since they were taken."""
+        """Remove parts that no longer have an effect."""
         for part in sorted(chosen, key=str):
             less = chosen - {part}
             found = self._ask(less)
@@ -175,7 +175,7 @@ class _Climb:
 
 
 def _few_of_each(parts: list[Choice], singles: dict[Choice, Estimate]) -> list[Choice]:
-    """The best values of each what-if by themselves: of many, a few are worth trying beside others."""
+    """The best values of each what-if by themselves: only a few of many are tried in combinations."""
     kept: dict[str, int] = {}
     found: list[Choice] = []
     for part in sorted(parts, key=lambda one: -singles[one].sure_speedup):

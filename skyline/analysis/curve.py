@@ -1,4 +1,4 @@
-"""Time and memory over the batch size, as points to draw."""
+"""Points of time and memory over the batch size for display."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.subject import Subject
 
 _LEAST_SHARE = 0.05
-"""However unsure, a time is not taken to be below this share of its estimate: it is positive."""
+"""Lower limit of a time, relative to its estimate: a time is positive at any uncertainty."""
 
 
 def curve_points(baseline: Subject) -> tuple[CurvePoint, ...]:
-    """The sizes worth showing, smallest first; empty where the script's own batch size is not known."""
+    """The sizes to display, smallest first; empty if the script's own batch size is unknown."""
     curve = baseline.curve
     points: list[CurvePoint] = []
     for size in shown_sizes(baseline):
@@ -38,7 +38,7 @@ def curve_points(baseline: Subject) -> tuple[CurvePoint, ...]:
 
 
 def _iteration_ms(baseline: Subject, ratio: Interval) -> Interval:
-    """The ratio on the script's own time: both uncertainties, unless the ratio has the whole in it already."""
+    """The ratio times the script's own time, with both uncertainties unless the ratio already includes them all."""
     own = baseline.iteration_ms
     found = ratio.scaled(own.value)
     if baseline.script.prediction is not None:

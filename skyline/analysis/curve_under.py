@@ -1,4 +1,4 @@
-"""The batch-size curve as it would be with other changes made."""
+"""The batch-size curve in combination with other changes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from skyline.whatif.question import BATCH_SIZE, Choice, Question
 
 
 def curve_under(analysis: Analysis, choices: Iterable[Choice]) -> tuple[CurvePoint, ...]:
-    """Time and memory at the sizes worth showing, each simulated together with ``choices``, smallest first.
+    """Time and memory at the sizes to display, each simulated together with ``choices``, smallest first.
 
-    A batch size among ``choices`` does not count. Sizes that fit only with the changes are there, those that do not
-    fit any more are not. Empty where the changes, or other batch sizes, cannot be answered.
+    A batch size among ``choices`` is ignored. Sizes that fit only with the changes are included, sizes that no longer
+    fit are not. Empty if the changes, or other batch sizes, have no answer.
 
     Raises:
-        UsageError: a what-if that does not exist, or a value it does not take.
+        UsageError: a what-if does not exist, or does not accept its value.
     """
     changes = tuple(choice for choice in choices if choice.name != BATCH_SIZE)
     if not changes:
@@ -28,7 +28,7 @@ def curve_under(analysis: Analysis, choices: Iterable[Choice]) -> tuple[CurvePoi
     curve = analysis.baseline.curve
     usable = usable_bytes(analysis.profile)
     points: list[CurvePoint] = []
-    # A value that makes no sense for the script as it stands is a mistake; at another size it has no point.
+    # An invalid value for the unchanged script is an error; at another size the point is omitted.
     estimate(analysis, Question(None, changes))
     for size in offered_sizes(analysis.baseline):
         own = size == curve.base

@@ -1,4 +1,4 @@
-"""Answers questions about a profile or a trace: batch size and what-ifs, simulated together."""
+"""Answers to questions about a profile or a trace: batch size and what-ifs, simulated together."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from skyline.whatif.subject import NEEDS_PROFILE, Subject
 logger = logging.getLogger(__name__)
 
 _LEAST_SHARE = 0.05
-"""However unsure, no iteration is taken to shrink below this share of its estimate: time is positive."""
+"""Lower limit of an iteration time, relative to its estimate: a time is positive at any uncertainty."""
 _NEVER_LESS_SURE = 0.1
-"""Least uncertainty of a change to a trace, as a share of the change: nothing of it was measured."""
+"""Least uncertainty of a change to a trace, relative to the change: no part of it was measured."""
 
 
 def estimate(analysis: Analysis, question: Question) -> Estimate:
-    """What all parts of the question together would bring; their effects are simulated, never multiplied.
+    """The joint effect of all parts of the question, simulated and never multiplied.
 
-    A part that is not applicable, or that fails, is left out, named in ``reason``, and makes the whole not applicable.
+    A part that is not applicable, or that fails, is omitted and named in ``reason``; the whole is then not applicable.
 
     Raises:
-        UsageError: a what-if that does not exist, or a value it does not take.
+        UsageError: a what-if does not exist, or does not accept its value.
     """
     return answer(analysis.baseline, question.all_choices, analysis.rewrites)
 
 
 def answer(subject: Subject, choices: Sequence[Choice], rewrites: Rewrites | None = None) -> Estimate:
-    """The same about a profile or a trace; without ``rewrites`` there is no source to rewrite.
+    """The answer about a profile or a trace; without ``rewrites`` there is no source to rewrite.
 
     Raises:
-        UsageError: a what-if that does not exist, or a value it does not take.
+        UsageError: a what-if does not exist, or does not accept its value.
     """
     composed = compose(subject, choices)
     if subject.refusal:
@@ -67,7 +67,7 @@ def answer(subject: Subject, choices: Sequence[Choice], rewrites: Rewrites | Non
 def answer_or_reason(
     subject: Subject, choices: Sequence[Choice], rewrites: Rewrites | None = None
 ) -> Estimate:
-    """The same for a question that nobody typed: values that make no sense make it not applicable."""
+    """The answer to a generated question: invalid values make it not applicable instead of raising."""
     try:
         return answer(subject, choices, rewrites)
     except SkylineError as error:
@@ -78,19 +78,19 @@ def answer_or_reason(
 
 
 def rank(analysis: Analysis) -> tuple[Estimate, ...]:
-    """Every known what-if singly, at the value it suggests: surest gain first, inapplicable ones last."""
+    """Every known what-if by itself, at the value that it suggests: surest gain first, inapplicable ones last."""
     return ranked(analysis.baseline, analysis.rewrites)
 
 
 def ranked(subject: Subject, rewrites: Rewrites | None = None) -> tuple[Estimate, ...]:
-    """The same about a profile or a trace; what-ifs that need a profile are left out for a trace."""
+    """The ranking for a profile or a trace; what-ifs that need a profile are omitted for a trace."""
     answers = [answer_or_reason(subject, (Choice(name),), rewrites) for name in whatifs()]
     asked = [one for one in answers if one.reason != NEEDS_PROFILE]
     return tuple(sorted(asked, key=lambda one: (not one.applicable, -one.sure_speedup, one.name)))
 
 
 def applicability(analysis: Analysis, name: str) -> Applicability:
-    """Whether a what-if makes sense for this profile, and which values to offer."""
+    """Applicability of a what-if to this profile, and the values to offer."""
     return detected_in(analysis.baseline, whatif_named(name))
 
 
@@ -103,7 +103,7 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
         speedup = throughput.value / before.value
     else:
         speedup = now.value / iteration_ms.value if iteration_ms.value > 0 else 1.0
-    rewrite, rewrite_reason = ("none", "a trace names no source to rewrite")
+    rewrite, rewrite_reason = ("none", "a trace has no source to rewrite")
     if rewrites is not None:
         rewrite, rewrite_reason = rewrites.availability(composed.made)
     name, value = composed.words
@@ -142,16 +142,16 @@ def _of_other_ranks(subject: Subject, composed: Composition) -> tuple[str, ...]:
 
 
 def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval]:
-    """The iteration and its change: the simulated ratio on the measured time, uncertainties as independent ones.
+    """The iteration and its change: the simulated ratio times the measured time, with independent uncertainties.
 
-    The scatter of the iterations is there with the change and without it. The change has its share of that alone.
+    The scatter of the iterations applies with and without the change. The uncertainty of the change includes its share.
     """
     now, scenario = subject.running_ms, composed.scenario
     before_ms = 0.0 if composed.untouched else subject.step_ms(composed.start.graph)
     ratio = subject.step_ms(scenario.graph) / before_ms if before_ms > 0 else 1.0
     value = now.value * ratio
     change = value - now.value
-    # Of a trace nothing was measured with a change: its replay error is that of the change, too.
+    # For a trace nothing was measured with a change: the simulation error is also that of the change.
     doubt = 0.0 if subject.recording is None else max(subject.replay_error, _NEVER_LESS_SURE) * abs(change)
     unsure = before_ms > 0 and subject.host_spread > 1
     slower = _with_slower_host(subject, composed) * now.value - value if unsure else 0.0
@@ -180,7 +180,7 @@ def _with_slower_host(subject: Subject, composed: Composition) -> float:
 
 
 def _peak_bytes(subject: Subject, scenario: Scenario) -> Interval | None:
-    """The peak with the changes; None where it is not known what they do to it."""
+    """The peak with the changes; None if their effect on it is unknown."""
     if scenario.memory is not None:
         return scenario.memory.peak_bytes
     return None if scenario.memory_changed else subject.peak_bytes

@@ -1,4 +1,4 @@
-"""Time, money, energy and carbon dioxide of a pass over the data on a GPU that is only predicted."""
+"""Time, cost, energy and carbon dioxide of a pass over the data on a predicted GPU."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import RecordKind
 
 _ITERATIONS = 1000
-"""What costs are told for where the size of the data set is not known."""
+"""Number of iterations for the costs if the size of the data set is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What costs are told for: so many samples, or so many iterations where samples could not be seen.
+    """The amount of work of a cost figure: a number of samples, or of iterations if samples are not observable.
 
-    ``epoch``: they are one pass over the data of the loader that trains; otherwise what ``iterations`` of the script
-    as it stands get through.
+    ``epoch``: the samples are one pass over the training data. Otherwise they are the samples of ``iterations`` of the
+    unchanged script.
     """
 
     epoch: bool
@@ -28,16 +28,16 @@ class Span:
     iterations: float
 
     def iterations_of(self, profile: Profile) -> float:
-        """How many iterations that takes at the batch size of ``profile``."""
+        """The number of iterations at the batch size of ``profile``."""
         samples = samples_of(profile)
         return self.samples / samples if self.samples and samples else self.iterations
 
 
 @dataclass(frozen=True, slots=True)
 class GpuRunCost:
-    """One batch size on one GPU. ``time_s`` to ``carbon_g`` are those of a span of ``iterations``.
+    """One batch size on one GPU. ``time_s`` to ``carbon_g`` are for a span of ``iterations``.
 
-    ``busy_share`` is the share of the time in which a kernel runs; ``cost_usd`` is None where no price is known.
+    ``busy_share`` is the share of the time in which a kernel runs; ``cost_usd`` is None without a known price.
     """
 
     batch_size: int | None
@@ -54,18 +54,18 @@ class GpuRunCost:
 
 
 def span_of(profile: Profile) -> Span:
-    """An epoch where the training loader told how large its data set is, else a thousand iterations."""
+    """An epoch if the training loader reported the size of its data set, else a thousand iterations."""
     samples = samples_of(profile)
     loader = max(profile.loaders, key=lambda one: one.fetches_per_iteration, default=None)
     if loader is not None and loader.dataset_size and loader.batch_size and loader.fetches_per_iteration > 0:
         iterations = loader.dataset_size / (loader.batch_size * loader.fetches_per_iteration)
-        # An iteration may see each sample of a batch more than once, or split it: the loader's count holds.
+        # An iteration may use each sample of a batch more than once, or split it: the loader's count applies.
         return Span(True, samples * iterations if samples else None, max(1.0, iterations))
     return Span(False, samples * _ITERATIONS if samples else None, _ITERATIONS)
 
 
 def samples_of(profile: Profile) -> int | None:
-    """Samples in one iteration, where that could be seen."""
+    """Samples per iteration, if observable."""
     return profile.batch.samples_per_iteration or profile.batch_size
 
 
@@ -98,7 +98,7 @@ def run_on(
 
 
 def _busy_share(profile: Profile) -> float:
-    """Of the first iteration: kernels of a traced script run one after the other."""
+    """The busy share of the first iteration: kernels of a traced script run one after the other."""
     mark = next(iter(profile.trace.iterations), None)
     if mark is None or mark.end_us <= mark.start_us:
         return 0.0

@@ -1,4 +1,4 @@
-"""The GPU's own work in an iteration, phase by phase."""
+"""Time of the GPU's own work per phase."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from skyline.trace.record import ON_DEVICE, Trace
 
 
 def gpu_phases(trace: Trace) -> PhaseTimes | None:
-    """Milliseconds of kernels and copies per iteration, of all streams added up; None where none was recorded."""
+    """Time of kernels and copies per iteration, in ms, summed over all streams; None if none was recorded."""
     work = [record for record in trace.records if record.kind in ON_DEVICE]
     if not work:
         return None

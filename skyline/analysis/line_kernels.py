@@ -9,14 +9,14 @@ from skyline.analysis.line_parts import Place, place_of
 from skyline.trace.record import ON_DEVICE, Trace
 
 MOST_KERNELS = 5
-"""Kernels kept per line; the rest is in ``gpu_ms`` of the line only."""
+"""Number of kernels kept per line; the remaining time is part of ``gpu_ms`` only."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineKernel:
-    """A kernel or copy of a line: its time on the GPU and its launches per iteration, all phases together.
+    """A kernel or copy of a line: its GPU time and its launches per iteration, summed over the phases.
 
-    ``file`` and ``line`` are empty and 0 where no line of the person's launched it.
+    ``file`` and ``line`` are empty and 0 if no line of the user's code launched it.
     """
 
     file: str
@@ -27,7 +27,7 @@ class LineKernel:
 
 
 def line_kernels(trace: Trace) -> tuple[LineKernel, ...]:
-    """The kernels with most time of each line that launched any, those of a line together, longest first."""
+    """The longest kernels of each line that launched any, grouped by line, longest first."""
     times: dict[Place, Counter[str]] = {}
     calls: dict[Place, Counter[str]] = {}
     for record in trace.records:

@@ -1,4 +1,4 @@
-"""What the costs of lines cannot say by themselves, in sentences."""
+"""Notes in sentences on the costs of lines."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import Trace
 
 _WORTH_SAYING = 0.05
-"""Of the iteration: less is not worth a sentence."""
+"""Least share of the iteration for a note."""
 _MOST = 3
 
 
 def line_notes(profile: Profile, lines: Sequence[LineCost], iteration_ms: float) -> tuple[str, ...]:
-    """Lines that do not run in every iteration, and work that happens where nothing is recorded."""
+    """Notes on lines that do not run in every iteration, and on unrecorded work."""
     return (*_now_and_then(profile, lines, iteration_ms), *_in_workers(profile, lines, iteration_ms))
 
 
 def _now_and_then(profile: Profile, lines: Sequence[LineCost], iteration_ms: float) -> list[str]:
-    """A line that ran in some of the recorded iterations is billed its share of an average one."""
+    """A line that ran in some of the recorded iterations gets its average share."""
     trace = profile.trace
     count = len(trace.iterations)
     rare = [line for line in lines if line.file and line.frequency < 1 and count > 1]
@@ -42,7 +42,7 @@ def _now_and_then(profile: Profile, lines: Sequence[LineCost], iteration_ms: flo
 
 
 def _times_ms(trace: Trace, wanted: Collection[Place]) -> dict[Place, dict[int, float]]:
-    """What was recorded of these lines on the script's own thread, by iteration: one look at all records."""
+    """The recorded time of these lines on the script's own thread, by iteration, in one pass over all records."""
     lane = main_lane(trace)
     places = {
         index: place for index, row in enumerate(trace.lines) if (place := (row.file, row.line)) in wanted
@@ -64,7 +64,7 @@ def _in_workers(profile: Profile, lines: Sequence[LineCost], iteration_ms: float
     count = f"{workers} worker process{'es' if workers > 1 else ''}"
     return [
         (
-            f"The batches come from {count}, whose lines are not recorded: the loop's wait for them is billed to "
-            "the line that asks for the next batch. To see the dataset's own lines, profile with num_workers=0."
+            f"The batches come from {count}, whose lines are not recorded: the loop's wait for them counts for "
+            "the line that fetches the next batch. To see the dataset's own lines, profile with num_workers=0."
         )
     ]

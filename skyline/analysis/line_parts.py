@@ -1,4 +1,4 @@
-"""What a line's time consists of below the line: modules, library functions, operators."""
+"""Parts of a line's time: modules, library functions, operators."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from skyline.trace.phase import Phase
 from skyline.trace.record import Record, Trace
 
 Place = tuple[str, int]
-"""A line's file and number."""
+"""File and number of a line."""
 
 SHOWN = 8
-"""Parts kept per line; what is left is in none of them."""
+"""Number of parts kept per line; the remaining time is in none of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinePart:
     """A part of a line's time per iteration.
 
-    ``module`` is the path within the model, or the optimizer's parameter group; ``callee`` the library function
-    that the line called or, where that is the module's own call, the operator. Either may be empty.
+    ``module`` is the path within the model, or the optimizer's parameter group. ``callee`` is the library function that
+    the line called or, for the module's own call, the operator. Either may be empty.
     """
 
     module: str
@@ -33,10 +33,10 @@ class LinePart:
 def line_parts(
     trace: Trace, lane: str, line_ms: Mapping[Place, Mapping[Phase, float]]
 ) -> dict[Place, tuple[LinePart, ...]]:
-    """The dearest parts of each line, dearest first, by file and number.
+    """The largest parts of each line, largest first, by file and number.
 
-    ``line_ms`` has what each line costs, phase by phase: the records of a line and phase share that in proportion
-    to their times.
+    ``line_ms`` is the cost of each line per phase. The records of a line and phase divide it in proportion to their
+    times.
     """
     times: dict[tuple[Place, Phase], Counter[tuple[str, str]]] = {}
     calls: dict[Place, Counter[tuple[str, str]]] = {}

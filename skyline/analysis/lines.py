@@ -1,4 +1,4 @@
-"""What each line of the person's source costs per iteration."""
+"""Cost of each source line per iteration."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from skyline.whatif.subject import Subject
 
 @dataclass(frozen=True, slots=True)
 class LineCost:
-    """The cost of one line of the person's source per iteration.
+    """The cost of one line of the user's source per iteration.
 
-    ``self_ms`` is all the time billed to this line, the sum of its phases: library code folds into the user
-    line that called it, and backward work into the line whose forward operator caused it. ``calls`` is how
-    often forward execution comes to the line. ``flops`` counts forward and backward. ``activation_bytes`` is what
-    the line keeps for backward work, ``peak_bytes`` what it had taken of the memory that was live at the peak.
-    ``gpu_ms`` is the time of the kernels that the line launched, which run beside the host and are no part of
-    ``self_ms``. ``frequency`` is the share of the recorded iterations in which the line ran. ``file`` and
-    ``line`` are empty and 0 in the one row that holds the unattributed rest.
+    ``self_ms`` is all time attributed to this line, the sum of its phases: library code counts for the user's line that
+    called it, backward work for the line of its forward operator. ``calls`` is the number of executions in the forward
+    pass. ``flops`` counts forward and backward. ``activation_bytes`` is the memory that the line keeps for the backward
+    pass, ``peak_bytes`` the memory that it allocated and that is live at the peak. ``gpu_ms`` is the time of the
+    kernels that the line launched; they run concurrently with the host and are not part of ``self_ms``. ``frequency``
+    is the share of recorded iterations in which the line ran. ``file`` and ``line`` are empty and 0 in the single row
+    of the unattributed time.
     """
 
     file: str
@@ -52,7 +52,7 @@ class LineCost:
 @dataclass(slots=True)
 class _LineTally:
     times: dict[Phase, Counter[int]] = field(default_factory=dict[Phase, "Counter[int]"])
-    """µs by phase and recorded iteration."""
+    """Time in µs by phase and recorded iteration."""
     modules: Counter[int] = field(default_factory=Counter[int])
     functions: Counter[str] = field(default_factory=Counter[str])
     calls: int = 0
@@ -69,17 +69,17 @@ class _LineTally:
 
     @property
     def iterations(self) -> int:
-        """In how many of the iterations the line ran."""
+        """The number of iterations in which the line ran."""
         return len({iteration for samples in self.times.values() for iteration in samples})
 
     def ms(self, factors: dict[Phase, float]) -> dict[Phase, float]:
-        """What the line costs per phase."""
+        """The cost of the line per phase, in ms."""
         return {phase: self.typical_us(phase) * factors.get(phase, 0.0) for phase in Phase}
 
     def typical_us(self, phase: Phase) -> float:
-        """Time over all iterations, by the median of those in which the line ran.
+        """Time over all iterations, from the median of those in which the line ran.
 
-        A hiccup of the machine hits one line in one iteration; the mean would bill it to that line for good.
+        A short delay of the machine hits one line in one iteration; a mean would attribute it to that line.
         """
         samples = self.times.get(phase)
         return median(list(samples.values())) * len(samples) if samples else 0.0
@@ -87,7 +87,7 @@ class _LineTally:
 
 @dataclass(slots=True)
 class _Book:
-    """The tallies by place, found by the index of a line; a recording may ask for them a million times."""
+    """The tallies by place, cached by the index of a line, because a recording may need them a million times."""
 
     lines: tuple[CodeLine, ...]
     by_place: dict[Place, _LineTally] = field(default_factory=dict[Place, _LineTally])
@@ -95,7 +95,7 @@ class _Book:
     asked: Counter[int] = field(default_factory=Counter[int])
 
     def of(self, index: int) -> _LineTally:
-        """The tally of a line of the trace; any other index is nobody's."""
+        """The tally of a line of the trace; any other index is unattributed."""
         self.asked[index] += 1
         tally = self.by_index.get(index)
         if tally is None:
@@ -105,17 +105,17 @@ class _Book:
         return tally
 
     def name_functions(self) -> None:
-        """Note how often each function came up at its line."""
+        """Record how often each function occurred at its line."""
         for index, tally in self.by_index.items():
             if 0 <= index < len(self.lines) and self.lines[index].function:
                 tally.functions[self.lines[index].function] += self.asked[index]
 
 
 def line_costs(baseline: Subject) -> tuple[LineCost, ...]:
-    """The lines, dearest first, and last the unattributed rest; together they are the iteration time.
+    """The lines, highest cost first, and finally the unattributed time; together they are the iteration time.
 
-    Work without a line of its own is billed to the line of the training loop that was executing
-    (``loss.backward()``). Per phase the lines sum to ``Baseline.phases``.
+    Work without a line of its own counts for the executing line of the training loop (``loss.backward()``). Per phase
+    the lines sum to ``Baseline.phases``.
     """
     trace = baseline.script.trace
     book = _Book(trace.lines)
@@ -153,7 +153,7 @@ def line_costs(baseline: Subject) -> tuple[LineCost, ...]:
     ]
     nobody = costs.get(("", 0), dict.fromkeys(Phase, 0.0))
     for phase in Phase:
-        # A phase with time but without any task is nobody's.
+        # A phase with time but without tasks is unattributed.
         if phase not in factors:
             nobody[phase] += baseline.phases[phase]
     rest = _row(("", 0), tallies.get(("", 0), _LineTally()), nobody, baseline, texts, parts.get(("", 0), ()))
@@ -165,7 +165,7 @@ def _is_arrival(task: Task, line: int, previous: int) -> bool:
 
 
 def _factors(baseline: Subject, tallies: dict[Place, _LineTally]) -> dict[Phase, float]:
-    """Milliseconds of the iteration per µs tallied, phase by phase."""
+    """Milliseconds of the iteration per tallied µs, by phase."""
     totals: Counter[Phase] = Counter()
     for tally in tallies.values():
         totals.update({phase: tally.typical_us(phase) for phase in tally.times})  # type: ignore[arg-type]

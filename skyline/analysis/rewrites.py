@@ -1,4 +1,4 @@
-"""Whether a change can be made in the person's code, or is there and can be taken out, worked out once per change."""
+"""Cached answers to the questions whether the user's code allows a change, contains it, and allows its removal."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Availability = tuple[Literal["available", "refused", "none"], str | None]
 
 @dataclass(frozen=True, slots=True)
 class TriedRewrite:
-    """One change tried on the sources as they were profiled.
+    """One change, tried on the sources of the profile.
 
-    ``edits`` None: it cannot be written. Then ``refused`` says why, or is None where no rewrite for it exists.
+    ``edits`` None: the change cannot be written. ``refused`` is then the reason, or None if no rewrite exists.
     """
 
     value: str
@@ -35,7 +35,7 @@ class TriedRewrite:
 
     @property
     def availability(self) -> Availability:
-        """In the words of an estimate."""
+        """The result in the terms of an estimate."""
         if self.edits is not None:
             return "available", None
         return ("none", None) if self.refused is None else ("refused", self.refused.message)
@@ -43,7 +43,7 @@ class TriedRewrite:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """The value with which a change is in the code as profiled, None where it is not; whether it can be taken out."""
+    """The value of a change in the profiled code, None if absent; and whether it can be removed."""
 
     value: str | None
     removal: Literal["available", "refused", "none"] = "none"
@@ -51,9 +51,9 @@ class Presence:
 
 
 class Rewrites:
-    """Dry-runs the rewrites on the sources of a profile and remembers the answers, so that a drag stays fast.
+    """Dry-runs the rewrites on the sources of a profile and caches the answers, so that a drag stays fast.
 
-    Whether a change can be written is taken not to depend on its value: the place is found or it is not.
+    The feasibility of a change is assumed not to depend on its value: either the place is found or not.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -63,7 +63,7 @@ class Rewrites:
         self._present: dict[str, Presence] = {}
 
     def availability(self, parts: Iterable[tuple[str, str]]) -> Availability:
-        """Of parts of a question, (name, value), together: refused where one is, none where one has no rewrite."""
+        """Joint availability of parts (name, value) of a question: refused if one is, none if one has no rewrite."""
         answers = [(name, self._of(name, value).availability) for name, value in parts]
         for worst in ("refused", "none"):
             for name, (answer, reason) in answers:
@@ -72,17 +72,17 @@ class Rewrites:
         return ("available", None) if answers else ("none", None)
 
     def tried(self, name: str, value: str) -> TriedRewrite:
-        """What became of a change with this very value."""
+        """The result for a change with exactly this value."""
         known = self._tried.get(name)
         return known if known is not None and known.value == value else self._try(name, value)
 
     def presence(self, name: str) -> Presence:
-        """Whether a change is in the code already."""
+        """The presence of a change in the code."""
         if name not in self._present:
             try:
                 self._present[name] = self._look_for(name)
             except Exception:
-                # Whether it is there stays unknown; the prediction does not depend on it.
+                # Its presence stays unknown; the prediction does not depend on it.
                 logger.info("%s could not be looked for in the code", name, exc_info=True)
                 self._present[name] = Presence(None)
         return self._present[name]
@@ -96,7 +96,7 @@ class Rewrites:
         except SkylineError as refused:
             return Presence(value, "refused", reason_of(refused))
         if edits and not any(edit.old_text for edit in edits):
-            # Nothing in the code asks for it: a default of PyTorch, which could only be overruled.
+            # A default of PyTorch without any code that requests it; it could only be overruled.
             return Presence(None)
         return Presence(value, "none" if edits is None else "available")
 

@@ -1,4 +1,4 @@
-"""Samples per second."""
+"""Throughput in samples per second."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from skyline.whatif.subject import Subject
 
 
 def samples_at(baseline: Subject, batch_size: int | None) -> float | None:
-    """Samples in one iteration at another batch size (None: the script's own); they grow in proportion."""
+    """Samples per iteration at another batch size (None: the script's own), assumed proportional."""
     samples, base = baseline.samples, baseline.batch_size
     if samples is None or batch_size is None or not base:
         return samples
@@ -16,7 +16,7 @@ def samples_at(baseline: Subject, batch_size: int | None) -> float | None:
 
 
 def throughput_at(baseline: Subject, at: Scenario | int | None, iteration_ms: Interval) -> Interval | None:
-    """Samples per second of a scenario or at a batch size; None where the samples of an iteration could not be seen."""
+    """Samples per second of a scenario or at a batch size; None if the samples per iteration are unknown."""
     if isinstance(at, Scenario):
         samples = samples_at(baseline, at.batch_size)
         samples = samples * at.samples_factor if samples else None

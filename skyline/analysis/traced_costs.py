@@ -1,4 +1,4 @@
-"""What the operators, layers and lines of a recording cost, and what the step would take if one were free."""
+"""Costs of the operators, layers and lines of a recording, and the step time without one of them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ from skyline.trace.phase import PhaseTimes
 from skyline.whatif.recording import Recording
 
 _COARSE = 0.5
-"""A layer with more than this share of all layers says nothing that the parts of it do not say better."""
+"""A layer above this share of all layers is replaced by its parts, which are more informative."""
 _STARTED = ("autograd::engine::evaluate_function: ", "torch::autograd::")
 _WORTH_SHOWING = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
 class TracedCost:
-    """What an operator, layer or line takes of a step, in ms; all of one kind sum to the step but for the rest.
+    """The cost of an operator, layer or line per step, in ms; all of one kind and the remainder sum to the step.
 
-    ``own_ms`` counts each moment once: that of a GPU's work while it runs, else of the host's. ``gpu_ms`` is how
-    long its work occupies streams, ``kernels`` how many pieces that is, copies included. ``saved_ms`` is by how
-    much a step would be shorter if its work, and the host's time until the next, took none; None where that was
-    not simulated.
+    ``own_ms`` counts each moment once: for the GPU's work while it runs, else for the host's. ``gpu_ms`` is the time
+    of its work on streams, ``kernels`` the number of kernels and copies. ``saved_ms`` is the reduction of the step if
+    its work, and the host's time until the next work, took no time; None if not simulated.
     """
 
     name: str
@@ -45,23 +44,23 @@ class TracedCost:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Billing:
-    """What each task has of a step, in ms: its own moments, and its time on a stream.
+    """The share of each task in a step, in ms: its own moments, and its time on a stream.
 
-    The counted steps have the mean length; all is scaled to the step that numbers are about, so that it adds up.
+    All is scaled from the mean of the counted steps to the step time of the report, so that the rows sum to it.
     """
 
     owned_ms: Times
     busy_ms: Times
     inside: Flags
     gpu_share: float
-    """Of the counted steps, how much of the time any stream was busy."""
+    """Share of the time in the counted steps in which any stream was busy."""
     idle_ms: float
-    """Per step, when neither the host nor the GPU did anything that was recorded."""
+    """Time per step without any recorded work on host or GPU."""
     phases: PhaseTimes
 
 
 def billing(recording: Recording) -> Billing:
-    """Bill each moment of the counted steps to the GPU's work, else the script's thread's, else another thread's."""
+    """Attribute each moment of the counted steps to GPU work, else the script's thread, else another thread."""
     timeline, tasks = recording.timeline, recording.graph.tasks
     begin, end = recording.window_us
     on_gpu: Flags = ON_GPU[tasks.kind]
@@ -83,7 +82,7 @@ def billing(recording: Recording) -> Billing:
 
 
 def operator_costs(recording: Recording, bill: Billing, shown: int) -> tuple[TracedCost, ...]:
-    """By the outermost operator around the work."""
+    """Costs by the outermost operator around the work."""
     trace = recording.trace
     row = operator_rows(recording)
     used, place = np.unique(trace.name[row[row >= 0]], return_inverse=True)
@@ -96,18 +95,18 @@ def operator_costs(recording: Recording, bill: Billing, shown: int) -> tuple[Tra
 
 
 def function_costs(recording: Recording, bill: Billing, shown: int) -> tuple[TracedCost, ...]:
-    """By the function of the person's code that called, where Python functions were recorded."""
+    """Costs by the calling function of the user's code, if Python functions were recorded."""
     names, of_task = functions(recording, operator_rows(recording))
     return _dearest(recording, bill, _members(names, of_task), shown)
 
 
 def line_costs(recording: Recording, bill: Billing, shown: int) -> tuple[TracedCost, ...]:
-    """By the line of the person's code, where call stacks were recorded."""
+    """Costs by the line of the user's code, if call stacks were recorded."""
     return _dearest(recording, bill, groups_by(recording.graph, "line"), shown)
 
 
 def layer_costs(recording: Recording, bill: Billing, shown: int) -> tuple[TracedCost, ...]:
-    """By layers that do not contain one another, the dearest first; those that hold nearly everything are opened."""
+    """Costs by disjoint layers, highest first; a layer with nearly all of the cost is split."""
     groups = groups_by(recording.graph, "layer")
     cost = {name: float(bill.owned_ms[members].sum()) for name, members in groups.items()}
     whole = max(cost.values(), default=0.0)
@@ -121,12 +120,12 @@ def layer_costs(recording: Recording, bill: Billing, shown: int) -> tuple[Traced
 
 
 def operator_rows(recording: Recording) -> Indices:
-    """For each task the event of the outermost operator that brought it about; -1 where none was recorded."""
+    """For each task the event of the outermost operator that caused it; -1 if none was recorded."""
     trace, graph, event = recording.trace, recording.graph, recording.kineto.event
     tasks = graph.tasks
     row = np.full(len(graph), -1, np.int64)
     hosted = ~ON_GPU[tasks.kind]
-    # Loaders are annotations: a batch is as good as an operator.
+    # Loader annotations count as operators.
     is_operator = hosted & ((trace.category[event] == Category.CPU_OP) | (tasks.kind == KIND[TaskKind.DATA]))
     row[is_operator] = event[is_operator]
     calls = np.flatnonzero(hosted & np.isin(trace.category[event], (Category.RUNTIME, Category.DRIVER)))
@@ -145,7 +144,7 @@ def _members(names: Sequence[str], of_task: Ids) -> dict[str, Indices]:
 
 
 def _around(recording: Recording, operators: Indices, calls: Indices) -> Indices:
-    """For each call the operator that it lies in; these operators do not overlap on a thread."""
+    """For each call the operator that contains it; these operators do not overlap on a thread."""
     trace = recording.trace
     rows = recording.kineto.event[calls].astype(np.int64)
     found = np.full(len(calls), -1, np.int64)
@@ -191,9 +190,9 @@ def _dearest(
 
 
 def _saved_ms(recording: Recording, members: Ids | Indices) -> float:
-    """The simulated share of a step that goes with the group, on the step as it runs."""
+    """The simulated saving without the group, scaled to the actual step."""
     graph, steps = recording.graph, recording.kineto.steps
-    # The points at which steps begin and end stay where they are: what follows them is not the group's.
+    # The points at which steps begin and end stay: work after them does not belong to the group.
     free = np.setdiff1d(members, np.concatenate([steps.first, steps.last]))
     without = recording.step_ms(scale(graph, free, 0.0, gaps=True))
     whole = recording.settled_ms

@@ -1,4 +1,4 @@
-"""Which function of the person's code the work of a recording was done for, where Python functions were recorded."""
+"""The function of the user's code that caused each task of a recording, if Python functions were recorded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LIBRARY_PACKAGES = sys.stdlib_module_names | {"torch", "torchvision", "torchaud
 
 
 def functions(recording: Recording, row_of_task: Indices) -> tuple[tuple[str, ...], Ids]:
-    """A table of functions, and for each task its row there: -1 where nobody knows.
+    """A table of functions, and for each task its row in the table; -1 if unknown.
 
-    ``row_of_task`` is the event of the operator that each task belongs to, or -1. The function is the innermost one
-    around it that is neither Python's own nor PyTorch's; for backward work that of the forward operator with its
-    sequence number. The profiler names functions by the line of their definition.
+    ``row_of_task`` is the event of each task's operator, or -1. The function is the innermost one around the operator
+    that belongs neither to Python nor to PyTorch. For backward work, the forward operator with the same sequence
+    number counts. The profiler names functions by the line of their definition.
     """
     trace = recording.trace
     rows = np.flatnonzero(_own(trace))
@@ -44,7 +44,7 @@ def functions(recording: Recording, row_of_task: Indices) -> tuple[tuple[str, ..
 
 
 def _own(trace: ProfilerTrace) -> Flags:
-    """Rows of Python functions of the person's own, or of libraries that nobody can tell from theirs."""
+    """Rows of Python functions of the user's code, or of libraries that are indistinguishable from it."""
     python = trace.category == Category.PYTHON
     names: list[int] = np.unique(trace.name[python]).tolist()
     own = np.zeros(len(trace.strings), np.bool_)
@@ -71,13 +71,13 @@ def _forward(trace: ProfilerTrace, rows: Indices) -> Indices:
     found[found] = trace.sequence[numbered[place[found]]] == wanted[found]
     forward = np.full(len(rows), -1, np.int64)
     forward[found] = numbered[place[found]]
-    # Old traces number backward operators alike: those are nobody's forward operator.
+    # Old traces number backward operators in the same way: those have no forward operator.
     forward[forward == rows] = -1
     return forward
 
 
 def _innermost(trace: ProfilerTrace, ranges: Indices, rows: Indices) -> Indices:
-    """For each row the innermost of the ranges, of its own thread, that it begins in; -1 for none."""
+    """For each row the innermost range of its own thread in which it begins; -1 for none."""
     marks = np.concatenate([ranges, rows])
     place = np.concatenate([np.full(len(ranges), -1), np.arange(len(rows))])
     order = np.lexsort((place >= 0, trace.start_us[marks], trace.thread[marks]))

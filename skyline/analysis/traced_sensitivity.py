@@ -1,4 +1,4 @@
-"""What a step would take if one kind of work were twice as fast: the plainest answer to what bounds it."""
+"""The step time with one kind of work twice as fast: the simplest description of the bottleneck."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _HOST = (TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC)
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """A step, in ms, with all work of one kind taking half its time; None where there is none of it."""
+    """The step time, in ms, with all work of one kind halved; None without such work."""
 
     gpu_ms: float | None
     """The GPU's own work, without collectives."""
     communication_ms: float | None
-    """Collectives, which hold the time they wait for other ranks, too."""
+    """Collectives, including the time in which they wait for other ranks."""
     host_ms: float | None
     """Operators, calls and the Python between them."""
     data_ms: float | None
-    """The making of batches on the script's thread, or the wait for them."""
+    """Loading batches on the script's thread, or waiting for them."""
 
 
 def sensitivity(subject: Subject) -> Sensitivity:

@@ -93,7 +93,7 @@ class FileFollower:
         self._stamps = {path: self._stamps.get(path, _stamp(path)) for path in self._tried}
 
     def _due(self) -> bool:
-        """Whether the person has saved a change of behaviour, on a branch where they agreed to measurements."""
+        """True if the user has saved a change of behaviour, on a branch where they agreed to measurements."""
         if not self._settled():
             return False
         differs = any(_differs(path, text) for path, text in self._tried.items())

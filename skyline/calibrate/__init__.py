@@ -1,1 +1,1 @@
-"""Measures what predictions of operator times rest on, on the machine at hand."""
+"""Measures operator times on the local machine, as a basis of predictions."""

@@ -1,4 +1,4 @@
-"""The process that measures: the person's interpreter, restarted if an operator crashes it."""
+"""The measuring process: the user's interpreter, restarted if an operator crashes it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ProcessFacts:
 
 
 class Bench:
-    """Measures case by case. A crash, or a case that does not end, costs that case alone."""
+    """Measures case by case. A crash or a timeout loses only its own case."""
 
     def __init__(self, interpreter: str, device: str) -> None:
         self._command = [interpreter, "-I", str(_CHILD), device]
@@ -46,7 +46,7 @@ class Bench:
         self.close()
 
     def measure(self, case: Case) -> CaseTime:
-        """The time of the case, or why there is none."""
+        """The time of the case, or the reason why there is none."""
         if self._process is None:
             self._start()
         sizes = dict(case.sizes)

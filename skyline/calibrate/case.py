@@ -1,4 +1,4 @@
-"""One thing to measure: an operator, its sizes, a number format and a number of threads."""
+"""One measurement: an operator, its sizes, a number format and a number of threads."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 SIZE_COLUMNS = (
     "b", "m", "n", "k", "rows", "cols", "cin", "cout", "ksize", "isize", "stride", "pad", "groups",
 )  # fmt: skip
-"""Sizes by the names they have in files of measured kernels; ``groups`` is ours, 1 where it is left out."""
+"""Sizes by their column names in files of measured kernels; ``groups`` is an addition, 1 if missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An operator with its sizes, as pairs of column and number. ``threads`` 0 leaves their number as it is."""
+    """An operator with its sizes, as pairs of column and number. ``threads`` 0 means the current number."""
 
     op: str
     sizes: tuple[tuple[str, int], ...]
@@ -26,12 +26,12 @@ class Case:
         return self.op, self.dtype, self.threads, tuple(sorted(self.sizes))
 
     def columns(self) -> dict[str, str | int]:
-        """As a row of a file of measured kernels."""
+        """The case as a row of a file of measured kernels."""
         return {"op": self.op, "dtype": self.dtype, "threads": self.threads, **dict(self.sizes)}
 
 
 def case_of(row: Mapping[str, str]) -> Case | None:
-    """The case of such a row; None where it has no operator or a size that is no number."""
+    """The case of such a row; None without an operator or with an invalid size."""
     if not row.get("op"):
         return None
     try:

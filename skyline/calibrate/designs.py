@@ -1,4 +1,4 @@
-"""The operators that are measured, and the sizes that occur in training."""
+"""The measured operators, and the sizes that occur in training."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _POINTWISE = (
     "add", "relu", "mul", "gelu", "relu_bwd", "addu", "tanh", "exp", "gelu_bwd", "div", "sqrt", "log", "sigmoid", "bce",
 )  # fmt: skip
 _UPDATES = ("divu", "mul_", "add_", "lerp_", "addcmul_", "addcdiv_")
-"""Operators that optimizers call for one parameter after the other."""
+"""Operators that optimizers call once per parameter."""
 _ROWWISE = ("softmax", "ln", "softmax_bwd", "ln_bwd")
 _CONVOLUTION = ("b", "cin", "cout", "ksize", "isize", "stride", "pad", "groups")
 _SIDES = (1, 3, 3, 5, 7)
 _ONE_GROUP_IN = 8
-"""Every eighth convolution is one for each channel by itself."""
+"""Every eighth convolution is depthwise."""
 _GROUPED_FLOP = 0.02
-"""Those compute so much slower that they may have this share of the others' arithmetic."""
+"""Depthwise convolutions are slower: their arithmetic is limited to this share of the others' limit."""
 
 
 def designs(device: str, *, eight_bits: bool = False) -> tuple[Design, ...]:
-    """For ``cpu`` or ``cuda``; what the sizes have to stay below is larger on a GPU.
+    """The designs for ``cpu`` or ``cuda``; the limits of the sizes are higher on a GPU.
 
-    ``eight_bits`` says whether the device multiplies numbers of eight bits.
+    ``eight_bits`` is true if the device supports 8-bit products.
     """
     flop = _MOST_FLOP[device]
     wide = 16 if device == "cuda" else 1
@@ -113,19 +113,19 @@ def designs(device: str, *, eight_bits: bool = False) -> tuple[Design, ...]:
 
 
 def _on_gpu(flat: _Spans, matrix: _Sizes, heads: _Spans, attention: _Sizes) -> Iterator[Design]:
-    """Cases of GPUs only: copies to and from the GPU, launching and waiting, implementations of attention."""
+    """Cases for GPUs only: copies to and from the GPU, launches and waits, implementations of attention."""
     yield from (Design(op, flat, matrix) for op in _TRANSFERS)
     yield from (Design(op, (), lambda _: {"rows": 1, "cols": 1}, formats=("fp32",)) for op in DEVICE_CALLS)
     yield from (Design(op, heads, attention) for op in _ATTENTION)
 
 
 HOST = ("host_view", "host_call", "host_module")
-"""What the host's own thread spends: on an operator without work, one with, one of a module that is trained."""
+"""Cost on the host's own thread: an operator without work, one with work, one of a module in training."""
 TRAINING = ("host_forward", "host_backward", "host_optimizer")
-"""What a step of training takes on the host beyond its operators, for each of them, in three small models."""
+"""Host cost of a training step beyond its operators, per operator, in three small models."""
 _RECURRENT = ("lstm", "lstm_bwd")
 _OPTIMIZERS = ("foreach", "adam_loop", "adam_foreach", "adam_fused")
 _ATTENTION = ("attention_math", "attention_efficient", "attention_flash")
 DEVICE_CALLS = ("launch_call", "launch_latency", "kernel_gap", "queue_depth", "event_sync", "stream_sync")
-"""Calls that launch or wait, by the host's clock. That of ``queue_depth`` is no time but a number of launches."""
+"""Calls that launch or wait, by the host's clock. ``queue_depth`` is a number of launches, not a time."""
 _TRANSFERS = ("h2d_pageable", "h2d_pinned", "d2h_pageable", "d2h_pinned")

@@ -1,4 +1,4 @@
-"""The measured machine, in enough detail to predict for it elsewhere."""
+"""Description of the measured machine, detailed enough to predict for it elsewhere."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from pathlib import Path
 import psutil
 
 TIMING = {"cpu": 1, "cuda": 2}
-"""How operators are timed here; another number once that changes, since times of two ways cannot be compared.
+"""Version of the timing method; it changes with the method, because times of two methods are not comparable.
 
-On GPUs, 2: launches wait in the queue until a block of them is complete, so that small kernels are timed, not the host.
+On GPUs, 2: launches wait in the queue until a block of them is complete, so that the time of small kernels is not
+hidden by the host.
 """
 _PREFERRED_FLAGS = (("avx512f", 32), ("avx2", 16), ("avx", 8), ("asimd", 8))
-"""Instruction sets and the float32 operations that a core does in a clock with one unit of them."""
+"""Instruction sets, and the float32 operations per clock cycle of one such unit of a core."""
 _UNITS = 2
 _ASSUMED_MHZ = 2500
 _ASSUMED_CACHE = 8 << 20
@@ -24,10 +25,10 @@ _LEAST_MHZ = 500
 
 @dataclass(frozen=True, slots=True)
 class CalibratedDevice:
-    """A processor or GPU. ``name`` is what the maker calls it, ``slug`` what a person types for it.
+    """A processor or GPU. ``name`` is the vendor's name, ``slug`` the name that the user types.
 
-    ``gflops`` is what its vector units could do at the stated clock, 0 where that is not known; ``cache_bytes`` the
-    largest cache that its cores share; ``timing`` the way in which operators were timed on it (``TIMING``).
+    ``gflops`` is the peak of its vector units at the nominal clock, 0 if unknown. ``cache_bytes`` is the largest cache
+    shared by its cores. ``timing`` is the version of the timing method (``TIMING``).
     """
 
     name: str
@@ -44,14 +45,14 @@ class CalibratedDevice:
 
     @property
     def slug(self) -> str:
-        """The name in small letters and hyphens; a processor's says with how many threads."""
+        """The name in lower case with hyphens; for a processor, with the number of threads."""
         short = re.sub(r"\((?:r|tm)\)|\b(?:cpu|processor|nvidia)\b|@.*", " ", self.name.lower())
         words = re.findall(r"[a-z0-9]+", short)
         return "-".join([*words, f"{self.threads}t"] if self.device == "cpu" else words) or "unnamed"
 
 
 def processor(threads: int = 0, torch: str = "") -> CalibratedDevice:
-    """The processor of this machine, with as many threads as PyTorch uses: those of its cores where none is given."""
+    """The processor of this machine with PyTorch's number of threads, by default the number of cores."""
     described = _described()
     flags = described.get("flags", described.get("features", "")).split()
     per_clock = next((value for flag, value in _PREFERRED_FLAGS if flag in flags), 8) * _UNITS
@@ -70,7 +71,7 @@ def processor(threads: int = 0, torch: str = "") -> CalibratedDevice:
 
 
 def _described() -> dict[str, str]:
-    """The entries of Linux about the first processor; empty elsewhere."""
+    """Linux's entries about the first processor; empty elsewhere."""
     try:
         text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
     except OSError:

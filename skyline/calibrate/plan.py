@@ -1,4 +1,4 @@
-"""Which cases are measured, and in which order: any beginning of the list is spread over all sizes."""
+"""The order of the measured cases: any beginning of the list covers all sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyline.calibrate.case import Case
 Span = tuple[float, float]
 _T = TypeVar("_T")
 _ODD_EVERY = 4
-"""Libraries are slower at odd sizes, which are the exception in models, and are so here."""
+"""Share of odd sizes: libraries are slower for them, and models use them rarely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,35 +26,35 @@ class Design:
     share: int = 1
     """Number of cases drawn in a round."""
     formats: tuple[str, ...] = ()
-    """The number formats that it is measured in, where they are its own."""
+    """The number formats of this operator, if it has its own."""
 
 
 def plan(
     dtypes: tuple[str, ...], thread_counts: tuple[int, ...], designs: tuple[Design, ...]
 ) -> Iterator[Case]:
-    """Cases without end, the first of each operator first. Other formats and thread counts than the first take turns.
+    """An endless sequence of cases, the first of each operator first. Secondary formats and thread counts alternate.
 
-    Points are drawn by the additive recurrence of Roberts ("The Unreasonable Effectiveness of Quasirandom
-    Sequences", 2018): each fills the largest hole that those before it left. Sizes are spread by their logarithms.
+    Points are drawn by the additive recurrence of Roberts ("The Unreasonable Effectiveness of Quasirandom Sequences",
+    2018): each fills the largest gap so far. Sizes are distributed by their logarithms.
     """
     streams = [(design, enumerate(_points(design))) for design in designs]
     while True:
         for design, points in streams:
             for turn, sizes in islice(points, design.share):
-                # Most are of the format and thread count that training uses most.
+                # Most cases have the most common format and thread count of training.
                 dtype = _in_turn(design.formats or dtypes, turn, 3)
                 threads = _in_turn(thread_counts, turn, 5)
                 yield Case(design.op, tuple(sorted(sizes.items())), dtype, threads)
 
 
 def _in_turn(values: Sequence[_T], turn: int, every: int) -> _T:
-    """The first value, and every so many turns one of the others."""
+    """The first value, except at every ``every``-th turn, which takes one of the others."""
     first, *others = values
     return others[turn // every % len(others)] if others and turn % every == every - 1 else first
 
 
 def _points(design: Design) -> Iterator[dict[str, int]]:
-    """Sizes that the operator can have, without end."""
+    """An endless sequence of possible sizes of the operator."""
     dimensions = max(1, len(design.spans))
     root = _root(dimensions)
     steps = [float(root ** -(place + 1)) for place in range(dimensions)]
@@ -71,7 +71,7 @@ def _points(design: Design) -> Iterator[dict[str, int]]:
 
 
 def _usual(size: int) -> int:
-    """The nearest size that people choose: four steps from one power of two to the next, from eight on."""
+    """The nearest common size: four steps per power of two, from eight on."""
     if size < 8:
         return size
     step = max(4, 1 << (size.bit_length() - 3))

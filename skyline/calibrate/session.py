@@ -1,4 +1,4 @@
-"""One sitting of measuring: so many minutes, going on where the last one stopped."""
+"""One session of measurements with a time limit; it continues where the previous one stopped."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from skyline.errors import UsageError
 
 _KEPT_EVERY_S = 1.0
 _MOST_REPEATED = 10_000
-"""So many cases in a row that were all measured before end the sitting: there is nothing left to ask."""
+"""Number of consecutive already measured cases that ends the session: no new cases remain."""
 _REFERENCE = Case("mm", (("k", 512), ("m", 512), ("n", 512)))
 _REFERENCE_EVERY_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Sitting:
-    """The result. ``drift`` is how far the slowest run of one fixed product lies above the fastest.
+    """The result. ``drift`` is the slowest time of a fixed product relative to the fastest.
 
-    ``set_aside`` is an earlier file of the same name that is not of this machine and PyTorch, under its new name.
+    ``set_aside`` is the new name of an earlier file of the same name from another machine or PyTorch.
     """
 
     machine: CalibratedDevice
@@ -49,7 +49,7 @@ def sit(
     progress: Callable[[float, int, CalibratedDevice], None],
     cancel: threading.Event | None = None,
 ) -> Sitting:
-    """Measure for so many minutes. Each second what was measured is written, so that little is lost by a kill.
+    """Measure for a number of minutes. Results are written every second, so that a kill loses little.
 
     Raises:
         CaptureImpossible: the interpreter has no PyTorch, or not that device.
@@ -60,13 +60,13 @@ def sit(
     with ExitStack() as stack:
         bench = stack.enter_context(Bench(interpreter, device))
         begin = time.monotonic()
-        # PyTorch's own start counts, too, as far as it leaves time to measure.
+        # The start of PyTorch counts too, as far as it leaves time to measure.
         end = begin + minutes * 60 - min(begin - asked, minutes * 6)
         machine = _machine(bench, device)
         path = path_of(machine)
         stack.enter_context(alone(path))
         set_aside = _set_aside(path, machine)
-        # Found out now and not after a minute's work: whether it can be written.
+        # Check at the start, not after a minute of work, that the file is writable.
         append(path, machine, ())
         known = {one.case.key for one in read(path)[1]}
         before, measured, failed, repeated = len(known), 0, 0, 0
@@ -102,7 +102,7 @@ def sit(
 
 
 def _set_aside(path: Path, machine: CalibratedDevice) -> Path | None:
-    """Move a file away that is damaged, of another machine of the name, or measured with another PyTorch or way."""
+    """Move a file aside that is damaged, or from another machine of that name, another PyTorch or timing method."""
     if not path.exists():
         return None
     try:
@@ -121,7 +121,7 @@ def _comparable(machine: CalibratedDevice) -> tuple[object, ...]:
 
 
 def machine_here(interpreter: str, device: str) -> CalibratedDevice:
-    """What would be measured.
+    """The machine that would be measured.
 
     Raises:
         CaptureImpossible: the interpreter has no PyTorch, or not that device.
@@ -152,12 +152,12 @@ def _designs(bench: Bench, device: str) -> tuple[Design, ...]:
 
 
 def _formats(bench: Bench, device: str) -> tuple[str, ...]:
-    """Number formats, the commonest first."""
+    """Number formats, the most common first."""
     if device == "cpu":
         return "fp32", "bf16"
     return ("fp32", "bf16", "tf32", "fp16") if bench.facts.gpu.get("bf16") else ("fp32", "fp16")
 
 
 def _threads(machine: CalibratedDevice) -> tuple[int, ...]:
-    """Numbers of threads: PyTorch's own, then one alone."""
+    """Numbers of threads: PyTorch's own, then a single one."""
     return (0, 1) if machine.device == "cpu" and machine.threads > 1 else (0,)

@@ -1,4 +1,4 @@
-"""Measured cases in files of the person: a line of facts about the machine, then one row for each case."""
+"""Measured cases in files of the user: a line of facts about the machine, then one row per case."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ except ImportError:  # Windows
 
 _FACTS = "# "
 _LARGEST_BYTES = 64 << 20
-"""A row takes about 100 bytes, and a machine has some thousands."""
+"""Largest file; a row takes about 100 bytes, and a machine has some thousands."""
 _UNQUOTED = re.compile(r"[,\"'\s]+")
 COLUMNS: tuple[str, ...] = ("op", "gpu", "dtype", "threads", *SIZE_COLUMNS, "latency_ms", "spread", "note")
-"""Those of the public data that a case has, and some of ours: ``gpu`` is a processor's name, too."""
+"""Columns of the public data that apply to a case, and additional ones; ``gpu`` may be a processor's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaseTime:
-    """A case and its time. ``time_us`` is None where it could not be run; ``note`` says why."""
+    """A case and its time. ``time_us`` is None if it failed; ``note`` is the reason."""
 
     case: Case
     time_us: float | None
@@ -48,7 +48,7 @@ def folder() -> Path:
 
 
 def path_of(machine: CalibratedDevice) -> Path:
-    """The file of this machine, there or not."""
+    """The file of this machine, which may not exist."""
     return folder() / f"{machine.slug}.csv"
 
 
@@ -67,7 +67,7 @@ def append(path: Path, machine: CalibratedDevice, measured: Iterable[CaseTime]) 
                 file.write(f"{_FACTS}{msgspec.json.encode(machine).decode()}\n")
                 writer.writeheader()
             elif not _ends_with_a_line(path):
-                # The last writer was killed in the middle of a row.
+                # The last writer was killed within a row.
                 file.write("\r\n")
             writer.writerows(_row(machine, one) for one in measured)
             file.flush()
@@ -78,10 +78,10 @@ def append(path: Path, machine: CalibratedDevice, measured: Iterable[CaseTime]) 
 
 @contextmanager
 def alone(path: Path) -> Generator[None]:
-    """Nobody else measures the same machine meanwhile: two at once would slow each other down.
+    """Lock the machine for one measuring process: two at once would slow each other down.
 
     Raises:
-        UsageError: somebody does.
+        UsageError: another process holds the lock.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,10 +100,10 @@ def alone(path: Path) -> Generator[None]:
 
 
 def read(path: Path) -> tuple[CalibratedDevice, tuple[CaseTime, ...]]:
-    """Machine and rows of a file; rows that are not whole are skipped.
+    """Machine and rows of a file; incomplete rows are skipped.
 
     Raises:
-        UsageError: it cannot be read or is no such file.
+        UsageError: the file is unreadable or of another kind.
     """
     try:
         text = read_bounded(path, _LARGEST_BYTES).decode("utf-8", "replace")
@@ -118,12 +118,12 @@ def read(path: Path) -> tuple[CalibratedDevice, tuple[CaseTime, ...]]:
         return machine, tuple(_rows(csv.DictReader(file)))
     except (ValueError, RecursionError, csv.Error, msgspec.MsgspecError):
         raise UsageError(
-            f"{path} is no file of measured operators", hint="skyline calibrate --export FILE writes one."
+            f"{path} is not a file of measured operators", hint="skyline calibrate --export FILE writes one."
         ) from None
 
 
 def stored() -> tuple[tuple[CalibratedDevice, tuple[CaseTime, ...]], ...]:
-    """All that was measured or added here; files that cannot be used are passed over."""
+    """All measurements made or added here; unusable files are skipped."""
     found: list[tuple[CalibratedDevice, tuple[CaseTime, ...]]] = []
     for path in sorted(folder().glob("*.csv")):
         try:
@@ -134,7 +134,7 @@ def stored() -> tuple[tuple[CalibratedDevice, tuple[CaseTime, ...]], ...]:
 
 
 def stamps() -> tuple[tuple[str, int], ...]:
-    """The files and when each was changed: the same as long as ``stored`` gives the same."""
+    """The files and their modification times: unchanged as long as ``stored`` gives the same result."""
     return tuple((path.name, path.stat().st_mtime_ns) for path in sorted(folder().glob("*.csv")))
 
 
@@ -155,7 +155,7 @@ def _rows(reader: csv.DictReader[str]) -> Iterator[CaseTime]:
 def _unwritable(path: Path, error: OSError) -> UsageError:
     return UsageError(
         f"{path} cannot be written: {error.strerror or error}",
-        hint="Set SKYLINE_DATA_DIR to a folder with room that you may write to.",
+        hint="Set SKYLINE_DATA_DIR to a writable folder with free space.",
     )
 
 
@@ -166,7 +166,7 @@ def _row(machine: CalibratedDevice, measured: CaseTime) -> dict[str, str | int]:
         "gpu": machine.slug,
         "latency_ms": latency,
         "spread": f"{measured.spread:.3g}",
-        # Without anything that needs quotes: a row that was cut off inside of them would swallow the next.
+        # No field may need quotes: a row cut off inside quotes would swallow the next.
         "note": _UNQUOTED.sub(" ", measured.note),
     }
 

@@ -1,1 +1,1 @@
-"""Performance problems, each with a stable code, a place, a cost and the what-if that would cure it."""
+"""Performance problems, each with a stable code, a place, a cost and a what-if that removes it."""

@@ -1,4 +1,4 @@
-"""What a finding is, and what a rule that looks for one is."""
+"""Definition of a finding and of the rules that search for one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skyline.whatif.subject import Subject
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One thing that speaks for a finding, in words, and the line it is about (empty and 0: none in particular)."""
+    """One piece of evidence for a finding, in words, with its line (empty and 0: no particular line)."""
 
     text: str
     file: str = ""
@@ -20,17 +20,17 @@ class Evidence:
 
     @classmethod
     def at(cls, text: str, place: CodeLine | None) -> Evidence:
-        """With its place where that is known."""
+        """Build with a place, if known."""
         return cls(text) if place is None else cls(text, place.file, place.line)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A performance problem, where it is, what it costs per iteration and which what-if would cure it.
+    """A performance problem: its place, its cost per iteration and the what-if that removes it.
 
-    ``file`` is empty and ``line`` 0 where no line of the person's could be found for it. ``cost_ms`` is what a cure
-    could save at most, or is predicted to save; 0 where that is not a matter of time, or not known. ``whatif`` is a
-    what-if as it is typed (``num_workers``, ``batch_size=64``).
+    ``file`` is empty and ``line`` 0 if no line of the user's code was found. ``cost_ms`` is the predicted or the
+    maximum saving; 0 if the problem does not affect time, or if unknown. ``whatif`` is written as the user types it
+    (``num_workers``, ``batch_size=64``).
     """
 
     code: str
@@ -51,32 +51,32 @@ class Finding:
         whatif: str | None = None,
         evidence: tuple[Evidence, ...] = (),
     ) -> Finding:
-        """With its place where that is known."""
+        """Build with a place, if known."""
         file, line = ("", 0) if place is None else (place.file, place.line)
         return cls(code, title, file, line, cost_ms, whatif, evidence)
 
 
 class Rule(Protocol):
-    """One kind of problem. A module of this package defines it and binds it to ``RULE``."""
+    """A rule for one kind of problem. A module of this package defines it and binds it to ``RULE``."""
 
     @property
     def code(self) -> str:
-        """``SKY`` and three digits, the first of which is the group."""
+        """``SKY`` and three digits; the first digit is the group."""
         ...
 
     def check(self, subject: Subject) -> Finding | None:
-        """The problem, if this script has it: None as well where the facts that would tell are not known."""
+        """The finding if this script has the problem; None otherwise, or if the necessary facts are unknown."""
         ...
 
 
 class JobRule(Protocol):
-    """One kind of problem of processes that train together; bound to ``JOB_RULE``."""
+    """A rule for processes that train together; bound to ``JOB_RULE``."""
 
     @property
     def code(self) -> str:
-        """As of a ``Rule``: ``SKY5`` and two digits."""
+        """As for a ``Rule``: ``SKY5`` and two digits."""
         ...
 
     def check_job(self, job: Job) -> Finding | None:
-        """The problem, if this job has it."""
+        """The finding if this job has the problem."""
         ...

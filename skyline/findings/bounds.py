@@ -1,4 +1,4 @@
-"""What an iteration waits for, and how busy its GPU is: what several rules judge a script by."""
+"""Critical path and GPU utilisation of an iteration, shared by several rules."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from skyline.whatif.subject import Subject
 
 
 def bounds(subject: Subject) -> CriticalPath:
-    """What the iteration waits for, by cause."""
+    """The critical path of the iteration, by cause."""
     return critical_path(subject.timeline, *subject.window_us)
 
 
 def busy_share(subject: Subject) -> float:
-    """The share of the time in which work runs on any stream of the GPU; 0 without one."""
+    """The share of time in which work runs on any stream of the GPU; 0 without a GPU."""
     if not subject.on_gpu:
         return 0.0
     return _share(subject, np.flatnonzero(ON_GPU[subject.timeline.graph.tasks.kind]))
@@ -46,7 +46,7 @@ def _share(subject: Subject, working: Indices) -> float:
 
 
 def launches_per_iteration(subject: Subject) -> float:
-    """How many pieces of work the script's thread hands to the GPU in an iteration."""
+    """The number of launches by the script's thread per iteration."""
     tasks = subject.graph.tasks
     launching = np.flatnonzero(tasks.kind == KIND[TaskKind.LAUNCH])
     inside = launching[subject.counted(launching)]

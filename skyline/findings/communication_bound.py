@@ -1,4 +1,4 @@
-"""SKY501: the iteration waits for gradients to be exchanged."""
+"""SKY501: the iteration waits for the exchange of gradients."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from skyline.whatif.catalogue.parallel.gradient_exchange import arrivals, joined
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.10
-"""Of the plug-in for TensorBoard: communication above 10 % of the step (``torch_tb_profiler``, ``data.py``)."""
+"""Threshold of the TensorBoard plug-in: communication above 10 % of the step (``torch_tb_profiler``, ``data.py``)."""
 _EXACT = ("gradient_as_bucket_view", "static_graph", "ddp_bucket")
 _ROUNDED = ("ddp_compression",)
 
 
 @dataclass(frozen=True, slots=True)
 class CommunicationBound:
-    """Collectives that nothing hides are more than a tenth of what the iteration waits for."""
+    """More than a tenth of the critical path is collectives that no other work hides."""
 
     code: str = "SKY501"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at where the model is wrapped; costs all the time for which collectives are waited for."""
+        """Refers to the line that wraps the model; the cost is all time spent waiting for collectives."""
         total_ms, share = step_ms(subject), _share(subject)
         if share <= _SHARE:
             return None
         told = None if subject.profile is None else subject.profile.parallel
         evidence = [
-            Evidence("in it is the waiting for ranks that come later: skyline ranks tells them apart")
+            Evidence("this includes waiting for ranks that arrive later: skyline ranks shows both separately")
         ]
         if told is not None:
             evidence.append(
@@ -55,12 +55,12 @@ class CommunicationBound:
 
 
 def _share(subject: Subject) -> float:
-    """Of the iteration, what communication takes and neither the GPU's other work nor the host's hides."""
+    """The share of the iteration in communication that neither other GPU work nor host work hides."""
     if subject.on_gpu:
         return bounds(subject).gpu_communication
     if subject.profile is None or subject.iteration_ms.value <= 0:
         return 0.0
-    # On a CPU the exchange shows as a wait at the end of the backward pass, and as nothing else.
+    # On a CPU the exchange is visible only as a wait at the end of the backward pass.
     waits_us = [one.waited_us for one in arrivals(subject, subject.operators)] if joined_by(subject) else []
     waited_ms = sum(waits_us) / 1e3 / len(waits_us) if waits_us else 0.0
     return max(waited_ms, subject.phases.communication) / subject.iteration_ms.value

@@ -1,4 +1,4 @@
-"""Counts in words."""
+"""Formatting of counts."""
 
 from __future__ import annotations
 

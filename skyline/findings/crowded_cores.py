@@ -13,23 +13,23 @@ from skyline.whatif.subject import Subject
 
 _SHARE = 0.02
 _WORKERS_PER_CORE = 2.0
-"""Of SageMaker Debugger's Dataloader: at most 200 % workers over cores (``smdebug_rulesconfig``, ``rules.py``)."""
+"""Threshold of SageMaker Debugger's Dataloader: 200 % workers per core (``smdebug_rulesconfig``, ``rules.py``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrowdedCores:
-    """Threads of one operator, with the loader's workers, outnumber the cores and hold each other up."""
+    """The threads of an operator and the loader's workers together outnumber the cores and slow each other down."""
 
     code: str = "SKY205"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the DataLoader's construction, if it has workers; costs what fewer threads would save."""
+        """Refers to the DataLoader's construction if it has workers; the cost is the saving with fewer threads."""
         if not subject.has_run:
             return None
         loader = training_loader(subject)
         workers = loader.num_workers if loader is not None else 0
         cores, threads = cores_of(subject), subject.script.environment.intraop_threads
-        # Idle workers take nothing from anybody: those count that the script waits for.
+        # Idle workers use no core: only those that the script waits for count.
         busy = workers if workers and inferred_load_us(subject) is not None else 0
         split_too_far, too_many = threads > cores, workers > _WORKERS_PER_CORE * cores
         if not (split_too_far or too_many or (busy and threads + busy > cores and not subject.on_gpu)):

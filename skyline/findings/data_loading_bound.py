@@ -1,4 +1,4 @@
-"""SKY101: the script waits while its own process makes the batches."""
+"""SKY101: the script waits while its own process loads the batches."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from skyline.whatif.subject import Subject
 from skyline.whatif.trace_facts import has_loader_workers
 
 _SHARE = 0.10
-"""The plug-in for TensorBoard spoke up at 5 % (``torch_tb_profiler``, ``data.py``); of that workers win little."""
+"""The TensorBoard plug-in reported from 5 % (``torch_tb_profiler``, ``data.py``); at that share workers gain little."""
 _LINES = 3
 _WORTH_NAMING = 0.1
-"""Share of the loading that a line must take."""
+"""Least share of the loading time for a line to be listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataLoadingBound:
-    """More than a tenth of the iteration is spent waiting for loaders that have no worker processes."""
+    """More than a tenth of the iteration is waiting for loaders without worker processes."""
 
     code: str = "SKY101"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the DataLoader's construction; costs the time for which the iteration waits for it."""
+        """Refers to the construction of the DataLoader; the cost is the time that the iteration waits for it."""
         place, cost_ms, evidence = _found(subject)
         total_ms = step_ms(subject)
         if cost_ms <= _SHARE * total_ms:
@@ -54,7 +54,7 @@ class DataLoadingBound:
 def _found(subject: Subject) -> tuple[CodeLine | None, float, tuple[Evidence, ...]]:
     if subject.recording is not None:
         return (None, 0.0, ()) if has_loader_workers(subject.recording) else _of_trace(subject)
-    # What the data set does on the host is not predicted well enough to point at it.
+    # The data set's work on the host is not predicted accurately enough to name lines.
     if not subject.has_run:
         return None, 0.0, ()
     idle = [loader for loader in subject.script.loaders if loader.num_workers == 0]
@@ -71,7 +71,7 @@ def _found(subject: Subject) -> tuple[CodeLine | None, float, tuple[Evidence, ..
 
 
 def _lines(baseline: Subject) -> Iterator[Evidence]:
-    """The lines of the data set's own that take most of the loading."""
+    """The lines of the data set that take most of the loading time."""
     graph = baseline.graph
     tasks = graph.tasks
     loading = (tasks.phase == PHASE[Phase.DATA]) & (tasks.lane == tasks.lane_code(baseline.lane))
@@ -95,7 +95,7 @@ def _of_trace(subject: Subject) -> tuple[CodeLine | None, float, tuple[Evidence,
 
 
 def _waited_for(subject: Subject, loading_ms: float) -> float:
-    """Of the time that a loader takes what the iteration waits for: a GPU may be busy meanwhile."""
+    """The part of the loading time that the iteration waits for; a GPU may be busy meanwhile."""
     if not subject.on_gpu:
         return loading_ms
     return min(loading_ms, bounds(subject).data * step_ms(subject))

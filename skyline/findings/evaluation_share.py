@@ -1,4 +1,4 @@
-"""SKY603: within the iteration the model is evaluated, and that is much of it."""
+"""SKY603: evaluation of the model takes a large part of the iteration."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _CALL = "eval forward"
 
 @dataclass(frozen=True, slots=True)
 class EvaluationShare:
-    """Forward passes of a model that trains, switched to evaluation, take more than a fifth of the iteration."""
+    """Forward passes in evaluation mode of a training model take more than a fifth of the iteration."""
 
     code: str = "SKY603"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the line that evaluates; costs the forward passes, which is less than the evaluation as a whole."""
+        """Refers to the evaluating line; the cost is the forward passes, which are only a part of the evaluation."""
         calls = _evaluations(subject)
         if not calls:
             return None
         graph = subject.graph_of(Grain.OPERATORS)
         chosen = _work(subject, graph, tuple(str(call.options["module"]) for call in calls))
         seen = len(np.unique(graph.tasks.iteration[chosen]))
-        # What happens once in many iterations and was recorded by chance would be made too much of.
+        # A rare event that was recorded by chance would be overestimated.
         if seen < subject.steps:
             return None
         cost_ms = float((graph.durations + graph.gaps)[chosen].sum()) / 1e3 / subject.steps
@@ -59,7 +59,7 @@ class EvaluationShare:
 
 
 def _by_chance(baseline: Subject, cost_ms: float) -> bool:
-    """Whether the one iteration that was recorded is longer than others by what the evaluation takes."""
+    """True if the only recorded iteration exceeds the others by the time of the evaluation."""
     recorded_ms = baseline.script.recorded_ms
     if baseline.steps > 1 or not recorded_ms:
         return False
@@ -67,7 +67,7 @@ def _by_chance(baseline: Subject, cost_ms: float) -> bool:
 
 
 def _evaluations(baseline: Subject) -> list[CallFact]:
-    """Passes that no gradient followed, in evaluation mode, of models that train; the most frequent first."""
+    """Passes without a gradient, in evaluation mode, of training models; the most frequent first."""
     roots = {module.path for module in baseline.script.modules if module.trainable or "." not in module.path}
     found = [
         call
@@ -83,7 +83,7 @@ def _evaluations(baseline: Subject) -> list[CallFact]:
 def _work(
     baseline: Subject, graph: Graph, modules: tuple[str, ...]
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The work in these modules outside of training passes: the GPU's where there is one, else the host's."""
+    """The work in these modules outside training passes: on the GPU if there is one, else on the host."""
     tasks = graph.tasks
     inside = [
         any(name == module or name.startswith(f"{module}.") for module in modules)

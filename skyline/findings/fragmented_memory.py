@@ -1,4 +1,4 @@
-"""SKY402: the allocator holds much of the GPU's memory that no tensor uses."""
+"""SKY402: the allocator holds a large part of the GPU's memory without any tensor in it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from skyline.whatif.subject import Subject
 
 _SHARE = 0.20
 _OF_ALL = 0.05
-"""Of the device's memory: less is not missed."""
+"""Least share of the device's memory for a finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentedMemory:
-    """A fifth or more of what the caching allocator reserved was in no tensor even at the peak."""
+    """At least a fifth of the caching allocator's reserved memory was unused even at the peak."""
 
     code: str = "SKY402"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the training loop; costs no time, but room for larger batches."""
+        """Refers to the training loop; the cost is memory for larger batches, not time."""
         held = None if subject.profile is None else subject.profile.device_memory
         if subject.profile is None or held is None:
             return None

@@ -1,4 +1,4 @@
-"""What a what-if would save a script, which is what the problem that it cures costs."""
+"""Predicted savings of what-ifs; they are the costs of the problems that the what-ifs remove."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from skyline.whatif.subject import Subject
 
 
 def step_ms(subject: Subject) -> float:
-    """What an iteration takes in a run that goes on."""
+    """The iteration time, in ms, in a continuous run."""
     return subject.running_ms.value
 
 
 def saved_ms(subject: Subject, whatif: str) -> float:
-    """By how much an iteration is predicted to become shorter with a what-if as it is typed; 0 if not at all."""
+    """The predicted saving per iteration of a what-if, in ms, written as the user types it; 0 if there is none."""
     if subject.refusal:
         return 0.0
     choice = Choice.parse(whatif)
@@ -34,7 +34,7 @@ def saved_ms(subject: Subject, whatif: str) -> float:
 
 
 def spared_ms(subject: Subject, now: Graph, changed: Graph) -> float:
-    """By how much an iteration is shorter in a changed graph, on the scale of what was measured; never below 0."""
+    """The saving of a changed graph per iteration, in ms, scaled to the measured iteration; at least 0."""
     before = _settled_ms(subject, now)
     if before <= 0 or subject.refusal:
         return 0.0
@@ -42,7 +42,7 @@ def spared_ms(subject: Subject, now: Graph, changed: Graph) -> float:
 
 
 def _settled_ms(subject: Subject, graph: Graph) -> float:
-    """What a step takes in a run that goes on: a script that waits for nothing is held up by its busiest stream."""
+    """The step time, in ms, in a continuous run: without waits, the busiest stream limits the script."""
     tasks = graph.tasks
     working = ON_GPU[tasks.kind]
     busy_us = np.bincount(
@@ -50,12 +50,12 @@ def _settled_ms(subject: Subject, graph: Graph) -> float:
     )
     own_ms = subject.step_ms(graph)
     if subject.recording is not None:
-        return own_ms  # which has that in it, for the counted steps
+        return own_ms  # already includes it for the counted steps
     return max(own_ms, float(busy_us.max(initial=0.0)) / 1e3 / max(1, len(graph.iterations)))
 
 
 def best_cure(subject: Subject, names: Sequence[str]) -> tuple[str | None, float]:
-    """Of several what-ifs the one that saves most, and how much; None where none saves anything."""
+    """The what-if among several with the largest saving, and that saving; None if none saves anything."""
     gains = {name: saved_ms(subject, name) for name in names}
     best = max(gains, key=lambda name: gains[name], default=None)
     return (best, gains[best]) if best is not None and gains[best] > 0 else (None, 0.0)

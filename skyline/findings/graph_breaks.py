@@ -1,4 +1,4 @@
-"""SKY204: what is compiled falls apart, and Python runs between the pieces."""
+"""SKY204: compiled code is split into several graphs with Python between them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _LINES = 6
 
 @dataclass(frozen=True, slots=True)
 class GraphBreaks:
-    """``torch.compile`` told of places at which it had to give up a graph."""
+    """``torch.compile`` reported graph breaks."""
 
     code: str = "SKY204"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the first place; what each costs is not known."""
+        """Refers to the first graph break; the costs are unknown."""
         if subject.profile is None:
             return None
         breaks = [call for call in subject.profile.calls if call.name == "graph break"]

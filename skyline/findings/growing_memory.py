@@ -1,4 +1,4 @@
-"""SKY403: each iteration keeps memory that it does not give back."""
+"""SKY403: each iteration allocates memory that it does not free."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from skyline.whatif.subject import Subject
 
 _LEAST_ITERATIONS = 8
 _STEADILY = 0.8
-"""Share of the iterations that must have grown: a cache that fills at times is none."""
+"""Least share of iterations with growth: a cache grows only occasionally."""
 _LEAST_BYTES = 100_000
 _SHARE = 0.001
-"""Of the peak, in each iteration: in a thousand iterations as much again. SageMaker Debugger's GPUMemoryIncrease looks
-for 5 points of the utilisation over a window of a thousand samples."""
+"""Growth per iteration relative to the peak: doubles it in a thousand iterations. SageMaker Debugger's
+GPUMemoryIncrease requires 5 percentage points of utilisation over a window of a thousand samples."""
 _LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class GrowingMemory:
-    """The memory in use at the ends of iterations went up in nearly all of them, by an amount that matters."""
+    """The memory in use at the end of the iterations grew in nearly all of them, by a significant amount."""
 
     code: str = "SKY403"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the line that keeps most; costs no time, until memory is full."""
+        """Refers to the line that keeps most memory; costs no time until memory is full."""
         profile = subject.script
         levels = profile.times.memory_bytes
         if len(levels) <= _LEAST_ITERATIONS:
@@ -55,7 +55,9 @@ class GrowingMemory:
                     f"iterations, from {format_bytes(levels[0])} to {format_bytes(levels[-1])}"
                 ),
                 *(
-                    Evidence.at(f"{format_bytes(size)} taken here in the recorded iteration outlive it", line)
+                    Evidence.at(
+                        f"{format_bytes(size)} allocated here in the recorded iteration outlive it", line
+                    )
                     for line, size in keepers[:_LINES]
                 ),
             ),
@@ -63,7 +65,7 @@ class GrowingMemory:
 
 
 def _keepers(profile: Profile) -> list[tuple[CodeLine, int]]:
-    """The lines of what was taken in the recorded iteration, but in backward passes and updates, and outlives it."""
+    """The lines of blocks that outlive the recorded iteration, without those of backward passes and updates."""
     sizes: dict[int, int] = {}
     for block in live_blocks(profile.trace.allocations):
         if block.freed is None and block.phase in (Phase.FORWARD, Phase.OTHER) and block.line >= 0:

@@ -1,4 +1,4 @@
-"""SKY202: the script waits for its GPU within the loop, to read a number."""
+"""SKY202: the script waits for its GPU inside the loop, to read a value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LINES = 4
 
 @dataclass(frozen=True, slots=True)
 class HostWaits:
-    """Without its waits for the GPU the iteration would be shorter by more than a fiftieth.
+    """Waits for the GPU lengthen the iteration by more than a fiftieth.
 
     Nsight Systems has this rule without a threshold (``cuda_api_sync``).
     """
@@ -32,7 +32,7 @@ class HostWaits:
     code: str = "SKY202"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the line that waits most often; costs what is gained when nothing is waited for."""
+        """Refers to the line that waits most often; the cost is the saving without any wait."""
         if not subject.on_gpu:
             return None
         graph = subject.graph_of(Grain.OPERATORS)
@@ -56,7 +56,7 @@ class HostWaits:
 
 
 def _lines(subject: Subject, waiting: Indices) -> list[tuple[CodeLine, str]]:
-    """The lines that wait, the most frequent first, with the call that reads where the run told it."""
+    """The waiting lines, the most frequent first, with the reading call if the run recorded it."""
     graph = subject.graph_of(Grain.OPERATORS)
     tasks, lines = graph.tasks, graph.structure.lines
     own = tasks.line[waiting]

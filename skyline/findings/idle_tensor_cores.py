@@ -1,4 +1,4 @@
-"""SKY302: matrix products run in plain float32 on a GPU whose tensor cores would do them faster."""
+"""SKY302: matrix products run in plain float32 on a GPU with faster tensor cores."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from skyline.whatif.subject import Subject
 _SHARE = 0.10
 _LINES = 4
 _SURELY_PLAIN = re.compile(r"sgemm|scudnn|simt|ffma", re.IGNORECASE)
-"""In names of kernels that compute in float32 without tensor cores: other names do not tell."""
+"""Parts of kernel names that imply float32 without tensor cores; other names are not conclusive."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdleTensorCores:
-    """More than a tenth of the iteration is products in float32 that tensor cores take no part in.
+    """More than a tenth of the iteration is float32 products without tensor cores.
 
-    The plug-in for TensorBoard had this rule for GPUs of compute capability 7.0 up, and spoke where no kernel at all
-    used the tensor cores (``torch_tb_profiler``, ``data.py``).
+    The TensorBoard plug-in had this rule for GPUs of compute capability 7.0 or higher, for runs in which no kernel used
+    the tensor cores (``torch_tb_profiler``, ``data.py``).
     """
 
     code: str = "SKY302"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the costliest such line; costs what the better of TF32 and mixed precision would save."""
+        """Refers to the slowest such line; the cost is the larger saving of TF32 and mixed precision."""
         if not subject.on_gpu:
             return None
         graph = subject.graph_of(Grain.OPERATORS)
@@ -43,7 +43,7 @@ class IdleTensorCores:
         total_ms = step_ms(subject)
         if plain_ms <= _SHARE * total_ms:
             return None
-        # TF32 is one line, and nothing else changes: mixed precision only where there is no TF32.
+        # TF32 is a one-line change without side effects; mixed precision only if TF32 is unavailable.
         cure, cost_ms = best_cure(subject, ("tf32",))
         if cure is None:
             cure, cost_ms = best_cure(subject, ("amp",))
@@ -65,7 +65,7 @@ class IdleTensorCores:
 
 
 def _plain(subject: Subject, graph: Graph) -> Indices:
-    """Products in plain float32; of a trace those whose kernels are surely such."""
+    """Products in plain float32; in a trace, only those whose kernels certainly are."""
     heavy = heavy_tasks(subject, graph)
     plain = np.array([one == FLOAT32 for one in formats(subject, graph, heavy)], np.bool_)
     if subject.profile is None:

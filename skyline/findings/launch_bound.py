@@ -1,4 +1,4 @@
-"""SKY201: the GPU idles because the host cannot hand it work fast enough."""
+"""SKY201: the GPU is idle because the host launches work too slowly."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from skyline.whatif.base import Grain
 from skyline.whatif.subject import Subject
 
 _GAIN = 0.25
-"""Share of the step that a host without any cost would save. The plug-in for TensorBoard spoke where the GPU was busy
-less than 50 % of the time (``torch_tb_profiler``, ``data.py``), for whatever reason."""
+"""Share of the step that a host without any cost would save. The TensorBoard plug-in reported a GPU that was busy less
+than 50 % of the time for any reason (``torch_tb_profiler``, ``data.py``)."""
 _HOST = 0.5
-"""Of SageMaker Debugger's CPUBottleneck: more than half of the time (``smdebug_rulesconfig``, ``rules.py``)."""
+"""Threshold of SageMaker Debugger's CPUBottleneck: half of the time (``smdebug_rulesconfig``, ``rules.py``)."""
 _LINES = 3
 _KINDS = (KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH])
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchBound:
-    """The host's calls are most of what the iteration waits for, and without them it would be a quarter shorter."""
+    """Host calls are most of the critical path, and without them the iteration would be a quarter shorter."""
 
     code: str = "SKY201"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the line that costs the host most; costs what the iteration would lose if the host took no time."""
+        """Refers to the line with the highest host cost; the cost is the saving with a host without any cost."""
         if not subject.on_gpu:
             return None
         path = bounds(subject)
@@ -55,7 +55,7 @@ class LaunchBound:
         cure, _ = best_cure(subject, ("compile", "cuda_graphs"))
         return Finding.at(
             self.code,
-            f"the GPU is busy {busy_share(subject):.0%} of the time: the host cannot hand it work fast enough",
+            f"the GPU is busy {busy_share(subject):.0%} of the time: the host launches work too slowly",
             lines[0][0] if lines else None,
             cost_ms,
             cure,

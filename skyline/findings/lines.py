@@ -1,4 +1,4 @@
-"""Which lines of the person's some work is billed to."""
+"""Attribution of work to lines of the user's code."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from skyline.trace.record import CodeLine
 
 
 def dearest_lines(graph: Graph, chosen: Indices, cost_us: Times) -> tuple[tuple[CodeLine, float], ...]:
-    """The lines of some tasks with their cost in µs, dearest first; tasks without a line are in none.
+    """The lines of the chosen tasks with their cost in µs, highest first; tasks without a line are omitted.
 
-    ``cost_us`` has one number for each chosen task. Where a task has no line of its own, the line of the training loop
-    that was executing counts.
+    ``cost_us`` has one value per chosen task. A task without its own line counts for the executing line of the training
+    loop.
     """
     tasks = graph.tasks
     lines: tuple[CodeLine, ...] = graph.structure.lines

@@ -1,4 +1,4 @@
-"""SKY401: the peak comes close to the memory that there is."""
+"""SKY401: the peak memory is close to the capacity."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from skyline.units import format_bytes, format_share
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.90
-"""Of the plug-in for TensorBoard: a peak above 90 % of the memory (``torch_tb_profiler``, ``data.py``)."""
+"""Threshold of the TensorBoard plug-in: a peak above 90 % of the memory (``torch_tb_profiler``, ``data.py``)."""
 _LINES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class NearCapacity:
-    """More than nine tenths of what tensors can have are in use at the peak."""
+    """More than nine tenths of the memory available to tensors are in use at the peak."""
 
     code: str = "SKY401"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the line that holds most at the peak; costs no time, until it does not fit."""
+        """Refers to the line with most memory at the peak; costs no time until memory is full."""
         usable, peak = usable_bytes(subject.script), subject.peak
         if not usable or peak.total <= _SHARE * usable:
             return None
@@ -44,7 +44,7 @@ class NearCapacity:
             (
                 Evidence(_owners(peak)),
                 *(
-                    Evidence.at(f"{format_bytes(size)} at the peak were taken here", line)
+                    Evidence.at(f"{format_bytes(size)} live at the peak were allocated here", line)
                     for line, size in lines[:_LINES]
                 ),
             ),
@@ -52,7 +52,7 @@ class NearCapacity:
 
 
 def _holders(baseline: Subject) -> list[tuple[CodeLine, int]]:
-    """The lines that had taken what is live at the peak, the greatest first."""
+    """The lines that allocated the memory live at the peak, largest first."""
     profile = baseline.script
     by_line = bytes_at_peak(profile.memory, profile.trace.allocations)
     known = [(profile.trace.lines[index], size) for index, size in by_line.items() if index >= 0]

@@ -1,4 +1,4 @@
-"""SKY303: layers have sizes that the GPU's matrix units are slow with."""
+"""SKY303: layers have sizes that are slow on the GPU's matrix units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skyline.whatif.subject import Subject
 
 _SHARE = 0.02
 _MULTIPLE = 8
-"""NVIDIA, Matrix Multiplication Background User's Guide: sizes that 16 bytes divide, 8 numbers of 16 bits."""
+"""NVIDIA, Matrix Multiplication Background User's Guide: multiples of 16 bytes, which are 8 numbers of 16 bits."""
 _LAYERS = 4
 
 
@@ -22,7 +22,7 @@ class OddSizes:
     code: str = "SKY303"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the largest such layer; costs what padding is predicted to save."""
+        """Refers to the largest such layer; the cost is the predicted saving of padding."""
         if not subject.on_gpu:
             return None
         layers = sorted(odd_layers(subject.script, _MULTIPLE), key=lambda odd: -odd.outputs * odd.inputs)

@@ -1,4 +1,4 @@
-"""SKY104: batches are copied to the GPU from memory that is not pinned, and the script waits for it."""
+"""SKY104: batches are copied to the GPU from unpinned memory, and the script waits for the copies."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _MOVES = ("to", "cuda")
 
 @dataclass(frozen=True, slots=True)
 class PageableCopies:
-    """Copies from pageable memory hold the script for more than a fiftieth of the iteration.
+    """Copies from pageable memory block the script for more than a fiftieth of the iteration.
 
-    Nsight Systems has this rule without a threshold (``cuda_memcpy_async``: from pageable memory such a copy is not
+    Nsight Systems has this rule without a threshold (``cuda_memcpy_async``: a copy from pageable memory is not
     asynchronous).
     """
 
     code: str = "SKY104"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the line that copies; costs what pinned memory and ``non_blocking=True`` are predicted to save."""
+        """Refers to the copying line; the cost is the predicted saving of pinned memory and ``non_blocking=True``."""
         if not subject.on_gpu:
             return None
         total_ms = step_ms(subject)
@@ -50,7 +50,7 @@ class PageableCopies:
 
 
 def _moves(calls: tuple[CallFact, ...]) -> list[CallFact]:
-    """Moves of tensors from the host that the script waits for, the most frequent first."""
+    """Blocking moves of tensors from the host, the most frequent first."""
     found = [
         call
         for call in calls

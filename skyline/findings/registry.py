@@ -1,4 +1,4 @@
-"""Finds the rules: every module of this package that binds ``RULE``, or ``JOB_RULE``."""
+"""Registry of the rules: every module of this package that binds ``RULE`` or ``JOB_RULE``."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from skyline.job.job import Job
 from skyline.whatif.subject import NotKnown, Subject
 
 _OF_THE_GPU = ("SKY2", "SKY3")
-"""The groups that judge launches, waits and kernels: where none were recorded a GPU is not idle, but unseen."""
+"""Groups about launches, waits and kernels: without recorded GPU work they do not apply."""
 
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """All rules about one process, in the order of their codes."""
+    """All rules for one process, sorted by code."""
     return tuple(_bound("RULE"))
 
 
 @cache
 def job_rules() -> tuple[JobRule, ...]:
-    """All rules about processes that train together, in the order of their codes."""
+    """All rules for processes that train together, sorted by code."""
     return tuple(_bound("JOB_RULE"))
 
 
 def find(subject: Subject, attempts: Attempts | None = None) -> tuple[Finding, ...]:
-    """What the rules find in a profile or a trace, dearest first; what has no line of its own is at the loop's.
+    """The findings in a profile or a trace, highest cost first; a finding without a line gets the loop's line.
 
-    A rule that fails costs a note in ``attempts``, not the findings of the others.
+    If a rule fails, ``attempts`` gets a note and the other rules continue.
     """
     profile = subject.profile
     loop = None if profile is None else profile.loop_line
@@ -51,7 +51,7 @@ def find(subject: Subject, attempts: Attempts | None = None) -> tuple[Finding, .
 
 
 def find_in_job(job: Job) -> tuple[Finding, ...]:
-    """What the rules find in the traces of all ranks of a job, dearest first."""
+    """The findings in the traces of all ranks of a job, highest cost first."""
     kept = Attempts()
     return _dearest_first(
         kept.to(f"check {rule.code}", partial(rule.check_job, job), None) for rule in job_rules()
@@ -59,7 +59,7 @@ def find_in_job(job: Job) -> tuple[Finding, ...]:
 
 
 def check(rule: Rule, subject: Subject) -> Finding | None:
-    """The problem that a rule finds; None as well where a fact that it needs is not known of this subject."""
+    """The finding of a rule; None also if the subject lacks a necessary fact."""
     try:
         return rule.check(subject)
     except NotKnown:

@@ -1,4 +1,4 @@
-"""SKY203: the same tensor is made anew in every iteration."""
+"""SKY203: every iteration creates the same tensor again."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ _MAKERS = re.compile(
     r"^aten::(arange|linspace|logspace|eye|ones|full|tril_indices|triu_indices"
     r"|(bartlett|blackman|hamming|hann|kaiser)_window)$"
 )
-"""Operators whose result follows from plain numbers alone. Of ``zeros`` and ``empty`` it is to be written into."""
+"""Operators that create a tensor from plain numbers. ``zeros`` and ``empty`` are excluded: they are often filled."""
 _DERIVING = re.compile(
     r"^aten::(tril|triu|to|_to_copy|bool|float|half|bfloat16|int|long|logical_not|bitwise_not|neg|sin|cos|exp|log"
     r"|sqrt|reciprocal|unsqueeze|squeeze|view|reshape|expand|repeat|transpose|permute|t|contiguous|flip|cumsum"
     r"|mul|div|add|sub|pow|rsub|eq|ne|lt|gt|le|ge|masked_fill_?|slice|select)$"
 )
-"""Operators that, of one tensor and plain numbers, make another."""
+"""Operators that create a tensor from one tensor and plain numbers."""
 _PHASES = (Phase.FORWARD, Phase.OTHER)
 
 
 @dataclass(frozen=True, slots=True)
 class RemadeConstants:
-    """Making tensors from plain numbers, in every iteration alike, takes more than a hundredth of it."""
+    """Creating identical tensors from plain numbers takes more than a hundredth of every iteration."""
 
     code: str = "SKY203"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the costliest such line; costs what the iteration would lose without all of them."""
+        """Refers to the slowest such line; the cost is the saving without all of them."""
         trace = subject.script.trace
         rows = sorted(_remade(trace))
         spent_us = sum(trace.records[row].duration_us for row in rows)
         whole_us = sum(mark.end_us - mark.start_us for mark in trace.iterations)
-        # Of the host's time, without the Python between the calls: what is far below need not be simulated.
+        # Host time without the Python between the calls: a low value needs no simulation.
         if spent_us <= 0.3 * _SHARE * whole_us:
             return None
         graph = subject.graph_of(Grain.OPERATORS)
@@ -61,7 +61,7 @@ class RemadeConstants:
         names = ", ".join(sorted({trace.records[row].name.removeprefix("aten::") for row in rows}))
         return Finding.at(
             self.code,
-            f"{cost_ms / total_ms:.1%} of the iteration makes the same tensors again ({names})",
+            f"{cost_ms / total_ms:.1%} of the iteration creates the same tensors again ({names})",
             lines[0][0] if lines else None,
             cost_ms,
             None,
@@ -73,9 +73,9 @@ class RemadeConstants:
 
 
 def _remade(trace: Trace) -> set[int]:
-    """The records that make such tensors, or derive others from them, alike in all recorded iterations.
+    """The records that create such tensors, or derive others from them, identically in all recorded iterations.
 
-    One iteration alone does not tell; nor do makers on lines whose operators change from one to the next.
+    One iteration alone is not conclusive, nor are lines whose operators differ between iterations.
     """
     iterations = {mark.index for mark in trace.iterations}
     if len(iterations) < 2:
@@ -97,7 +97,7 @@ def _remade(trace: Trace) -> set[int]:
 
 
 def _chains(trace: Trace) -> Iterator[list[int]]:
-    """Each maker with what its line derives from it right away."""
+    """Each creating record with the records of its line that derive from it directly."""
     chain: list[int] = []
     for row, record in enumerate(trace.records):
         if record.kind in (RecordKind.PYTHON, RecordKind.KERNEL, RecordKind.COPY, RecordKind.RUNTIME):
@@ -120,7 +120,7 @@ def _chains(trace: Trace) -> Iterator[list[int]]:
 
 
 def _derives(record: Record, before: Record, shapes: Sequence[object]) -> bool:
-    """Whether an operator goes on with what the one before it on its line made, and with no other tensor."""
+    """True if an operator uses the result of the previous operator on its line and no other tensor."""
     if not _DERIVING.match(record.name) or record.line != before.line or record.lane != before.lane:
         return False
     shape = shapes[record.shape] if 0 <= record.shape < len(shapes) else None

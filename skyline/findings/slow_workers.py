@@ -1,4 +1,4 @@
-"""SKY102: the script waits for loader workers that do not keep up."""
+"""SKY102: the script waits for loader workers that are too slow."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from skyline.whatif.subject import Subject
 from skyline.whatif.trace_facts import has_loader_workers
 
 _SHARE = 0.05
-"""Of the plug-in for TensorBoard: more than 5 % of a step (``torch_tb_profiler``, ``data.py``)."""
+"""Threshold of the TensorBoard plug-in: 5 % of a step (``torch_tb_profiler``, ``data.py``)."""
 _WAITED = 1.5
-"""A fetch that takes so many times what taking a ready batch does was waited for."""
+"""A fetch counts as waiting if it takes this many times the time to take a ready batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlowWorkers:
-    """More than a twentieth of the iteration is waiting for batches that workers make."""
+    """More than a twentieth of the iteration is waiting for batches from workers."""
 
     code: str = "SKY102"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the DataLoader's construction; costs the waiting beyond taking a batch that is ready."""
+        """Refers to the construction of the DataLoader; the cost is the wait beyond taking a ready batch."""
         if subject.recording is not None:
             return self._of_trace(subject, subject.recording)
         if not subject.has_run:
@@ -58,7 +58,7 @@ class SlowWorkers:
             cost_ms,
             cure,
             (
-                Evidence(f"the batch had to be waited for in {slow} of {many} measured iterations"),
+                Evidence(f"the script waited for the batch in {slow} of {many} measured iterations"),
                 Evidence(
                     f"{loader.prefetch_factor or PREFETCH} batches ahead per worker; "
                     f"the machine has {cores_of(subject)} cores"

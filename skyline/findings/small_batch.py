@@ -1,4 +1,4 @@
-"""SKY304: a larger batch would get clearly more samples through."""
+"""SKY304: a larger batch has a clearly higher throughput."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from skyline.units import format_bytes
 from skyline.whatif.subject import Subject
 
 _GAIN = 1.25
-"""In samples per second. SageMaker Debugger's BatchSize and the plug-in for TensorBoard ask for larger batches below 70
-and 50 % utilisation; here other sizes were run, and what they bring is known."""
+"""Gain in samples per second. SageMaker Debugger's BatchSize and the TensorBoard plug-in suggest larger batches below
+70 and 50 % utilisation; here the gain of other sizes was measured."""
 _NEAR_BEST = 0.8
-"""The smallest size that comes so near to the best one is enough: the rest of the gain takes far larger batches."""
+"""The smallest size within this share of the best one is enough: the remaining gain needs far larger batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmallBatch:
-    """A larger size that was run, or traced for a predicted GPU, and fits is faster per sample by a quarter."""
+    """A larger size that fits, measured or traced for a predicted GPU, is a quarter faster per sample."""
 
     code: str = "SKY304"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the batch size; costs what as many samples as now would take less in the larger batch."""
+        """Refers to the batch size; the cost is the saving for the current samples at the speed of the larger batch."""
         curve, capacity = subject.curve, usable_bytes(subject.script)
         base = curve.base
         if base is None or curve.reason:

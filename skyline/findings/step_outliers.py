@@ -1,4 +1,4 @@
-"""SKY601: now and then a part of the iteration takes far longer than it does else."""
+"""SKY601: in some iterations one part takes far longer than usual."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from skyline.units import format_ms
 from skyline.whatif.subject import Subject
 
 _DEVIATIONS = 3.0
-"""Of SageMaker Debugger's StepOutlier (``smdebug_rulesconfig``, ``rules.py``), which takes the standard deviation."""
+"""Limit of SageMaker Debugger's StepOutlier (``smdebug_rulesconfig``, ``rules.py``), in standard deviations."""
 _TO_DEVIATION = 1.4826
-"""The median absolute deviation times this is the standard deviation of normally distributed samples (Hampel, 1974). It
-holds with few samples, of which the outliers themselves are some."""
+"""Standard deviation over median absolute deviation for normally distributed samples (Hampel, 1974). The estimate is
+robust for few samples with outliers among them."""
 _LONGER = 1.5
 _LEAST_SEEN = 12
 _MOST = 0.25
-"""Share of the iterations from which on they are no outliers, but another kind of iteration."""
+"""Share of the iterations above which they are no outliers but another kind of iteration."""
 _SHARE = 0.05
 _MOSTLY = 0.6
 _BY_CHANCE = 0.02
-"""A machine that is busy otherwise hits a part as often as the part is long: that likely it may be at most."""
-_REST = "what is neither loading, backward pass nor optimizer step"
+"""Highest probability of a chance result: other load on the machine hits a part in proportion to its length."""
+_REST = "the rest, outside loading, backward pass and optimizer step"
 
 
 @dataclass(frozen=True, slots=True)
 class StepOutliers:
-    """Several iterations lie three deviations above the middle one, all on account of the same part.
+    """Several iterations are three deviations above the median, all because of the same part.
 
-    Together they cost a twentieth of the time. Where the excess is now in one part and now in another the machine is
-    the likelier cause, and nothing is said here.
+    Together they cost a twentieth of the time. If the excess is in varying parts, load on the machine is the likelier
+    cause and there is no finding.
     """
 
     code: str = "SKY601"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the part that takes the time; costs the excess, spread over all iterations."""
+        """Refers to the slow part; the cost is the excess, averaged over all iterations."""
         profile = subject.profile
         if profile is None or profile.prediction is not None:
             return None
@@ -75,7 +75,7 @@ def _outliers(steps: Sequence[float]) -> list[int]:
 
 
 def _part(times: BareTimes, places: Sequence[int]) -> str:
-    """The part that has most of the excess of each outlier but for a few, more often than chance would have it."""
+    """The part with most of the excess of nearly all outliers, more often than by chance."""
     parts = _parts(times)
     blamed: Counter[str] = Counter()
     for place in places:
@@ -105,7 +105,7 @@ def _parts(times: BareTimes) -> dict[str, tuple[float, ...]]:
 
 
 def _line(profile: Profile, part: str) -> CodeLine | None:
-    """A line that stands for a part of the iteration."""
+    """A line that represents a part of the iteration."""
     found = {
         "data loading": [loader.created_line for loader in profile.loaders],
         "the backward pass": [call.line for call in profile.calls if call.name == "backward"],

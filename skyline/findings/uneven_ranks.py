@@ -1,4 +1,4 @@
-"""SKY502: one rank keeps all others waiting."""
+"""SKY502: all ranks wait for one slow rank."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from skyline.job.job import Job
 from skyline.units import format_ms
 
 _SHARE = 0.05
-"""Of a step. SageMaker Debugger's LoadBalancing compares how the utilisation of workers is distributed (a distance of
-0.5); here what an even job would take is simulated."""
+"""Threshold as a share of the step. SageMaker Debugger's LoadBalancing compares distributions of the workers'
+utilisation (a distance of 0.5); here the step of an even job is simulated."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnevenRanks:
-    """Were the rank that comes last as fast as a typical one, a step of the job would be a twentieth shorter."""
+    """If the slowest rank were as fast as a typical one, a step of the job would be a twentieth shorter."""
 
     code: str = "SKY502"
 
     def check_job(self, job: Job) -> Finding | None:
-        """Points at no line, for traces tell none; costs what a step of the even job is shorter by."""
+        """Refers to no line, because traces contain none; the cost is the saving of the even job per step."""
         if job.evened is None or job.simulated is None:
             return None
         step_ms = job.simulated.step_us / 1e3

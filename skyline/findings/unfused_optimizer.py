@@ -1,4 +1,4 @@
-"""SKY301: the optimizer goes over the parameters many times where once would do."""
+"""SKY301: the optimizer passes over the parameters many times instead of once."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from skyline.whatif.trace_facts import optimizer_names
 
 _SHARE = 0.05
 _SAVED = 0.01
-"""Of the iteration: beside a GPU that has other work the step may cost nothing that is waited for."""
+"""Threshold as a share of the iteration: with other work on the GPU, the step may cost no waiting time."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnfusedOptimizer:
-    """More than a twentieth of the iteration goes into an optimizer step that has a fused form."""
+    """More than a twentieth of the iteration is an optimizer step that has a fused form."""
 
     code: str = "SKY301"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the optimizer's construction; costs what the fused form would save."""
+        """Refers to the construction of the optimizer; the cost is the saving of the fused form."""
         if subject.recording is not None:
             return self._of_trace(subject, subject.recording)
         if not WHATIF.detect(subject).applicable:
@@ -35,7 +35,7 @@ class UnfusedOptimizer:
         candidates = unfused(subject)
         if now_ms <= _SHARE * total_ms or not candidates:
             return None
-        # Beside a GPU the step's own time is the host's, which may be no part of what is waited for.
+        # With a GPU the step's own time is host time, which may be off the critical path.
         saved = (
             saved_ms(subject, WHATIF.name) if subject.on_gpu else now_ms - fused_ms(subject, candidates).value
         )

@@ -1,4 +1,4 @@
-"""SKY103: every epoch begins with starting the loader's workers again."""
+"""SKY103: every epoch starts the loader's workers again."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from skyline.whatif.loader_setting import iterations_per_epoch, training_loader
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.05
-"""Of an epoch, as for other waiting for data."""
+"""Threshold as a share of an epoch, as for other waiting for data."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkersStartedAnew:
-    """Starting the workers takes more than a twentieth of an epoch, and they end with it."""
+    """Starting the workers takes more than a twentieth of an epoch, and they stop at its end."""
 
     code: str = "SKY103"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the DataLoader's construction; costs an iteration's share of a start."""
+        """Refers to the construction of the DataLoader; the cost is the share of a start per iteration."""
         if not subject.has_run:
             return None
         loader, many = training_loader(subject), iterations_per_epoch(subject, None)
@@ -40,7 +40,7 @@ class WorkersStartedAnew:
         )
         return Finding.at(
             self.code,
-            f"{workers} start anew in each epoch of {many:.0f} iterations: about {format_ms(each_ms.value)} each time",
+            f"{workers} start again in each epoch of {many:.0f} iterations: about {format_ms(each_ms.value)} each time",
             loader.created_line,
             cost_ms,
             "persistent_workers",

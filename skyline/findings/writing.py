@@ -1,4 +1,4 @@
-"""SKY602: printing, logging and saving take a good part of each iteration."""
+"""SKY602: printing, logging and saving take a large part of each iteration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EFFECTS = {"file": "writes a file", "folder": "makes a folder", "tracker": "tel
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line that reports: what it does, its time per iteration, and in how many recorded iterations it ran."""
+    """A reporting line: its action, its time per iteration, and the number of recorded iterations with it."""
 
     line: CodeLine
     does: str
@@ -33,12 +33,12 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """Lines that print, log or save take more than a twentieth of the iteration, outside of passes and updates."""
+    """Lines that print, log or save take more than a twentieth of the iteration, outside passes and updates."""
 
     code: str = "SKY602"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Points at the costliest such line; costs what all of them take of the script's own thread."""
+        """Refers to the slowest such line; the cost is their total time on the script's own thread."""
         if not subject.has_run:
             return None
         lines = sorted(_reporting(subject), key=lambda one: -one.cost_ms)
@@ -76,7 +76,7 @@ def _reporting(baseline: Subject) -> list[_Line]:
     for (file, number), does in _told(baseline).items():
         rows = [row for row, line in enumerate(table) if (line.file, line.line) == (file, number)]
         chosen = np.flatnonzero(free & np.isin(tasks.line, rows))
-        # The line that calls a framework's loop stands for all that the framework does.
+        # The line that calls a framework's loop includes all of the framework's work.
         trains = np.isin(tasks.line, rows) | np.isin(tasks.call_line, rows)
         if len(chosen) and not (trains & np.isin(tasks.phase, _TRAINING)).any():
             ran = len(np.unique(tasks.iteration[chosen]))
@@ -86,7 +86,7 @@ def _reporting(baseline: Subject) -> list[_Line]:
 
 
 def _told(baseline: Subject) -> dict[tuple[str, int], str]:
-    """Lines of the person's that the run saw read a tensor's numbers, or write."""
+    """Lines of the user's code that read a tensor's values or wrote output during the run."""
     does: dict[tuple[str, int], str] = {}
     for call in baseline.script.calls:
         if call.name in READS and call.line is not None and "via" not in call.options:

@@ -1,7 +1,7 @@
-"""The dependency graph of recorded iterations: tasks on lanes, what waits for what, and the changes to make.
+"""The dependency graph of recorded iterations: tasks on lanes, the dependencies between them, and changes.
 
-The names below are loaded when they are first used. Each change is a function from a graph to another graph
-that shares with it whatever is alike::
+Names are imported on first use. Each change is a function from a graph to a new graph. The new graph shares
+all unchanged columns with the old one::
 
     from skyline.graph import load, scale, select
     from skyline.simulate.engine import simulate

@@ -1,4 +1,4 @@
-"""Graphs with other rows: in another order, some left out, some added."""
+"""Graphs with their tasks reordered, left out or added."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from skyline.graph.tasks import Tasks
 
 
 def arranged(graph: Graph, rows: Indices) -> Graph:
-    """The tasks ``rows``, in that order; the dependencies follow them, and those of tasks left out go.
+    """The graph of the tasks ``rows`` in the given order. Dependencies of omitted tasks are dropped.
 
-    No row may come twice.
+    Each row occurs at most once.
     """
     place = np.full(len(graph), -1, np.int32)
     place[rows] = np.arange(len(rows), dtype=np.int32)
@@ -30,9 +30,9 @@ def arranged(graph: Graph, rows: Indices) -> Graph:
 
 
 def extended(graph: Graph, tasks: Tasks, durations: Times, gaps: Times, dependencies: Dependencies) -> Graph:
-    """With further tasks at the end, under exactly these dependencies.
+    """The graph with further tasks at its end and exactly these dependencies.
 
-    Where the schedule of a lane is overridden, a further task on it has the priority 0.
+    On a lane with an overridden schedule, a further task gets priority 0.
     """
     grown = graph.tasks.joined(tasks)
     priorities = graph.priorities

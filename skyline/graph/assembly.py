@@ -1,4 +1,4 @@
-"""The last step from a trace to a graph: waiting taken off, everything in one order, columns filled."""
+"""The last step from a trace to a graph: remove waiting time, sort the tasks, fill the columns."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def assembled(
     constants: LaunchConstants,
     found: dict[str, int],
 ) -> KinetoGraph:
-    """The graph. ``own_us`` is what calls that a copy held did before it; their other time is waiting."""
+    """The graph. ``own_us`` is the time of each blocked call before its copy began; the rest of the call is waiting."""
     trace, pieces, work = draft.trace, draft.pieces, draft.work
     start = draft.start_us.copy()
     duration = draft.end_us - draft.start_us
     held = marks.copied.astype(np.int64) - 1
-    # The stretch before the point is the call itself, unless rounding left it no time before the copy.
+    # The piece before the point is the call itself, unless rounding left it no time before the copy.
     same = pieces.event[held] == pieces.event[marks.copied]
     duration[held[same]] = np.minimum(own_us[same], duration[held[same]])
     for waits in waiting:
@@ -55,7 +55,7 @@ def assembled(
     place[order] = np.arange(len(order), dtype=np.int32)
     event = np.concatenate([pieces.event, work.event])
     placed = dependencies.between(place[dependencies.source], place[dependencies.target])
-    # Of what the measured times contradict nothing is taken: a dependency that points back would be a cycle.
+    # Dependencies that contradict the measured times are dropped: they would point back and form a cycle.
     forward = placed.source < placed.target
     known = attributed(draft, hosts, steps, bursts)
     lane_names, lane = _lanes(trace, draft, hosts)
@@ -99,9 +99,9 @@ def assembled(
 
 
 def _order(pieces: Pieces, start: Times, late: Ids, begun: Indices) -> Indices:
-    """By start; of what starts together the waiting comes after what it waits for.
+    """Sort by start time; among simultaneous tasks, a wait comes after the tasks that it waits for.
 
-    Then every dependency points forward, and no order has to be searched for.
+    Every dependency then points forward, so no topological sort is needed.
     """
     count = len(pieces)
     rank = np.zeros(len(start))
@@ -109,7 +109,7 @@ def _order(pieces: Pieces, start: Times, late: Ids, begun: Indices) -> Indices:
     rank[begun] = 1.0
     rank[late] = 3.0
     if count:
-        # What follows on the same thread at the same moment must not come before.
+        # Of two simultaneous tasks on a thread, the one that follows must not come first.
         fresh = np.append(
             True, (pieces.thread[1:] != pieces.thread[:-1]) | (start[1:count] > start[: count - 1])
         )
@@ -144,7 +144,7 @@ def _lanes(trace: ProfilerTrace, draft: GraphDraft, hosts: HostThreads) -> tuple
 
 
 def _names(trace: ProfilerTrace, event: Ids, points: dict[int, str]) -> tuple[list[str], Ids]:
-    """The names that tasks have, without the trace's other strings; ``points`` have names of their own."""
+    """The task names, without the other strings of the trace; ``points`` have their own names."""
     used, code = np.unique(trace.name[event], return_inverse=True)
     rows: list[int] = used.tolist()
     names = [trace.strings[row] for row in rows]

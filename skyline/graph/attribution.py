@@ -1,4 +1,4 @@
-"""What each task of a trace belongs to: phase, step, layer, line."""
+"""The phase, step, layer and source line of each task of a trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skyline.trace.record import CodeLine
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskAttribution:
-    """Columns for all tasks of a draft in its numbering, and the tables that they index."""
+    """Columns for all tasks of a draft, in its numbering, and the tables that they index."""
 
     phase: Codes
     iteration: Ids
@@ -35,7 +35,7 @@ class TaskAttribution:
 
 
 def attributed(draft: GraphDraft, hosts: HostThreads, steps: MarkedSteps, bursts: Bursts) -> TaskAttribution:
-    """GPU work belongs to what launched it, but collectives are communication whoever launched them."""
+    """GPU work inherits from the call that launched it; collectives always count as communication."""
     trace, pieces = draft.trace, draft.pieces
     iteration = iterations_of(pieces, steps)
     phase = phases_of(trace, draft.names, hosts, pieces, iteration, bursts)
@@ -56,7 +56,7 @@ def attributed(draft: GraphDraft, hosts: HostThreads, steps: MarkedSteps, bursts
 
 
 def _with_launched(draft: GraphDraft, column: npt.NDArray[Any], missing: int) -> npt.NDArray[Any]:
-    """The column continued for GPU work, with what its launch has."""
+    """The column extended to GPU work with the values of its launches."""
     launched = np.full(len(draft.work), missing).astype(column.dtype)
     known = np.flatnonzero(draft.launch >= 0)
     launched[known] = column[draft.launch[known]]

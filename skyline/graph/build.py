@@ -1,4 +1,4 @@
-"""From the records of a trace to tasks that wait for one another."""
+"""Conversion of the records of a trace to a graph of dependent tasks."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from skyline.trace.record import ON_DEVICE, Record, RecordKind, Trace
 
 _PAUSE_US = 1.0
 _UNRECORDED_US = 15.0
-"""A shorter pause between two nodes of a graph is its own way from one to the next."""
+"""Longest pause, in µs, between two nodes of a CUDA graph that counts as the graph's own scheduling time."""
 
 _TURNAROUND_LIMIT_US = 10.0
-"""A longer pause between two kernels of a stream means that the stream had nothing to do."""
+"""A longer pause, in µs, between two kernels of a stream means that the stream was idle."""
 
 
 def main_lane(trace: Trace) -> str:
-    """The lane of the script's own thread: the CPU lane on which most time was recorded."""
+    """The lane of the script's own thread: the CPU lane with the most recorded time."""
     busy: Counter[str] = Counter()
     for record in trace.records:
         if record.kind not in ON_DEVICE:
@@ -36,12 +36,12 @@ def main_lane(trace: Trace) -> str:
 
 
 def build(trace: Trace, *, merged: bool = True) -> Graph:
-    """The graph of all recorded iterations, with recorded times; runs of like CPU tasks are ``merged``.
+    """The graph of all recorded iterations with recorded times. ``merged`` joins runs of similar CPU tasks.
 
-    Records become tasks in the order of their lanes. Python time becomes the gap of the task before it; where
-    that belongs to another line or phase it becomes a task without work whose gap it is, so that both keep
-    their own cost. GPU work waits for the start of its launch plus one latency for the whole trace, and a
-    stream turns around in one time for the whole trace: the rest of its timing is left to the simulation.
+    Records become tasks in the order of their lanes. Python time becomes the gap of the preceding task. Where the
+    Python time belongs to another line or phase, it becomes the gap of an additional task of zero duration, so
+    that both keep their own cost. GPU work waits for the start of its launch plus a launch latency. All launches
+    share one latency and all streams share one turnaround time; the simulation derives the remaining timing.
     """
     builder = _GraphBuilder(trace, main_lane(trace))
     for row, record in sorted(
@@ -54,7 +54,7 @@ def build(trace: Trace, *, merged: bool = True) -> Graph:
 
 @dataclass(slots=True)
 class _GraphBuilder:
-    """Collects tasks while the records go by in order of their start."""
+    """Collects tasks from the records, which arrive in order of their start times."""
 
     trace: Trace
     main: str
@@ -96,7 +96,7 @@ class _GraphBuilder:
         self.records.append(record)
 
     def graph(self) -> Graph:
-        """Tasks and dependencies, with the launches told from the synchronising calls."""
+        """Tasks and dependencies, with launches distinguished from synchronising calls."""
         device = [index for index, record in enumerate(self.records) if record.kind in ON_DEVICE]
         if not device:
             return Graph(self._structure(()), self.durations, self.gaps)
@@ -117,7 +117,7 @@ class _GraphBuilder:
         return Structure(self.tasks, dependencies, self.trace.modules, self.trace.lines)
 
     def _launched_by(self, device: Sequence[int]) -> dict[int, int]:
-        """The call that launched each kernel or copy, where it was recorded."""
+        """The recorded call that launched each kernel or copy."""
         calls = {
             record.correlation: index
             for index, record in enumerate(self.records)
@@ -133,7 +133,7 @@ class _GraphBuilder:
     def _latency_us(
         self, device: Sequence[int], launched: Mapping[int, int], explained: Collection[int]
     ) -> float:
-        """Only a stream that had nothing to do or to await starts a kernel as soon as the launch reaches it."""
+        """Only an idle stream that waits for nothing starts a kernel as soon as the launch arrives."""
         previous_end: dict[str, float] = {}
         latencies: list[float] = []
         for kernel in device:
@@ -153,10 +153,10 @@ class _GraphBuilder:
         times: LaunchConstants,
         explained: Collection[int],
     ) -> list[Dependency]:
-        """Kernels wait for the launch to arrive; those of a graph also for nodes that the profiler left out.
+        """Kernels wait for their launch; graph nodes also wait for nodes that the profiler omitted.
 
-        Once launched, a graph needs nothing from the host: a pause of its stream, where no wait for another stream
-        explains it, is GPU time.
+        A launched CUDA graph needs nothing more from the host. A pause of its stream is therefore GPU time, unless a
+        wait for another stream explains it.
         """
         found: list[Dependency] = []
         previous: dict[str, int] = {}
@@ -181,7 +181,7 @@ class _GraphBuilder:
     def _stream_waits(
         self, device: Sequence[int], launched: Mapping[int, int], times: LaunchConstants
     ) -> list[Dependency]:
-        """What streams wait for on other streams: the profiler does not say which events they were told to await."""
+        """Inferred waits between streams: the profiler does not record which events a stream waits for."""
         asking = [
             record
             for record in self.records
@@ -208,7 +208,7 @@ class _GraphBuilder:
         ]
 
     def _backlog(self, kernels: Sequence[int]) -> list[Dependency]:
-        """Work launched before the recording began starts when it started, counted from the main thread."""
+        """Work launched before the recording keeps its start as an offset from the main thread's first task."""
         first = next((index for index, task in enumerate(self.tasks) if task.lane == self.main), None)
         if first is None:
             return []
@@ -222,9 +222,10 @@ class _GraphBuilder:
         ]
 
     def _beside(self) -> list[Dependency]:
-        """What other threads do after a pause, they do so long after the script's thread began something.
+        """Other threads resume after a pause at a fixed offset from a task of the script's thread.
 
-        Nothing is known to start them. What waits for the GPU begins when that is done, and is no such point.
+        The trace does not show who starts them. A task that waits for the GPU is no such reference: it starts when the
+        GPU is done.
         """
         found: list[Dependency] = []
         point = -1
@@ -264,16 +265,16 @@ class _GraphBuilder:
                 record.correlation in copies
                 and self.records[copies[record.correlation]].start_us < record.end_us
             ):
-                # A copy from or to pageable memory holds its caller until it is done.
+                # A copy from or to pageable memory blocks its caller until it is done.
                 copy = copies[record.correlation]
                 if self.records[copy].end_us <= record.end_us:
                     found += self._blocking_copy(index, copy)
         return found
 
     def _awaited(self, record: Record, streams: Mapping[str, Sequence[tuple[float, int]]]) -> list[int]:
-        """Of each stream what was done last when the call returned; of all of them what was done last of all.
+        """The last work of each stream that was done when the call returned, or only the latest of these.
 
-        A call that waits for one stream does not say for which: it returned because that one was done.
+        A call that waits for one stream does not name the stream. The latest work explains when the call returned.
         """
         done: list[tuple[float, int]] = []
         for ends in streams.values():
@@ -285,7 +286,7 @@ class _GraphBuilder:
         return [kernel for _, kernel in done]
 
     def _blocking_copy(self, call: int, copy: int) -> list[Dependency]:
-        """The call keeps only what precedes the copy; what follows on its lane waits for the copy."""
+        """The call keeps the time before the copy; the next task on its lane waits for the copy."""
         self.durations[call] = max(0.0, self.records[copy].start_us - self.records[call].start_us)
         following = next(
             (i for i in range(call + 1, len(self.tasks)) if self.tasks[i].lane == self.tasks[call].lane), None

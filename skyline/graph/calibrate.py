@@ -1,4 +1,4 @@
-"""Recording inflates time: give the tasks of a recorded graph the times that the bare iterations took."""
+"""Removal of the recording overhead: scale the tasks of a recorded graph to the unrecorded iteration times."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from skyline.trace.phase import Phase
 
 _DEAREST = 1.5
 _LEAST_LEFT = 0.3
-"""However much recording had to note on a task, this share of its time was its own."""
+"""Least share of a task's time that remains after the recording overhead is subtracted."""
 
 _MOST_GROWTH = 1.0
-"""An operator may take twice as long without the recording; what is lacking beyond that, everything shares."""
+"""Largest relative growth of an operator's time; missing time beyond that is spread over all tasks."""
 
 _PHASE_OF_PART = {
     Part.LOADER: Phase.DATA,
@@ -30,16 +30,16 @@ _PHASE_OF_PART = {
 
 
 def calibrate(graph: Graph, lane: str, target_ms: Mapping[Part, float]) -> Graph:
-    """Bring the tasks of ``lane``, part by part and iteration by iteration, to the bare milliseconds.
+    """Scale the tasks of ``lane``, per part and iteration, to the unrecorded times ``target_ms``, in ms.
 
-    What a part took longer under recording is taken first from the tasks on which recording had most to note:
-    a thousand small calls become much slower by it, one long operator or a sleep not at all. What a part took
-    less goes first to its operators: recording never makes Python quicker, but it holds memory, which spares
-    operators the page faults of getting it anew. The rest is scaled.
+    Excess time of a part is subtracted first from the tasks with the most recorded events: recording slows a
+    thousand small calls far more than one long operator or a sleep. Missing time of a part goes first to its
+    operators: recording never speeds up Python, but it retains memory, which saves operators the page faults of a
+    new allocation. The remainder is scaled proportionally.
 
-    A part without a bare time (zero) cannot be told apart from the rest, so its tasks are scaled with the
-    rest. A part that has a bare time but no task in an iteration gets one task without a line, so that every
-    iteration of the lane sums to the target.
+    A part without an unrecorded time (zero) is scaled together with the remainder of the iteration. A part with an
+    unrecorded time but without tasks in an iteration gets one task without a source line. Every iteration of the
+    lane then sums to the target.
     """
     told_apart = {part for part, ms in target_ms.items() if ms > 0}
     tasks = graph.tasks
@@ -78,17 +78,17 @@ def calibrate(graph: Graph, lane: str, target_ms: Mapping[Part, float]) -> Graph
 
 
 def _rates(excess_us: Times, noted_us: Times) -> Times:
-    """How much of what recording is estimated to have taken it did take, as far as the excess over bare times allows.
+    """The factor on the estimated recording overhead of each part that explains its excess time.
 
-    ``noted_us`` is what recording took of the whole part by the rough estimate of the records; the machine may
-    be up to ``_DEAREST`` times slower at it.
+    ``noted_us`` is the overhead of the whole part as estimated from its records. The actual overhead may be up to
+    ``_DEAREST`` times as large.
     """
     possible = (excess_us > 0) & (noted_us > 0)
     return np.minimum(_DEAREST, np.divide(excess_us, noted_us, out=np.zeros(len(noted_us)), where=possible))
 
 
 def _growth(lacking_us: Times, work_us: Times) -> Times:
-    """What to multiply the operators of each part with, so that they make up what is lacking, as far as they may."""
+    """The factor, within its limit, on the operators of each part that makes up for the missing time."""
     possible = (lacking_us > 0) & (work_us > 0)
     return 1 + np.minimum(
         _MOST_GROWTH, np.divide(lacking_us, work_us, out=np.zeros(len(work_us)), where=possible)
@@ -96,7 +96,7 @@ def _growth(lacking_us: Times, work_us: Times) -> Times:
 
 
 def _unrecorded(graph: Graph, lane: str, stretch: int, duration_us: float) -> Insertion:
-    """One task for time that was measured bare and left no record, at the end of the iteration on the lane."""
+    """A task at the end of the iteration for time that was measured without recording but left no record."""
     iteration, part = graph.iterations[stretch // len(PARTS)], PARTS[stretch % len(PARTS)]
     tasks = graph.tasks
     earlier = np.flatnonzero((tasks.lane == tasks.lane_code(lane)) & (tasks.iteration <= iteration))
@@ -106,5 +106,5 @@ def _unrecorded(graph: Graph, lane: str, stretch: int, duration_us: float) -> In
 
 
 def scale_host_to(graph: Graph, lane: str, factor: float) -> Graph:
-    """All CPU work of a lane, gaps included, times one factor; what it waits for on a GPU stays as recorded."""
+    """Scale all CPU work of a lane, gaps included, by one factor; waits for the GPU stay as recorded."""
     return scale(graph, np.flatnonzero(graph.tasks.lane == graph.tasks.lane_code(lane)), factor, gaps=True)

@@ -1,4 +1,4 @@
-"""Merging runs of like tasks: fewer tasks to simulate, with the same times on every lane."""
+"""Merging of runs of similar tasks: fewer tasks to simulate, the same total time on every lane."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _KEPT_APART = ("kind", "work", "iteration", "phase", "line", "call_line", "modul
 
 
 def coalesce(graph: Graph, keys: Sequence[npt.NDArray[Any]] | None = None) -> Graph:
-    """Merge neighbours on a lane that agree in all ``keys`` and that nothing depends on or waits inside of.
+    """Merge neighbours on a lane that agree in all ``keys`` and have no dependencies between them.
 
-    A key is an array with a value for each task. The merged task takes the sum of the durations and then the
-    sum of the gaps. By default those are kept apart that are shown or changed apart: by kind, class of work,
-    iteration, phase, line and layer. On a lane whose schedule is overridden nothing is merged.
+    A key is an array with one value per task. A merged task takes the sum of the durations, followed by the sum of
+    the gaps. The default keys separate tasks that are displayed or changed separately: kind, class of work,
+    iteration, phase, line and layer. Lanes with an overridden schedule are not merged.
     """
     structure = graph.structure
     columns = [getattr(graph.tasks, name) for name in _KEPT_APART] if keys is None else keys

@@ -1,4 +1,4 @@
-"""Columns of tasks and dependencies: read-only numpy arrays, shared between graphs that have them in common."""
+"""Columns of tasks and dependencies: read-only numpy arrays that graphs share."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Indices = npt.NDArray[np.int64]
 Times = npt.NDArray[np.float64]
 
 ROWS_KEPT = 50_000
-"""Rows made from columns are kept for as many as this: those of a large graph would fill the memory."""
+"""Largest number of row objects to cache; more of them would exhaust the memory for a large graph."""
 
 _Value = TypeVar("_Value")
 
 
 def frozen(values: npt.ArrayLike, dtype: Any) -> npt.NDArray[Any]:
-    """A read-only contiguous array; the values are shared with whoever gave them where that is possible."""
+    """A read-only contiguous array, without a copy where possible."""
     array = np.ascontiguousarray(values, dtype=dtype)
     if array.flags.writeable:
         array = array.view()
@@ -30,19 +30,19 @@ def frozen(values: npt.ArrayLike, dtype: Any) -> npt.NDArray[Any]:
 
 
 def sums(groups: Ids | Indices | Codes, values: Times, count: int) -> Times:
-    """The sum of the values of each group, for ``count`` groups."""
+    """The sum of the values of each of ``count`` groups."""
     return np.bincount(groups, values, count).astype(np.float64, copy=False)
 
 
 def coded(values: Sequence[_Value]) -> tuple[tuple[_Value, ...], Ids]:
-    """The different values in the order in which they first come, and for each value its place among them."""
+    """The distinct values in order of first occurrence, and the index of each value among them."""
     table: dict[_Value, int] = {}
     places = np.fromiter((table.setdefault(value, len(table)) for value in values), np.int32, len(values))
     return tuple(table), places
 
 
 def joined(parts: Sequence[tuple[tuple[str, ...], Ids]]) -> tuple[tuple[str, ...], Ids]:
-    """One table for several, and under one another the columns that index them."""
+    """One combined table, and the concatenated columns that index it."""
     table: dict[str, int] = {}
     columns: list[Ids] = []
     for values, column in parts:
@@ -53,7 +53,7 @@ def joined(parts: Sequence[tuple[tuple[str, ...], Ids]]) -> tuple[tuple[str, ...
 
 
 def without_unused(table: tuple[str, ...], column: Ids) -> tuple[tuple[str, ...], Ids]:
-    """The entries of a table that a column names, in their order, and the column that names them."""
+    """The table entries that a column uses, in order, and the column that indexes them."""
     used = np.bincount(column, minlength=len(table)) > 0
     if used.all():
         return table, column

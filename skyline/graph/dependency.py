@@ -1,4 +1,4 @@
-"""What a task on one lane waits for on another."""
+"""Dependencies between tasks on different lanes."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from skyline.graph.column import ROWS_KEPT, Codes, Flags, Ids, Indices, Times, f
 
 
 class Cause(str, Enum):
-    """Why a task waits for another one on a different lane. The order on a lane needs no dependency."""
+    """The reason why a task waits for a task on another lane. The order on a lane needs no dependency."""
 
     LAUNCH = "launch"
-    """A kernel starts no earlier than the launch that asked for it, plus a latency."""
+    """A kernel starts no earlier than its launch call, plus a latency."""
     SYNC = "sync"
     """A synchronising call returns no earlier than the work it waits for."""
     LOADER = "loader"
-    """A fetch waits for the worker that makes the batch; a worker waits for room in its queue."""
+    """A fetch waits for the worker that makes the batch; a worker waits for space in its queue."""
     HAND_OFF = "hand-off"
-    """Work on one CPU thread was started by another thread."""
+    """Another CPU thread started the work of this thread."""
     EVENT = "event"
     """A stream waits for an event that was recorded on another stream."""
     QUEUE = "queue"
-    """A launch waits until the queue of launched and unfinished work has room for one more."""
+    """A launch waits for space in the queue of unfinished launches."""
     COLLECTIVE = "collective"
-    """Ranks that exchange data wait for the last of them."""
+    """Ranks that exchange data wait for the slowest rank."""
     GIVEN = "given"
-    """Somebody who asks what-if wants it so."""
+    """A dependency that the user of a what-if added."""
 
 
 CAUSES = tuple(Cause)
-"""What the codes in the column ``cause`` mean; ``CAUSE`` is the way back."""
+"""The cause of each code in the column ``cause``; ``CAUSE`` is the inverse."""
 CAUSE: Mapping[Cause, int] = {cause: code for code, cause in enumerate(CAUSES)}
 
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """``target`` starts no earlier than ``lag_us`` after ``source``: after its end, or after its start."""
+    """``target`` starts no earlier than ``lag_us`` (µs) after the end, or the start, of ``source``."""
 
     source: int
     target: int
@@ -52,7 +52,7 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dependencies(Sequence[Dependency]):
-    """A sequence of dependencies that is stored as columns, read-only arrays of one length."""
+    """A sequence of dependencies, stored as read-only columns of equal length."""
 
     source: Ids
     target: Ids
@@ -63,7 +63,7 @@ class Dependencies(Sequence[Dependency]):
 
     @classmethod
     def of(cls, dependencies: Sequence[Dependency]) -> Dependencies:
-        """The columns of dependencies given one by one."""
+        """The columns of individual dependencies."""
         if isinstance(dependencies, Dependencies):
             return dependencies
         return replace(
@@ -86,7 +86,7 @@ class Dependencies(Sequence[Dependency]):
         lag_us: npt.ArrayLike = 0.0,
         from_start: npt.ArrayLike = False,
     ) -> Dependencies:
-        """From columns; a single cause, lag or flag is that of all."""
+        """Build from columns; a scalar cause, lag or flag applies to all rows."""
         sources, targets = frozen(source, np.int32), frozen(target, np.int32)
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets")
@@ -134,7 +134,7 @@ class Dependencies(Sequence[Dependency]):
         )
 
     def taken(self, chosen: Indices | Flags | slice) -> Dependencies:
-        """Some of them, by their places or by a flag for each."""
+        """A selection of the dependencies, by index or by one flag per row."""
         return Dependencies(
             frozen(self.source[chosen], np.int32),
             frozen(self.target[chosen], np.int32),
@@ -144,11 +144,11 @@ class Dependencies(Sequence[Dependency]):
         )
 
     def between(self, source: npt.ArrayLike, target: npt.ArrayLike) -> Dependencies:
-        """The same ones between other tasks: after tasks were renumbered, repeated or put together."""
+        """These dependencies with new task numbers, after tasks were renumbered, repeated or merged."""
         return replace(self, source=frozen(source, np.int32), target=frozen(target, np.int32), _rows=None)
 
     def joined(self, *others: Dependencies | Sequence[Dependency]) -> Dependencies:
-        """These and then the others."""
+        """These dependencies followed by the others."""
         parts = [self, *(Dependencies.of(other) for other in others if len(other))]
         if len(parts) == 1:
             return self

@@ -1,4 +1,4 @@
-"""Primitive: what waits for what is changed."""
+"""Primitive: add or remove dependencies."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from skyline.graph.selection import indices
 
 
 def add_dependencies(graph: Graph, dependencies: Sequence[Dependency]) -> Graph:
-    """Under further dependencies.
+    """The graph with further dependencies.
 
-    One that contradicts the others is a cycle: ``CyclicGraph`` is raised when the order is first asked for.
+    A dependency that contradicts the others forms a cycle; the first access of the order raises ``CyclicGraph``.
 
     Raises:
-        IndexError: a dependency names a task that there is not.
+        IndexError: a dependency names a task that does not exist.
     """
     joined = graph.structure.dependencies.joined(dependencies)
     for column in (joined.source, joined.target):
@@ -34,10 +34,10 @@ def cut_dependencies(
     source: Iterable[int] | None = None,
     target: Iterable[int] | None = None,
 ) -> Graph:
-    """Without the dependencies that meet all that is given: of these causes, from and to one of these tasks.
+    """The graph without the dependencies that match all given criteria: cause, source task, target task.
 
-    The order of the tasks on their lanes is not a dependency: it holds until tasks are moved, or the schedule of the
-    lane is overridden.
+    The order of the tasks on a lane is not a dependency. It remains until tasks are moved, or the lane's schedule is
+    overridden.
     """
     edges = graph.structure.dependencies
     cut = np.ones(len(edges), np.bool_)

@@ -1,4 +1,4 @@
-"""From a PyTorch profiler trace to tasks that wait for one another."""
+"""Conversion of a PyTorch profiler trace to a graph of dependent tasks."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 
 def graph_of(trace: ProfilerTrace) -> Graph:
-    """The graph of everything that was recorded; see ``built``."""
+    """The graph of the whole trace; see ``built``."""
     return built(trace).graph
 
 
 def built(trace: ProfilerTrace) -> KinetoGraph:
-    """The graph, with what relates it to the trace.
+    """The graph, with its relation to the trace.
 
-    Times of the CPU are taken as measured, both of work and of the gaps between. Times of the GPU's work are as
-    measured; when it starts is not: that follows from one launch latency and one turnaround for the whole
-    trace and from what waits for what. Waiting is taken off every call that waits, so that it re-emerges.
+    Durations and gaps of CPU work are the measured ones, as are durations of GPU work. The start of GPU work is
+    derived instead: from its dependencies and from one launch latency and one turnaround time for the whole trace.
+    Waiting time is subtracted from every call that waits; the simulation adds it again.
     """
     names = names_of(trace)
     hosts = host_threads(trace, names)

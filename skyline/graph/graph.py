@@ -1,4 +1,4 @@
-"""Tasks, what they wait for, and how long they take."""
+"""Tasks with their dependencies, durations and gaps."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ __all__ = ["Cause", "CyclicGraph", "Dependency", "Graph", "Structure"]
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class Graph:
-    """A structure with times in µs, one duration and one gap per task; whatever is alike in two graphs is shared.
+    """A structure with times in µs: one duration and one gap per task. Graphs share equal columns.
 
-    The gap of a CPU task is the untraced time after it on its lane; it stays when other work is removed. The
-    gap of a GPU task is only the turnaround of its stream: idle time is never stored, it re-emerges from the
-    simulation.
+    The gap of a CPU task is the unrecorded time after it on its lane; it remains when other work is removed. The
+    gap of a GPU task is only the turnaround of its stream. Idle time is not stored; the simulation computes it.
 
-    ``priorities`` override the schedule. On a lane whose tasks have none (NaN) they run in the order in which
-    they stand. A lane whose tasks have them is free: of those that are ready the one with the greatest number
-    goes first, and of equals the one that stands first.
+    ``priorities`` override the schedule. Tasks of a lane without priorities (NaN) run in their stored order. On a
+    lane with priorities, the ready task with the highest number runs first; ties go to the earlier task.
     """
 
     structure: Structure
@@ -65,7 +63,7 @@ class Graph:
 
     @property
     def iterations(self) -> tuple[int, ...]:
-        """The iterations that the graph holds, in order."""
+        """The numbers of the graph's iterations, in order."""
         return self.structure.iterations
 
     def with_times(
@@ -74,7 +72,7 @@ class Graph:
         gaps: npt.ArrayLike | None = None,
         priorities: npt.ArrayLike | None = None,
     ) -> Graph:
-        """With other times or priorities over the same structure; what is not given is shared."""
+        """The graph with other times or priorities on the same structure; omitted arguments are shared."""
         return Graph(
             self.structure,
             self.durations if durations is None else durations,

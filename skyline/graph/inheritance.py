@@ -1,4 +1,4 @@
-"""Who goes on waiting, or is waited for, in the place of a neighbour that is removed."""
+"""Transfer of dependencies from removed tasks to their neighbours."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from skyline.graph.tasks import KIND
 
 
 def with_heirs(graph: Graph, gone: Flags) -> Dependencies:
-    """The dependencies, changed where the removal of a task leaves its part in one to a neighbour.
+    """The dependencies after the removal of tasks; a neighbour takes over where a dependency outlives its task.
 
-    A hand-off and a wait for an event hold for all that follows on the lane: the next task there that stays waits
-    too. So it does for a wait for the GPU in a task that is not itself a synchronisation, for the call before it
-    blocked. What any other removed task waited for, nobody on its lane waits for any more.
+    A hand-off and a wait for an event hold for all later work on the lane, so they move to the next remaining task.
+    A wait for the GPU also moves if its task is not a synchronisation: the call before it blocked. All other
+    waits of removed tasks are dropped.
 
-    A queue has room when work before the removed work of its stream is through, and needs none for removed calls.
+    A queue has space when the work before the removed work of its stream is done. Removed calls need no space.
     """
     edges = graph.structure.dependencies
     queue = edges.cause == CAUSE[Cause.QUEUE]
@@ -36,17 +36,17 @@ def with_heirs(graph: Graph, gone: Flags) -> Dependencies:
 
 
 def staying_before(graph: Graph, gone: Flags) -> Ids:
-    """For each task the last before it on its lane that stays, or -1; a task that stays is its own."""
+    """For each task the last remaining one at or before it on its lane, or -1."""
     return _nearest_staying(graph, gone, graph.structure.lane_members)
 
 
 def staying_behind(graph: Graph, gone: Flags) -> Ids:
-    """For each task the first behind it on its lane that stays, or -1; a task that stays is its own."""
+    """For each task the first remaining one at or after it on its lane, or -1."""
     return _nearest_staying(graph, gone, graph.structure.lane_members[::-1])
 
 
 def _nearest_staying(graph: Graph, gone: Flags, members: Ids) -> Ids:
-    """As one comes by them in the order of ``members``. On a lane without an order nobody is near another."""
+    """The nearest remaining task in the order of ``members``; -1 on lanes without an order."""
     last = np.maximum.accumulate(np.where(gone[members], -1, np.arange(len(members))))
     nearest = members[last]
     lane = graph.tasks.lane

@@ -1,4 +1,4 @@
-"""Primitive: tasks are added; work on a GPU brings the call that launches it."""
+"""Primitive: add tasks. GPU work is added together with the call that launches it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from skyline.graph.tasks import KIND, ON_GPU, Tasks
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """A task to be added, and where it stands: right behind task ``after`` of the graph, or first of all (-1).
+    """A task to add and its place: directly behind task ``after`` of the graph, or before all tasks (-1).
 
-    On its lane it runs behind the tasks that stand before it.
+    On its lane it runs after the tasks that precede this place.
     """
 
     task: Task
@@ -33,10 +33,10 @@ class Insertion:
 def insert(
     graph: Graph, insertions: Sequence[Insertion], dependencies: Sequence[Dependency] = NO_DEPENDENCIES
 ) -> Graph:
-    """With further tasks, and further dependencies for them.
+    """The graph with further tasks and dependencies.
 
-    ``dependencies`` count the tasks as the graph does, and go on counting with the insertions: the first one is
-    task ``len(graph)``. Old dependencies stay. Insertions behind the same task stand in the order given.
+    ``dependencies`` use the task numbers of the graph, continued by the insertions: the first insertion is task
+    ``len(graph)``. Existing dependencies remain. Insertions behind the same task keep the given order.
     """
     count = len(graph)
     grown = extended(
@@ -54,7 +54,7 @@ def insert(
 
 @dataclass(frozen=True, slots=True)
 class InsertedGpuWork:
-    """A kernel or copy to be added: launched by a call that runs right behind the CPU task ``after``."""
+    """A kernel or copy to add, launched by a call directly behind the CPU task ``after``."""
 
     task: Task
     duration_us: float
@@ -69,25 +69,27 @@ def insert_gpu_work(
     latency_us: float | None = None,
     dependencies: Sequence[Dependency] = NO_DEPENDENCIES,
 ) -> Graph:
-    """With further work on GPU streams, each piece with the call that launches it on the lane of ``after``.
+    """The graph with further GPU work; each piece gets a launch call on the lane of ``after``.
 
-    On its stream a piece runs behind all that was launched before it and before all that is launched later. The
-    launch takes ``launch_us`` and the work begins no earlier than ``latency_us`` after it began: by default
-    the medians of the launches that the graph holds, as is the turnaround of the stream.
+    On its stream a piece runs after everything launched before it and before everything launched later. The
+    launch call takes ``launch_us``. The work begins at least ``latency_us`` after the start of the call. Both, and
+    the stream's turnaround, default to the medians of the graph's launches.
 
-    ``dependencies`` count as for ``insert``; the first piece is task ``len(graph)``, the launches come behind
-    the pieces.
+    ``dependencies`` are numbered as for ``insert``; the first piece is task ``len(graph)``, and the launch calls
+    follow the pieces.
 
     Raises:
-        UsageError: the graph holds no launch to take the defaults from, and they are not given.
-        ValueError: a task is not of a kind that occupies a GPU, or ``after`` is.
+        UsageError: the defaults are needed, but the graph holds no launch.
+        ValueError: a task is not GPU work, or ``after`` is.
     """
     tasks = graph.tasks
     for one in work:
         if not ON_GPU[KIND[one.task.kind]]:
-            raise ValueError(f"{one.task.name} is {one.task.kind.value} work: insert() adds it")
+            raise ValueError(f"{one.task.name} is {one.task.kind.value} work: add it with insert()")
         if ON_GPU[tasks.kind[one.after]]:
-            raise ValueError(f"task {one.after} runs on a GPU; a launch stands behind a task of a CPU thread")
+            raise ValueError(
+                f"task {one.after} runs on a GPU; a launch belongs behind a task of a CPU thread"
+            )
     launch_us = _known(launch_us, _launch_durations(graph), "launch_us")
     latency_us = _known(latency_us, _latencies(graph), "latency_us")
     kernel_gaps = graph.gaps[ON_GPU[tasks.kind]]
@@ -96,7 +98,7 @@ def insert_gpu_work(
     calls: list[Insertion] = []
     joins: list[Dependency] = []
     for number, (one, before) in enumerate(zip(work, _last_launched(graph, work), strict=True)):
-        # Its launch stands behind `after`; of several slots the later one is behind both.
+        # The launch goes behind `after`; of several possible places, the last one is behind both.
         insertions.append(Insertion(one.task, one.duration_us, max(one.after, before), turnaround_us))
         calls.append(
             Insertion(
@@ -125,8 +127,8 @@ def _known(given: float | None, samples: Times, name: str) -> float:
         return given
     if not len(samples):
         raise UsageError(
-            "the graph holds no launch of GPU work to take the cost of one from",
-            hint=f"Say what a launch costs: insert_gpu_work(…, {name}=…).",
+            "no launch of GPU work in the graph to take the default cost from",
+            hint=f"Give the cost of a launch: insert_gpu_work(…, {name}=…).",
         )
     return float(np.median(samples))
 
@@ -141,7 +143,7 @@ def _latencies(graph: Graph) -> Times:
 
 
 def _launched_at(graph: Graph) -> Ids:
-    """For each task on a GPU where its launch stands; for all others, and without a launch, where it stands itself."""
+    """For each GPU task the index of its launch; for other tasks, and without a launch, the task's own index."""
     found = np.arange(len(graph), dtype=np.int32)
     edges = launches(graph)
     found[edges.target] = edges.source
@@ -149,7 +151,7 @@ def _launched_at(graph: Graph) -> Ids:
 
 
 def _last_launched(graph: Graph, work: Sequence[InsertedGpuWork]) -> list[int]:
-    """For each piece the last task on its stream that was launched no later, or -1."""
+    """For each piece the last task on its stream launched at or before it, or -1."""
     launched_at = _launched_at(graph)
     streams: dict[str, tuple[Ids, Ids]] = {}
     found: list[int] = []
@@ -157,7 +159,7 @@ def _last_launched(graph: Graph, work: Sequence[InsertedGpuWork]) -> list[int]:
         lane = one.task.lane
         if lane not in streams:
             members = np.flatnonzero(graph.tasks.lane == graph.tasks.lane_code(lane)).astype(np.int32)
-            # The earliest launch of a member or of those behind it: it only grows, so that one can look it up.
+            # The earliest launch of a member or a later one: it increases monotonically, so a binary search works.
             earliest = np.minimum.accumulate(launched_at[members][::-1])[::-1]
             streams[lane] = members, earliest
         members, earliest = streams[lane]

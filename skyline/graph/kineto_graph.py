@@ -1,4 +1,4 @@
-"""What is known of a trace once it has become a graph."""
+"""A trace converted to a graph, and the relation between the two."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skyline.graph.rules.constants import LaunchConstants
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredSteps:
-    """The steps of the trace, by time: what they took, and the tasks without work that begin and end them."""
+    """The steps of the trace in time order: durations, and the zero-length tasks that mark begin and end."""
 
     number: Ids
     measured_us: Times
@@ -22,27 +22,27 @@ class MeasuredSteps:
         return len(self.number)
 
     def simulated_us(self, starts_us: Times) -> Times:
-        """What each takes when the graph's tasks start at the given times."""
+        """The duration of each step, in µs, for given start times of the graph's tasks."""
         return starts_us[self.last] - starts_us[self.first]
 
     @property
     def inner(self) -> slice:
-        """Without the first, which inherits work from before the recording, and the last, which ends with it."""
+        """All steps except the first, which inherits earlier work, and the last, which ends with the recording."""
         return slice(1, -1) if len(self) > 2 else slice(-1, None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KinetoGraph:
-    """A trace as a graph, and how the two relate."""
+    """A graph of a trace, and how the two relate."""
 
     graph: Graph
     steps: MeasuredSteps
     constants: LaunchConstants
     event: Ids
-    """For each task the row of the trace that names it."""
+    """For each task the trace row that gives it its name."""
     start_us: Times
-    """When each task started by the trace's clock, waiting taken off: what a replay should give."""
+    """Start of each task, in µs of the trace's clock and without waiting; a replay should reproduce it."""
     main: str
     """The lane of the script's own thread."""
     found: dict[str, int]
-    """How often each rule applied, and what had to be clipped or guessed."""
+    """Number of applications of each rule, and of clipped or guessed items."""

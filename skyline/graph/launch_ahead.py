@@ -1,4 +1,4 @@
-"""The script's thread runs ahead of its GPU; while it is recorded it does not, because each iteration's end waits."""
+"""Restore the lead of the script's thread over its GPU, which the recording removes by waiting each iteration."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from skyline.graph.task import TaskKind
 from skyline.graph.tasks import KIND
 
 _FOR_TIMING = "DeviceSynchronize"
-"""With this call the end of an iteration is waited for while it is recorded, and in predictions."""
+"""The call that waits for the end of an iteration, in recordings and in predictions."""
 
 
 def ending_waits(graph: Graph, lane: str) -> Indices:
-    """The tasks of the script's thread that wait for the GPU at the end of each iteration; in order."""
+    """The tasks of the script's thread that wait for the GPU at the end of each iteration, in order."""
     tasks = graph.tasks
     waiting = (tasks.kind == KIND[TaskKind.SYNC]) & (tasks.lane == tasks.lane_code(lane))
     found = np.flatnonzero(waiting)
@@ -25,10 +25,10 @@ def ending_waits(graph: Graph, lane: str) -> Indices:
 
 
 def one_iteration_ahead(graph: Graph, lane: str) -> Graph:
-    """As the script runs by itself: an iteration's end waits for what the iteration before gave the GPU to do.
+    """The graph of the unrecorded script: the end of an iteration waits for the GPU work of the previous iteration.
 
-    A GPU takes about a thousand launches before the next one has to wait, which is one iteration or several. How
-    far the script's thread gets ahead makes no difference to how long an iteration takes as soon as it is one.
+    A GPU accepts about a thousand launches before the next one waits, which is one iteration or several. Once the
+    script's thread is one iteration ahead, a larger lead does not change the iteration time.
     """
     waits = ending_waits(graph, lane)
     edges = graph.structure.dependencies

@@ -1,4 +1,4 @@
-"""Which call launched which work on a GPU."""
+"""Relation between GPU work and the calls that launched it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def launches(graph: Graph) -> Dependencies:
 
 
 def launches_of(graph: Graph, chosen: Iterable[int]) -> Indices:
-    """The calls that launched some of the chosen GPU work and nothing else."""
+    """The calls that launched only chosen GPU work."""
     found = launches(graph)
     wanted = np.zeros(len(graph), np.bool_)
     wanted[indices(chosen)] = True

@@ -1,4 +1,4 @@
-"""From a file to a graph."""
+"""Loading a file as a graph."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from skyline.trace.kineto.reader import read
 
 _PEEKED_BYTES = 512
 _MARK = b'"schema":"skyline.'
-"""A saved profile says what it is in its first words."""
+"""A saved profile starts with its schema."""
 
 
 def load(path: Path | str) -> Graph:
-    """The graph of a PyTorch profiler trace, or of the iterations recorded in a profile that Skyline saved.
+    """The graph of a PyTorch profiler trace, or of the iterations in a saved Skyline profile, with recorded times.
 
-    Times are those of the recording. What was done to a trace to read it, and how it relates to the graph, is told
-    by ``skyline.trace.kineto.reader.read`` and ``skyline.graph.from_kineto.built``.
+    ``skyline.trace.kineto.reader.read`` reports how a trace was read, ``skyline.graph.from_kineto.built`` how it
+    relates to the graph.
 
     Raises:
-        UsageError: the file is neither, or nothing in it can be used.
+        UsageError: the file is neither a trace nor a profile, or holds nothing usable.
     """
     path = Path(path)
     return build(store.load(path).trace) if _is_profile(path) else graph_of(read(path))
 
 
 def _is_profile(path: Path) -> bool:
-    """Whether it begins as one; what cannot be read is left to the reader of traces, which says why."""
+    """True if the file starts like a profile. An unreadable file goes to the trace reader, which gives the reason."""
     try:
         return _MARK in head_unpacked(path, _PEEKED_BYTES)
     except OSError:

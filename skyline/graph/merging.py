@@ -1,4 +1,4 @@
-"""Primitive: several tasks in a row become one."""
+"""Primitive: merge consecutive tasks into one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from skyline.graph.tasks import ON_GPU
 
 
 def merge(graph: Graph, chosen: Iterable[int]) -> Graph:
-    """Each run of chosen tasks that are neighbours on a lane becomes one task, as when kernels are fused.
+    """Merge each run of chosen neighbours on a lane into one task, as in kernel fusion.
 
-    It takes the sum of their durations, and its name, line and layer from the first. Gaps of CPU tasks add up;
-    a GPU task keeps that of the last, for a stream turns around only between tasks. The merged task waits for
-    all that any of them waited for, and whoever waited for the end of one waits for its end.
+    The merged task takes the sum of the durations, and its name, line and layer from the first task. Gaps of CPU
+    tasks add up. A GPU task takes the gap of the last task, because a stream turns around only between tasks. The
+    merged task waits for everything that its parts waited for; tasks that waited for the end of a part wait for its
+    end.
 
-    Merging tasks of which one waits for something that waits for another is a cycle: ``CyclicGraph`` is raised
-    when the order is first asked for.
+    If one part waits, through other tasks, for another part, the result is cyclic; the first access of the order
+    raises ``CyclicGraph``.
     """
     wanted = np.zeros(len(graph), np.bool_)
     wanted[indices(chosen)] = True
@@ -37,16 +38,16 @@ def merge(graph: Graph, chosen: Iterable[int]) -> Graph:
 
 
 def grouped(graph: Graph, joins: Flags) -> Graph:
-    """With the members of ``Structure.lane_members`` joined to the one before them where ``joins`` says so.
+    """Join each member of ``Structure.lane_members`` with its predecessor where ``joins`` is true.
 
-    ``joins`` has one flag for each member but the first. A group stands where its first task stood.
+    ``joins`` has one flag for each member but the first. A group takes the place of its first task.
     """
     if not joins.any():
         return graph
     members = graph.structure.lane_members
     starts = np.flatnonzero(np.concatenate(([True], ~joins)))
     first = members[starts]
-    # Groups were found lane by lane; they stand in the order of their first tasks.
+    # Groups were found per lane; they are ordered by their first tasks.
     standing = np.argsort(first, kind="stable")
     place_of_group = np.empty(len(first), np.int64)
     place_of_group[standing] = np.arange(len(first))
@@ -68,10 +69,10 @@ def grouped(graph: Graph, joins: Flags) -> Graph:
 def _moved(
     graph: Graph, into: Indices, members: Ids, starts: Indices, group_of_member: Indices
 ) -> Dependencies:
-    """The dependencies between groups, with lags that keep the moments from which they count.
+    """The dependencies between groups, with lags adjusted to count from the original moments.
 
-    A lag from the start of a later member counts from the group's start. A group's gaps come after all its
-    durations, so that its end may be earlier than that of a member behind a gap: the lag makes up for it.
+    A lag from the start of a later member counts from the group's start. The gaps of a group follow all its
+    durations, so its end may be earlier than that of a member behind a gap; the lag compensates.
     """
     edges = graph.structure.dependencies
     if not len(edges):

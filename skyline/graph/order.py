@@ -1,4 +1,4 @@
-"""An order in which every task comes after all that it waits for."""
+"""Topological order: every task comes after the tasks that it waits for."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class CyclicGraph(ValueError):
 
 
 def topological_order(before: Ids, source: Ids, target: Ids) -> Ids:
-    """Kahn's algorithm with a heap, so that ties go to the task that stands first and runs compare.
+    """Kahn's algorithm with a heap: ties go to the earlier task, so that runs are reproducible.
 
-    Where all dependencies point forward this is the order in which the tasks stand, and nothing is sorted. The
-    tasks of a cycle, and those behind it, are left out.
+    If all dependencies point forward, this is the stored order and no sort is needed. Tasks of a cycle, and tasks
+    behind it, are omitted.
     """
     if bool((source < target).all()):
         return np.arange(len(before), dtype=np.int32)
@@ -44,7 +44,7 @@ def _kahn(
     waiting: MutableSequence[int],
     order: MutableSequence[int],
 ) -> int:
-    """Fills ``order`` and gives how many tasks were reached; ``waiting`` counts what each still waits for."""
+    """Fill ``order`` and return the number of tasks reached; ``waiting`` counts the open dependencies of each task."""
     ready = [index for index in range(len(follower)) if waiting[index] == 0]
     heapify(ready)
     reached = 0
@@ -56,7 +56,7 @@ def _kahn(
         if target >= 0:
             waiting[target] -= 1
             if waiting[target] == 0:
-                heappush(ready, target + 0)  # + 0: as wide an integer as the heap holds
+                heappush(ready, target + 0)  # + 0: converts to the integer width of the heap
         for place in range(leaving_offsets[index], leaving_offsets[index + 1]):
             target = leaving_target[place]
             waiting[target] -= 1

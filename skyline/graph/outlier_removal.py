@@ -1,4 +1,4 @@
-"""Single hold-ups taken out: what an operator took once, and in no other of the recorded iterations."""
+"""Removal of outliers: delays of an operator in a single recorded iteration."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from skyline.graph.graph import Graph
 
 _LEAST_ITERATIONS = 3
 _HELD_UP, _HELD_UP_US = 3.0, 500.0
-"""What takes so many times as long as in the middle of all iterations, and so much longer, was held up by something
-else: few iterations are recorded, and one operator held up for 15 ms would count for a tenth of all."""
+"""A task is an outlier if it exceeds the median over the iterations by this factor and by this time, in µs. Few
+iterations are recorded: without removal, one delay of 15 ms can add a tenth to the total."""
 
 
 def steadied(graph: Graph) -> Graph:
-    """Tasks, and the Python behind them, that were held up take what they do in the iteration in the middle.
+    """Delayed tasks, and the Python time behind them, take the median of their iterations.
 
-    Compared are tasks of one name, module, phase and lane, the first of an iteration with the first of the others and
-    so on. With fewer than three iterations to compare, everything stays.
+    Tasks are compared if name, module, phase and lane agree, in order within the iteration. With fewer than three
+    iterations, nothing changes.
     """
     if len(graph.iterations) < _LEAST_ITERATIONS:
         return graph
@@ -26,7 +26,7 @@ def steadied(graph: Graph) -> Graph:
 
 
 def _alike(graph: Graph) -> Indices:
-    """By task, the number of the group that it is compared with."""
+    """For each task the number of its comparison group."""
     tasks = graph.tasks
     columns = np.stack([tasks.name, tasks.module, tasks.phase, tasks.lane, tasks.iteration])
     _, of_iteration = np.unique(columns, axis=1, return_inverse=True)

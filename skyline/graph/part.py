@@ -1,4 +1,4 @@
-"""The parts of an iteration that can be timed without a profiler, and how a step divides into them."""
+"""The parts of an iteration that can be timed without a profiler, and their shares of a step."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from skyline.trace.phase import Phase
 
 
 class Part(str, Enum):
-    """A stretch of the iteration with a bare time of its own.
+    """A part of the iteration with its own unrecorded time.
 
-    ``LOADER`` is time inside a data loader's ``__next__``. Batches that the script fetches by hand are told
-    apart only by recording, and belong to ``REST`` together with the forward work and everything else.
+    ``LOADER`` is time inside a data loader's ``__next__``. Only a recording can identify batches that the script
+    fetches itself; they belong to ``REST``, with the forward pass and all other work.
     """
 
     LOADER = "loader"
@@ -29,7 +29,7 @@ class Part(str, Enum):
 
 
 PARTS = tuple(Part)
-"""What the codes of ``parts_of`` mean."""
+"""The part of each code in ``parts_of``."""
 
 
 def parts_of(tasks: Tasks) -> Codes:
@@ -53,9 +53,9 @@ _PART_CODES: Codes = np.array(
 
 
 def part_shares(times: BareTimes) -> dict[Part, float]:
-    """The share of each part in a step: medians over the steps, made to sum to 1.
+    """The share of each part in a step: medians over the steps, normalised to sum to 1.
 
-    Shares, not times, are averaged: on a machine that slows down for a while they stay what they are.
+    Shares are averaged instead of times, because they stay constant while the machine is temporarily slow.
     """
     shares = {
         part: _median_share(samples, times.steps_ms)

@@ -9,10 +9,10 @@ from skyline.trace.phase import PhaseTimes
 
 
 def phase_times(graph: Graph, lane: str) -> PhaseTimes:
-    """Milliseconds per iteration that the lane spends in each phase, gaps included, averaged over the iterations.
+    """Time that the lane spends in each phase, in ms per iteration, averaged, gaps included.
 
-    On a GPU machine this is the script's own thread: a phase whose kernels are merely launched looks short
-    there, and the phase that waits for them looks long.
+    On a GPU machine the lane is the script's own thread. A phase that only launches kernels looks short there, and
+    the phase that waits for them looks long.
     """
     tasks = graph.tasks
     on_lane = tasks.lane == tasks.lane_code(lane)

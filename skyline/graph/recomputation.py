@@ -1,4 +1,4 @@
-"""Primitive: forward work is done once more right before the backward work that needs its results."""
+"""Primitive: repeat forward work directly before the backward work that needs its results."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from skyline.trace.phase import Phase
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recomputed:
-    """Work on the host that is repeated, in its order, before the host task ``before``; its kernels come with it.
+    """Host work to repeat, in order, before the host task ``before``; its kernels are repeated too.
 
-    ``overhead_us`` is Python's time for arranging it.
+    ``overhead_us`` is the Python time of the recomputation itself.
     """
 
     rows: Indices
@@ -29,11 +29,11 @@ class Recomputed:
 
 
 def recompute(graph: Graph, parts: Sequence[Recomputed]) -> Graph:
-    """Each part runs as often again: on the thread of the task it precedes, its kernels before those launched later.
+    """Repeat each part on the thread of the task that it precedes, its kernels before kernels launched later.
 
-    The copies count as backward work, take as long as recorded and depend on one another as the originals do. They
-    wait for nothing else: what went into them is long known. A thread that was handed the work of ``before`` starts
-    with the copies.
+    The copies count as backward work, keep their recorded durations and depend on each other like the originals.
+    They have no other dependencies, since their inputs are available. On a thread that received ``before`` by a
+    hand-off, the copies receive the hand-off instead.
     """
     if not parts:
         return graph
@@ -57,21 +57,21 @@ def recompute(graph: Graph, parts: Sequence[Recomputed]) -> Graph:
 
 
 def _with_kernels(rows: Indices, launched: Dependencies) -> Indices:
-    """The rows and what they launch, in the order of the graph."""
+    """The rows and the GPU work that they launch, in graph order."""
     return np.union1d(rows, launched.target[np.isin(launched.source, rows)]).astype(np.int64)
 
 
 def _places(
     graph: Graph, parts: Sequence[Recomputed], works: Sequence[Indices], launched: Dependencies
 ) -> tuple[Indices, Indices]:
-    """For each copy its lane and the task of the graph that it stands before."""
+    """For each copy its lane, and the graph task before which it is placed."""
     lanes: list[Indices] = []
     slots: list[Indices] = []
     for part, work in zip(parts, works, strict=True):
         on_gpu = ON_GPU[graph.tasks.kind[work]]
         own = graph.tasks.lane[work].astype(np.int64)
         later = launched.target[launched.source >= part.before]
-        # On a stream without later work the copies stand behind all that is on it.
+        # On a stream without later work the copies go to its end.
         first = np.full(len(graph.tasks.lanes), len(graph), np.int64)
         np.minimum.at(first, graph.tasks.lane[later], later)
         lanes.append(np.where(on_gpu, own, int(graph.tasks.lane[part.before])))

@@ -1,4 +1,4 @@
-"""Primitive: tasks are taken out without losing the order that held through them."""
+"""Primitive: remove tasks and keep the order that they imposed."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from skyline.graph.selection import indices
 from skyline.graph.tasks import ON_GPU
 
 _Wait = tuple[int, int, bool]
-"""What is waited for: the source, the code of the cause, and whether from the source's start."""
+"""A dependency of a task: the source, the code of the cause, and whether it counts from the source's start."""
 _Waits = dict[_Wait, float]
-"""The longest lag for each."""
+"""The longest lag of each dependency."""
 _HAND_OFF = CAUSE[Cause.HAND_OFF]
 _FEW = 16
 
 
 def remove(graph: Graph, chosen: Iterable[int], *, keep_gaps: bool = True, launches: bool = False) -> Graph:
-    """Without the chosen tasks: who waited for one of them waits for what it waited for.
+    """Remove the chosen tasks; tasks that waited for a removed task wait for its dependencies instead.
 
-    Waiting that concerns all that follows on a lane (a hand-off between threads, an event) goes over to the next task
-    there; what a removed task alone waited for (its launch, a synchronisation) nobody waits for any more.
+    A wait that holds for all later work on a lane (a hand-off between threads, an event) moves to the next task
+    there. A wait of the removed task alone (its launch, a synchronisation) is dropped.
 
-    The gap of a removed CPU task moves to the task before it on its lane, because Python still runs there,
-    unless ``keep_gaps`` is false: then the whole operator goes. The gap of a GPU task is a turnaround and goes
-    with it. With ``launches`` the calls go too that launched nothing but chosen work.
+    The gap of a removed CPU task moves to the previous task on its lane, because that Python code still runs. With
+    ``keep_gaps=False`` the gap is removed too, as for a whole operator. The gap of a GPU task is a turnaround and
+    is always removed. With ``launches``, calls that launched only chosen work are removed too.
     """
     places = indices(chosen)
     if launches:
@@ -49,7 +49,7 @@ def remove(graph: Graph, chosen: Iterable[int], *, keep_gaps: bool = True, launc
 
 
 def _gaps_passed_on(graph: Graph, gone: Flags) -> Times:
-    """Each removed CPU task's gap is held by the last task before it on its lane that stays, if there is one."""
+    """Add the gap of each removed CPU task to the last remaining task before it on its lane, if there is one."""
     giving = np.flatnonzero(gone & ~ON_GPU[graph.tasks.kind])
     holder = staying_before(graph, gone)[giving]
     gaps = graph.gaps.copy()
@@ -58,7 +58,7 @@ def _gaps_passed_on(graph: Graph, gone: Flags) -> Times:
 
 
 def _reconnected(graph: Graph, gone: Flags) -> Dependencies:
-    """The dependencies between tasks that stay, and in the place of the others what held through them."""
+    """The dependencies between remaining tasks, including those that held through removed tasks."""
     edges = with_heirs(graph, gone)
     touched = gone[edges.source] | gone[edges.target]
     arriving: dict[int, list[tuple[_Wait, float]]] = {}
@@ -77,7 +77,7 @@ def _reconnected(graph: Graph, gone: Flags) -> Dependencies:
     waits: dict[int, _Waits] = {}
     for index in order[_asked_for(edges, gone, arriving, followed)[order]].tolist():
         found = _resolved(arriving.get(index, ()), waits)
-        # The lane's order is not a dependency, but those who waited for this task relied on it.
+        # The lane's order is not a dependency, but tasks that waited for this one relied on it.
         before = int(followed[index])
         if before >= 0:
             _add(found, waits.get(before, {(before, _HAND_OFF, False): 0.0}))
@@ -97,7 +97,7 @@ def _reconnected(graph: Graph, gone: Flags) -> Dependencies:
 def _asked_for(
     edges: Dependencies, gone: Flags, arriving: Mapping[int, list[tuple[_Wait, float]]], followed: Ids
 ) -> Flags:
-    """The removed tasks that something which stays waited for, by way of other removed ones or not."""
+    """The removed tasks that a remaining task waited for, directly or through other removed tasks."""
     asked = np.zeros(len(gone), np.bool_)
     asked[edges.source[gone[edges.source] & ~gone[edges.target]]] = True
     open_tasks = np.flatnonzero(asked).tolist()
@@ -111,11 +111,11 @@ def _asked_for(
 
 
 def _resolved(arrived: Iterable[tuple[_Wait, float]], waits: Mapping[int, _Waits]) -> _Waits:
-    """What is waited for, with what the removed tasks among it waited for in their place."""
+    """The dependencies, with each removed task replaced by its own dependencies."""
     found: _Waits = {}
     for (source, cause, from_start), lag_us in arrived:
         if source in waits:
-            # As long after what the removed task waited for, and for the reason that it waited.
+            # The replacement keeps the lag and the cause of the removed task's dependency.
             _add(found, {(s, cause, f): lag_us + further for (s, _, f), further in waits[source].items()})
         else:
             _add(found, {(source, cause, from_start): lag_us})
@@ -128,7 +128,7 @@ def _add(found: _Waits, more: _Waits) -> None:
 
 
 def _without_implied(found: _Waits, graph: Graph) -> _Waits:
-    """On a lane that keeps its order, waiting for a later task includes waiting, no longer, for an earlier one."""
+    """Omit implied waits: on a lane in order, waiting for a later task includes waiting for an earlier one."""
     longest: dict[tuple[int, bool], float] = {}
     kept: _Waits = {}
     for wait, lag_us in sorted(found.items(), key=lambda item: (-item[0][0], -item[1])):

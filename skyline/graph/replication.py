@@ -1,4 +1,4 @@
-"""Primitive: part of the work is done several times, as when gradients are accumulated or activations recomputed."""
+"""Primitive: repeat part of the work, as in gradient accumulation or activation recomputation."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from skyline.graph.selection import indices
 
 
 def replicate(graph: Graph, chosen: Iterable[int], times: int, *, before: Iterable[int] = ()) -> Graph:
-    """The chosen tasks run ``times`` times in all, one round after another.
+    """Run the chosen tasks ``times`` times in total, one round after another.
 
-    On each lane the copies stand behind the last of the chosen tasks there; on a lane that holds a task of
-    ``before``, they stand before the first such one. Dependencies among the chosen tasks hold within each round.
-    What the chosen tasks waited for outside, the first round waits for, and the others run behind it. What outside
-    waited for them waits for the last round. Where another thread took over from them (``Cause.HAND_OFF``), the
-    next round waits for that, as the program would.
+    On each lane the copies follow the last chosen task there. On a lane with a task of ``before``, they precede
+    the first such task. Dependencies among the chosen tasks hold within each round. The first round waits for the
+    external dependencies of the chosen tasks; later rounds follow it. External tasks that waited for the chosen
+    tasks wait for the last round. If another thread took over from the chosen tasks (``Cause.HAND_OFF``), the next
+    round waits for that thread, as in the program.
 
-    Choose work on a GPU together with its launches, or the copies need none. Choose also what lies between: work
-    outside that waits for a chosen task and that a chosen task waits for would be both before and after the rounds, a
-    cycle (``CyclicGraph``, raised when the order is first asked for). ``times=1`` changes nothing.
+    Choose GPU work together with its launches; otherwise the copies have none. Choose intermediate tasks too: an
+    external task between two chosen tasks would have to run both before and after the rounds. The first access of
+    the order of such a cyclic graph raises ``CyclicGraph``. ``times=1`` changes nothing.
 
     Raises:
         ValueError: ``times`` is less than 1.
     """
     if times < 1:
-        raise ValueError("work that runs less than once is removed")
+        raise ValueError("times is less than 1; use remove() to remove work")
     rows = np.unique(indices(chosen))
     if times == 1 or not len(rows):
         return graph
@@ -52,7 +52,7 @@ def replicate(graph: Graph, chosen: Iterable[int], times: int, *, before: Iterab
 
 
 def _slots(graph: Graph, rows: Indices, before: Indices) -> Indices:
-    """For each chosen task where in the list its copies stand: before the task with this index."""
+    """For each chosen task the index of the task before which its copies are placed."""
     lane = graph.tasks.lane
     lanes = len(graph.tasks.lanes)
     behind = np.zeros(lanes, np.int64)
@@ -70,7 +70,7 @@ def _dependencies(graph: Graph, within: Indices, rows: Indices, further: int) ->
     from_inside, to_inside = within[edges.source] >= 0, within[edges.target] >= 0
     inner = edges.taken(from_inside & to_inside)
     outgoing = from_inside & ~to_inside
-    # Whoever waited outside waits for the last round.
+    # External tasks wait for the last round.
     source = edges.source.astype(np.int64)
     source[outgoing] = count + (further - 1) * size + within[edges.source[outgoing]]
     parts = [edges.between(source, edges.target)]
@@ -87,7 +87,7 @@ def _dependencies(graph: Graph, within: Indices, rows: Indices, further: int) ->
 
 
 def _resumed(graph: Graph, rows: Indices, hand_offs: Dependencies) -> Indices:
-    """For each hand-off to a task behind the chosen ones of its lane, the first of those; -1 for all others."""
+    """For each hand-off to a task behind the chosen ones of its lane, the first chosen one; -1 for all others."""
     lane = graph.tasks.lane
     head = np.full(len(graph.tasks.lanes), len(graph), np.int64)
     last = np.full(len(graph.tasks.lanes), len(graph), np.int64)

@@ -1,4 +1,4 @@
-"""Primitive: tasks take longer or less long."""
+"""Primitive: scale the durations of tasks."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from skyline.graph.selection import indices
 
 
 def scale(graph: Graph, chosen: Iterable[int], factor: npt.ArrayLike, *, gaps: bool = False) -> Graph:
-    """The chosen tasks take ``factor`` times as long; with ``gaps`` so does the CPU time after them.
+    """Multiply the durations of the chosen tasks by ``factor``; with ``gaps``, also the CPU time after them.
 
-    ``factor`` is one number, or one for each chosen task. The structure stays and is shared.
+    ``factor`` is one number, or one for each chosen task. The structure is shared.
 
     Raises:
         ValueError: a factor is negative or not finite.
     """
     factors = np.asarray(factor, np.float64)
     if not (np.isfinite(factors).all() and (factors >= 0).all()):
-        raise ValueError("a task takes a finite time: factors are finite and not negative")
+        raise ValueError("factors must be finite and not negative")
     places = indices(chosen)
     durations = graph.durations.copy()
     durations[places] *= factors

@@ -1,4 +1,4 @@
-"""Primitive: which task of a lane goes first is decided while it runs, not by the recorded order."""
+"""Primitive: let priorities instead of the recorded order decide which task of a lane runs next."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from skyline.graph.selection import indices
 
 
 def prioritise(graph: Graph, chosen: Iterable[int], priority: npt.ArrayLike) -> Graph:
-    """Free the lanes of the chosen tasks: of what is ready there, the greatest priority goes first.
+    """Release the lanes of the chosen tasks: among ready tasks, the highest priority runs first.
 
-    ``priority`` is one number, or one for each chosen task. The other tasks of those lanes have the priority 0, or
-    the one given before; of equals the one that stands first goes first. Only dependencies hold on a freed lane, so
-    it is meant for links and streams, not for a CPU thread, whose order is that of the program.
+    ``priority`` is one number, or one for each chosen task. Other tasks of those lanes keep their earlier priority, or
+    get 0. Ties go to the earlier task. Only dependencies constrain the order on a released lane. Use it for links and
+    streams, not for a CPU thread, whose order is that of the program.
 
-    Freed lanes are simulated by the scheduling engine. There a task that takes less time can make the whole take
-    longer (Graham's anomalies).
+    The scheduling engine simulates released lanes. There, a shorter task can make the total longer (Graham's
+    anomalies).
     """
     places = indices(chosen)
     lane = graph.tasks.lane
@@ -33,16 +33,16 @@ def prioritise(graph: Graph, chosen: Iterable[int], priority: npt.ArrayLike) -> 
 
 
 def in_recorded_order(graph: Graph) -> Graph:
-    """Every lane keeps the order in which its tasks stand again."""
+    """Restore the stored order of the tasks on every lane."""
     return Graph(graph.structure, graph.durations, graph.gaps)
 
 
 def is_free(graph: Graph, index: int) -> bool:
-    """Whether the task's lane is free to choose."""
+    """True if priorities decide the order on the task's lane."""
     return graph.priorities is not None and not np.isnan(graph.priorities[index])
 
 
 def followed_tasks(graph: Graph) -> Ids:
-    """For each task the one that it follows on its lane by the lane's order, or -1."""
+    """For each task its predecessor in the lane's order, or -1."""
     before = graph.structure.before
     return before if graph.priorities is None else np.where(np.isnan(graph.priorities), before, -1)

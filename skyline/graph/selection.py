@@ -1,4 +1,4 @@
-"""Primitive: which tasks a change is about."""
+"""Primitive: select the tasks that a change applies to."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _One = TypeVar("_One")
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What chosen tasks have in common: each criterion that is given must hold.
+    """Criteria for chosen tasks; a task must meet all given criteria.
 
-    Several values in a tuple mean that any of them will do.
+    A tuple of values matches if any of its values does.
 
-    - ``name``: part of the name, as written (``"gemm"``); or a compiled regular expression.
-    - ``lane``: a lane's name; ``*`` stands for anything (``"stream *"``).
-    - ``layer``: a module's name, with all that lies below it (``"layer1"`` holds ``"layer1.0.conv2"``); ``*``
-      stands for anything.
-    - ``line``: ``"train.py:12"`` or a file with the number of a line, the work billed to it; ``call_line`` the
-      line of the training loop that was executing.
-    - ``iteration``: as ``Graph.iterations`` numbers them.
-    - ``on_gpu``: kernels and copies, or all but those.
-    - ``where``: asked last, and only about tasks for which all else holds.
+    - ``name``: part of the name (``"gemm"``), or a compiled regular expression.
+    - ``lane``: the name of a lane; ``*`` matches any characters (``"stream *"``).
+    - ``layer``: the name of a module, including its submodules (``"layer1"`` matches ``"layer1.0.conv2"``); ``*``
+      matches any characters.
+    - ``line``: ``"train.py:12"`` or a file and a line number, for the line that the work is attributed to;
+      ``call_line`` is the executing line of the training loop.
+    - ``iteration``: a number from ``Graph.iterations``.
+    - ``on_gpu``: true for kernels and copies, false for all other tasks.
+    - ``where``: a predicate, called last and only for tasks that meet all other criteria.
     """
 
     name: str | Pattern[str] | tuple[str, ...] | None = None
@@ -54,10 +54,10 @@ class Criteria:
 
 
 def select(graph: Graph, criteria: Criteria | None = None, **given: Any) -> Indices:
-    """The indices of the tasks that meet the criteria, in the order of the tasks; of all without criteria.
+    """The indices of the tasks that meet the criteria, in task order; all tasks without criteria.
 
-    The criteria are given as an object or one by one: ``select(graph, kind=TaskKind.KERNEL, name="gemm")``.
-    Names, lanes, layers and lines are compared once each and not once per task.
+    Pass the criteria as an object or as keywords: ``select(graph, kind=TaskKind.KERNEL, name="gemm")``. Names, lanes,
+    layers and lines are compared once per distinct value.
     """
     asked = criteria if criteria is not None else Criteria(**given)
     tasks, structure = graph.tasks, graph.structure
@@ -89,7 +89,7 @@ def select(graph: Graph, criteria: Criteria | None = None, **given: Any) -> Indi
 
 
 def indices(chosen: Iterable[int]) -> Indices:
-    """Chosen tasks as an array, given by their indices or by a flag for each task."""
+    """Chosen tasks as an index array, from indices or from one flag per task."""
     if not isinstance(chosen, np.ndarray):
         return np.fromiter(chosen, np.int64)
     given: npt.NDArray[Any] = chosen  # type: ignore[reportUnknownVariableType]
@@ -109,7 +109,7 @@ def _of_table(table: Collection[_Value], wanted: Callable[[_Value], bool]) -> Fl
 def _indexed(
     column: npt.NDArray[np.int32], table: Sequence[_Value], wanted: Callable[[_Value], bool]
 ) -> Flags:
-    """As the entry of the table that the column names; -1 names none."""
+    """Apply the result for the table entry that the column refers to; -1 refers to none."""
     return np.append(_of_table(table, wanted), False)[np.where(column < len(table), column, -1)]
 
 

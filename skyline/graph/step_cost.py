@@ -1,4 +1,4 @@
-"""What the recorded optimizer steps were made of."""
+"""Composition of the recorded optimizer steps."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from skyline.trace.phase import Phase
 from skyline.trace.record import Record, RecordKind, Trace
 
 _CALL_PERCENTILE = 0.1
-"""The cheapest tenth of the operators shows what a call costs that moves next to nothing."""
+"""The fastest tenth of the operators gives the cost of a call without significant memory traffic."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """Shares of the recorded optimizer time: in memory traffic, and in the cheapest call there was.
+    """Composition of the recorded optimizer time: the memory traffic and the fastest call.
 
-    What the operators take beyond the cost of a bare call each is traffic; the rest is calls and Python.
-    ``in_place_us`` is the traffic of an iteration's operators that write where they read, 0 where none was seen:
-    those that write to memory taken anew wait for the system to give it, too, and differ by that from one
-    iteration to the next.
+    Time of the operators beyond the cost of a bare call is memory traffic. The remainder is calls and Python.
+    ``in_place_us`` is the traffic per iteration, in µs, of operators that write in place; 0 if there are none. Other
+    operators write to newly allocated memory and also wait for the system to provide it. That wait varies between
+    iterations.
     """
 
     traffic_share: float
@@ -30,7 +30,7 @@ class StepCost:
 
 
 def step_cost(trace: Trace) -> StepCost:
-    """Of the main lane; without any recorded operator all of the time is taken to be traffic."""
+    """Cost on the main lane. Without recorded operators, all time counts as traffic."""
     lane = main_lane(trace)
     records = [record for record in trace.records if record.phase is Phase.OPTIMIZER and record.lane == lane]
     operators = sorted(record.duration_us for record in records if record.kind is RecordKind.OPERATOR)
@@ -44,7 +44,7 @@ def step_cost(trace: Trace) -> StepCost:
 
 
 def _in_place_us(records: Sequence[Record], call_us: float) -> float:
-    """By PyTorch's names: an operator that ends in ``_`` writes to its first argument."""
+    """In-place operators by PyTorch's naming rule: a trailing ``_`` marks a write to the first argument."""
     by_iteration: dict[int, float] = {}
     for record in records:
         one_tensor = record.kind is RecordKind.OPERATOR and "_foreach_" not in record.name

@@ -1,4 +1,4 @@
-"""Repeating the recorded iterations, so that work which overlaps the next iteration reaches its steady state."""
+"""Repetition of the recorded iterations until work that overlaps the next iteration is in its steady state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from skyline.graph.graph import Graph
 
 
 def stitch(graph: Graph, iterations: int) -> Graph:
-    """At least ``iterations`` iterations, one after another on every lane, by repeating the whole graph."""
+    """Repeat the whole graph to at least ``iterations`` iterations, one after another on every lane."""
     recorded = graph.iterations
     copies = max(1, -(-iterations // max(1, len(recorded))))
     if copies == 1:

@@ -1,4 +1,4 @@
-"""All of a graph but its times: shared by the graphs that differ in times, with what is worked out from it once."""
+"""Everything of a graph except its times; shared, with all derived columns, by graphs that differ in times."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 
 Visit = tuple[int, int, tuple[tuple[int, float, bool], ...]]
-"""A task as a simulation comes by: its lane, and of each dependency the source, the lag and whether from its start."""
+"""A task as the simulation visits it: its lane, and for each dependency the source, the lag and ``from_start``."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Structure:
-    """Tasks, what waits for what, and the names of layers and lines; the order found is kept.
+    """Tasks, dependencies, and the names of layers and lines.
 
-    Tasks of a lane run in the order in which they stand in ``tasks``. ``modules`` and ``lines`` are what the
-    columns ``module``, ``line`` and ``call_line`` index; both may be empty where nobody knows. What is worked
-    out from these is worked out when it is first asked for.
+    Tasks of a lane run in the order of ``tasks``. The columns ``module``, ``line`` and ``call_line`` index
+    ``modules`` and ``lines``; both may be empty. Derived columns are computed on first access and cached.
     """
 
     tasks: Tasks
@@ -57,7 +56,7 @@ class Structure:
     def with_parts(
         self, tasks: Sequence[Task] | None = None, dependencies: Sequence[Dependency] | None = None
     ) -> Structure:
-        """With other tasks or other dependencies, under the same names of layers and lines."""
+        """The structure with other tasks or dependencies and the same names of layers and lines."""
         made = Structure(
             self.tasks if tasks is None else tasks,
             self.dependencies if dependencies is None else dependencies,
@@ -65,7 +64,7 @@ class Structure:
             self.lines,
         )
         if tasks is None:
-            # What follows from the tasks alone need not be found again.
+            # Columns that depend on the tasks alone stay valid.
             known = ("lane_members", "before", "after", "iterations")
             made.__dict__.update({name: self.__dict__[name] for name in known if name in self.__dict__})
         return made
@@ -82,9 +81,9 @@ class Structure:
 
     @cached_property
     def lane_members(self) -> Ids:
-        """All tasks lane by lane, on each lane in the order in which they run."""
+        """All tasks sorted by lane, in running order within each lane."""
         lane = self.lane_of
-        # Narrow keys are sorted by their digits, which takes a fifth of the time.
+        # Narrow integers use radix sort, which takes a fifth of the time.
         narrow = lane.astype(np.uint16) if len(self.lanes) < 1 << 16 else lane
         return frozen(np.argsort(narrow, kind="stable"), np.int32)
 
@@ -108,7 +107,7 @@ class Structure:
 
     @cached_property
     def order(self) -> Ids:
-        """A topological order of the lanes' orders and the dependencies; ties go to what stands first.
+        """A topological order of the lanes' orders and the dependencies; ties go to the earlier task.
 
         Raises:
             CyclicGraph: a task waits for itself.
@@ -128,7 +127,7 @@ class Structure:
 
     @cached_property
     def _arrival(self) -> Indices | None:
-        """The dependencies sorted by target, as they were given within a target; none where they are so already."""
+        """A stable sort of the dependencies by target; None if they are sorted already."""
         target = self.dependencies.target
         if bool((target[1:] >= target[:-1]).all()):
             return None
@@ -139,29 +138,29 @@ class Structure:
 
     @cached_property
     def incoming_offsets(self) -> Ids:
-        """Dependencies ``incoming_offsets[i]`` to ``incoming_offsets[i + 1]`` of the next columns end at task i."""
+        """Dependencies ``incoming_offsets[i]`` to ``incoming_offsets[i + 1]`` of the columns below end at task i."""
         offsets = np.zeros(len(self) + 1, np.int32)
         np.cumsum(np.bincount(self.dependencies.target, minlength=len(self)), out=offsets[1:])
         return frozen(offsets, np.int32)
 
     @cached_property
     def incoming_source(self) -> Ids:
-        """By target: what is waited for."""
+        """Source task, sorted by target."""
         return self._arriving(self.dependencies.source)
 
     @cached_property
     def incoming_lag(self) -> Times:
-        """By target: how long after, in µs."""
+        """Lag in µs, sorted by target."""
         return self._arriving(self.dependencies.lag_us)
 
     @cached_property
     def incoming_from_start(self) -> Flags:
-        """By target: whether the lag counts from the source's start."""
+        """True if the lag counts from the source's start, sorted by target."""
         return self._arriving(self.dependencies.from_start)
 
     @cached_property
     def incoming(self) -> tuple[tuple[Dependency, ...], ...]:
-        """The dependencies of each task as objects: handy for a few, and a heap of memory for a large graph."""
+        """The dependencies of each task as objects: convenient for a few, but large in memory for a large graph."""
         found: list[list[Dependency]] = [[] for _ in range(len(self))]
         for dependency in self.dependencies:
             found[dependency.target].append(dependency)
@@ -169,7 +168,7 @@ class Structure:
 
     @cached_property
     def visits(self) -> list[Visit]:
-        """The tasks in order, as interpreted code walks them fastest; of a large graph they fill the memory."""
+        """The tasks in order, in the form that interpreted code iterates fastest; large in memory for a large graph."""
         offsets, lane_of = self.incoming_offsets.tolist(), self.lane_of.tolist()
         columns = (self.incoming_source, self.incoming_lag, self.incoming_from_start)
         waits = tuple(zip(*(column.tolist() for column in columns), strict=True))

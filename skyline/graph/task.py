@@ -9,21 +9,21 @@ from skyline.trace.phase import Phase
 
 
 class TaskKind(str, Enum):
-    """What a task occupies while it runs."""
+    """The resource that a task occupies while it runs."""
 
     CPU = "cpu"
     DATA = "data"
-    """Producing or awaiting a batch inside a data loader."""
+    """Producing a batch inside a data loader, or waiting for it."""
     LAUNCH = "launch"
-    """A runtime call that hands work to a GPU stream."""
+    """A runtime call that launches work on a GPU stream."""
     SYNC = "sync"
-    """A runtime call that waits for a GPU stream; holds only its own cost, the waiting re-emerges."""
+    """A runtime call that waits for a GPU stream. It holds its own cost; the simulation computes the waiting time."""
     KERNEL = "kernel"
     COPY = "copy"
 
 
 class WorkClass(str, Enum):
-    """What a task computes, as far as number formats make a difference to its speed."""
+    """The kind of computation, as far as number formats affect its speed."""
 
     MATMUL = "matmul"
     CONVOLUTION = "convolution"
@@ -39,11 +39,11 @@ _NAMES = (
 
 
 def work_class(name: str) -> WorkClass:
-    """Of an operator or kernel, by its name: ``aten::addmm``, ``AddmmBackward0``, ``ampere_sgemm_128x64_nn``.
+    """The class of an operator or kernel by its name: ``aten::addmm``, ``AddmmBackward0``, ``ampere_sgemm_128x64_nn``.
 
-    ``volta_scudnn_…`` is a convolution of cuDNN's, ``Cijk_…`` a matrix product of AMD's libraries.
+    ``volta_scudnn_…`` is a cuDNN convolution, ``Cijk_…`` a matrix product of AMD's libraries.
     """
-    # ``ncclDevComm`` and its like, in the names of collectives' kernels, are no product.
+    # ``ncclDevComm`` and similar parts of collective kernels' names do not indicate a product.
     lowered = name.lower().replace("comm", "")
     for kind, marks in _NAMES:
         if any(mark in lowered for mark in marks):
@@ -53,12 +53,12 @@ def work_class(name: str) -> WorkClass:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One schedulable piece of work. Its duration and gap are kept in the graph, beside all others.
+    """One schedulable piece of work. The graph stores its duration and gap in columns.
 
-    ``line`` and ``call_line`` index ``Trace.lines``, ``module`` indexes ``Trace.modules``; -1 where unknown.
-    ``count`` is how many records were merged into it, ``recording_us`` about how much of their time recording
-    itself took. ``origin`` is the row of the recording that it was made of, an index of ``Trace.records`` or of a
-    profiler trace's events; -1 for what a change added. Of merged tasks it is that of the first.
+    ``line`` and ``call_line`` index ``Trace.lines``, ``module`` indexes ``Trace.modules``; -1 if unknown. ``count`` is
+    the number of merged records, ``recording_us`` the approximate recording overhead in their time. ``origin`` is the
+    row of the recording, an index of ``Trace.records`` or of a profiler trace's events; -1 for tasks that a change
+    added. A merged task has the origin of its first part.
     """
 
     name: str

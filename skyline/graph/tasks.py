@@ -1,4 +1,4 @@
-"""All tasks of a graph, a column per property: a million of them fit into 40 MB and are selected at once."""
+"""All tasks of a graph, one column per property: a million tasks take 40 MB, and selection is vectorised."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.trace.phase import Phase
 
 KINDS = tuple(TaskKind)
-"""What the codes in the column ``kind`` mean; ``KIND`` is the way back."""
+"""The kind of each code in the column ``kind``; ``KIND`` is the inverse."""
 KIND: Mapping[TaskKind, int] = {kind: code for code, kind in enumerate(KINDS)}
 WORKS: tuple[WorkClass, ...] = tuple(WorkClass)
 WORK: Mapping[WorkClass, int] = {work: code for code, work in enumerate(WORKS)}
 PHASES = tuple(Phase)
 PHASE: Mapping[Phase, int] = {phase: code for code, phase in enumerate(PHASES)}
 ON_GPU: Flags = np.array([kind in (TaskKind.KERNEL, TaskKind.COPY) for kind in KINDS])
-"""By code of a kind, whether such a task occupies a GPU stream."""
+"""For each kind code whether such a task occupies a GPU stream."""
 
 _DTYPES: dict[str, Any] = {
     "name": np.int32,
@@ -62,10 +62,10 @@ _DEFAULTS: dict[str, int] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tasks(Sequence[Task]):
-    """A sequence of tasks that is stored as columns, read-only arrays of one length.
+    """A sequence of tasks, stored as read-only columns of equal length.
 
-    ``name`` and ``lane`` index ``names`` and ``lanes``; ``kind``, ``work`` and ``phase`` are codes. The other
-    columns are what they are in ``Task`` (``counts`` is its ``count``). ``tasks[i]`` makes a ``Task`` from row ``i``.
+    ``name`` and ``lane`` index ``names`` and ``lanes``; ``kind``, ``work`` and ``phase`` are codes. The other columns
+    correspond to the attributes of ``Task`` (``counts`` to ``count``). ``tasks[i]`` creates a ``Task`` from row ``i``.
     """
 
     names: tuple[str, ...]
@@ -86,7 +86,7 @@ class Tasks(Sequence[Task]):
 
     @classmethod
     def of(cls, tasks: Sequence[Task]) -> Tasks:
-        """The columns of tasks given one by one."""
+        """The columns of individual tasks."""
         if isinstance(tasks, Tasks):
             return tasks
         names, name = coded([task.name for task in tasks])
@@ -120,11 +120,11 @@ class Tasks(Sequence[Task]):
         rows: tuple[Task, ...] | None = None,
         **given: npt.ArrayLike,
     ) -> Tasks:
-        """From columns by their names; what is not given is as in a ``Task`` of which nothing is known.
+        """Build from named columns; omitted columns get the default for an unknown value of ``Task``.
 
         Raises:
             ValueError: a column has another length.
-            TypeError: there is no such column.
+            TypeError: the column does not exist.
         """
         made: dict[str, npt.NDArray[Any]] = {}
         for column, dtype in _DTYPES.items():
@@ -181,11 +181,11 @@ class Tasks(Sequence[Task]):
         )
 
     def lane_code(self, lane: str) -> int:
-        """What the column ``lane`` holds for tasks of that lane; -1 where there are none."""
+        """The code of the lane in the column ``lane``; -1 if no task is on that lane."""
         return self.lanes.index(lane) if lane in self.lanes else -1
 
     def changed(self, **given: Any) -> Tasks:
-        """With other columns or tables in the place of the given ones; the rest is shared."""
+        """Replace the given columns or tables; the others are shared."""
         made = {
             column: frozen(values, _DTYPES[column]) if column in _DTYPES else tuple(values)
             for column, values in given.items()
@@ -193,7 +193,7 @@ class Tasks(Sequence[Task]):
         return replace(self, **made, _rows=None)
 
     def taken(self, chosen: Indices | Ids) -> Tasks:
-        """The chosen rows, in that order; a row may come more than once."""
+        """The chosen rows in the given order; a row may occur several times."""
         lanes, lane = without_unused(self.lanes, self.lane[chosen])
         made = {column: frozen(getattr(self, column)[chosen], _DTYPES[column]) for column in _DTYPES}
         made["lane"] = frozen(lane, np.int32)
@@ -201,7 +201,7 @@ class Tasks(Sequence[Task]):
         return replace(self, lanes=lanes, **made, _rows=rows)
 
     def joined(self, *others: Tasks) -> Tasks:
-        """These rows and then those of the others, over common tables of names and lanes."""
+        """These rows followed by those of the others, with common tables of names and lanes."""
         parts = (self, *others)
         made: dict[str, npt.NDArray[Any]] = {
             column: frozen(np.concatenate([getattr(part, column) for part in parts]), dtype)

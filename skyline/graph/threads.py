@@ -1,4 +1,4 @@
-"""How much of the computing is spread over several threads."""
+"""Division of the CPU time between single-threaded and multi-threaded operators."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from skyline.trace.record import Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape
 
 _SPLIT_FROM_US = 60.0
-"""Where shapes are not known: operators shorter than this are taken to lie below the grain."""
+"""Without known shapes, operators shorter than this, in µs, count as too small to split."""
 _GRAIN = 32_768
-"""Elements from which PyTorch splits an operator that goes through them (``at::internal::GRAIN_SIZE``)."""
+"""Number of elements from which PyTorch splits a pointwise operator (``at::internal::GRAIN_SIZE``)."""
 _PRODUCT_FLOPS = 1e6
-"""Arithmetic from which libraries split a product; smaller ones are over sooner than threads are woken."""
+"""Number of operations from which libraries split a matrix product; smaller ones end before threads wake up."""
 _ONE_BY_ONE = (
     "sort", "unique", "nonzero", "masked_select", "randperm", "multinomial", "normal_", "uniform_", "random_",
     "exponential_", "aten::randn", "aten::rand", "index_put", "aten::item", "topk", "dropout", "bernoulli",
 )  # fmt: skip
-"""Operators that one thread carries out on a CPU, whatever their size."""
+"""Operators that run on one CPU thread at any size."""
 SPIN_US = 4000.0
-"""For how long the other threads look out for the next split operator, at full speed, before they sleep: 300,000
-turns of the loop in GNU's OpenMP, unless ``OMP_WAIT_POLICY`` says otherwise; 4.0 ms as measured."""
+"""Time, in µs, that idle threads spin for the next split operator before they sleep: 300,000 turns of the loop in
+GNU OpenMP, unless ``OMP_WAIT_POLICY`` sets another number; measured as 4.0 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadUse:
-    """Shares of the time of the script's own thread, loading apart; they sum to 1 where there is any work.
+    """Shares of the time of the script's own thread without loading; they sum to 1 if there is any work.
 
-    ``watched`` is work on one thread so soon after a split operator that the other threads still look out for the
-    next one and keep their cores busy; ``alone`` is all other work.
+    ``watched`` is single-threaded work so soon after a split operator that the other threads still spin and occupy
+    their cores. ``alone`` is all other single-threaded work.
     """
 
     split: float
@@ -39,7 +39,7 @@ class ThreadUse:
 
 
 def thread_use(trace: Trace) -> ThreadUse:
-    """What the recorded iterations did on how many threads."""
+    """The thread use of the recorded iterations."""
     lane = main_lane(trace)
     split = watched = alone = 0.0
     since_us = SPIN_US
@@ -57,9 +57,9 @@ def thread_use(trace: Trace) -> ThreadUse:
 
 
 def is_split(record: Record, trace: Trace, larger: float = 1.0) -> bool:
-    """Whether an operator's work is large enough, and of a kind, to be divided among threads.
+    """True if an operator is large enough, and of a kind, to be split among threads.
 
-    ``larger`` is how many times as large the work would be as it was recorded, in a batch of another size.
+    ``larger`` is the size of the work relative to the recording, for a batch of another size.
     """
     if record.kind is not RecordKind.OPERATOR or any(name in record.name for name in _ONE_BY_ONE):
         return False
@@ -73,7 +73,7 @@ def is_split(record: Record, trace: Trace, larger: float = 1.0) -> bool:
 
 
 def _in_large_tensors(shape: OperatorShape, grain: float) -> float:
-    """The share of all elements that are in tensors worth splitting: an operator over many tensors splits each."""
+    """The share of all elements in tensors large enough to split: an operator over many tensors splits each tensor."""
     sizes = [prod(one) for one in shape.outputs or shape.inputs]
     if len(sizes) <= 1:
         sizes = [max((prod(one) for one in (*shape.inputs, *shape.outputs)), default=0)]

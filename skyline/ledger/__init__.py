@@ -1,1 +1,1 @@
-"""What was predicted and what was then measured, kept from one verification to the next."""
+"""Predictions and the measurements that followed, stored from one verification to the next."""

@@ -1,4 +1,4 @@
-"""One line of the ledger: a question, what was predicted, and what came of it."""
+"""One entry of the ledger: a what-if, its prediction, and the measured outcome."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from enum import Enum
 
 
 class VerificationStatus(str, Enum):
-    """How far a verification came.
+    """The state of a verification.
 
-    ``open``: predicted, not measured yet. ``measured``: it counts. ``discarded``: it was measured, and the
-    measurement says too little to count. ``aborted``: it was not measured to the end.
+    ``open``: predicted, not yet measured. ``measured``: valid. ``discarded``: measured, but too inaccurate to count.
+    ``aborted``: not measured to the end.
     """
 
     OPEN = "open"
@@ -22,7 +22,7 @@ class VerificationStatus(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What has to agree for two measurements to be about the same thing; ``torch`` is the version."""
+    """The conditions that must agree for two measurements to be comparable; ``torch`` is the version."""
 
     device: str
     cores: int
@@ -32,7 +32,7 @@ class Conditions:
     python: str
 
     def same_as(self, other: Conditions) -> bool:
-        """Whether a prediction errs in the same way on both: the same processor or GPU, threads and PyTorch."""
+        """True if both have the same processor or GPU, threads and PyTorch, so that prediction errors agree."""
         return self._key == other._key
 
     @property
@@ -42,31 +42,31 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What was written down before anything ran; times in ms, ratios to the script as it stands."""
+    """The prediction as stored before the measurement; times in ms, ratios relative to the unchanged script."""
 
     baseline_ms: float
     iteration_ms: float
     low_ms: float
     high_ms: float
     speedup: float
-    """Samples per second over those of the script as it stands."""
+    """Samples per second relative to the unchanged script."""
     baseline_peak_bytes: float
     peak_bytes: float
     semantics: str
     extrapolated: bool
     assumptions_digest: str
     provenance: str = "modelled"
-    """Where the prediction came from; entries of earlier versions did not say, and count as modelled."""
+    """Origin of the prediction; entries of earlier versions have none and count as modelled."""
 
     @property
     def ratio(self) -> float:
-        """The iteration with the change over that without."""
+        """The predicted iteration time with the change, relative to without."""
         return self.iteration_ms / self.baseline_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What was measured; ``low`` and ``high`` bound the ratio's median at 95 %, and the null's likewise."""
+    """The measurement; ``low`` and ``high`` bound the median of the ratio at 95 %, likewise for the null."""
 
     ratio: float
     ratio_low: float
@@ -76,19 +76,20 @@ class Measurement:
     null_high: float
     rounds: int
     baseline_ms: float
-    """The script as it stands, as it ran this time."""
+    """Iteration time, in ms, of the unchanged script in this verification."""
     others_cores: float = 0.0
-    """Cores that other programs kept busy meanwhile."""
+    """Average number of cores that other programs used during the measurement."""
     baseline_peak_bytes: int | None = None
     peak_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """A verification. ``whatif`` names what was asked without its values; ``question`` has them.
+    """A verification. ``whatif`` is the name of the what-if without values; ``question`` includes them.
 
-    ``held`` is whether the measured iteration time lay in the predicted interval, ``error`` by what share of it the
-    prediction was too long (negative: too short). ``created`` and ``changed`` are ISO 8601 with the time zone.
+    ``held`` is true if the measured iteration time was within the predicted interval. ``error`` is the relative error
+    of the predicted time (positive: too long, negative: too short). ``created`` and ``changed`` are ISO 8601 with the
+    time zone.
     """
 
     id: str
@@ -97,7 +98,7 @@ class LedgerEntry:
     status: VerificationStatus
     script: str
     sources_digest: str
-    """Of every source of the profile: the same digest is the same program."""
+    """Digest of all sources of the profile: equal digests mean equal programs."""
     whatif: str
     question: str
     profile_id: str
@@ -108,14 +109,14 @@ class LedgerEntry:
     error: float | None = None
     held: bool | None = None
     reason: str = ""
-    """Why it was discarded or aborted."""
+    """Reason why the entry was discarded or aborted."""
 
     @property
     def counts(self) -> bool:
-        """Whether something may be learnt from it."""
+        """True if statistics may use the entry."""
         return self.status is VerificationStatus.MEASURED and self.measurement is not None
 
 
 def same_script(left: str, right: str) -> bool:
-    """Whether two paths name one script, links and relative paths aside."""
+    """True if two paths refer to the same script, with links and relative paths resolved."""
     return os.path.realpath(left) == os.path.realpath(right)

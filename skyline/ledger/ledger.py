@@ -1,4 +1,4 @@
-"""The ledger: predictions are written down, measured outcomes added, and entries looked up."""
+"""The ledger: stores predictions, adds measured outcomes, and finds entries."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Ledger:
             )
 
     def entries(self, *, script: str | None = None, whatif: str | None = None) -> tuple[LedgerEntry, ...]:
-        """Entries, oldest first, filtered by script or by a what-if that was asked alone or with others."""
+        """Entries, oldest first, of a script and of a what-if, alone or in a combination."""
         if not self.path.exists():
             return ()
         with self._open(read_only=True) as database:
@@ -46,7 +46,7 @@ class Ledger:
         try:
             found = [from_row(row) for row in rows]
         except msgspec.ValidationError as error:
-            raise LedgerUnusable(f"The ledger {self.path} holds a row that is no entry: {error}") from error
+            raise LedgerUnusable(f"The ledger {self.path} holds an invalid row: {error}") from error
         return tuple(
             entry
             for entry in found
@@ -55,7 +55,7 @@ class Ledger:
         )
 
     def forget(self, ids: tuple[str, ...]) -> int:
-        """Delete entries for good. Returns how many there were."""
+        """Delete entries permanently. Returns the number of deleted entries."""
         if not self.path.exists():
             return 0
         with self._open() as database:
@@ -75,7 +75,7 @@ class Ledger:
                 f"The ledger {self.path} cannot be written: {error.strerror or error}",
                 hint="Name another folder for Skyline's data with SKYLINE_DATA_DIR.",
             ) from error
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite's words may quote the damage itself
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite's message may contain the damaged bytes
             raise LedgerUnusable(
                 f"The ledger {self.path} cannot be used: {error}", hint=self._hint(error)
             ) from error
@@ -86,4 +86,4 @@ class Ledger:
             return "Another program holds it; try again in a moment."
         if "readonly" in words or "unable to open" in words:
             return "Name another folder for Skyline's data with SKYLINE_DATA_DIR."
-        return f"Move it away, and a new one is begun: mv {self.path} {self.path}.damaged"
+        return f"Move it away to start a new ledger: mv {self.path} {self.path}.damaged"

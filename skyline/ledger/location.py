@@ -1,4 +1,4 @@
-"""Where the ledger lies: in the person's data directory, one file for all their projects."""
+"""The location of the ledger: one file for all projects, in the user's data directory."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _NAME = "ledger.sqlite3"
 
 
 def ledger_path() -> Path:
-    """``SKYLINE_DATA_DIR`` where that is set, else where programs of this system keep a person's data."""
+    """``SKYLINE_DATA_DIR`` if set, else the system's usual place for a user's data."""
     named = os.environ.get(DIRECTORY_VARIABLE)
     if named:
         return Path(named) / _NAME
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "skyline" / _NAME
-    # The XDG base directory specification has relative paths ignored.
+    # The XDG base directory specification requires relative paths to be ignored.
     given = os.environ.get("XDG_DATA_HOME", "")
     data = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "share"
     return data / "skyline" / _NAME

@@ -1,4 +1,4 @@
-"""What past verifications say about a prediction of the same kind: how far off they were, and which way."""
+"""Accuracy of predictions of one kind in past verifications: size and direction of the errors."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from skyline.ledger.entry import Conditions, LedgerEntry
 from skyline.spread import median
 
 LEAST_FOR_CORRECTION = 4
-"""Verifications that count before a correction is shown."""
+"""Least number of verifications for a correction."""
 _PRIOR_WEIGHT = 2.0
-"""How many verifications without any error the correction starts from: few data move it little."""
+"""Number of imaginary error-free verifications in the average, so that few data change it little."""
 _BROAD = 0.8
-"""The share of the cases that the spread covers."""
+"""The share of the cases within the spread."""
 _CONSISTENT = 1.4826
-"""Of normally distributed samples, the standard deviation over the median absolute deviation."""
+"""Standard deviation over median absolute deviation of a normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What the measured iteration time was of the predicted one, typically; shown beside a prediction, never in it."""
+    """The typical ratio of measured to predicted iteration time; displayed with a prediction, never applied to it."""
 
     factor: float
     low: float
@@ -30,10 +30,10 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class TrackRecord:
-    """How predictions for one what-if, or one combination, did on this machine with this version of PyTorch.
+    """Accuracy of predictions for a what-if or a combination, on one machine and version of PyTorch.
 
-    Errors are shares of the measured iteration time: 0.05 is predicted 5 % too long. ``within`` is the smallest
-    error that ``inside`` of the ``cases`` did not exceed, four fifths of them.
+    Errors are relative to the measured iteration time: 0.05 means predicted 5 % too long. ``within`` is the smallest
+    bound on the error of ``inside`` of the ``cases``, which is four fifths of them.
     """
 
     whatif: str
@@ -43,13 +43,13 @@ class TrackRecord:
     within: float
     inside: int
     held: int
-    """In how many cases the stated interval held the measurement."""
+    """Number of cases whose measurement was within the predicted interval."""
     discarded: int
     correction: Correction | None = None
 
 
 def track_record(entries: Iterable[LedgerEntry], whatif: str, machine: Conditions) -> TrackRecord | None:
-    """The record of a what-if on a machine; None where nothing was measured there yet."""
+    """The record of a what-if on a machine; None without measurements there."""
     here = [entry for entry in entries if entry.whatif == whatif and entry.machine.same_as(machine)]
     counting = [entry for entry in here if entry.counts and entry.error is not None]
     if not counting:
@@ -77,7 +77,7 @@ def track_record(entries: Iterable[LedgerEntry], whatif: str, machine: Condition
 
 
 def track_records(entries: Sequence[LedgerEntry]) -> list[tuple[Conditions, TrackRecord]]:
-    """The record of every what-if on every machine that the entries are about."""
+    """The record of every what-if on every machine in the entries."""
     found: list[tuple[Conditions, TrackRecord]] = []
     for entry in entries:
         known = any(
@@ -90,11 +90,11 @@ def track_records(entries: Sequence[LedgerEntry]) -> list[tuple[Conditions, Trac
 
 
 def correction(measured_over_predicted: Sequence[float]) -> Correction | None:
-    """The factor between prediction and measurement, from four cases on.
+    """The factor between prediction and measurement; None for fewer than four cases.
 
-    The median of the logarithms, which one stray case does not move, shrunk towards no correction as if two cases
-    without error had been seen as well: ``n / (n + 2)`` of it for ``n`` cases. The range is the median absolute
-    deviation around it, as a standard deviation, with that of the median added.
+    It is the median of the logarithms, which is robust against a single outlier. It is shrunk towards no correction as
+    if two error-free cases had been seen as well: ``n / (n + 2)`` of it for ``n`` cases. The range is the median
+    absolute deviation, converted to a standard deviation, plus the uncertainty of the median.
     """
     if len(measured_over_predicted) < LEAST_FOR_CORRECTION:
         return None

@@ -1,4 +1,4 @@
-"""The ledger's SQLite table: one row per entry. Files of earlier versions get the columns that they lack."""
+"""The ledger's SQLite table: one row per entry. Files of earlier versions get the missing columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skyline.errors import UsageError
 from skyline.ledger.entry import Conditions, LedgerEntry, Measurement, Predicted
 
 SCHEMA_VERSION = 2
-"""Raised with every change of the columns. A column may be added or dropped; its meaning never changes."""
+"""Version number, raised with every change of columns. Columns may be added or dropped, but never change meaning."""
 TABLE = "verification"
 _DROPPED = ("predicted_basis",)
 _WAIT_S = 10
@@ -25,10 +25,10 @@ _DEFAULTS = {"TEXT": "''", "INTEGER": "0", "REAL": "0"}
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open the file and bring its table up to date. Several programs may use it at once; each waits for the others.
+    """Open the file and update its table to this version. Concurrent programs wait for each other.
 
-    The file uses SQLite's rollback journal. The write-ahead log needs shared memory, which network drives lack, and
-    it cannot be read in a folder without write permission. Transactions here take about 1 ms.
+    The file uses SQLite's rollback journal. The write-ahead log needs shared memory, which network drives lack, and it
+    is unreadable in a folder without write permission. Transactions take about 1 ms here.
 
     Raises sqlite3.Error, and UsageError for a file of a later version.
     """

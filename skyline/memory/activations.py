@@ -1,4 +1,4 @@
-"""Which line makes the tensors that backward work waits for."""
+"""Memory per source line that the forward pass keeps for the backward pass."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from skyline.trace.record import Trace
 
 
 def activation_bytes(trace: Trace) -> dict[int, int]:
-    """Bytes per line (an index of ``trace.lines``) that forward work keeps until backward work starts.
+    """Bytes per line (an index of ``trace.lines``) that the forward pass keeps until the backward pass starts.
 
-    With several micro-batches in an iteration it is the largest that any of them keeps, per line. Only
-    iterations with recorded allocations count.
+    With several micro-batches per iteration, it is the maximum over them, per line. Only iterations with recorded
+    allocations count.
     """
     backward = sorted(record.start_us for record in trace.records if record.phase is Phase.BACKWARD)
     blocks = [block for block in live_blocks(trace.allocations) if block.phase is Phase.FORWARD]
@@ -35,9 +35,9 @@ def activation_bytes(trace: Trace) -> dict[int, int]:
 
 
 def batch_tensors(trace: Trace) -> tuple[int, ...]:
-    """Bytes of each tensor of the batch as it leaves the data loading: taken in that phase, held when it is over.
+    """Bytes of each tensor of the batch after data loading: allocated in that phase and live at its end.
 
-    Of the iteration that holds most.
+    The iteration with the most such memory counts.
     """
     blocks = [block for block in live_blocks(trace.allocations) if block.phase is Phase.DATA]
     times = [allocation.time_us for allocation in trace.allocations]

@@ -1,4 +1,4 @@
-"""Which lines had taken the memory that was live at the peak."""
+"""Memory that is live at the peak, by the line that allocated it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from skyline.trace.record import Allocation
 
 
 def bytes_at_peak(end: MemoryFact, allocations: tuple[Allocation, ...]) -> dict[int, int]:
-    """Bytes live at the peak by the line (an index of ``Trace.lines``, -1: none) that took them.
+    """Bytes live at the peak by the allocating line (an index of ``Trace.lines``, -1: none).
 
-    Only blocks taken in the recorded iteration have a line; parameters, optimizer state and whatever else is older
-    are in none of the rows.
+    Only blocks allocated in the recorded iteration have a line. Parameters, optimizer state and all older blocks are in
+    none of the rows.
     """
     moment, _ = peak_moment(end, allocations)
     sizes: Counter[int] = Counter()

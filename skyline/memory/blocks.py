@@ -1,4 +1,4 @@
-"""Pairs every allocation of a recording with the free that gives its block back."""
+"""Matching of every recorded allocation with its free."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skyline.trace.record import Allocation
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Memory taken at allocation number ``taken`` and given back at number ``freed`` (None: it outlives them)."""
+    """Memory allocated by allocation number ``taken`` and freed by number ``freed`` (None: not in the recording)."""
 
     size_bytes: int
     taken: int
@@ -25,7 +25,7 @@ class Block:
 
 
 def live_blocks(allocations: tuple[Allocation, ...]) -> tuple[Block, ...]:
-    """The blocks that were taken during the recording, in the order in which they were taken."""
+    """The blocks allocated during the recording, in order of allocation."""
     held: dict[int, int] = {}
     freed: dict[int, int] = {}
     for index, allocation in enumerate(allocations):

@@ -1,4 +1,4 @@
-"""The fit of a peak into the available memory."""
+"""Comparison of a memory peak with the available memory."""
 
 from __future__ import annotations
 

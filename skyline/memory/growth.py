@@ -13,32 +13,32 @@ from skyline.trace.phase import Phase
 from skyline.trace.record import Allocation
 
 LARGE_BYTES = 32 << 20
-"""Blocks of more are never kept by glibc's allocator (its ``DEFAULT_MMAP_THRESHOLD_MAX`` on 64 bits)."""
+"""Largest block, in bytes, that glibc's allocator caches (its ``DEFAULT_MMAP_THRESHOLD_MAX`` on 64 bits)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Growth:
-    """The recorded levels of memory in bytes, one behind each allocation, and what of each goes along with the batch.
+    """The recorded memory levels in bytes, one after each allocation, and the part of each that grows with the batch.
 
-    Where the peak is, may change with the batch: with small ones it is often in the optimizer's step, with large ones
-    at the end of the forward pass. ``unexplained_bytes`` is what the run reported beyond the recorded levels.
+    The peak may move with the batch size: for small batches it is often in the optimizer step, for large ones at the
+    end of the forward pass. ``unexplained_bytes`` is memory in the run's report beyond the recorded levels.
     """
 
     live: npt.NDArray[np.float64]
     growing: npt.NDArray[np.float64]
     unexplained_bytes: float
     change: npt.NDArray[np.float64]
-    """Bytes that each allocation takes, or frees (below zero)."""
+    """Bytes of each allocation; negative for a free."""
     growing_change: npt.NDArray[np.float64]
-    """Bytes of blocks that grow with the batch, zero for the others."""
+    """Bytes of blocks that grow with the batch; zero for the others."""
     taken_at: npt.NDArray[np.intp]
-    """For an allocation that gives back, the one that took; -1 where that was before the recording, or it takes."""
+    """For a free, the index of its allocation; -1 if that precedes the recording, and for allocations."""
 
     def large_bytes(self, factor: float) -> float:
-        """Bytes of an iteration in blocks that the allocator does not keep, at ``factor`` times the batch.
+        """Bytes per iteration in blocks too large for the allocator's cache, at ``factor`` times the batch.
 
-        A large block that is taken while enough of the kept memory lies free is put there instead; whether that lies
-        in one piece is not known, and taken for granted.
+        A large block that is allocated while enough cached memory is free goes there instead. The free memory is
+        assumed to be contiguous.
         """
         change = self.change + (factor - 1.0) * self.growing_change
         large = np.abs(change) > LARGE_BYTES
@@ -64,7 +64,7 @@ class Growth:
 
 
 def growth(end: MemoryFact, allocations: tuple[Allocation, ...], peak_bytes: int) -> Growth | None:
-    """From the allocations of one iteration, counted backwards from what is alive at its end; None without them."""
+    """Growth from the allocations of one iteration, summed backwards from its end; None without allocations."""
     if not allocations:
         return None
     change = np.array([one.size_bytes for one in allocations], np.float64)
@@ -89,7 +89,7 @@ def growth(end: MemoryFact, allocations: tuple[Allocation, ...], peak_bytes: int
 
 
 def _goes_along(block: Block) -> bool:
-    """What an optimizer's step takes does not, nor the gradients that backward work leaves behind."""
+    """False for allocations of the optimizer step and for gradients from the backward pass."""
     if block.phase is Phase.OPTIMIZER:
         return False
     return block.freed is not None or block.phase in (Phase.DATA, Phase.FORWARD)

@@ -7,10 +7,10 @@ from skyline.trace.record import Allocation
 
 
 def peak_moment(end: MemoryFact, allocations: tuple[Allocation, ...]) -> tuple[int, int]:
-    """The number of the allocation just before which the level is highest, and that level in bytes.
+    """The number of the allocation before which the level is highest, and that level in bytes.
 
-    Counted backwards from what is alive at the end, because frees of blocks that were taken before the
-    recording may be missing from it. Without a higher level before, it is the end.
+    Levels are summed backwards from the live memory at the end, because frees of blocks older than the recording may be
+    missing. If no earlier level is higher, it is the end.
     """
     level = highest = end.total_bytes
     moment = len(allocations)

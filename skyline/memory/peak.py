@@ -1,4 +1,4 @@
-"""The peak of live tensor memory in one iteration, and what it is made of."""
+"""The peak of live tensor memory in one iteration, and its composition."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from skyline.trace.record import Allocation
 
 @dataclass(frozen=True, slots=True)
 class MemoryBreakdown:
-    """Who owns the bytes at the peak; the parts sum to the peak.
+    """The bytes at the peak by owner; the parts sum to the peak.
 
-    ``activations`` are what forward and backward work had taken in this iteration and not yet given back,
-    the new gradients of parameters apart.
+    ``activations`` are live blocks that the forward and backward pass allocated in this iteration, except new gradients
+    of parameters.
     """
 
     parameters: int
@@ -33,10 +33,10 @@ class MemoryBreakdown:
 
 
 def peak_breakdown(profile: Profile) -> MemoryBreakdown:
-    """The owners at the moment of the peak, by replaying the recorded allocations.
+    """The owners at the peak, from a replay of the recorded allocations.
 
-    The peak is the one that the run reported; bytes that the replay cannot explain are ``other``, and where it
-    finds more than there was, the surplus is taken from the activations first.
+    The run reports the peak itself. Bytes that the replay does not explain are ``other``. If the replay exceeds the
+    reported peak, the surplus is subtracted from the activations first.
     """
     replayed = replay(profile.memory, profile.trace.allocations)
     peak = profile.peak_bytes or replayed.total
@@ -65,14 +65,14 @@ def peak_breakdown(profile: Profile) -> MemoryBreakdown:
 
 
 def replay(end: MemoryFact, allocations: tuple[Allocation, ...]) -> MemoryBreakdown:
-    """The owners at the highest level that the allocations reach before they end at ``end``.
+    """The owners at the highest level of the allocations, which end at ``end``.
 
-    Counted backwards from what is alive at the end, because frees of blocks that were taken before the
-    recording may be missing from it.
+    Levels are summed backwards from the live memory at the end, because frees of blocks older than the recording may be
+    missing.
     """
     moment, highest = peak_moment(end, allocations)
     blocks = live_blocks(allocations)
-    # A block taken in backward work that outlives the iteration is the gradient of a parameter.
+    # A block from the backward pass that outlives the iteration is the gradient of a parameter.
     kept = [block for block in blocks if block.freed is None and block.phase is Phase.BACKWARD]
     new_gradients = min(end.gradient_bytes, sum(block.size_bytes for block in kept))
     later = sum(block.size_bytes for block in kept if block.taken >= moment)
@@ -94,7 +94,7 @@ def replay(end: MemoryFact, allocations: tuple[Allocation, ...]) -> MemoryBreakd
 
 
 def _freed_from_before(allocations: tuple[Allocation, ...], moment: int, blocks: tuple[Block, ...]) -> int:
-    """Bytes given back from ``moment`` on that were taken before the recording: last iteration's gradients."""
+    """Bytes freed from ``moment`` on that are older than the recording: gradients of the previous iteration."""
     matched = {block.freed for block in blocks}
     return sum(
         -allocation.size_bytes

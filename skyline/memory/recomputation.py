@@ -1,4 +1,4 @@
-"""Memory saved by computing blocks of the forward pass again in the backward pass."""
+"""Memory saved by recomputing blocks of the forward pass in the backward pass."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _Sizes = npt.NDArray[np.float64]
 class KeptByBlock:
     """Memory that one forward pass through a block keeps for the backward pass.
 
-    ``begin``, ``left`` and ``back`` number allocations: the first in the block's forward pass, the first behind it,
-    the first of its backward pass. ``kept_bytes`` is alive from ``left`` to ``back`` and not the block's output;
-    ``passing_bytes`` is by how much the level rises at most until the last tensor that is kept is there.
+    ``begin``, ``left`` and ``back`` are numbers of allocations: the first in the block's forward pass, the first after
+    it, the first in its backward pass. ``kept_bytes`` is live from ``left`` to ``back``, without the block's output.
+    ``passing_bytes`` is the maximum rise of the level until the last kept tensor exists.
     """
 
     path: str
@@ -35,7 +35,7 @@ class KeptByBlock:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The highest level of memory, and what of it are gradients and activations."""
+    """The highest level of memory, with its gradients and activations."""
 
     peak_bytes: float
     gradients: float
@@ -44,10 +44,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedLevels:
-    """The levels of the recorded iteration, one behind each allocation, and what blocks keep.
+    """The levels of the recorded iteration, one after each allocation, and the memory that blocks keep.
 
-    ``activations``, ``gradients`` and ``stepping`` are parts of ``live``; the last are what an optimizer's step takes
-    and gives back.
+    ``activations``, ``gradients`` and ``stepping`` are parts of ``live``; ``stepping`` is temporary memory of the
+    optimizer step.
     """
 
     times_us: _Sizes
@@ -58,10 +58,10 @@ class RecordedLevels:
     kept: tuple[KeptByBlock, ...]
 
     def peak(self, recomputed: Sequence[str] = (), scale: float = 1.0) -> Level:
-        """The peak with some blocks recomputed, all activations being ``scale`` times as large.
+        """The peak with some blocks recomputed and all activations scaled by ``scale``.
 
-        A recomputed block keeps nothing between its passes. Right before its backward pass it is computed again,
-        which takes what its forward pass took.
+        A recomputed block keeps nothing between its passes. Directly before its backward pass it is computed again,
+        which needs the memory of its forward pass.
         """
         live = self.live + (scale - 1.0) * self.activations
         chosen = [block for block in self.kept if block.path in set(recomputed)]
@@ -74,7 +74,7 @@ class RecordedLevels:
         highest = float(level[moment])
         held = float(np.cumsum(saved)[moment])
         for block in chosen:
-            # Right before its backward pass a block has nothing yet, nor has any that comes later there.
+            # Directly before its backward pass a block holds nothing yet, nor do the blocks recomputed later.
             gone = scale * sum(one.kept_bytes for one in chosen if one.left <= block.back <= one.back)
             before = max(0, block.back - 1)
             again = float(live[before]) - gone + block.passing_bytes * scale
@@ -86,9 +86,9 @@ class RecordedLevels:
 
 
 def recorded_levels(end: MemoryFact, trace: Trace, blocks: Sequence[str]) -> RecordedLevels | None:
-    """The levels of the iteration whose allocations were recorded; None where there are none.
+    """The levels of the iteration with recorded allocations; None if there is none.
 
-    ``blocks`` are paths of modules. The levels are counted backwards from what is alive at the end.
+    ``blocks`` are paths of modules. The levels are summed backwards from the live memory at the end.
     """
     allocations = trace.allocations
     if not allocations or not trace.iterations:
@@ -104,7 +104,7 @@ def recorded_levels(end: MemoryFact, trace: Trace, blocks: Sequence[str]) -> Rec
         if block.phase is Phase.OPTIMIZER and block.freed is not None:
             owner = stepping
         elif block.phase in (Phase.FORWARD, Phase.BACKWARD):
-            # Blocks that outlive backward work are the gradients of parameters.
+            # Blocks that outlive the backward pass are gradients of parameters.
             stays = block.freed is None and block.phase is Phase.BACKWARD
             owner = gradients if stays else activations
         else:
@@ -134,11 +134,11 @@ def _kept_by_blocks(trace: Trace, paths: Sequence[str], live: _Sizes) -> tuple[K
         begin, left = (int(np.searchsorted(times, moment)) for moment in forward)
         back = int(np.searchsorted(times, backward))
         inside = np.flatnonzero((taken >= begin) & (taken < left) & (freed >= left))
-        # The tensor made last is what the block gives: the next one keeps it as its input.
+        # The last tensor is the block's output: the next block keeps it as its input.
         held = inside[:-1]
         held = held[freed[held] >= back]
         low = live[begin - 1] if begin else live[0]
-        # Computing again ends with the last tensor that is needed.
+        # The recomputation ends with the last tensor that the backward pass needs.
         needed = int(taken[held[-1]]) + 1 if len(held) else begin
         passing = float((live[begin:needed] - low).max(initial=0.0))
         kept.append(KeptByBlock(path, begin, left, back, int(sizes[held].sum()), round(passing)))
@@ -146,7 +146,7 @@ def _kept_by_blocks(trace: Trace, paths: Sequence[str], live: _Sizes) -> tuple[K
 
 
 def _passes(trace: Trace, paths: Sequence[str]) -> list[tuple[str, tuple[float, float], float]]:
-    """For each block and each forward pass through it: when that begins and is over, and when backward work begins."""
+    """For each forward pass through each block: its begin, its end, and the begin of the backward pass."""
     last = trace.iterations[-1]
     below = {path: f"{path}." for path in paths}
     owner = [

@@ -14,7 +14,7 @@ MOST_POINTS = 200
 
 @dataclass(frozen=True, slots=True)
 class MemoryPoint:
-    """The level from one moment of the iteration on; the owners sum to ``live_bytes``."""
+    """The memory level from one moment of the iteration; the owners sum to ``live_bytes``."""
 
     time_ms: float
     live_bytes: int
@@ -28,11 +28,11 @@ class MemoryPoint:
 def memory_timeline(
     end: MemoryFact, trace: Trace, iteration_ms: float, most: int = MOST_POINTS
 ) -> tuple[MemoryPoint, ...]:
-    """The levels of the last recorded iteration, its time brought to ``iteration_ms``; at most ``most`` points.
+    """The levels of the last recorded iteration, scaled to ``iteration_ms``; at most ``most`` points.
 
-    Of the moments that are left out none is higher than its neighbours. Owners are distinguished as at the peak:
-    gradients are blocks taken in backward work that outlive the iteration, and older ones until they are freed;
-    activations what else forward and backward work holds.
+    An omitted point is never higher than its neighbours. Owners are distinguished as at the peak: gradients are blocks
+    of the backward pass that outlive the iteration, and older ones until they are freed; activations are all other
+    memory of the forward and backward pass.
     """
     allocations = trace.allocations
     if not allocations or not trace.iterations:
@@ -65,7 +65,7 @@ def memory_timeline(
 
 
 def _point(time_ms: float, level: int, gradients: int, activations: int, end: MemoryFact) -> MemoryPoint:
-    """Owners in the order of how surely they are known, none of them beyond what is left of the level."""
+    """Owners by the certainty of their sizes, each limited to the remainder of the level."""
     rest = max(0, level)
     parameters = min(end.parameter_bytes, rest)
     optimizer = min(end.optimizer_bytes, rest - parameters)
@@ -76,7 +76,7 @@ def _point(time_ms: float, level: int, gradients: int, activations: int, end: Me
 
 
 def _thinned(points: list[MemoryPoint], most: int) -> tuple[MemoryPoint, ...]:
-    """The highest point of each of equally many stretches, and the first and the last point."""
+    """The highest point of each of several equal intervals, and the first and the last point."""
     if len(points) <= most:
         return tuple(points)
     stretches = most - 2

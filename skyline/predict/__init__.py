@@ -1,1 +1,1 @@
-"""How time and memory depend on what can be varied, from measurements of it."""
+"""Prediction of time and memory at other batch sizes and on other GPUs."""

@@ -1,4 +1,4 @@
-"""Time and memory as functions of the batch size, from the sizes that were measured."""
+"""Time and memory as functions of the batch size, from the measured sizes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from skyline.trace.profile import Profile
 from skyline.trace.trial import Trial, batch_trials
 
 _UNSTEADY = 1.5
-"""A point whose central samples differ by more than this was disturbed, not measured."""
+"""Factor between the central samples of a point above which the measurement counts as disturbed."""
 _AGREES = 0.01
-"""The recorded allocations tell of other sizes where they reproduce all measured peaks this closely."""
+"""Relative accuracy with which the recorded allocations must reproduce all measured peaks to be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPoint:
-    """One measured batch size: iteration time over that of the base, the share of each part, the peak."""
+    """One measured batch size: iteration time relative to the base, the share of each part, the peak memory."""
 
     batch_size: int
     ratio: Interval
@@ -30,10 +30,10 @@ class MeasuredPoint:
 
 @dataclass(frozen=True, slots=True)
 class BatchCurve:
-    """What is known about other batch sizes. ``base`` is the script's own, None if it could not be found.
+    """Time and memory at other batch sizes. ``base`` is the script's own size; None if unknown.
 
-    ``reason`` says why nothing is known beyond the base, empty where something is. ``growth`` is how the recorded
-    allocations go along with the batch, None where they do not explain the measured peaks.
+    ``reason`` explains why only the base is known; empty otherwise. ``growth`` is the growth of the recorded
+    allocations with the batch; None if they do not explain the measured peaks.
     """
 
     base: int | None
@@ -42,35 +42,35 @@ class BatchCurve:
     notes: tuple[str, ...] = ()
     growth: Growth | None = None
     large_block_ratio: float = 0.0
-    """What a byte taken in a block too large to be kept adds to the iteration, over that at the base."""
+    """Relative increase of the iteration time per byte in blocks too large for the allocator's cache."""
 
     def knows(self, batch_size: int) -> bool:
-        """Whether anything can be said about this size."""
+        """True if the curve covers this size."""
         return batch_size >= 1 and (batch_size == self.base or len(self.points) >= 2)
 
     def measured(self, batch_size: int) -> bool:
-        """Whether this very size was run."""
+        """True if this size was run."""
         return batch_size == self.base or any(point.batch_size == batch_size for point in self.points)
 
     def extrapolated(self, batch_size: int) -> bool:
-        """Whether this size lies outside the range of those that were run."""
+        """True if this size is outside the range of the measured sizes."""
         return not self.measured(batch_size) and not (
             self.points[0].batch_size < batch_size < self.points[-1].batch_size
         )
 
     def ratio(self, batch_size: int) -> Interval:
-        """Iteration time at this size over that at the base.
+        """Iteration time at this size relative to the base.
 
         Raises:
-            ValueError: nothing is known about this size.
+            ValueError: the size is unknown.
         """
         if batch_size == self.base:
             return Interval.exact(1.0)
         if not self.knows(batch_size):
-            raise ValueError(self.reason or f"nothing is known about batch size {batch_size}")
+            raise ValueError(self.reason or f"batch size {batch_size} is outside the curve")
         if self.measured(batch_size):
             return next(point.ratio for point in self.points if point.batch_size == batch_size)
-        # The allocator's step is no part of the lines: it comes on top, where a size has such blocks.
+        # The allocator's step is not part of the lines: it is added for sizes with such blocks.
         samples = [
             (point.batch_size, _moved(point.ratio, -self._for_large_blocks(point.batch_size).value))
             for point in self.points
@@ -79,40 +79,42 @@ class BatchCurve:
         return Interval(found.value + step.value, found.low + step.low, found.high + step.high)
 
     def _for_large_blocks(self, batch_size: int) -> Interval:
-        """Between nothing and all of it: libraries keep memory that is not seen here, in which some find room."""
+        """From zero to the full cost: libraries hold unrecorded memory in which some blocks find space."""
         if self.growth is None or not self.large_block_ratio or not self.base:
             return Interval.exact(0.0)
         most = self.large_block_ratio * self.growth.large_bytes(batch_size / self.base)
         return Interval(most / 2, 0.0, most)
 
     def part_factors(self, batch_size: int) -> dict[Part, float]:
-        """How many times as long each part takes as at the base.
+        """Time of each part relative to the base.
 
-        Weighted with the base's shares they sum to ``ratio``; a part that could not be told apart gets ``ratio``.
+        Weighted with the shares at the base, the factors sum to ``ratio``. A part without a separate measurement gets
+        ``ratio``.
 
         Raises:
-            ValueError: nothing is known about this size.
+            ValueError: the size is unknown.
         """
         total = self.ratio(batch_size).value
         base = next(point for point in self.points if point.batch_size == self.base)
-        # The time of each part, in units of the base iteration, is read off its own curve and made to sum up.
+        # The time of each part, relative to the base iteration, is read from its own curve; then all are normalised.
         parts = {part: self._part_time(part, batch_size) for part, share in base.shares if share > 0}
         correction = total / (sum(parts.values()) or 1.0)
         factors = {part: parts[part] * correction / share for part, share in base.shares if share > 0}
         return {part: factors.get(part, total) for part in Part}
 
     def peak_bytes(self, batch_size: int) -> Interval:
-        """Peak of live tensor memory at this size: exact where measured.
+        """Peak of live tensor memory at this size, in bytes: exact if measured.
 
-        Elsewhere by the recorded allocations, if they explain what was measured: the peak may move from the
-        optimizer's step to the forward pass as the batch grows, which no line through measured peaks can show. Else on
-        straight lines; beyond the measured sizes on that of the two nearest ones.
+        Other sizes follow from the recorded allocations if these explain the measured peaks. The peak may move from the
+        optimizer step to the forward pass as the batch grows, which no line through measured peaks can represent.
+        Otherwise the peak is interpolated linearly; beyond the measured sizes, on the line through the two nearest
+        ones.
 
         Raises:
-            ValueError: nothing is known about this size.
+            ValueError: the size is unknown.
         """
         if not self.knows(batch_size):
-            raise ValueError(self.reason or f"nothing is known about batch size {batch_size}")
+            raise ValueError(self.reason or f"batch size {batch_size} is outside the curve")
         samples = [(point.batch_size, Interval.exact(float(point.peak_bytes))) for point in self.points]
         if batch_size > samples[-1][0]:
             samples = samples[-2:]
@@ -133,7 +135,7 @@ class BatchCurve:
 
 
 def batch_curve(profile: Profile) -> BatchCurve:
-    """The curve of a profile: its points, each as the median of its round-by-round ratios to the base."""
+    """Build the curve of a profile; each point is the median of its per-round ratios to the base."""
     base = profile.batch_size
     if base is None:
         return BatchCurve(None, (), "the script's batch size was not found")
@@ -155,7 +157,7 @@ def batch_curve(profile: Profile) -> BatchCurve:
 
 
 def _large_block_ratio(profile: Profile) -> float:
-    """By byte, on the iteration time of the base."""
+    """Cost per byte, relative to the iteration time of the base."""
     if profile.prediction is not None or not profile.times.steps_ms:
         return 0.0
     return profile.large_block_us_per_mb / 1e9 / median(profile.times.steps_ms)
@@ -166,7 +168,7 @@ def _moved(interval: Interval, by: float) -> Interval:
 
 
 def _explaining(profile: Profile, base: int, points: tuple[MeasuredPoint, ...]) -> Growth | None:
-    """How the recorded allocations grow, if that gives the measured peak of every size."""
+    """The growth of the recorded allocations, if it reproduces the measured peak of every size."""
     if len(points) < 2:
         return None
     found = growth(profile.memory, profile.trace.allocations, profile.peak_bytes)
@@ -180,9 +182,9 @@ def _explaining(profile: Profile, base: int, points: tuple[MeasuredPoint, ...]) 
 
 
 def _at_base(profile: Profile) -> Interval:
-    """The base over itself: exact where times were measured side by side.
+    """The base relative to itself: exact for measured times.
 
-    Predicted times carry their whole uncertainty, so that the base's counts for the sizes around it too.
+    Predicted times carry their whole uncertainty, so that neighbouring sizes include it.
     """
     if profile.prediction is None:
         return Interval.exact(1.0)

@@ -1,4 +1,4 @@
-"""The curve of the run before, kept while the script runs at another batch size and is not yet measured anew."""
+"""The curve of the previous run, used for the script at another batch size until a new curve is measured."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ NOTE = "The curve is from the previous run; it is being measured again."
 
 
 def with_carried_curve(profile: Profile, before: Profile | None) -> Profile:
-    """``profile`` with the curve of ``before``, if the two differ in nothing but the batch size.
+    """``profile`` with the curve of ``before``, if the two differ only in batch size.
 
-    Every point of the curve is a ratio to its own base: the ratios are divided by what the old curve says of
-    the new batch size. Where the scripts differ otherwise, or there is no curve, the profile is unchanged.
+    Every point of the curve is a ratio to its own base: the ratios are divided by the old curve's ratio at the new
+    batch size. If the scripts differ otherwise, or without a curve, the profile is unchanged.
     """
     size = profile.batch_size
     if before is None or before.batch_size is None or size is None:
@@ -42,7 +42,7 @@ def with_carried_curve(profile: Profile, before: Profile | None) -> Profile:
 
 
 def _same_but_for_size(profile: Profile, before: Profile) -> bool:
-    """Whether the newer sources become the older ones by writing the older batch size back."""
+    """True if writing the older batch size into the newer sources gives the older sources."""
     knob, old_knob = profile.knobs.best, before.knobs.best
     if knob is None or old_knob is None or knob.span.file != old_knob.span.file:
         return False
@@ -50,7 +50,7 @@ def _same_but_for_size(profile: Profile, before: Profile) -> bool:
         return False
     older = {source.path: source.text for source in before.sources}
     newer = {source.path: source.text for source in profile.sources}
-    # The script itself comes first among the sources, there with its links resolved.
+    # The script itself is the first source, with its links resolved.
     place = profile.sources[0].path if knob.span.file == profile.script else knob.span.file
     if place not in newer:
         return False

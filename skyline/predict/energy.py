@@ -1,8 +1,8 @@
-"""The energy of an iteration on a GPU whose power nobody can measure here, and the carbon dioxide of it.
+"""Energy, and carbon dioxide, of an iteration on a GPU whose power cannot be measured here.
 
-A GPU draws a share of its board's limit that depends on whether it computes. The shares are an assumption with a wide
-range: a node of eight H100 drew 76 % of its rating while it trained (arXiv 2506.14551), boards that wait with their
-clocks up draw a tenth to two fifths. Only the GPU's board is counted: host, network and cooling come on top.
+A GPU draws a share of its board's power limit that depends on whether a kernel runs. The shares are an assumption with
+a wide range: a node of eight H100 drew 76 % of its rating during training (arXiv 2506.14551); idle boards at high
+clocks draw a tenth to two fifths. Only the GPU's board counts, without host, network and cooling.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.own_table import own_entries
 
 COMPUTING = Interval(0.76, 0.5, 1.0)
-"""Share of the board's limit while a kernel runs."""
+"""Share of the board's power limit while a kernel runs."""
 WAITING = Interval(0.2, 0.1, 0.4)
-"""Share of it while none does, between the kernels of a training run."""
+"""Share of the board's power limit between the kernels of a training run."""
 WORLD_G_PER_KWH = 473.0
-"""Carbon dioxide of the world's electricity in 2024, in g/kWh (Ember, Global Electricity Review 2025)."""
+"""World average of carbon dioxide per electricity in 2024, in g/kWh (Ember, Global Electricity Review 2025)."""
 _J_PER_KWH = 3.6e6
 
 
 def power_watts(gpu: GpuSpec, busy_share: float) -> Interval:
-    """What the board draws on average while ``busy_share`` of the time a kernel runs."""
+    """Average power of the board, in W, if a kernel runs for ``busy_share`` of the time."""
     busy = min(1.0, max(0.0, busy_share))
 
     def at(computing: float, waiting: float) -> float:
@@ -35,19 +35,19 @@ def power_watts(gpu: GpuSpec, busy_share: float) -> Interval:
 
 
 def energy_kwh(power: Interval, time_s: Interval) -> Interval:
-    """Of so much power for so long; how far either is off is taken to have nothing to do with the other."""
+    """Energy of this power over this time, in kWh; errors of the two are assumed independent."""
     value = power.value * time_s.value
     if value <= 0:
         return Interval(0.0, 0.0, 0.0)
     below = hypot(1.0 - power.low / power.value, 1.0 - time_s.low / time_s.value)
     above = hypot(power.high / power.value - 1.0, time_s.high / time_s.value - 1.0)
-    # Neither end can be beyond where both are at theirs.
+    # The result stays between the products of the lower and of the upper ends.
     least = power.low * time_s.low
     return Interval(value, max(least, value * (1.0 - below)), value * (1.0 + above)).scaled(1 / _J_PER_KWH)
 
 
 def own_grid_g_per_kwh() -> float | None:
-    """The person's own figure for their electricity, from ``[energy]`` in their file; None without one.
+    """The user's own figure for their electricity, from ``[energy]`` in their devices file; None without one.
 
     Raises:
         UsageError: the file cannot be used.

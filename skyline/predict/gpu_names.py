@@ -1,4 +1,4 @@
-"""Finds a GPU by whatever a person calls it."""
+"""Look-up of a GPU by its common names."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _NOISE = re.compile(r"nvidia|geforce|tesla|amd|instinct|graphics|gpu|[^a-z0-9]+"
 
 
 _PART = re.compile(r"\bMIG[\s-]+\d+(c\.\d+)?g[\s.\-]\S*", re.IGNORECASE)
-"""An instance of a divided NVIDIA GPU, as its driver names it: ``MIG 1g.5gb``."""
+"""An instance of a divided NVIDIA GPU, in the driver's notation: ``MIG 1g.5gb``."""
 
 
 def find(specs: Sequence[GpuSpec], name: str) -> GpuSpec:
-    """The one of ``specs`` that ``name`` stands for; case, spaces, hyphens and the maker's name do not matter.
+    """The one of ``specs`` that ``name`` refers to; case, spaces, hyphens and the vendor's name are ignored.
 
-    A name goes before an alias, and what comes first before what comes later.
+    Names take precedence over aliases, and earlier entries over later ones.
 
     Raises:
-        UsageError: none is; the hint names those that are nearest.
+        UsageError: no GPU matches; the hint lists the nearest names.
     """
     known: dict[str, GpuSpec] = {}
     for spec in specs:
@@ -38,13 +38,13 @@ def find(specs: Sequence[GpuSpec], name: str) -> GpuSpec:
     if part is not None:
         whole = name[: part.start()].strip()
         raise UsageError(
-            f"{name!r} is a part of a divided GPU ({part.group().strip()}), and only whole GPUs are known",
+            f"{name!r} is a part of a divided GPU ({part.group().strip()}); only whole GPUs are known",
             hint=f"Predict for {_name_of(known, whole)}, or enter the part with its own figures in your devices.toml.",
         )
     near = [known[match] for match in get_close_matches(wanted, known, n=5, cutoff=0.4)] if wanted else []
     if wanted:
         holding = [plain for plain in known if wanted in plain or plain in wanted]
-        # Of many names that hold the word, those first that say little more.
+        # Of many names that contain the word, the shortest ones come first.
         holding.sort(key=lambda plain: abs(len(plain) - len(wanted)))
         near = [known[plain] for plain in holding] + near
     names = list(dict.fromkeys(spec.name for spec in near))[:4]
@@ -60,7 +60,7 @@ def _name_of(known: dict[str, GpuSpec], name: str) -> str:
 
 
 def is_called(spec: GpuSpec, *names: str) -> bool:
-    """Whether one of ``names`` is a name of this GPU."""
+    """True if one of ``names`` is a name of this GPU."""
     own = {_plain(name) for name in (spec.name, spec.full_name, *spec.aliases)}
     return any(_plain(name) in own for name in names)
 

@@ -1,4 +1,4 @@
-"""The profile of a script on a GPU that need not be here: traced at a few batch sizes, then given predicted times."""
+"""Profile of a script on a possibly absent GPU: traced at a few batch sizes, with predicted times."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ def gpu_profile(
     on_partial: Callable[[Profile], None] | None = None,
     starter: Starter = start_fresh,
 ) -> Profile:
-    """Trace the script for the GPU that ``request`` names and predict its times; nothing is executed on any GPU.
+    """Trace the script for the GPU in ``request`` and predict its times; nothing is executed on any GPU.
 
-    ``on_partial`` receives the profile before the other batch sizes are traced for the curve; ``starter`` makes
-    the process of each trace.
-    Raises UsageError for a GPU that is not known, and what ``capture`` raises.
+    ``on_partial`` receives the profile before other batch sizes are traced for the curve. ``starter`` starts the
+    process of each trace. Raises UsageError for an unknown GPU, and the exceptions of ``capture``.
     """
     spec = gpu_named(request.gpu)
     predictor = predictor_for(spec)
@@ -50,7 +49,7 @@ def gpu_profile(
 def _with_curve(
     made: Profile, sizes: TracedSizes, predictor: OperatorPredictor, tracer: ScriptTracer
 ) -> Profile:
-    """With a few batch sizes, the largest that fits among them where it can be found."""
+    """Add a few batch sizes, including the largest that fits if it is found."""
     if sizes.way is None or made.prediction is None:
         return made
     largest = largest_batch(sizes, usable_elsewhere(tracer.gpu.memory_bytes))
@@ -74,8 +73,8 @@ def _with_curve(
 def _trial(profile: Profile, base: Profile, size: int) -> Trial:
     """A traced batch size as a trial: value, low and high end of the ratio to the base.
 
-    Errors at two batch sizes mostly go together, so that the ratio is known better than this says; but the time
-    itself is not, and it is the time that the band is shown around.
+    Errors at two batch sizes are correlated, so the ratio itself is more accurate than this interval. But the interval
+    is shown with the time, whose full uncertainty counts.
     """
     own = base.times.steps_ms[0]
     ratios: tuple[float, ...] = (1.0, 1.0, 1.0)

@@ -1,23 +1,23 @@
-"""What a GPU can do at most, as its maker states it."""
+"""The peak capabilities of a GPU, as stated by its vendor."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 PROCESSOR_VENDOR = "CPU"
-"""What stands as the vendor of processors, whoever makes them."""
+"""The vendor field of processors, for any vendor."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuSpec:
-    """One model of GPU. Peaks are dense TFLOP/s, None where the hardware has no such format.
+    """One model of GPU. Peaks are dense TFLOP/s, None for formats without hardware support.
 
-    ``tflops_fp32`` is what ordinary 32-bit matrix products can reach: on AMD's CDNA parts that of the matrix units,
-    which PyTorch uses for them. ``tflops_fp64`` likewise. ``memory_bytes`` is what the driver reports, which is less
-    than what is printed on the box. ``compute_capability`` is the pair that ``torch.cuda.get_device_capability``
-    gives. ``board_power_watts`` tells the boards that cannot hold their clock. ``link_gb_s`` is the direct link to
-    other GPUs (NVLink, Infinity Fabric), None without one, and ``pcie_gb_s`` the bus to the host, both in GB/s and
-    both directions together, as makers state them.
+    ``tflops_fp32`` is the peak of ordinary 32-bit matrix products; for AMD's CDNA parts this is the peak of the matrix
+    units, which PyTorch uses for them. ``tflops_fp64`` likewise. ``memory_bytes`` is the driver's figure, which is less
+    than the advertised size. ``compute_capability`` is the result of ``torch.cuda.get_device_capability``.
+    ``board_power_watts`` identifies boards that cannot sustain their clock. ``link_gb_s`` is the direct link to other
+    GPUs (NVLink, Infinity Fabric), None without one. ``pcie_gb_s`` is the bus to the host. Both are in GB/s, the sum of
+    both directions, as stated by vendors.
     """
 
     name: str
@@ -38,17 +38,17 @@ class GpuSpec:
     tflops_fp8: float | None = None
     aliases: tuple[str, ...] = ()
     fp16_on_tensor_cores: bool = True
-    """Whether the 16-bit peak is that of matrix units: older parts only have it for plain arithmetic."""
+    """True if the 16-bit peak is that of matrix units; older parts have it for plain arithmetic only."""
     tflops_fp64: float | None = None
-    """None where the maker does not state it."""
+    """None if the vendor does not state it."""
     link_gb_s: float | None = None
     pcie_gb_s: float | None = None
     source: str = ""
-    """Where the figures come from; the memory is what PyTorch reports of such a GPU."""
+    """Source of the figures; the memory is PyTorch's figure for such a GPU."""
     own: bool = False
-    """Whether the person added it, in a file of theirs."""
+    """True if the user added it in their own file."""
 
     @property
     def is_processor(self) -> bool:
-        """Whether it is a CPU: the host then does the work itself, and its memory is the machine's."""
+        """True for a CPU: the host then does the work itself, with the machine's memory."""
         return self.vendor == PROCESSOR_VENDOR

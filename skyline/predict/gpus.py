@@ -1,4 +1,4 @@
-"""The GPUs whose figures are known: those that packages bring, and those that a person added."""
+"""The GPUs with known figures: those of installed packages, and those that the user added."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from skyline.predict.own_gpus import own_gpus
 
 ENTRY_POINT_GROUP = "skyline.gpus"
 USUAL = ("T4", "L4", "A10G", "L40S", "A100-80GB-SXM", "H100", "H200", "MI300X")
-"""What is compared where nothing was asked for: what clouds rent out."""
+"""Default GPUs of a comparison: those that clouds rent out."""
 
 
 def gpus() -> tuple[GpuSpec, ...]:
-    """All known GPUs, in the order of their tables, the person's own last; those replace others of their name.
+    """All known GPUs in the order of their tables; the user's own come last and replace others of the same name.
 
     Raises:
-        UsageError: the person's file cannot be used.
+        UsageError: the user's file cannot be used.
     """
     own = own_gpus(_installed())
     replaced = {spec.name for spec in own}
@@ -28,23 +28,25 @@ def gpus() -> tuple[GpuSpec, ...]:
 
 
 def gpu_named(name: str) -> GpuSpec:
-    """The GPU that ``name`` stands for; case, spaces, hyphens and the maker's name do not matter.
+    """The GPU that ``name`` refers to; case, spaces, hyphens and the vendor's name are ignored.
 
     Raises:
-        UsageError: it is not known (the hint names those that are nearest), or the person's file cannot be used.
+        UsageError: no GPU matches (the hint lists the nearest names), or the user's file cannot be used.
     """
     if not _installed():
-        raise UsageError("no table of GPUs is installed", hint="Reinstall skyline-profiler: it brings one.")
+        raise UsageError(
+            "no table of GPUs is installed", hint="Reinstall skyline-profiler, which contains one."
+        )
     own = own_gpus(_installed())
-    # What a person calls something is what they mean by it.
+    # The user's own names take precedence.
     return find((*own, *_installed()), name)
 
 
 def gpus_named(names: Sequence[str] = ()) -> tuple[GpuSpec, ...]:
-    """The GPUs that were asked for, each once; the usual ones and the person's own where none was.
+    """The requested GPUs without duplicates; by default the usual ones and the user's own.
 
     Raises:
-        UsageError: one is not known, or the person's file cannot be used.
+        UsageError: a GPU is unknown, or the user's file cannot be used.
     """
     if not names:
         own = [spec.name for spec in gpus() if spec.own]

@@ -1,4 +1,4 @@
-"""What the script's own thread spends on each operator while the GPU computes: it cannot be traced without running."""
+"""Cost of each operator on the script's own thread while the GPU computes: tracing by shape cannot measure it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from skyline.trace.shape import OperatorShape
 
 _BYTES_PER_US = 8e3
 _FLOP_PER_US = 5e4
-"""What one thread of an ordinary server processor moves and computes: the order of magnitude is what counts."""
+"""Throughput of one thread of an ordinary server processor; only the order of magnitude matters."""
 _UNSURE = (0.5, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class HostCost:
-    """Typical times of PyTorch 2 on a server processor in µs; another host is up to twice as fast or slow.
+    """Typical times of PyTorch 2 on a server processor in µs; other hosts are up to twice as fast or slow.
 
-    ``launch_us`` is one operator that launches a kernel, from Python through dispatch to the launch itself: about
-    7 µs per operator were measured on the host of an H100. ``operator_us`` is one that launches none. ``backward_us``
-    and ``optimizer_us`` stand for ``launch_us`` in those phases, where that is known.
+    ``launch_us`` is the time of an operator with a kernel launch, from Python through dispatch to the launch itself:
+    about 7 µs per operator, measured on the host of an H100. ``operator_us`` is the time of one without a launch.
+    ``backward_us`` and ``optimizer_us`` replace ``launch_us`` in those phases, if known.
     """
 
     launch_us: float = 7.0
@@ -31,12 +31,12 @@ class HostCost:
     launch_latency_us: float = 4.0
     turnaround_us: float = 1.0
     synchronous: bool = False
-    """Whether the host does the operators' work itself, as where the device is a processor."""
+    """True if the host does the operators' work itself, as for a processor as the device."""
     backward_us: float | None = None
     optimizer_us: float | None = None
 
     def of(self, record: Record, shape: OperatorShape | None) -> Interval:
-        """Of one record on the host, without what it waits for."""
+        """Cost of one record on the host, without waiting."""
         if record.kind is RecordKind.RUNTIME:
             value = self._launch(record.phase) if record.correlation else self.wait_us
         elif shape is None:

@@ -1,4 +1,4 @@
-"""The largest batch size whose memory fits, found by tracing it."""
+"""The largest batch size that fits into memory, found by tracing."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from skyline.predict.tracer import TracedSizes
 
 _FACTORS = (2.0, 0.5)
 _MOST_TRACED = 64
-"""How many times its own batch a script is traced at most: beyond, memory is read off the traced sizes."""
+"""Largest multiple of the script's own batch size that is traced; beyond it, memory is extrapolated."""
 _MOST_TIMES = 4096
-"""How many times its own batch a size is considered at all."""
+"""Largest multiple of the script's own batch size that is considered."""
 _ROUNDS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class LargestBatch:
-    """``size`` is the largest that is believed to fit, None where not even one sample does, or nothing is known.
+    """``size`` is the largest batch size that should fit; None if not even one sample fits, or if unknown.
 
-    It was traced itself where ``traced``, and larger ones were not tried where ``larger_untried``. ``reason`` says why
-    nothing is known, empty where something is.
+    It was itself traced if ``traced``; larger ones were not tried if ``larger_untried``. ``reason`` explains why the
+    size is unknown; empty otherwise.
     """
 
     size: int | None
@@ -32,10 +32,10 @@ class LargestBatch:
 
 
 def largest_batch(sizes: TracedSizes, usable_bytes: int) -> LargestBatch:
-    """Guess by straight lines through the traced sizes, trace the guess, and guess again until it is its own answer.
+    """Guess by straight lines through the traced sizes, trace the guess, and repeat until the guess is stable.
 
-    What cannot be traced has to fit with all that the lines are unsure by. What was traced for one GPU is known for
-    the next.
+    A size that cannot be traced must fit including the uncertainty of the lines. Traced sizes are reused for other
+    GPUs.
     """
     base = sizes.base.batch_size
     if base is None or sizes.way is None:
@@ -54,7 +54,7 @@ def largest_batch(sizes: TracedSizes, usable_bytes: int) -> LargestBatch:
         if nearest in sizes.peaks:
             break
         if sizes.at(nearest, 0.7) is None:
-            # A script may end before it has taken three steps of this size.
+            # A script may end before three steps of this size.
             bound = nearest // 2
             if bound <= max(sizes.peaks):
                 break
@@ -66,7 +66,7 @@ def largest_batch(sizes: TracedSizes, usable_bytes: int) -> LargestBatch:
 
 
 def peak_at(peaks: dict[int, int], size: int) -> Interval:
-    """Peak memory at a size, exact where traced, by straight lines elsewhere; ``peaks`` are two or more."""
+    """Peak memory at a size in bytes: exact if traced, otherwise by straight lines; ``peaks`` holds at least two."""
     samples = [(known, Interval.exact(float(peak))) for known, peak in peaks.items()]
     if size > samples[-1][0]:
         samples = samples[-2:]
@@ -76,7 +76,7 @@ def peak_at(peaks: dict[int, int], size: int) -> Interval:
 
 
 def _guess(peaks: dict[int, int], usable_bytes: int, most: int, *, sure: bool = False) -> int | None:
-    """The largest size whose memory fits by the lines, ``sure`` with all the room that these are unsure by."""
+    """The largest size whose memory fits by the lines; if ``sure``, including their uncertainty."""
 
     def fits(size: int) -> bool:
         peak = peak_at(peaks, size)

@@ -1,4 +1,4 @@
-"""What a predictor of operator times is: shapes and a GPU in, times with their uncertainty out."""
+"""Interface of a predictor of operator times: shapes and a GPU in, times with their uncertainty out."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from skyline.trace.shape import OperatorShape
 class OperatorTime:
     """The time of one operator on the GPU in µs, without its launch.
 
-    ``measured`` says whether operators of its class and number format were measured on any GPU when the predictor
-    was made; where they were not, the interval is wider. Operators of one ``group`` are off together.
+    ``measured`` is true if the predictor's data include operators of this class and number format on any GPU; otherwise
+    the interval is wider. Errors of operators of one ``group`` are correlated.
     """
 
     time_us: Interval
@@ -26,15 +26,15 @@ class OperatorTime:
 
 
 class OperatorPredictor(Protocol):
-    """Says how long operators run on a GPU that is not here. Installed under ``skyline.predictors``."""
+    """Predicts operator times on an absent GPU. Installed as an entry point of ``skyline.predictors``."""
 
     @property
     def name(self) -> str:
-        """One word, as in ``roofline``."""
+        """One word, such as ``roofline``."""
         ...
 
     def basis(self, device: GpuSpec) -> str:
-        """What the times for this GPU rest on, as the end of a sentence: 'times rest on …'."""
+        """The basis of the times for this GPU, as the end of the sentence 'times rest on …'."""
         ...
 
     def predict(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
@@ -44,20 +44,20 @@ class OperatorPredictor(Protocol):
 
 @runtime_checkable
 class Claiming(Protocol):
-    """A predictor that is asked before all others about the devices that it claims, as those that it measured."""
+    """A predictor with precedence for certain devices, such as those that it measured."""
 
     def claims(self, device: GpuSpec) -> bool:
-        """Whether it knows this device better than a predictor for any device does."""
+        """True if this predictor is better for the device than a general one."""
         ...
 
     def host_cost(self, device: GpuSpec) -> HostCost | None:
-        """What the host of this device spends on an operator; None where that is not known."""
+        """The host's cost per operator on this device; None if unknown."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationGain:
-    """Median relative error of operator times without and with ``count`` measured ones, each left out in turn."""
+    """Median relative error of operator times without and with ``count`` measured ones (leave-one-out)."""
 
     before: float
     after: float
@@ -66,14 +66,14 @@ class CalibrationGain:
 
 @runtime_checkable
 class Calibrating(Protocol):
-    """A predictor that tells what measurements of a device are worth."""
+    """A predictor that quantifies the benefit of measurements of a device."""
 
     def gain(self, device: GpuSpec) -> CalibrationGain | None:
-        """None where the device was not measured."""
+        """None if the device was not measured."""
         ...
 
 
 def host_cost(predictor: OperatorPredictor, device: GpuSpec) -> HostCost:
-    """What the predictor knows of the host's costs, else typical ones."""
+    """The predictor's host costs for the device, else typical ones."""
     own = predictor.host_cost(device) if isinstance(predictor, Claiming) else None
     return own or HostCost()

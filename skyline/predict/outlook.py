@@ -1,4 +1,4 @@
-"""What a script would do on each of several GPUs, none of which need be here, from as few tracings as that takes."""
+"""Predictions for a script on each of several possibly absent GPUs, with as few traces as possible."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from skyline.trace.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A script on one GPU. ``profile`` is of the script as it stands, whether it fits or not.
+    """A script on one GPU. ``profile`` is that of the unchanged script, even if it does not fit.
 
-    ``fullest`` is of the largest batch size that fits and was traced, the script's own where no other was; None
-    where nothing that was traced fits.
+    ``fullest`` is the profile at the largest traced batch size that fits: the script's own size if no other was traced,
+    None if no traced size fits.
     """
 
     gpu: GpuSpec
@@ -47,10 +47,9 @@ def outlooks(
     starter: Starter = start_fresh,
     predictor: OperatorPredictor | None = None,
 ) -> tuple[Outlook, ...]:
-    """Trace the script once, and at the batch sizes that tell what fits; then predict its times on each GPU.
+    """Trace the script at its own batch size and at others that determine the largest; then predict times on each GPU.
 
-    Only where GPUs answer differently what the script asks them is it traced anew.
-    Raises what ``capture`` raises.
+    The script is traced again only for GPUs that answer its queries differently. Raises the exceptions of ``capture``.
     """
     searched: list[tuple[GpuSpec, TracedSizes, LargestBatch]] = []
     for number, gpu in enumerate(gpus):
@@ -90,7 +89,7 @@ def _fullest(
 ) -> Profile | None:
     fitting = [size for size, peak in sizes.peaks.items() if peak <= usable_bytes]
     if not fitting:
-        # Without a known batch size there is the script as it stands.
+        # Without a known batch size only the unchanged script is available.
         return profile if not sizes.peaks and profile.peak_bytes <= usable_bytes else None
     size = fitting[-1]
     return profile if size == profile.batch_size else timed(sizes.traced[size], gpu, predictor)

@@ -1,4 +1,4 @@
-"""The GPUs that a person added in a file of theirs."""
+"""The GPUs that the user added in their own file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KEYS = (
 
 
 def own_gpus(known: Sequence[GpuSpec]) -> tuple[GpuSpec, ...]:
-    """Those of the person's file, in its order. ``like`` may name one of ``known`` or an earlier one of the file.
+    """The GPUs of the user's file, in order. ``like`` refers to one of ``known`` or to an earlier entry of the file.
 
     Raises:
         UsageError: an entry cannot be used; the message names it.
@@ -108,19 +108,19 @@ def _scaled(
 
 
 def _capability(entry: TableEntry, base: GpuSpec | None) -> tuple[int, int]:
-    """From ``"8.9"``; a bare 8.9 is a number that could not tell 12.0 from 12.10."""
+    """Parsed from ``"8.9"``; as a number, 12.0 and 12.10 would be indistinguishable."""
     if "compute_capability" not in entry.values and base is not None:
         return base.compute_capability
     if isinstance(entry.values.get("compute_capability"), int | float):
         raise entry.wrong('compute_capability belongs in quotes, as in "8.9"')
     major, dot, minor = entry.text("compute_capability").partition(".")
     if not (dot and major.isdigit() and minor.isdigit()):
-        raise entry.wrong('compute_capability has to be written as in "8.9"')
+        raise entry.wrong('compute_capability must be written as in "8.9"')
     return int(major), int(minor)
 
 
 def _flag(entry: TableEntry, key: str, default: bool) -> bool:
     value = entry.values.get(key, default)
     if not isinstance(value, bool):
-        raise entry.wrong(f"{key} has to be true or false, not {value!r}")
+        raise entry.wrong(f"{key} must be true or false, not {value!r}")
     return value

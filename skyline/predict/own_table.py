@@ -1,4 +1,4 @@
-"""The file in which a person adds GPUs and prices of their own: where it lies, and its entries with their checks."""
+"""The file with the user's own GPUs and prices: its location, and its entries with their checks."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _TABLES = {"gpu", "price", "energy"}
 
 
 def own_table_path() -> Path:
-    """The file that ``SKYLINE_DEVICES`` names, else ``devices.toml`` where programs of this system are configured."""
+    """The file in ``SKYLINE_DEVICES``, else ``devices.toml`` in the system's usual configuration folder."""
     named = os.environ.get(FILE_VARIABLE)
     if named:
         return Path(named).expanduser()
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "skyline" / _NAME
-    # The XDG base directory specification has relative paths ignored.
+    # The XDG base directory specification requires relative paths to be ignored.
     given = os.environ.get("XDG_CONFIG_HOME", "")
     config = Path(given) if os.path.isabs(given) else Path.home() / ".config"
     return config / "skyline" / _NAME
@@ -32,43 +32,43 @@ def own_table_path() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """One table of the file. ``label`` names it in errors, as in ``gpu "X1"``."""
+    """One table of the file. ``label`` names it in errors, such as ``gpu "X1"``."""
 
     path: Path
     label: str
     values: Mapping[str, object]
 
     def text(self, key: str, default: str | None = None) -> str:
-        """A text that is not empty; without ``default`` it has to be there."""
+        """A non-empty text; required without ``default``."""
         value = self.values.get(key, default)
         if value is None:
             raise self.wrong(f"{key} is missing")
         if not isinstance(value, str) or (not value.strip() and value != default):
-            raise self.wrong(f"{key} has to be a text, not {value!r}")
+            raise self.wrong(f"{key} must be a text, not {value!r}")
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts; empty where it is not there."""
+        """A list of texts; empty if missing."""
         value = self.values.get(key, [])
         if not isinstance(value, list) or not all(
             isinstance(one, str) for one in cast("list[object]", value)
         ):
-            raise self.wrong(f"{key} has to be a list of texts, not {value!r}")
+            raise self.wrong(f"{key} must be a list of texts, not {value!r}")
         return tuple(cast("list[str]", value))
 
     def number(self, key: str, low: float, high: float, unit: str, default: float | None = None) -> float:
-        """A number between ``low`` and ``high``, which are wide enough for what there is and tell a wrong unit."""
+        """A number between ``low`` and ``high``: limits wide enough for real values that detect a wrong unit."""
         value = self.values.get(key, default)
         if value is None:
             raise self.wrong(f"{key} is missing")
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.wrong(f"{key} has to be a number, not {value!r}")
+            raise self.wrong(f"{key} must be a number, not {value!r}")
         if not low <= value <= high:
             raise self.wrong(f"{key} = {value:g} is not between {low:g} and {high:g}: it is in {unit}")
         return float(value)
 
     def optional(self, key: str, low: float, high: float, unit: str, default: float | None) -> float | None:
-        """The same for a figure that some GPUs do not have: ``false`` says so, else ``default`` holds."""
+        """A number for a property that some GPUs lack: ``false`` means absent; ``default`` if the key is missing."""
         if key not in self.values:
             return default
         if self.values[key] is False:
@@ -76,7 +76,7 @@ class TableEntry:
         return self.number(key, low, high, unit)
 
     def known(self, keys: Iterable[str]) -> None:
-        """Raise UsageError for a key that means nothing here, with the nearest that does."""
+        """Raise UsageError for an unknown key, with the nearest known key."""
         from difflib import get_close_matches
 
         allowed = list(keys)
@@ -87,17 +87,17 @@ class TableEntry:
                 raise self.wrong(f"{key} is not known here", hint)
 
     def wrong(self, what: str, hint: str = "") -> UsageError:
-        """The error that says what is wrong with this entry."""
+        """The error for a problem of this entry."""
         return UsageError(
             f"{self.path}: {self.label}: {what}", hint=hint or "docs/devices.md shows an example."
         )
 
 
 def own_entries(kind: str) -> tuple[TableEntry, ...]:
-    """The entries of one kind (``gpu``, ``price``, ``energy``), in order; none where there is no file.
+    """The entries of one kind (``gpu``, ``price``, ``energy``), in order; empty without a file.
 
     Raises:
-        UsageError: the file cannot be read, or is not what it should be.
+        UsageError: the file is unreadable or invalid.
     """
     path = own_table_path()
     content = _content(path)
@@ -139,7 +139,7 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def _toml() -> Any:
-    """The reader of TOML: Python's own from 3.11 on, the library that it came from before."""
+    """The TOML reader: Python's own from 3.11 on, else the library that it came from."""
     if sys.version_info >= (3, 11):
         import tomllib
 

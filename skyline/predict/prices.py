@@ -1,4 +1,4 @@
-"""What an hour of a GPU costs: cloud instances at the list price of a day, and prices of the person's own."""
+"""The price of a GPU hour: cloud instances at dated list prices, and the user's own prices."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _KEYS = ("gpu", "usd_per_hour", "gpus", "provider", "instance", "region", "date"
 
 
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One instance that can be rented by the hour, with ``gpus`` GPUs of the name ``gpu`` in it.
+    """An instance for rent by the hour, with ``gpus`` GPUs named ``gpu``.
 
-    ``usd_per_hour`` is for the whole instance, host included; storage, traffic and taxes are not. ``date`` is when
-    that was the price (``2025-06``), ``source`` who said so. ``own``: the person's own figure.
+    ``usd_per_hour`` is for the whole instance including the host, without storage, traffic and taxes. ``date`` is the
+    date of the price (``2025-06``), ``source`` its origin. ``own``: the user's own figure.
     """
 
     gpu: str
@@ -35,17 +35,17 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def usd_per_gpu_hour(self) -> float:
-        """The share of one GPU in the price, which has to be paid in full where the others stand idle."""
+        """The price per GPU. It is paid for all GPUs of the instance, including idle ones."""
         return self.usd_per_hour / self.gpus
 
 
 def prices_of(gpu: GpuSpec, provider: str = "") -> tuple[Price, ...]:
-    """Prices of a GPU, cheapest share of one GPU first; where the person has one, theirs alone.
+    """Prices of a GPU, lowest price per GPU first; the user's own prices replace all others.
 
-    ``provider`` leaves only those of that name, however it is spelled. Empty where none is known.
+    ``provider`` selects those of that provider, in any spelling. Empty if none is known.
 
     Raises:
-        UsageError: the person's file cannot be used.
+        UsageError: the user's file cannot be used.
     """
     own = [price for price in own_prices() if price.gpu == gpu.name]
     found = own or [price for price in listed_prices() if price.gpu == gpu.name]
@@ -55,7 +55,7 @@ def prices_of(gpu: GpuSpec, provider: str = "") -> tuple[Price, ...]:
 
 
 def check_provider(provider: str) -> None:
-    """Raise UsageError for a provider of whom no price is known, with those that are."""
+    """Raise UsageError for a provider without known prices, with the known providers."""
     known = dict.fromkeys(price.provider for price in (*listed_prices(), *own_prices()))
     if provider.casefold() not in {name.casefold() for name in known}:
         raise UsageError(f"no price of {provider} is known", hint=f"There are: {', '.join(known)}.")
@@ -63,14 +63,14 @@ def check_provider(provider: str) -> None:
 
 @cache
 def listed_prices() -> tuple[Price, ...]:
-    """The table that ships with Skyline."""
+    """The price table that ships with Skyline."""
     return tuple(
         msgspec.json.decode(files("skyline.predict").joinpath("prices.json").read_bytes(), type=list[Price])
     )
 
 
 def own_prices() -> tuple[Price, ...]:
-    """Those of the person's file.
+    """The prices of the user's file.
 
     Raises:
         UsageError: an entry cannot be used; the message names it.
@@ -99,6 +99,6 @@ def _price(entry: TableEntry, known: tuple[GpuSpec, ...]) -> Price:
 
 
 def _date(entry: TableEntry) -> str:
-    """As a text or as TOML's own date."""
+    """Parsed from a text or from a TOML date."""
     value = entry.values.get("date", "")
     return value if isinstance(value, str) else str(value)

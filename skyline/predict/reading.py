@@ -1,4 +1,4 @@
-"""Reading a quantity at a size that was not measured, off the sizes that were."""
+"""Interpolation and extrapolation of a quantity over the batch size."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from skyline.interval import Interval
 from skyline.spread import median
 
 Sample = tuple[int, Interval]
-"""A size and what was measured there."""
+"""A size and the value measured there."""
 
 _WIDENING = 0.06
-"""Growth of the relative half-width for every doubling beyond the measured sizes, on top of the slope's own."""
+"""Growth of the relative half-width per doubling beyond the measured sizes, in addition to that of the slope."""
 
 
 def read(samples: Sequence[Sample], size: int) -> Interval:
-    """The quantity at ``size``: as measured, on the line between two neighbours, or continued beyond the ends.
+    """The quantity at ``size``: as measured, on the line between two neighbours, or extrapolated.
 
-    ``samples`` are at least two, in increasing order of their sizes. The quantity is taken not to fall as the
-    size grows, and not to fall faster than in proportion as it shrinks: a fixed cost is never negative.
+    ``samples`` are at least two, sorted by size. The quantity is assumed not to decrease with size, and to decrease no
+    faster than in proportion towards smaller sizes, because fixed costs are not negative.
     """
     for known, value in samples:
         if known == size:
@@ -34,10 +34,10 @@ def read(samples: Sequence[Sample], size: int) -> Interval:
 
 
 def _between(left: Sample, right: Sample, size: int) -> Interval:
-    """On the line between the two, relatively as uncertain as the less certain of them.
+    """On the line between the two, with the relative uncertainty of the less certain one.
 
-    The ends are not put on lines of their own: beside the size that all others are compared with, whose ratio
-    is exact, that would make a size nobody tried look better known than one that was.
+    The interval's ends are not interpolated separately. The base has an exact ratio, so an untried size next to it
+    would otherwise appear more certain than a measured one.
     """
     share = (size - left[0]) / (right[0] - left[0])
     a, b = left[1], right[1]
@@ -52,7 +52,7 @@ def _between(left: Sample, right: Sample, size: int) -> Interval:
 
 
 def _no_surer(found: Interval, edge: Interval) -> Interval:
-    """Relatively at least as uncertain as the edge from which it was continued."""
+    """The value with at least the relative uncertainty of the sample from which it was extrapolated."""
     if edge.value <= 0:
         return found
     low, high = found.value * edge.low / edge.value, found.value * edge.high / edge.value
@@ -60,9 +60,9 @@ def _no_surer(found: Interval, edge: Interval) -> Interval:
 
 
 def _slopes(edge: Sample, others: Sequence[Sample]) -> Interval:
-    """Growth per unit of size seen from the edge: the median over the other samples, and its extremes.
+    """Growth per unit of size from the edge: the median over the other samples, and its extremes.
 
-    All lines pass through the edge, so that what is continued joins what was measured there.
+    All lines pass through the edge, so that the extrapolation is continuous there.
     """
     slopes = [(edge[1].value - value.value) / (edge[0] - size) for size, value in others]
     return Interval(max(0.0, median(slopes)), max(0.0, min(slopes)), max(0.0, *slopes))

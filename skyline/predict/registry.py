@@ -1,4 +1,4 @@
-"""Finds the predictors of operator times and the GPUs they know: both are installed, none is built in."""
+"""Registry of the predictors of operator times and the GPUs that they know; all are installed as plugins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skyline.predict.operator_time import Calibrating, CalibrationGain, Claiming
 
 ENTRY_POINT_GROUP = "skyline.predictors"
 PREFERRED = ("mixed", "learned", "roofline")
-"""Of those that are installed, the first is asked where nobody names one."""
+"""Order of preference among installed predictors."""
 _ONE_MODEL = "roofline"
 
 
@@ -24,10 +24,10 @@ def predictors() -> dict[str, OperatorPredictor]:
 
 
 def predictor_named(name: str | None = None) -> OperatorPredictor:
-    """The predictor of that name; without a name the preferred one.
+    """The predictor of that name; the preferred one without a name.
 
     Raises:
-        UsageError: none of that name is installed, or none at all.
+        UsageError: it is not installed, or no predictor is.
     """
     known = predictors()
     if name is None:
@@ -36,23 +36,24 @@ def predictor_named(name: str | None = None) -> OperatorPredictor:
         return known[name]
     if not known:
         raise UsageError(
-            "no predictor of operator times is installed", hint="Reinstall skyline-profiler: it brings one."
+            "no predictor of operator times is installed",
+            hint="Reinstall skyline-profiler, which contains one.",
         )
     raise UsageError(f"there is no predictor {name!r}", hint=f"Installed: {', '.join(known)}.")
 
 
 def predictor_for(device: GpuSpec) -> OperatorPredictor:
-    """The predictor to ask about this device: one that claims it, else the preferred one.
+    """The predictor for this device: one that claims it, else the preferred one.
 
     Raises:
-        UsageError: none is installed.
+        UsageError: no predictor is installed.
     """
     claiming = (one for one in predictors().values() if isinstance(one, Claiming) and one.claims(device))
     return next(claiming, None) or predictor_named()
 
 
 def calibration_gain(name: str) -> CalibrationGain | None:
-    """What the measurements of the device of that name are worth; None where it is not known or not measured."""
+    """The benefit of the measurements of this device; None if it is unknown or not measured."""
     try:
         device = gpu_named(name)
     except UsageError:
@@ -62,9 +63,9 @@ def calibration_gain(name: str) -> CalibrationGain | None:
 
 
 def across_formats() -> OperatorPredictor | None:
-    """The predictor whose times in different number formats come from one model, so that they can be compared.
+    """A predictor that uses one model for all number formats, so that its times are comparable across formats.
 
-    One that was learned in some formats only answers others in another way. None where nothing is installed.
+    A learned predictor uses another model for formats that it was not trained on. None if no predictor is installed.
     """
     known = predictors()
     return known.get(_ONE_MODEL) or next(iter(known.values()), None)

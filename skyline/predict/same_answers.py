@@ -1,4 +1,4 @@
-"""Which GPUs a script cannot tell apart by what it asks them: they share one tracing."""
+"""GPUs that a script cannot distinguish by its queries: they share one trace."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _ANSWERS: dict[str, Callable[[GpuSpec], object]] = {
     "get_device_capability": lambda gpu: gpu.compute_capability,
     "get_arch_list": lambda gpu: gpu.compute_capability,
 }
-"""What a GPU answers to a question as it is traced. To every other, such as its name, each has its own answer."""
+"""A GPU's answers to queries during tracing. For all other queries, such as its name, every GPU differs."""
 
 
 def same_answers(asked: Iterable[str], one: GpuSpec, other: GpuSpec) -> bool:
-    """Whether a script that asks for all of ``asked`` hears the same from both."""
+    """True if both GPUs give equal answers to all queries in ``asked``."""
     return all(_answer(question, one) == _answer(question, other) for question in asked)
 
 

@@ -1,4 +1,4 @@
-"""Puts the records of a traced iteration on the clock: the host launches, the GPU follows, waits join them."""
+"""Schedules the records of a traced iteration in time: the host launches, the GPU follows, waits join them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from skyline.trace.record import Allocation, IterationMark, Record, RecordKind, 
 
 _DEVICE_KINDS = frozenset({RecordKind.KERNEL, RecordKind.COPY})
 END_OF_ITERATION = "cudaDeviceSynchronize"
-"""Each iteration is taken to wait for its own GPU work: a host that runs ahead is held up sooner or later anyway."""
+"""Each iteration is assumed to wait for its own GPU work: a host that runs ahead is blocked eventually."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ScheduledStep:
-    """A record of the host and the GPU work that it launches, by their indices."""
+    """A host record and the GPU work that it launches, by their indices."""
 
     host: int
     device: int = -1
@@ -26,14 +26,14 @@ class _ScheduledStep:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The records of one iteration in the order of the host, told apart by what they do."""
+    """The records of one iteration in host order, classified by their behaviour."""
 
     records: tuple[Record, ...]
     steps: tuple[_ScheduledStep, ...]
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> Schedule:
-        """Of records with nominal times, which give the order only."""
+        """Build from records with nominal times, which determine the order only."""
         ordered = tuple(sorted(records, key=lambda record: (record.start_us, record.kind in _DEVICE_KINDS)))
         launched = {
             record.correlation: index for index, record in enumerate(ordered) if record.kind in _DEVICE_KINDS
@@ -43,14 +43,14 @@ class Schedule:
             if record.kind in _DEVICE_KINDS:
                 continue
             device = launched.get(record.correlation, -1) if record.correlation else -1
-            # A copy from ordinary memory returns when it is done.
+            # A copy from pageable memory returns when it is done.
             blocking = device >= 0 and ordered[device].kind is RecordKind.COPY
             waits = record.kind is RecordKind.RUNTIME and (device < 0 or blocking)
             steps.append(_ScheduledStep(index, device, waits))
         return cls(ordered, tuple(steps))
 
     def place(self, durations_us: Sequence[float], cost: HostCost) -> tuple[list[float], list[float], float]:
-        """Start and end of every record in µs, and the end of the iteration; durations as in ``records``."""
+        """Start and end of every record in µs, and the end of the iteration; durations are indexed as ``records``."""
         starts = [0.0] * len(self.records)
         ends = [0.0] * len(self.records)
         host = 0.0
@@ -73,7 +73,7 @@ class Schedule:
         return starts, ends, max(host, *free.values(), 0.0) if free else host
 
     def trace(self, nominal: Trace, durations_us: Sequence[float], cost: HostCost, iterations: int) -> Trace:
-        """So many iterations one after the other, each like this one; allocations are those of the last."""
+        """Several consecutive copies of this iteration; allocations belong to the last one."""
         starts, ends, until = self.place(durations_us, cost)
         host_end = max((ends[step.host] for step in self.steps), default=0.0)
         closing = self.records[self.steps[-1].host] if self.steps else None
@@ -121,7 +121,7 @@ class Schedule:
     def _moved(
         self, allocations: Sequence[Allocation], starts: Sequence[float], ends: Sequence[float], begin: float
     ) -> tuple[Allocation, ...]:
-        """Allocations at the time of the host record during which they happened."""
+        """Allocations at the times of the host records during which they occurred."""
         hosts = [step.host for step in self.steps]
         nominal = [self.records[index].start_us for index in hosts]
         moved: list[Allocation] = []

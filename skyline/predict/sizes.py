@@ -1,17 +1,17 @@
-"""Which batch sizes are worth showing."""
+"""Selection of the batch sizes to display."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 _DOWN, _UP = 4, 8
-"""How far below and above the script's own size to look, as factors."""
+"""Smallest and largest displayed size, as factors of the script's own size."""
 
 
 def sizes_to_show(base: int, measured: Iterable[int], largest: int | None = None) -> tuple[int, ...]:
-    """Powers of two and doublings of ``base`` from a quarter to eight times it, and all measured sizes.
+    """Powers of two and doublings of ``base``, from a quarter to eight times it, and all measured sizes.
 
-    ``largest`` (the size of the data set, for one) bounds all but the base and what was measured.
+    ``largest`` (such as the size of the data set) limits all but the base and the measured sizes.
     """
     lowest, highest = max(1, base // _DOWN), base * _UP
     wanted = {2**k for k in range(highest.bit_length() + 1)} | {base * 2**k for k in range(4)}

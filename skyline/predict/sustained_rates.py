@@ -1,4 +1,4 @@
-"""What a GPU sustains at large kernels of a number format, as the installed predictor has it."""
+"""Sustained rates of a GPU for large kernels of a number format, by the installed predictor."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ _NARROW = frozenset({"bfloat16", "float16"})
 
 @cache
 def sustained_rates(gpu: GpuSpec, number_format: str) -> Rates:
-    """By a large product and a large elementwise operator: boards differ in how near they come to their peaks.
+    """Rates from a large product and a large elementwise operator: boards differ in how close they come to their peaks.
 
-    Without an installed predictor it is the stated peaks. A format that the GPU has no units for is computed in
-    float32.
+    Without an installed predictor, the vendor's peaks. Formats without hardware support are computed in float32.
     """
     stated = getattr(gpu, _STATED.get(number_format, ""), None)
     predictor = across_formats()

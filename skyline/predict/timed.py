@@ -1,4 +1,4 @@
-"""Gives a traced profile its times: operators from a predictor, the host's share from typical costs."""
+"""Assigns times to a traced profile: operators from a predictor, the host's share from typical costs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ITERATIONS = 2
 _HOST = "host"
 _READING = "reading"
 _READ = (0.6, 1.6)
-"""How much faster or slower data may be read another time."""
+"""Assumed factor between the times of reading the same data twice."""
 _NOMINAL_US = 1.0
 _AS_TF32 = ("high", "medium")
 _PRODUCTS = ("::mm", "::addmm", "::bmm", "::baddbmm", "::linear", "::matmul")
@@ -34,7 +34,7 @@ _PRODUCTS = ("::mm", "::addmm", "::bmm", "::baddbmm", "::linear", "::matmul")
 
 @dataclass(frozen=True, slots=True)
 class _Timed:
-    """The time of one record, and the name of those whose errors go along with its own."""
+    """The time of one record, and the name of the group with which its error is correlated."""
 
     time_us: Interval
     group: str
@@ -44,10 +44,10 @@ class _Timed:
 def timed(
     traced: Profile, gpu: GpuSpec, predictor: OperatorPredictor, cost: HostCost | None = None
 ) -> Profile:
-    """The profile with predicted times on ``gpu``; the traced iteration stands for all of them.
+    """The profile with predicted times on ``gpu``; the traced iteration represents all iterations.
 
-    Errors of operators of one group are taken to go together, those of different groups to be independent: each
-    group in turn is put at its low and high end, and what that does to the iteration is summed in squares.
+    Errors within a group of operators are assumed fully correlated, errors of different groups independent. Each group
+    in turn is set to its low and high end, and the resulting changes of the iteration are added in quadrature.
     """
     cost = cost or host_cost(predictor, gpu)
     first = min((mark.index for mark in traced.trace.iterations), default=0)
@@ -82,7 +82,7 @@ def _times(
     predictor: OperatorPredictor,
     cost: HostCost,
 ) -> list[_Timed]:
-    """One per record; each distinct shape is asked about once."""
+    """One time per record; each distinct shape is predicted once."""
     shapes = traced.trace.shapes
     asked: dict[tuple[int, bool], OperatorShape] = {}
     for record in records:
@@ -104,7 +104,7 @@ def _times(
             share = reads.setdefault(read, _share(records, read))
             found.append(_Timed(Interval(share, share * _READ[0], share * _READ[1]), _READING, True))
         elif record.kind is RecordKind.DATA:
-            # Samples that were repeated instead of read would have taken their time, too.
+            # Repeated samples would have taken the time to read them, too.
             stands_for = next(
                 (one.times for one in traced.repeated_reads if one.start_us <= record.start_us < one.end_us),
                 1.0,
@@ -120,7 +120,7 @@ def _times(
 
 
 def in_allowed_format(shape: OperatorShape, traced: Profile, gpu: GpuSpec) -> OperatorShape:
-    """A float32 product in TF32 where the script allows it and the GPU has it; convolutions need no leave."""
+    """A float32 product in TF32 if the script allows it and the GPU supports it; convolutions use TF32 by default."""
     settings = traced.settings
     if (
         settings is None
@@ -133,18 +133,18 @@ def in_allowed_format(shape: OperatorShape, traced: Profile, gpu: GpuSpec) -> Op
 
 
 def _read(traced: Profile, record: Record) -> TimedRead | None:
-    """The batch that a record belongs to, where it is known how long such batches take to read."""
+    """The batch of a record, if the time to read such batches is known."""
     return next((one for one in traced.timed_reads if one.start_us <= record.start_us < one.end_us), None)
 
 
 def _share(records: Sequence[Record], read: TimedRead) -> float:
-    """What each record of reading a batch stands for."""
+    """The share of each record in the time to read a batch."""
     inside = (one.kind is RecordKind.DATA and read.start_us <= one.start_us < read.end_us for one in records)
     return read.took_us / max(1, sum(inside))
 
 
 def _copy(record: Record, shape: OperatorShape) -> OperatorShape:
-    """What crosses the bus: the operator reads on one side what it writes on the other."""
+    """The bytes on the bus: the operator reads on one side and writes the same bytes on the other."""
     return replace(shape, operator=record.name, flops=0, bytes_moved=max(1, shape.bytes_moved // 2))
 
 
@@ -161,7 +161,7 @@ def _iteration(
         high = [one.time_us.high if one.group == group else one.time_us.value for one in times]
         below += (value - iteration_us(low)) ** 2
         above += (iteration_us(high) - value) ** 2
-    # Each group alone stays above its low end; together they could not take more than all there is.
+    # Each group alone keeps the sum above zero; together they must not subtract more than the total.
     least = iteration_us([one.time_us.low for one in times])
     return Interval(value, max(least, value - sqrt(below)), value + sqrt(above)).scaled(1e-3)
 
@@ -173,7 +173,7 @@ def _unmeasured(records: Sequence[Record], times: Sequence[_Timed]) -> float:
 
 
 def _bare(trace: Trace, iteration_ms: float) -> BareTimes:
-    """The iteration and its parts: each moment belongs to what the GPU does, and to the host while it idles."""
+    """The iteration and its parts: each moment belongs to the GPU's work, and to the host while the GPU is idle."""
     lane = main_lane(trace)
     timeline = simulate(build(trace))
     phases = billed_phases(timeline, billed_us(timeline, lane))

@@ -1,4 +1,4 @@
-"""Traces a script by shape for one GPU, at its own batch size and at others, each size once."""
+"""Traces a script by shape for one GPU, at its own batch size and at others, once per size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skyline.trace.record import RecordKind
 
 @dataclass(frozen=True, slots=True)
 class ScriptTracer:
-    """Traces the script as it stands and at other batch sizes."""
+    """Traces the script, unchanged and at other batch sizes."""
 
     request: CaptureRequest
     gpu: GpuSpec
@@ -29,10 +29,10 @@ class ScriptTracer:
     starter: Starter
 
     def trace(self) -> Profile:
-        """The script as it stands, its times nominal.
+        """Trace the unchanged script, with nominal times.
 
         Raises:
-            CaptureImpossible: it never moves its model to a GPU, beside what ``capture`` raises.
+            CaptureImpossible: the script never moves its model to a GPU; or an error of ``capture``.
         """
         traced = self._trace(self.request, quiet=False)
         if not any(record.kind is RecordKind.KERNEL for record in traced.trace.records):
@@ -44,7 +44,7 @@ class ScriptTracer:
         return traced
 
     def at(self, profile: Profile, way: BatchWay, size: int, done: float) -> Profile | None:
-        """The script traced at another batch size; None where it does not follow this way or cannot run so."""
+        """The script traced at another batch size; None if it cannot be set this way, or fails."""
         sources = {source.path: source.text for source in profile.sources}
         sized = sized_run(way, size, self.request.arguments, sources)
         if sized is None or profile.batch_size is None:
@@ -99,12 +99,12 @@ class TracedSizes:
 
     @property
     def way(self) -> BatchWay | None:
-        """How another batch size is brought about; None where that is not known, and no other size can be traced."""
+        """The way to set another batch size; None if unknown, so that no other size can be traced."""
         return self._ways[0] if self._ways else None
 
     @property
     def most(self) -> int | None:
-        """The samples that the data sets have, beyond which no batch can grow; None where it is not known."""
+        """The number of samples in the data sets, which limits the batch size; None if unknown."""
         return min((one.dataset_size for one in self.base.loaders if one.dataset_size), default=None)
 
     @property
@@ -114,17 +114,17 @@ class TracedSizes:
 
     @property
     def traced(self) -> dict[int, Profile]:
-        """The sizes that could be traced, smallest first."""
+        """The successfully traced sizes, smallest first."""
         return {size: one for size, one in sorted(self._known.items()) if one is not None}
 
     def at(self, size: int, done: float = 0.6) -> Profile | None:
-        """The script at this batch size; None where it cannot be traced so. ``done`` is told as the progress."""
+        """The script at this batch size; None if it cannot be traced. ``done`` is the reported progress."""
         if size not in self._known:
             self._known[size] = self._traced_at(size, done)
         return self._known[size]
 
     def _traced_at(self, size: int, done: float) -> Profile | None:
-        """In the way that has worked before; until one has, in each that there is."""
+        """Trace with the way that has worked before; until one has, with each of them."""
         while self.way is not None:
             traced = self._tracer.at(self.base, self.way, size, done)
             if traced is not None or len(self.traced) > 1 or len(self._ways) == 1:

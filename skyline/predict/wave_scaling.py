@@ -1,10 +1,10 @@
-"""Carries the time of a kernel over from the GPU on which it was measured to another one.
+"""Scaling of a kernel's time from the GPU on which it was measured to another one.
 
 After Yu, Gao, Golikov and Pekhimenko, "Habitat: A Runtime-Based Computational Performance Predictor for Deep Neural
-Network Training" (USENIX ATC 2021), §3.3: a kernel runs in waves of thread blocks; each takes as long as its memory
-traffic or its arithmetic, in a mixture that the kernel's arithmetic intensity decides. Where Habitat compares clocks,
-the peaks of one multiprocessor in the kernel's number format are compared here: they tell more where the number of
-arithmetic units differs between generations.
+Network Training" (USENIX ATC 2021), §3.3. A kernel runs in waves of thread blocks. The time of a wave depends on memory
+traffic and arithmetic, weighted by the kernel's arithmetic intensity. Habitat compares clocks; here the peaks of one
+multiprocessor in the kernel's number format are compared. They are more accurate if the number of arithmetic units
+differs between generations.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from math import ceil
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What one GPU can do at kernels of one number format."""
+    """The rates of one GPU for kernels of one number format."""
 
     bandwidth_gb_s: float
     tflops: float
@@ -28,7 +28,7 @@ class Rates:
 
 
 def share_of_memory(flop_per_byte: float, ridge: float) -> float:
-    """How far memory decides the time, from 1 (no arithmetic) by 0.5 at the ridge towards 0: Habitat's gamma."""
+    """The weight of memory in the time: 1 without arithmetic, 0.5 at the ridge, towards 0 beyond (Habitat's gamma)."""
     if flop_per_byte <= ridge:
         return 1.0 - 0.5 * flop_per_byte / ridge
     return 0.5 * ridge / flop_per_byte
@@ -37,11 +37,11 @@ def share_of_memory(flop_per_byte: float, ridge: float) -> float:
 def carried_factor(
     origin: Rates, destination: Rates, memory_share: float, *, blocks: float = 0.0, resident: float = 1.0
 ) -> float:
-    """The time on ``destination`` over that on ``origin``.
+    """The time on ``destination`` relative to the time on ``origin``.
 
-    ``memory_share`` is as ``share_of_memory`` gives it for the destination. ``blocks`` is how many thread blocks the
-    kernel has, ``resident`` how many of them a multiprocessor works on together; without ``blocks`` it is taken to have
-    so many that the last wave does not count.
+    ``memory_share`` is the result of ``share_of_memory`` for the destination. ``blocks`` is the number of the kernel's
+    thread blocks, ``resident`` the number of blocks that a multiprocessor runs concurrently. Without ``blocks``, the
+    number is assumed so large that the last wave is negligible.
     """
     wave_ratio = destination.multiprocessors / origin.multiprocessors
     waves = 1 / wave_ratio
@@ -49,10 +49,10 @@ def carried_factor(
         waves = ceil(blocks / (resident * destination.multiprocessors)) / ceil(
             blocks / (resident * origin.multiprocessors)
         )
-    # Of one wave: the blocks share the bandwidth, each multiprocessor computes by itself.
+    # Times of one wave: the blocks share the bandwidth, but each multiprocessor computes separately.
     memory = origin.bandwidth_gb_s / destination.bandwidth_gb_s * wave_ratio
     compute = (origin.tflops / origin.multiprocessors) / (destination.tflops / destination.multiprocessors)
     if blocks > 0 and waves == 1:
-        # Neither GPU is full: the blocks on the larger one get no less bandwidth than there is for them.
+        # Neither GPU is full: blocks on the larger one get at most the available bandwidth.
         memory = origin.bandwidth_gb_s / destination.bandwidth_gb_s
     return waves * memory**memory_share * compute ** (1 - memory_share)

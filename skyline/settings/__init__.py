@@ -1,1 +1,1 @@
-"""Settings of a person or a project: in the editor, in ``pyproject.toml``."""
+"""Settings of a user or a project: in the editor, in ``pyproject.toml``."""

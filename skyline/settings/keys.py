@@ -1,4 +1,4 @@
-"""Every setting by its key, taken from the dataclasses."""
+"""Every setting by its key, derived from the dataclasses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skyline.settings.model import Settings
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One setting: where it stands in ``Settings``, its type with its limits, and its default."""
+    """One setting: its path in ``Settings``, its type with its limits, and its default."""
 
     fields: tuple[str, ...]
     kind: Any
@@ -24,32 +24,32 @@ class Key:
 
     @property
     def name(self) -> str:
-        """As editors spell it: ``profile.onSave``."""
+        """The name in editors: ``profile.onSave``."""
         return ".".join(map(camel, self.fields))
 
     @property
     def snake_name(self) -> str:
-        """As ``pyproject.toml`` spells it: ``profile.on_save``."""
+        """The name in ``pyproject.toml``: ``profile.on_save``."""
         return ".".join(self.fields)
 
     @property
     def meta(self) -> msgspec.Meta:
-        """Its meaning, and where an editor may set it."""
+        """Its description, and where an editor may set it."""
         return next(one for one in typing.get_args(self.kind) if isinstance(one, msgspec.Meta))
 
     def checked(self, value: object) -> object:
-        """The value as its type; raises ``msgspec.ValidationError`` for one that makes no sense."""
+        """The value converted to the type; raises ``msgspec.ValidationError`` for an invalid one."""
         return msgspec.convert(value, self.kind)
 
 
 @cache
 def keys() -> tuple[Key, ...]:
-    """All settings, in the order in which they are explained."""
+    """All settings, in the order of the documentation."""
     return tuple(_keys(Settings, ()))
 
 
 def settings_of(values: Mapping[str, object]) -> Settings:
-    """Settings from values by key; the defaults for what is not among them."""
+    """Settings from values by key; missing ones get their defaults."""
     return _built(Settings, (), values)
 
 
@@ -62,7 +62,7 @@ def value_of(settings: Settings, key: Key) -> Any:
 
 
 def camel(name: str) -> str:
-    """The key of a field as editors spell it: ``min_share`` is ``minShare``."""
+    """The key of a field in editors: ``min_share`` is ``minShare``."""
     head, *rest = name.split("_")
     return head + "".join(part.upper() if len(part) == 1 else part.title() for part in rest)
 

@@ -1,8 +1,8 @@
-"""The settings: their names, types, limits and defaults, and what each of them means.
+"""The settings: names, types, limits, defaults and descriptions.
 
-This is the one list of them. Editors spell the keys in camelCase (``profile.onSave``), ``[tool.skyline]`` of a
-``pyproject.toml`` in snake_case (``profile.on_save``). ``extra`` is for editors: whether a value may
-differ from folder to folder (``scope``), and whether it is ignored where the workspace is not trusted (``restricted``).
+This is their only definition. Editors write the keys in camelCase (``profile.onSave``), ``[tool.skyline]`` of a
+``pyproject.toml`` in snake_case (``profile.on_save``). ``extra`` is for editors: whether a value may differ between
+folders (``scope``), and whether it is ignored in an untrusted workspace (``restricted``).
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class DiagnosticSettings:
 
 @dataclass(frozen=True, slots=True)
 class HoverSettings:
-    """The full story of a line."""
+    """Details of a line."""
 
     enable: Annotated[
         bool, Meta(description="Show the details of a line under the pointer.", extra=_BY_FOLDER)
@@ -153,7 +153,7 @@ class HoverSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that can be set."""
+    """All settings."""
 
     enable: Annotated[bool, Meta(description="Show anything at all.", extra=_BY_FOLDER)] = True
     interpreter: Annotated[

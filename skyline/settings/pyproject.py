@@ -1,4 +1,4 @@
-"""The ``[tool.skyline]`` of the ``pyproject.toml`` that a script belongs to."""
+"""The ``[tool.skyline]`` table of a script's ``pyproject.toml``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from skyline.settings.source import SettingsSource, from_table
 
 NAME = "pyproject.toml"
 _PATHS = ("interpreter", "profile.entryPoint")
-"""Settings that name a file: relative ones are meant from where they are written."""
+"""Settings that name a file; relative paths start from the folder of the settings file."""
 
 
 def project_settings(folder: Path) -> SettingsSource | None:
     """The settings of the nearest ``pyproject.toml`` with such a table, from ``folder`` upwards; None without one.
 
-    A file that cannot be read or is no TOML is a problem of its own, and ends the search. Somebody else may have made
-    the folder, so a setting that could start programs unasked, or open the network to them, does not count:
-    ``on_save = "always"`` is ``afterFirst``, and ``network`` stays ``loopback``.
+    An unreadable or invalid file is reported as a problem and ends the search. The folder may come from someone else,
+    so settings that could start programs automatically, or give them network access, are limited:
+    ``on_save = "always"`` means ``afterFirst``, and ``network`` stays ``loopback``.
     """
     for directory in (folder, *folder.parents):
         path = directory / NAME
@@ -33,7 +33,7 @@ def project_settings(folder: Path) -> SettingsSource | None:
             return SettingsSource(
                 "pyproject", {}, (f"{path} cannot be read: {error.strerror or error}",), str(path)
             )
-        # Most of these files say nothing about Skyline: those are not worth parsing.
+        # Most of these files do not mention Skyline: skip the parsing.
         if b"skyline" not in data:
             continue
         toml = _toml()
@@ -64,7 +64,7 @@ def _from_a_project(values: Mapping[str, object], directory: Path) -> dict[str, 
 
 
 def from_folder(value: str, folder: Path) -> str:
-    """A file's path as meant from ``folder``; a bare name, as of a program on the path, stays one."""
+    """A file's path relative to ``folder``; a bare name, such as a program on the search path, is unchanged."""
     path = os.path.expanduser(value)
     if os.path.isabs(path) or (os.sep not in path and "/" not in path and not path.endswith(".py")):
         return path
@@ -72,7 +72,7 @@ def from_folder(value: str, folder: Path) -> str:
 
 
 def _toml() -> Any:
-    """The reader of TOML: Python's own from 3.11 on, the library that it came from before."""
+    """The TOML reader: Python's own from 3.11 on, else the library that it came from."""
     if sys.version_info >= (3, 11):
         import tomllib
 

@@ -1,4 +1,4 @@
-"""The settings in force, and where each of them comes from: command line, editor, ``pyproject.toml``, default."""
+"""The effective settings, and the origin of each: command line, editor, ``pyproject.toml``, default."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from skyline.settings.model import Settings
 from skyline.settings.source import Origin, SettingsSource
 
 PRECEDENCE: tuple[Origin, ...] = ("command line", "editor", "pyproject", "default")
-"""Who wins."""
+"""Origins, highest precedence first."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingInForce:
-    """One setting: its value, and who set it; ``place`` is the file that did, empty where it was none."""
+    """One setting: its value and its origin; ``place`` is the file of the origin, empty if there is none."""
 
     key: str
     value: object
@@ -25,7 +25,7 @@ class SettingInForce:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The settings in force, each with its origin, and in words what could not be used."""
+    """The effective settings, each with its origin, and messages about unusable ones."""
 
     settings: Settings
     entries: tuple[SettingInForce, ...]
@@ -33,7 +33,7 @@ class Resolved:
 
 
 def resolve(sources: Iterable[SettingsSource | None]) -> Resolved:
-    """Put together what the places say; sources of one origin count in the order given, the first one wins."""
+    """Merge the sources; among sources of one origin, the first takes precedence."""
     known = sorted((one for one in sources if one is not None), key=lambda one: PRECEDENCE.index(one.origin))
     values: dict[str, object] = {}
     setters: dict[str, SettingsSource] = {}

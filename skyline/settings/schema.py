@@ -13,10 +13,10 @@ _DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 def editor_schema() -> dict[str, Any]:
-    """Flat, with the keys in full (``skyline.profile.steps``), as editors declare the settings of a plug-in.
+    """A flat schema with full keys (``skyline.profile.steps``), as editors declare the settings of an extension.
 
-    ``scope`` and ``restricted`` are VS Code's words for where a setting may be set, and for those that it leaves out
-    where the workspace is not trusted.
+    ``scope`` and ``restricted`` are VS Code's terms for the places where a setting may be set, and for settings that it
+    ignores in an untrusted workspace.
     """
     properties = {f"{SECTION}.{key.name}": {**_property(key), **(key.meta.extra or {})} for key in keys()}
     return {
@@ -28,7 +28,7 @@ def editor_schema() -> dict[str, Any]:
 
 
 def project_schema() -> dict[str, Any]:
-    """Nested, in snake_case, as the table ``[tool.skyline]`` is written."""
+    """A nested schema in snake_case, for the table ``[tool.skyline]``."""
     properties: dict[str, Any] = {}
     for key in keys():
         holder = properties
@@ -48,7 +48,7 @@ def project_schema() -> dict[str, Any]:
 def _property(key: Key) -> dict[str, Any]:
     schema: dict[str, Any] = dict(msgspec.json.schema(key.kind))
     if "anyOf" in schema:
-        # Editors draw an input for a plain list of types, none for alternatives.
+        # Editors offer an input field for a plain list of types, but not for alternatives.
         schema["type"] = [alternative["type"] for alternative in schema.pop("anyOf")]
     if "enum" in schema:
         schema["type"] = "string"

@@ -18,9 +18,9 @@ Origin = Literal["command line", "editor", "pyproject", "default"]
 
 @dataclass(frozen=True, slots=True)
 class SettingsSource:
-    """The values that one place gives, by key in camelCase; ``problems`` say in words what could not be used.
+    """The values from one source, by key in camelCase; ``problems`` are messages about unusable values.
 
-    ``place`` tells where that is, as the path of a file; empty where the origin says it all.
+    ``place`` is the path of the file; empty if the origin is sufficient.
     """
 
     origin: Origin
@@ -30,9 +30,9 @@ class SettingsSource:
 
 
 def from_editor(value: object) -> SettingsSource:
-    """The settings that an editor sent, with or without the section's name around them.
+    """The settings from an editor, with or without the enclosing section name.
 
-    Keys that are not ours are left alone: an extension keeps its own under the same section.
+    Unknown keys are ignored: an extension has its own settings in the same section.
     """
     given: Mapping[str, object] = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
     wrapped = isinstance(given.get(SECTION), Mapping)
@@ -41,17 +41,17 @@ def from_editor(value: object) -> SettingsSource:
 
 
 def from_table(table: object, place: str) -> SettingsSource:
-    """The table ``[tool.skyline]`` of the file at ``place``; keys that mean nothing are problems here."""
+    """The table ``[tool.skyline]`` of the file at ``place``; unknown keys are reported as problems."""
     values, problems = _read(table, "tool.skyline", camel=False)
     problems += _unknown(table)
     return SettingsSource("pyproject", values, tuple(f"{place}: {problem}" for problem in problems), place)
 
 
 def from_words(words: Sequence[str]) -> SettingsSource:
-    """``KEY=VALUE`` as typed on a command line, the value as JSON or else as text.
+    """``KEY=VALUE`` from a command line; the value is JSON or else text.
 
     Raises:
-        UsageError: there is no such key, or the value makes no sense for it.
+        UsageError: the key does not exist, or the value is invalid.
     """
     known = {name: key for key in keys() for name in (key.name, key.snake_name)}
     values: dict[str, object] = {}
@@ -59,7 +59,7 @@ def from_words(words: Sequence[str]) -> SettingsSource:
         name, equals, text = word.partition("=")
         key = known.get(name.removeprefix(f"{SECTION}."))
         if key is None:
-            raise UsageError(f"{name} is no setting", hint=_nearest(name, [one.name for one in keys()]))
+            raise UsageError(f"{name} is not a setting", hint=_nearest(name, [one.name for one in keys()]))
         if not equals:
             raise UsageError(f"{name} has no value", hint=f"Write {name}=VALUE.")
         values[key.name] = _typed(key, text)
@@ -105,7 +105,7 @@ def _read(value: object, where: str, *, camel: bool) -> tuple[dict[str, object],
 def _holder(
     value: Mapping[str, object], path: list[str], where: str, problems: list[str], bad: set[str]
 ) -> Mapping[str, object] | None:
-    """The object that holds the last part of a key; None where there is none, said once where it is no object."""
+    """The object with the last part of a key; None without one, reported once if it is not an object."""
     holder = value
     for depth, part in enumerate(path[:-1], 1):
         inner = holder.get(part)
@@ -131,7 +131,7 @@ def _unknown(table: object) -> list[str]:
             found += [f"{name}.{one}" for one in inner if f"{name}.{one}" not in names]
         elif name not in names and name not in sections:
             found.append(name)
-    return [f"tool.skyline.{name} is no setting. {_nearest(name, names)}" for name in found]
+    return [f"tool.skyline.{name} is not a setting. {_nearest(name, names)}" for name in found]
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:

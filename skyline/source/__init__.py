@@ -1,1 +1,1 @@
-"""What can be read from the person's source without running it: text positions, knobs, loops, edits."""
+"""Static analysis of the user's source: text positions, knobs, loops, edits. No code is executed."""

@@ -1,4 +1,4 @@
-"""How a call's arguments meet a function's parameters."""
+"""Matching of a call's arguments to a function's parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skyline.source.syntax import Function, last_name
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """A call and where it stands. The call may be made up from ``spawn(f, args=(…))``, with f's arguments."""
+    """A call and its place. The call may be derived from ``spawn(f, args=(…))``, with the arguments of f."""
 
     module: Module
     call: ast.Call
@@ -21,14 +21,14 @@ class CallSite:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What a call gives for a parameter: an expression, or mappings (``**these``) that may hold it, or neither."""
+    """The argument of a call for a parameter: an expression, mappings (``**these``) that may hold it, or nothing."""
 
     value: ast.expr | None = None
     mappings: tuple[ast.expr, ...] = ()
 
 
 def passed(call: ast.Call, name: str, position: int | None) -> Passed:
-    """The argument for the parameter ``name``, the ``position``-th that can be given without its name."""
+    """The argument for the parameter ``name``; ``position`` is its index among positional parameters."""
     for keyword in call.keywords:
         if keyword.arg == name:
             return Passed(keyword.value)
@@ -40,7 +40,7 @@ def passed(call: ast.Call, name: str, position: int | None) -> Passed:
 
 
 def position_of(function: Function | ast.Lambda, parameter: str, *, bound: bool) -> int | None:
-    """Which argument the parameter is when given without its name; ``bound`` methods do not count ``self``."""
+    """The positional index of the parameter; ``self`` of ``bound`` methods does not count."""
     names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
     if parameter not in names:
         return None
@@ -48,14 +48,14 @@ def position_of(function: Function | ast.Lambda, parameter: str, *, bound: bool)
 
 
 def is_method(module: Module, function: ast.AST) -> bool:
-    """Whether a function is defined in a class body and takes the instance or class first."""
+    """True if the function is defined in a class body and takes the instance or class first."""
     if not isinstance(module.parents.get(function), ast.ClassDef) or not isinstance(function, Function):
         return False
     return "staticmethod" not in {last_name(decorator) for decorator in function.decorator_list}
 
 
 def call_sites(program: Program, module: Module, function: Function) -> list[CallSite]:
-    """The calls of a function or method in the program; for ``__init__`` those that construct its class."""
+    """The calls of a function or method in the program; for ``__init__``, the constructor calls of its class."""
     owner = module.parents.get(function)
     sites: list[CallSite] = []
     if isinstance(owner, ast.ClassDef):
@@ -72,7 +72,7 @@ def call_sites(program: Program, module: Module, function: Function) -> list[Cal
 
 
 def _means(module: Module, callee: ast.expr, function: Function) -> bool:
-    """Whether the name called is this function and not another of the same name, as in ``model.train()``."""
+    """True if the call's name refers to this function, not to another one of that name, as in ``model.train()``."""
     base = callee.value if isinstance(callee, ast.Attribute) else callee
     if not isinstance(base, ast.Name):
         return False
@@ -92,7 +92,7 @@ def _fits(call: ast.Call, function: Function) -> bool:
 
 
 def _started(program: Program, function: Function) -> list[CallSite]:
-    """Calls on someone's behalf: ``spawn(f, args=(…))``, ``Process(target=f, args=(…))``, ``partial(f, …)``."""
+    """Indirect calls: ``spawn(f, args=(…))``, ``Process(target=f, args=(…))``, ``partial(f, …)``."""
     sites: list[CallSite] = []
     for starter in ("spawn", "Process", "Thread", "partial"):
         for module, call in program.calls_of(starter):

@@ -1,4 +1,4 @@
-"""What people call a batch size, a training loader and an evaluation loader."""
+"""Names that indicate a batch size, a training loader or an evaluation loader."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EVALUATION = {
     *("evaluation", "dev", "predict", "prediction", "inference", "infer", "holdout", "sample", "sampling"),
 }
 _TRAINING = {"train", "training", "trn", "trainer", "fit", "pretrain", "finetune"}
-# ``trainloader`` and ``testset`` are one word to those who write them.
+# ``trainloader`` and ``testset`` are commonly written as one word.
 _RUN_TOGETHER = re.compile(
     r"(train|test|val|valid|eval|dev)(ing)?(set|loader|data|dataset|dataloader|iter|dl|ds)s?$"
 )
@@ -57,7 +57,7 @@ def words(name: str) -> tuple[str, ...]:
 
 
 def batch_rank(name: str) -> int | None:
-    """How surely a name means the batch size: 0 is ``batch_size`` itself, None means that it does not."""
+    """Strength of a name as an indication of the batch size: 0 is ``batch_size`` itself, None is no indication."""
     parts = words(name)
     joined = "".join(parts)
     if joined == "batchsize":
@@ -70,21 +70,21 @@ def batch_rank(name: str) -> int | None:
 
 
 def is_batch_name(name: str) -> bool:
-    """Whether a name says outright that it is a batch size."""
+    """True if a name explicitly says that it is a batch size."""
     return batch_rank(name) is not None
 
 
 def is_evaluation(name: str) -> bool:
-    """Whether a name speaks of validation or testing, and not of training as well."""
+    """True if a name refers to validation or testing and not also to training."""
     parts = set(words(name))
     return bool(parts & _EVALUATION) and not parts & _TRAINING
 
 
 def is_training(name: str) -> bool:
-    """Whether a name speaks of training."""
+    """True if a name refers to training."""
     return bool(set(words(name)) & _TRAINING)
 
 
 def means_something_else(name: str) -> bool:
-    """Whether a name says outright that it is another size than the batch's."""
+    """True if a name explicitly refers to another size than the batch size."""
     return not is_batch_name(name) and bool(set(words(name)) & _OTHER_MEANING)

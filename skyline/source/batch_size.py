@@ -1,4 +1,4 @@
-"""Where the batch size of a training script is set, found without running it and without annotations."""
+"""Search for the place that sets a script's batch size, without running the script and without annotations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TRIED = {
     Certainty.DEFINED: "a constant, default, field, entry or option named like batch_size",
     Certainty.FIRST_DIMENSION: "a name that is the first dimension of a tensor made by torch",
 }
-# Tools that set parameters and fields by name from the command line, without a declaration that could be read.
+# Tools that set parameters and fields by name from the command line, without a declaration in the source.
 _NAME_MAPPERS = {
     "fire",
     "tyro",
@@ -47,8 +47,8 @@ _NAME_MAPPERS = {
 def find(script: SourceText, arguments: tuple[str, ...], read: ReadSource) -> KnobSearch:
     """The literals that may set the batch size, best first.
 
-    ``arguments`` are the script's own, without its name; ``read`` gives local modules, None for a file that
-    does not exist. Raises UsageError where the script itself is not Python.
+    ``arguments`` are the script's own arguments without its name. ``read`` returns the text of local modules, or
+    None for a file that does not exist. Raises UsageError if the script is not Python.
     """
     program = Program(script, read)
     resolver = Resolver(program)
@@ -72,7 +72,7 @@ def find(script: SourceText, arguments: tuple[str, ...], read: ReadSource) -> Kn
                 use for use in uses if use.certainty is certainty and (use.evaluation is True) is evaluation
             ]
             if (certainty >= Certainty.NAMED or evaluation) and knobs:
-                continue  # what is only named or only evaluated is a last resort
+                continue  # places that are only named or only evaluate are a last resort
             if _TRIED[certainty] not in tried:
                 tried.append(_TRIED[certainty])
             origins = [origin for use in mine for origin in _origins(resolver, use)]
@@ -84,22 +84,22 @@ def find(script: SourceText, arguments: tuple[str, ...], read: ReadSource) -> Kn
 
 
 def with_value(knob: Knob, text: SourceText, value: int) -> TextEdit:
-    """The edit that gives the knob another value, written the way it is written now.
+    """The edit that sets the knob to another value, in its current notation.
 
-    Raises RewriteRefused where the command line decides, or where the file is not what it was.
+    Raises RewriteRefused if the command line sets the value, or if the file has changed.
     """
     if knob.kind is KnobKind.COMMAND_LINE:
         raise RewriteRefused(f"{knob.name} is set on the command line", file=text.path, line=knob.span.line)
     if value < 1:
         raise RewriteRefused(f"A batch size of {value} is not possible", file=text.path, line=knob.span.line)
-    # An editor may name the same file in another way; the edit is for the text at hand.
+    # An editor may use another path for the same file; the edit applies to the given text.
     edit = TextEdit(replace(knob.span, file=text.path), knob.text, _written_like(knob.text, value))
-    text.apply((edit,))  # refuses where the file changed
+    text.apply((edit,))  # raises if the file changed
     return edit
 
 
 def with_argument(knob: Knob, arguments: tuple[str, ...], value: int) -> tuple[str, ...]:
-    """The command line with the entry that is in force changed; raises RewriteRefused for any other knob."""
+    """The command line with the effective entry changed; raises RewriteRefused for any other knob."""
     index = knob.argument_index
     if index is None or not 0 <= index < len(arguments):
         raise RewriteRefused(
@@ -109,7 +109,7 @@ def with_argument(knob: Knob, arguments: tuple[str, ...], value: int) -> tuple[s
 
 
 def _place(knob: Knob) -> tuple[str, int, int]:
-    # Whatever literals one command-line entry hides, it is one knob.
+    # All literals overridden by one command-line entry are one knob.
     if knob.argument_index is not None:
         return "", knob.argument_index, 0
     return knob.span.file, knob.span.line, knob.span.column
@@ -118,7 +118,7 @@ def _place(knob: Knob) -> tuple[str, int, int]:
 def _origins(resolver: Resolver, use: BatchUse) -> list[Origin]:
     frame = Frame(use.module, use.module.scope(_anchor(use)))
     route = Route(KnobKind.CALL_ARGUMENT, use.name, (use.label,))
-    # A definition stands for itself: its literal is named after what it defines.
+    # A definition represents itself: its literal gets the name of the definition.
     if use.certainty is Certainty.DEFINED:
         route = _definition_route(use)
     origins = [
@@ -126,7 +126,7 @@ def _origins(resolver: Resolver, use: BatchUse) -> list[Origin]:
         for origin in resolver.literals(use.node, frame, route)
         if origin.literal is None or origin.literal > 0
     ]
-    # A name that speaks of evaluation on the way (``test_batch_size``) is not the training's.
+    # A value that passes through an evaluation name (``test_batch_size``) is not the training batch size.
     return [
         replace(origin, route=origin.route.for_evaluation(is_evaluation(origin.route.name)))
         for origin in origins
@@ -134,7 +134,7 @@ def _origins(resolver: Resolver, use: BatchUse) -> list[Origin]:
 
 
 def _anchor(use: BatchUse) -> ast.AST:
-    # A made-up node (an item of **kwargs) has no place of its own; what it was made from has.
+    # A synthetic node (an item of **kwargs) has no position; use the node that it was made from.
     node: ast.AST = use.node
     while node not in use.module.parents and isinstance(node, ast.Subscript):
         node = node.value
@@ -190,12 +190,12 @@ def _in_force(
 
 
 def _dashed(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    # A configurator takes ``--name=value`` alone; other entries keep their place but cannot match.
+    # A configurator accepts ``--name=value`` only; other entries keep their position but cannot match.
     return tuple(argument if re.match(r"--\w+=", argument) else "" for argument in arguments)
 
 
 def _configured(program: Program, arguments: tuple[str, ...]) -> list[Origin]:
-    """Constants of the configuration file on the command line, which ``configurator.py`` runs over the script's."""
+    """Constants of the configuration file on the command line, which ``configurator.py`` executes over the script's."""
     if not _has_configurator(program.script):
         return []
     origins: list[Origin] = []

@@ -1,4 +1,4 @@
-"""The places where a program uses a batch size, the surest first."""
+"""The places where a program uses a batch size, most certain first."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _SHAPED = {"rand", "randn", "randint", "zeros", "ones", "empty", "full", "normal
 
 
 class Certainty(IntEnum):
-    """How sure it is that a place holds the batch size of the training."""
+    """Certainty that a place holds the training batch size."""
 
     LOADER = 0
     """The batch size of a DataLoader, batch sampler or trainer."""
     KEYWORD = 1
-    """A keyword of that name in a call of a library."""
+    """A keyword with a batch-size name in a library call."""
     SHAPE = 2
-    """A name of that meaning in a tensor's shape, a range or a slice."""
+    """A batch-size name in a tensor's shape, a range or a slice."""
     NAMED = 3
-    """A name of that meaning anywhere else."""
+    """A batch-size name anywhere else."""
     DEFINED = 4
-    """A name of that meaning that is only defined."""
+    """A batch-size name that is defined but not used."""
     FIRST_DIMENSION = 5
-    """Any name that is the first dimension of a made-up tensor."""
+    """Any name that is the first dimension of a synthetic tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchUse:
-    """An expression that gives a batch size; ``evaluation`` is None where nothing tells what it is for."""
+    """An expression that gives a batch size; ``evaluation`` is None if its purpose is unknown."""
 
     certainty: Certainty
     module: Module
@@ -49,7 +49,7 @@ class BatchUse:
 
 
 def is_loader(callee: ast.expr) -> bool:
-    """Whether a call of this makes a DataLoader, or one of the loaders that are built like it."""
+    """True if a call of this name makes a DataLoader or a loader with the same interface."""
     name = last_name(callee)
     return name.endswith(("DataLoader", "NeighborLoader")) and name[:1].isupper()
 
@@ -62,7 +62,7 @@ def loader_calls(program: Program) -> Iterator[tuple[Module, ast.Call]]:
 
 
 def batch_uses(program: Program) -> list[BatchUse]:
-    """Every use of a batch size in the program, surest first and in textual order, training before evaluation."""
+    """Every use of a batch size: most certain first, training before evaluation, then in textual order."""
     uses = [
         *_loaders(program),
         *_keywords(program),
@@ -72,7 +72,7 @@ def batch_uses(program: Program) -> list[BatchUse]:
         *_first_dimensions(program),
     ]
     order = {id(module): index for index, module in enumerate(program.modules)}
-    # A made-up node has the place of what it was made from; a name that says more comes before its like.
+    # A synthetic node has the position of its origin; a more specific name sorts first.
     return sorted(
         uses,
         key=lambda use: (
@@ -88,7 +88,7 @@ def batch_uses(program: Program) -> list[BatchUse]:
 
 
 def purpose(module: Module, call: ast.Call) -> bool | None:
-    """Whether a loader serves evaluation; where nothing around it says, its dataset's name may."""
+    """True for an evaluation loader; the name of its dataset decides if nothing around it does."""
     said = evaluation_of(module, call)
     given = passed(call, "dataset", 0).value
     if said is None and given is not None:
@@ -125,7 +125,7 @@ def _keywords(program: Program) -> Iterator[BatchUse]:
 
 
 def _is_defined_here(program: Program, call: ast.Call) -> bool:
-    """Whether the program itself defines what is called: its parameter then leads to uses of its own."""
+    """True if the program itself defines the callee: its parameter then leads to further uses."""
     return last_name(call.func) in program.defined
 
 
@@ -196,7 +196,7 @@ def _declared_option(call: ast.Call) -> list[tuple[str, ast.expr]]:
     names = [str(each.value) for each in call.args if isinstance(each, ast.Constant)]
     if default is None:
         return []
-    # Reading the option, rather than its default, lets the command line have its say.
+    # Follow the option rather than its default, so that the command line can override it.
     return [
         (
             "_".join(words(name)),
@@ -207,7 +207,7 @@ def _declared_option(call: ast.Call) -> list[tuple[str, ast.expr]]:
     ]
 
 
-# What any parser gives back: enough for the search to look its options up.
+# Result type of any argument parser: sufficient to look up its options.
 _PARSED = ast.Call(ast.Attribute(ast.Name("parser", ast.Load()), "parse_args", ast.Load()), [], [])
 
 

@@ -1,4 +1,4 @@
-"""The calls that stand at a line."""
+"""The calls on a source line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_OPTIMIZERS = ("torch.optim.lr_scheduler", "torch.optim.swa_utils")
 
 
 def calls_at(module: Module, line: int, accept: Callable[[ast.expr], bool]) -> list[ast.Call]:
-    """The calls covering a line whose callee is accepted, innermost first; those that start on the line win."""
+    """The calls on a line whose callee is accepted, innermost first; calls that start on the line take precedence."""
     covering = [
         node
         for node in module.nodes
@@ -27,7 +27,7 @@ def calls_at(module: Module, line: int, accept: Callable[[ast.expr], bool]) -> l
 
 
 def qualified_name(module: Module, node: ast.expr) -> str:
-    """What a chain of names means by the file's imports: ``optim.SGD`` is ``torch.optim.SGD``; as written without."""
+    """The full name by the file's imports: ``optim.SGD`` becomes ``torch.optim.SGD``; unchanged without an import."""
     name = dotted(node)
     first, _, rest = name.partition(".")
     found = module.scope(node).lookup(first) if first else None
@@ -45,7 +45,7 @@ def qualified_name(module: Module, node: ast.expr) -> str:
 
 
 def torch_optimizer(module: Module, callee: ast.expr) -> str:
-    """The name of the torch.optim class that a callee is, such as ``AdamW``; empty for anything else."""
+    """The name of the torch.optim class of a callee, such as ``AdamW``; empty for anything else."""
     name = qualified_name(module, callee)
     package, _, last = name.rpartition(".")
     in_torch = package == _TORCH_OPTIM or package.startswith(f"{_TORCH_OPTIM}.")

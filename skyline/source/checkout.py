@@ -1,4 +1,4 @@
-"""What a git repository has checked out around a file, read from its own files: the program git is not needed."""
+"""The branch or commit of the git repository around a file, read from its files without the program git."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from skyline.bounded_read import open_regular
 
-# No branch begins with a dot: where references are kept in another format, `.invalid` stands in HEAD.
+# No branch name starts with a dot. Other reference formats put `.invalid` into HEAD.
 _BRANCH = re.compile(r"ref: refs/heads/(?P<branch>(?!\.)[^\x00-\x20~^:?*\[\\\x7f]+)\s*")
 _COMMIT = re.compile(r"(?P<commit>[0-9a-f]{40}(?:[0-9a-f]{24})?)\s*")
 _SHORT_COMMIT = 9
@@ -17,9 +17,9 @@ _MOST_BYTES = 4096
 _INDEX = "index"
 _CHECKSUM_BYTES = 20
 _MARKS = ("HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
-# One of these is there while git writes. Looking on, as `git status` does, takes the first one, too.
+# Lock files that exist while git writes. `git status` takes the first one, too.
 _LOCKS = ("index.lock", "HEAD.lock")
-# Folders of a rebase under way.
+# Folders of a rebase in progress.
 _REBASES = ("rebase-merge", "rebase-apply")
 
 Stamp = tuple[int, int] | bytes | None
@@ -27,7 +27,7 @@ Stamp = tuple[int, int] | bytes | None
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A branch, or a commit where none is checked out; both are empty outside of git."""
+    """A branch, or a commit if no branch is checked out; both are empty outside git."""
 
     branch: str = ""
     commit: str = ""
@@ -39,7 +39,7 @@ class Checkout:
 
 
 def checkout_at(path: str) -> Checkout:
-    """What is checked out in the repository around a file or folder."""
+    """The checkout of the repository around a file or folder."""
     folder = git_folder(path)
     head = _read(folder / "HEAD") if folder is not None else ""
     branch, commit = _BRANCH.fullmatch(head), _COMMIT.fullmatch(head)
@@ -47,13 +47,13 @@ def checkout_at(path: str) -> Checkout:
 
 
 def git_folder(path: str) -> Path | None:
-    """Where the repository around a file or folder keeps its state: that of the worktree, where it is in one."""
+    """The git folder of the repository around a file or folder; in a worktree, the folder of that worktree."""
     for folder in (Path(path), *Path(path).parents):
         found = folder / ".git"
         if found.is_dir():
             return found
         if found.is_file():
-            # A worktree, or a submodule: the folder is elsewhere, and named relative to this one.
+            # A worktree or a submodule: a file gives the folder's location relative to this one.
             named = re.fullmatch(r"gitdir: ([^\n]+)\s*", _read(found))
             elsewhere = folder / named[1] if named else None
             return Path(os.path.normpath(elsewhere)) if elsewhere is not None and elsewhere.is_dir() else None
@@ -61,7 +61,7 @@ def git_folder(path: str) -> Path | None:
 
 
 def marks(path: str) -> tuple[str, ...]:
-    """The files of which git writes one whenever it writes files that it keeps; none outside of git."""
+    """Files of which git writes at least one with every change; empty outside git."""
     folder = git_folder(path)
     if folder is None:
         return ()
@@ -69,7 +69,7 @@ def marks(path: str) -> tuple[str, ...]:
 
 
 def stamps(path: str) -> tuple[Stamp, ...]:
-    """Differs from that of before where git has written files since; empty outside of git."""
+    """A value that changes when git writes files; empty outside git."""
     folder = git_folder(path)
     if folder is None:
         return ()
@@ -77,20 +77,20 @@ def stamps(path: str) -> tuple[Stamp, ...]:
 
 
 def is_writing(path: str) -> bool:
-    """Whether git holds the repository at this moment, so that more may follow."""
+    """True while git locks the repository, so that further changes may follow."""
     folder = git_folder(path)
     return folder is not None and any(os.path.lexists(folder / name) for name in _LOCKS)
 
 
 def _index_stamp(path: Path) -> Stamp:
-    """By what it holds: `git status` writes it anew, though nothing has changed."""
+    """Based on the content: `git status` rewrites the index even without changes."""
     try:
         with open_regular(path) as file:
             file.seek(-_CHECKSUM_BYTES, os.SEEK_END)
             checksum = file.read()
     except OSError:
         return None
-    # Git can be told to leave the checksum out.
+    # Git can be configured to omit the checksum.
     return checksum if any(checksum) else _stamp(path)
 
 

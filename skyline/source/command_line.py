@@ -1,4 +1,4 @@
-"""Options that a program declares, and what its command line sets them to."""
+"""Options that a program declares, and their values on the command line."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Option:
 
     @property
     def name(self) -> str:
-        """How a person writes it: the first long spelling."""
+        """The name as the user types it: the first long spelling."""
         return next((flag for flag in self.flags if flag.startswith("--")), self.flags[0])
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentInForce:
-    """The integer that the command line sets, and which entry of it does so."""
+    """The integer that the command line sets, and the index of the entry that sets it."""
 
     value: int
     index: int
@@ -64,7 +64,7 @@ def options_of(program: Program) -> tuple[Option, ...]:
 
 
 def later_default(program: Program, destination: str) -> tuple[Module, ast.expr] | None:
-    """What ``parser.set_defaults(destination=…)`` puts over the option's own default."""
+    """The value in ``parser.set_defaults(destination=…)``, which overrides the option's own default."""
     for module, call in reversed(program.calls_of("set_defaults")):
         if value := passed(call, destination, None).value:
             return module, value
@@ -74,21 +74,21 @@ def later_default(program: Program, destination: str) -> tuple[Module, ast.expr]
 def argument_in_force(
     program: Program, options: tuple[Option, ...], option: Option, arguments: tuple[str, ...]
 ) -> ArgumentInForce | None:
-    """What the command line sets an option to, by argparse's own rules: abbreviations, ``-b16``, last one wins."""
+    """The value on the command line by the rules of argparse: abbreviations, ``-b16``, the last one wins."""
     parse = _parser(program, options, option)
     value = parse(arguments)
     if value is None:
         return None
     for index in reversed(range(len(arguments))):
         changed = with_value(arguments, index, value + 1)
-        # The entry in force is the one that the result follows.
+        # Changing the effective entry changes the result.
         if changed != arguments and parse(changed) == value + 1:
             return ArgumentInForce(value, index)
     return None
 
 
 def assignment_in_force(names: tuple[str, ...], arguments: tuple[str, ...]) -> ArgumentInForce | None:
-    """What ``--name=16``, ``--name 16`` or ``name=16`` sets, for the tools that map names to settings."""
+    """The value of ``--name=16``, ``--name 16`` or ``name=16``, for tools that map names to settings."""
     wanted = {name.replace("-", "_") for name in names}
     for index in reversed(range(len(arguments))):
         key, equals, text = arguments[index].partition("=")
@@ -100,7 +100,7 @@ def assignment_in_force(names: tuple[str, ...], arguments: tuple[str, ...]) -> A
 
 
 def with_value(arguments: tuple[str, ...], index: int, value: int) -> tuple[str, ...]:
-    """The command line with the integer that ends one of its entries replaced."""
+    """The command line with the integer at the end of one entry replaced."""
     entry = arguments[index]
     match = _TRAILING_INTEGER.search(entry)
     # ``-b-1`` and ``--batch-1`` end in a sign that may be a dash of the name.
@@ -110,7 +110,7 @@ def with_value(arguments: tuple[str, ...], index: int, value: int) -> tuple[str,
 
 
 class _Rejected(Exception):
-    """The command line does not fit the options as far as they can be read."""
+    """The command line does not match the declared options."""
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,4 +1,4 @@
-"""One replacement in a source file: the only form in which code is ever changed."""
+"""One replacement in a source file: the only way in which code is changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skyline.source.span import SourceSpan
 
 @dataclass(frozen=True, slots=True)
 class TextEdit:
-    """Replace the characters of ``span``, which must still read ``old_text``, by ``new_text``."""
+    """Replace the characters of ``span``, which must still equal ``old_text``, by ``new_text``."""
 
     span: SourceSpan
     old_text: str

@@ -1,4 +1,4 @@
-"""A place in the source that holds a value which can be read and rewritten."""
+"""A place in the source with a value that can be read and rewritten."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skyline.source.span import SourceSpan
 
 
 class KnobKind(str, Enum):
-    """Where the value lives; the words are shown to the person."""
+    """The kind of place that holds the value; the words are displayed to the user."""
 
     CALL_ARGUMENT = "call argument"
     CONSTANT = "constant"
@@ -24,10 +24,10 @@ class KnobKind(str, Enum):
 class Knob:
     """One integer literal that sets the batch size.
 
-    ``span`` and ``text`` are the literal itself (``text`` as written: ``1_024``, ``0x40``); ``name`` is the
-    variable, field, option or keyword it belongs to; ``trail`` tells how it was reached, nearest use first
-    (``DataLoader(batch_size=args.batch_size)`` -> ``--batch-size``). A COMMAND_LINE knob is overridden by
-    the person's own arguments: ``span`` is the literal it hides, ``argument_index`` the argv entry in force.
+    ``span`` and ``text`` are the literal itself (``text`` as written: ``1_024``, ``0x40``). ``name`` is its variable,
+    field, option or keyword. ``trail`` lists the steps that lead to it, nearest use first
+    (``DataLoader(batch_size=args.batch_size)`` -> ``--batch-size``). The user's own arguments override a COMMAND_LINE
+    knob: ``span`` is the overridden literal, ``argument_index`` the effective argv entry.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Knob:
 
 @dataclass(frozen=True, slots=True)
 class KnobSearch:
-    """What looking for the batch size gave: candidates, best first, and in words what was tried.
+    """The result of the search for the batch size: candidates, best first, and a description of the search.
 
-    ``refusal`` is the reason why the best candidate must not be rewritten (it is computed, or shared with
-    something else), empty where it may; ``refusals`` are the reasons of all candidates in their order.
+    ``refusal`` is the reason why the best candidate must not be rewritten (it is computed, or something else uses it
+    too); empty if it may. ``refusals`` holds the reasons of all candidates in their order.
     """
 
     candidates: tuple[Knob, ...]
@@ -54,18 +54,18 @@ class KnobSearch:
 
     @property
     def best(self) -> Knob | None:
-        """The candidate to trust first, if there is one."""
+        """The most likely candidate, if there is one."""
         return self.candidates[0] if self.candidates else None
 
     def refusal_of(self, knob: Knob) -> str:
-        """Why one of the candidates must not be rewritten, empty where it may."""
+        """The reason why a candidate must not be rewritten; empty if it may."""
         if self.candidates[:1] == (knob,):
             return self.refusal
         reasons = dict(zip(self.candidates, self.refusals, strict=False))
         return reasons.get(knob, "")
 
     def preferring(self, first: tuple[Knob, ...]) -> KnobSearch:
-        """The same candidates with these before the others."""
+        """The search result with these candidates moved to the front."""
         rest = tuple(knob for knob in self.candidates if knob not in first)
         ordered = (*first, *rest)
         refusals = tuple(self.refusal_of(knob) for knob in ordered)

@@ -1,4 +1,4 @@
-"""Where the lines of a text went when it was edited."""
+"""Mapping of line numbers between two versions of a text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
-# difflib is quadratic; past this many comparisons a keystroke would be felt.
+# difflib is quadratic; more comparisons than this would delay a keystroke noticeably.
 _MOST_COMPARISONS = 40_000
 
 
 class LineMap:
-    """Lines of an old text to lines of a new one, both counted from 1; changed lines have no counterpart."""
+    """Maps lines of an old text to lines of a new one, both counted from 1; changed lines have no counterpart."""
 
     __slots__ = ("_last", "_lines", "_to", "identical")
 
@@ -25,11 +25,11 @@ class LineMap:
         self._lines, self._last = sorted(self._to), len(lines)
 
     def __call__(self, line: int) -> int | None:
-        """The line's new number, None where the line itself was changed or removed."""
+        """The line's new number; None if the line itself was changed or removed."""
         return line if self.identical else self._to.get(line)
 
     def nearest(self, line: int) -> int:
-        """The line's new number, or where it would be: just below the nearest unchanged line above it."""
+        """The line's new number; for a removed line, the number just below the nearest unchanged line above it."""
         exact = self(line)
         if exact is not None:
             return exact
@@ -39,12 +39,12 @@ class LineMap:
 
 @lru_cache(maxsize=64)
 def line_map(old: str, new: str) -> LineMap:
-    """The map between two texts; the last few are remembered, since every feature asks for the same one."""
+    """The map between two texts; the last few maps are cached, since all features ask for the same one."""
     return LineMap(old, new)
 
 
 def matches(old: list[str], new: list[str]) -> dict[int, int]:
-    """Items that stayed, counted from 1: from both ends, around those that both have once (patience diff), the rest.
+    """Unchanged items, counted from 1: first at both ends, then by unique items (patience diff), then the rest.
 
     The items are lines, or words within lines.
     """
@@ -75,11 +75,11 @@ def matches(old: list[str], new: list[str]) -> dict[int, int]:
 
 
 def _anchors(old: list[str], new: list[str]) -> list[tuple[int, int]]:
-    """Places of the lines that each side has exactly once: the longest run of them that is in order on both."""
+    """Positions of lines that occur exactly once on each side: their longest run that has the same order on both."""
     counts, new_counts = Counter(old), Counter(new)
     places = {line: at for at, line in enumerate(new) if new_counts[line] == 1}
     pairs = [(at, places[line]) for at, line in enumerate(old) if counts[line] == 1 and line in places]
-    # Patience sorting: on each pile the lowest card so far, and for each card the one below it in the run.
+    # Patience sorting: the lowest card of each pile so far, and for each card its predecessor in the run.
     tops: list[int] = []
     piles: list[int] = []
     below: list[int] = []

@@ -1,4 +1,4 @@
-"""Whether a mapping that is spread into a call (``**options``) holds a key."""
+"""Keys of a mapping that is unpacked into a call (``**options``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skyline.source.syntax import last_name
 
 
 def holds(resolver: Resolver, node: ast.expr, frame: Frame, key: str, route: Route) -> bool | None:
-    """True or False where every entry of the mapping can be read, None where it may hold more."""
+    """True or False for the presence of ``key``; None if some entries of the mapping are unknown."""
     found = resolver.follow(node, frame, route)
     if any(item(resolver, each, key, route) for each in found):
         return True

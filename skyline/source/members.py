@@ -1,4 +1,4 @@
-"""What ``object.name`` and ``object["name"]`` may hold."""
+"""The possible values of ``object.name`` and ``object["name"]``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _VIEWS = {"vars", "asdict", "astuple", "to_dict", "dict"}
 def attribute(
     follower: OriginSearch, found: Found, name: str, route: Route, use: ast.expr | None = None
 ) -> list[Found]:
-    """Everything that ``found.name`` may be; ``use`` is the place that asks."""
+    """All possible values of ``found.name``; ``use`` is the place of the access."""
     with follower.looking_up(found, name) as first:
         return _attribute(follower, found, name, route, use) if first else []
 
@@ -41,7 +41,7 @@ def attribute(
 def item(
     follower: OriginSearch, found: Found, key: str, route: Route, use: ast.expr | None = None
 ) -> list[Found]:
-    """Everything that ``found["key"]`` may be."""
+    """All possible values of ``found["key"]``."""
     with follower.looking_up(found, key) as first:
         return _item(follower, found, key, route, use) if first else []
 
@@ -71,7 +71,7 @@ def _item(follower: OriginSearch, found: Found, key: str, route: Route, use: ast
 
 
 def by_name(follower: OriginSearch, name: str, route: Route) -> list[Found]:
-    """Everything in the program that is called so and could be meant by an object nobody can tell."""
+    """All members of this name in the program that an object of unknown type may have."""
     found = _option(follower, name, route)
     for module, node in follower.program.members_of(name):
         frame = Frame(module, module.scope(node))
@@ -95,10 +95,10 @@ def by_name(follower: OriginSearch, name: str, route: Route) -> list[Found]:
 @dataclass(frozen=True, slots=True)
 class _Stores:
     values: list[Found]
-    """From stores that are carried out whenever the program gets there."""
+    """Values of stores that are executed unconditionally."""
     maybe: list[Found]
     computed: str
-    """The arithmetic of a store that changes what was there before."""
+    """The arithmetic of a store that modifies the previous value."""
     final: bool
 
 
@@ -115,7 +115,7 @@ def _stored(
         if not isinstance(store.target, form):
             continue
         if isinstance(found, Instance) and dotted(store.owner) == "self":
-            continue  # the class's own methods are read where its declarations are
+            continue  # methods of the class itself are read with its declarations
         if use is not None and store.statement in (use, *store.module.around(use)):
             continue
         frame = Frame(store.module, store.module.scope(store.target))
@@ -135,7 +135,7 @@ def _stored(
             result.maybe.extend(values)
         else:
             result.values.extend(values)
-            # The last store that surely happens hides the ones before it.
+            # The last unconditional store hides the earlier ones.
             return replace(result, values=result.values + result.maybe, final=True)
     return result
 
@@ -179,7 +179,7 @@ def _declared(follower: OriginSearch, found: Found, name: str, route: Route) -> 
 
 
 def _entries(follower: OriginSearch, found: Value, key: str, route: Route) -> list[Found]:
-    """Of a dict display, of ``dict(…)``, of a parsed command line, or of any foreign call that was given it."""
+    """Entries of a dict display, of ``dict(…)``, of a parsed command line, or of an unknown call with that argument."""
     node, frame = found.node, found.frame
     entry = route.through(KnobKind.DICT_ENTRY, Holder(HolderKind.ITEM, key, frame.module))
     if isinstance(node, ast.Dict):
@@ -198,7 +198,7 @@ def _entries(follower: OriginSearch, found: Value, key: str, route: Route) -> li
 
 
 def updates(follower: OriginSearch, found: Value, route: Route) -> list[tuple[ast.Call, Frame]]:
-    """Every ``mapping.update(…)`` of this very mapping, the last one first."""
+    """Every ``mapping.update(…)`` of this mapping, the last one first."""
     calls: list[tuple[ast.Call, Frame]] = []
     for module, call in reversed(follower.program.calls_of("update")):
         frame = Frame(module, module.scope(call))
@@ -210,7 +210,7 @@ def updates(follower: OriginSearch, found: Value, route: Route) -> list[tuple[as
 
 
 def _given(follower: OriginSearch, node: ast.Call, frame: Frame, key: str, route: Route) -> list[Found]:
-    """What a call that takes entries as keywords or mappings is given for one of them."""
+    """The arguments for one key of a call that takes entries as keywords or mappings."""
     callee = last_name(node.func)
     given = passed(node, key, None)
     if given.value is not None:
@@ -246,7 +246,7 @@ def _option(follower: OriginSearch, name: str, route: Route) -> list[Found]:
         held = replace(held, option=option)
         module, default = later_default(follower.program, name) or (option.module, option.default)
         frame = Frame(module, module.scope(default or option.call))
-        # Without a default only the command line can set it; the option's own name then stands for the place.
+        # Without a default only the command line can set it; the option's own name then represents the place.
         values = follower.follow(default, frame, held) if default is not None else []
         found += values or [Value(option.call.args[0], frame, held)]
     return found
@@ -314,7 +314,7 @@ def _assigned_to_self(
 
 
 def method_frame(owner: Instance, method: Function) -> Frame:
-    """The inside of a method of a known object; of its constructor the call is known too."""
+    """The frame of a method of a known object; for its constructor, the call is known too."""
     module = owner.of.module
     call = owner.call if method.name == "__init__" else None
     caller = owner.frame if call is not None else None

@@ -1,4 +1,4 @@
-"""Where a value comes from: what following an expression back through the program can end at."""
+"""Origins of a value: the possible ends of the search back through the program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skyline.source.syntax import Function
 
 
 class HolderKind(Enum):
-    """How a variable is named by those who read it."""
+    """The way in which code refers to a variable."""
 
     NAME = auto()
     ATTRIBUTE = auto()
@@ -25,7 +25,7 @@ class HolderKind(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holder:
-    """A variable that a value passes through; ``scope`` tells equal names apart (None: known by name alone)."""
+    """A variable that a value passes through; ``scope`` distinguishes equal names (None: known by name alone)."""
 
     kind: HolderKind
     name: str
@@ -35,10 +35,10 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Route:
-    """How a value was reached. ``kind`` and ``name`` are of the place it stands at, as in ``Knob``.
+    """The path of a value. ``kind`` and ``name`` describe its current place, as in ``Knob``.
 
-    ``computed`` names the arithmetic on the way, if any; ``evaluation`` is set where the way leads through
-    something named after validation or testing.
+    ``computed`` names the arithmetic on the path, if any. ``evaluation`` is set if the path passes through a name that
+    refers to validation or testing.
     """
 
     kind: KnobKind
@@ -50,26 +50,26 @@ class Route:
     evaluation: bool = False
 
     def through(self, kind: KnobKind, holder: Holder, label: str = "") -> Route:
-        """One variable further back."""
+        """The path extended by one variable."""
         label = label or holder.name
         trail = self.trail if label in self.trail else (*self.trail, label)
         return replace(self, kind=kind, name=label, trail=trail, holders=(*self.holders, holder))
 
     def computed_by(self, text: str) -> Route:
-        """Behind arithmetic; the arithmetic nearest to the use is the one to name."""
+        """The path through arithmetic; the arithmetic nearest to the use is the one to report."""
         return replace(self, computed=self.computed or text)
 
     def for_evaluation(self, evaluation: bool) -> Route:
-        """Through a call that may serve evaluation."""
+        """The path through a call that may serve evaluation."""
         return replace(self, evaluation=self.evaluation or evaluation)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """The place an expression is evaluated at.
+    """The context in which an expression is evaluated.
 
-    Inside ``function``, parameters have the arguments of ``call``, evaluated in ``caller``, where that one
-    call is known to be meant; ``instance`` is then what ``self`` stands for.
+    Inside ``function``, parameters have the arguments of ``call``, evaluated in ``caller``, if a single call is known
+    to apply. ``instance`` is then the value of ``self``.
     """
 
     module: Module
@@ -82,7 +82,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """An expression that cannot be followed further: a literal, a display, arithmetic, a foreign call."""
+    """An expression at which the search ends: a literal, a display, arithmetic, a call of unknown code."""
 
     node: ast.expr
     frame: Frame
@@ -117,7 +117,7 @@ class ModuleFound:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instance:
-    """An object of a class of the program; ``call`` constructed it in ``frame``, where that is known."""
+    """An object of a class of the program; ``call`` constructed it in ``frame``, if known."""
 
     of: ClassFound
     route: Route
@@ -129,34 +129,34 @@ Found = Value | ClassFound | FunctionFound | ModuleFound | Instance
 
 
 class OriginSearch(Protocol):
-    """What the parts of the search need of each other."""
+    """The interface between the parts of the search."""
 
     program: Program
     options: tuple[Option, ...]
 
     def follow(self, node: ast.expr, frame: Frame, route: Route) -> list[Found]:
-        """Everything an expression may come from, likeliest first."""
+        """All possible origins of an expression, likeliest first."""
         ...
 
     def looking_up(self, found: Found, name: str) -> AbstractContextManager[bool]:
-        """Guards the search for one member; gives False where that very search is already under way."""
+        """Guard the search for one member; yields False if that search is already running."""
         ...
 
     def bound(
         self, scope: NameScope, name: str, frame: Frame, route: Route, before: ast.expr | None
     ) -> list[Found]:
-        """Everything a name bound in this very scope may come from, at the place ``before``."""
+        """All possible origins of a name bound in exactly this scope, at the place ``before``."""
         ...
 
     def called(
         self, function: FunctionFound, call: ast.Call | None, frame: Frame, owner: Instance | None
     ) -> list[Found]:
-        """Everything a function may return."""
+        """All values that a function may return."""
         ...
 
 
 def same(one: Found, other: Found) -> bool:
-    """Whether both are the same object, as far as can be told."""
+    """True if both are known to be the same object."""
     match one, other:
         case (Value(), Value()):
             return one.node is other.node

@@ -1,4 +1,4 @@
-"""The files of a program: the script and the person's own modules that it imports."""
+"""The files of a program: the script and the user's own modules that it imports."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from skyline.source.syntax import Function, children, dotted, last_name, literal
 from skyline.source.text import SourceText
 
 ReadSource = Callable[[Path], SourceText | None]
-"""Gives a file's text, None where there is no such file."""
+"""Returns a file's text, or None if there is no such file."""
 
 Node = TypeVar("Node", bound=ast.AST)
 
 _MODULE_LIMIT = 60
-# A project's scripts often stand a few folders below the package that they import.
+# Scripts are often a few folders below the package that they import.
 _FOLDERS_UPWARD = 3
 _LIBRARIES = sys.stdlib_module_names | {"torch", "torchvision", "torchaudio", "numpy", "transformers"}
 
@@ -33,21 +33,21 @@ class Module:
     tree: ast.Module
     scopes: dict[ast.AST, NameScope]
     parents: dict[ast.AST, ast.AST]
-    """The node around each node."""
+    """The parent of each node."""
     nodes: tuple[ast.AST, ...]
-    """Outer ones first, then in textual order."""
+    """All nodes, outer ones first, then in textual order."""
     top: NameScope
     """The scope of the file itself."""
     own_attributes: dict[ast.AST, dict[str, list[ast.expr]]] = field(
         default_factory=dict[ast.AST, dict[str, list[ast.expr]]]
     )
-    """Of each function, what it assigns to ``self.name``, by name."""
+    """For each function, its assignments to ``self.name``, by name."""
     returns: dict[ast.AST, list[ast.expr]] = field(default_factory=dict[ast.AST, list[ast.expr]])
-    """Of each function, what it returns."""
+    """For each function, the expressions that it returns."""
 
     @classmethod
     def of(cls, source: SourceText) -> Module:
-        """Parse; raises UsageError where this is not Python."""
+        """Parse a file; raises UsageError if it is not Python."""
         tree = parse(source)
         parents: dict[ast.AST, ast.AST] = {}
         nodes: list[ast.AST] = [tree]
@@ -64,11 +64,11 @@ class Module:
 
     @property
     def path(self) -> str:
-        """Where the file is."""
+        """The path of the file."""
         return self.source.path
 
     def scope(self, node: ast.AST) -> NameScope:
-        """The scope that a node is evaluated in."""
+        """The scope in which a node is evaluated."""
         around: ast.AST | None = node
         while around is not None:
             if around in self.scopes:
@@ -77,7 +77,7 @@ class Module:
         return self.top
 
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes that hold this one, nearest first."""
+        """The ancestors of a node, nearest first."""
         parent = self.parents.get(node)
         while parent is not None:
             yield parent
@@ -101,7 +101,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """``target = value`` where the target is an attribute or an item with a literal key."""
+    """``target = value``, where the target is an attribute or an item with a literal key."""
 
     module: Module
     target: ast.Attribute | ast.Subscript
@@ -110,12 +110,12 @@ class Store:
 
     @property
     def owner(self) -> ast.expr:
-        """The object that is changed."""
+        """The object that is modified."""
         return self.target.value
 
 
 class Program:
-    """A script with the local modules it reaches, read once each."""
+    """A script with the local modules that it imports, each read once."""
 
     def __init__(self, script: SourceText, read: ReadSource) -> None:
         self._read = read
@@ -128,7 +128,7 @@ class Program:
         self._members: dict[str, list[tuple[Module, ast.AST]]] = {}
         self._found: dict[tuple[Path, str, int], Module | None] = {}
         self.defined: set[str] = set()
-        """The names of all its functions and classes."""
+        """The names of all functions and classes of the program."""
         self._calls: dict[str, list[tuple[Module, ast.Call]]] = {}
         self._stores: dict[str, list[Store]] = {}
         for module in self.modules:
@@ -139,7 +139,7 @@ class Program:
             self._index(module)
 
     def open(self, path: Path) -> Module | None:
-        """The module at a path, None where there is none that can be parsed."""
+        """The module at a path; None if no parseable file exists there."""
         if path not in self._known:
             try:
                 source = self._read(path)
@@ -149,9 +149,9 @@ class Program:
         return self._known[path]
 
     def find_module(self, importer: Module, name: str, level: int = 0) -> Module | None:
-        """The local module that ``import name`` means in a file; ``level`` counts the dots before it."""
+        """The local module that ``import name`` in a file refers to; ``level`` counts the dots before the name."""
         folder = Path(importer.path).parent
-        # What is not named from a file is the same wherever it is named.
+        # A module without a relative name is the same for every importer.
         key = (folder if level else Path(), name, level)
         if key not in self._found:
             self._found[key] = self._find_module(folder, name, level)
@@ -176,7 +176,7 @@ class Program:
         return None
 
     def calls_of(self, name: str) -> list[tuple[Module, ast.Call]]:
-        """Every call, in any module, of something whose last name is this."""
+        """Every call, in any module, whose callee ends in this name."""
         return self._calls.get(name, [])
 
     def stores_of(self, name: str) -> list[Store]:
@@ -184,11 +184,11 @@ class Program:
         return self._stores.get(name, [])
 
     def nodes(self) -> list[tuple[Module, ast.AST]]:
-        """Every node of every module, the script's first."""
+        """Every node of every module; the script comes first."""
         return self._nodes
 
     def nodes_of(self, *kinds: type[Node]) -> Iterator[tuple[Module, Node]]:
-        """Every node of these very types, type by type, in each the script's first."""
+        """Every node of exactly these types, grouped by type; the script comes first within a type."""
         for kind in kinds:
             for module, node in self._kinds.get(kind, ()):
                 if isinstance(node, kind):

@@ -1,4 +1,4 @@
-"""The folder that a script belongs to, and what may be edited on its behalf."""
+"""The folder that a script belongs to, and the files that Skyline may edit for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MARKS = ("pyproject.toml", ".git")
 
 
 def project_root(script: Path) -> Path:
-    """The nearest folder above the script with a pyproject.toml or a .git, else the script's own."""
+    """The nearest folder above the script with a pyproject.toml or a .git, else the script's own folder."""
     for folder in script.parents:
         if any((folder / mark).exists() for mark in _MARKS):
             return folder
@@ -20,10 +20,10 @@ def project_root(script: Path) -> Path:
 
 
 def check_inside(script: Path, files: Iterable[str], folders: Iterable[Path] = ()) -> None:
-    """Refuse edits outside the script's project and of ``folders`` around the script.
+    """Refuse edits outside the script's project and the given ``folders``.
 
-    Where an edit goes is read from a profile, and a profile may have come along with a folder from somebody else.
-    Raises RewriteRefused.
+    The target of an edit comes from a profile, and a profile may arrive with a folder from someone else. Raises
+    RewriteRefused.
     """
     script = script.absolute()
     around = {project_root(script), *(folder for folder in folders if folder.absolute() in script.parents)}

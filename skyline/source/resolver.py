@@ -1,4 +1,4 @@
-"""Following an expression back to the literals it may come from, without running anything."""
+"""Search from an expression back to the literals that it may come from, without running any code."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from skyline.source.program import Module, Program
 from skyline.source.scope import Binding, BindingKind, NameScope, default_of, own_scope
 from skyline.source.syntax import Function, last_name, literal_key, text_of
 
-# A program that leads round in circles must still give an answer while somebody waits for it.
+# A program with circular references must still get an answer in interactive time.
 _STEP_LIMIT = 500
 _SEARCH_LIMIT = 2_000
-"""Steps for one use of a batch size, and for all of a program: usual scripts take less than a hundred, while objects
-that a library passes around untyped can be looked for everywhere, for minutes."""
+"""Limits of search steps for one use of a batch size, and for a whole program. Usual scripts take less than a
+hundred, but a search for untyped objects of a library could take minutes."""
 
 _DEPTH_LIMIT = 40
 _TRANSPARENT = {"int", "copy", "deepcopy", "cast", "eval"}
@@ -40,7 +40,7 @@ _TRANSPARENT = {"int", "copy", "deepcopy", "cast", "eval"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origin:
-    """An integer literal that a value may come from; ``literal`` is None where only the command line has one."""
+    """An integer literal that a value may come from; ``literal`` is None if only the command line has one."""
 
     module: Module
     node: ast.expr
@@ -60,13 +60,13 @@ class Resolver:
         self._lookups: set[tuple[int, str]] = set()
 
     def literals(self, node: ast.expr, frame: Frame, route: Route) -> list[Origin]:
-        """The integer literals behind an expression, likeliest first; the ones behind arithmetic are marked so."""
+        """The integer literals behind an expression, likeliest first; literals behind arithmetic are marked."""
         self._all_steps += self._steps
         self._steps = 0
         return self._literals(node, frame, route)
 
     def meant(self, node: ast.expr, frame: Frame, route: Route) -> list[Found]:
-        """Like ``follow``, with all the steps that a search may take: for the few places that a rewrite asks about."""
+        """Like ``follow``, with the full number of search steps: for the few places that a rewrite asks about."""
         self._steps = self._all_steps = 0
         return self.follow(node, frame, route)
 
@@ -91,7 +91,7 @@ class Resolver:
         return origins
 
     def follow(self, node: ast.expr, frame: Frame, route: Route) -> list[Found]:
-        """Everything an expression may come from, likeliest first; empty where nothing can be told."""
+        """All possible origins of an expression, likeliest first; empty if unknown."""
         key = (id(node), id(frame.call))
         self._steps += 1
         spent = self._steps > _STEP_LIMIT or self._all_steps + self._steps > _SEARCH_LIMIT
@@ -105,7 +105,7 @@ class Resolver:
 
     @contextmanager
     def looking_up(self, found: Found, name: str) -> Generator[bool, None, None]:
-        """Guards the search for one member; gives False where that very search is already under way."""
+        """Guard the search for one member; yields False if that search is already running."""
         key = (id(_identity(found)), name)
         if key in self._lookups:
             yield False
@@ -138,7 +138,7 @@ class Resolver:
                 return [Value(node, frame, route)]
 
     def _unknown_member(self, name: str, objects: list[Found], route: Route) -> list[Found]:
-        # Objects of the program that lack the member say that it is not there; only strangers leave it open.
+        # An object of the program without the member rules it out; an unknown object does not.
         known = any(isinstance(found, ModuleFound | ClassFound) for found in objects)
         return [] if known or not is_batch_name(name) else by_name(self, name, route)
 
@@ -157,7 +157,7 @@ class Resolver:
     def bound(
         self, scope: NameScope, name: str, frame: Frame, route: Route, before: ast.expr | None
     ) -> list[Found]:
-        """Everything a name bound in this very scope may come from, at the place ``before``."""
+        """All possible origins of a name bound in exactly this scope, at the place ``before``."""
         found: list[Found] = []
         computed = ""
         for binding in _effective(scope.bindings.get(name, []), before):
@@ -235,7 +235,7 @@ class Resolver:
     def _argument(
         self, call: ast.Call, caller: Frame, name: str, position: int | None, route: Route, holder: Holder
     ) -> list[Found] | None:
-        """What a call passes; None where it leaves the parameter to its default."""
+        """The argument of a call; None if the parameter keeps its default."""
         held = route.through(KnobKind.CALL_ARGUMENT, holder)
         given = passed(call, name, position)
         if given.value is not None:
@@ -306,7 +306,7 @@ class Resolver:
                 made = ast.Attribute(node.args[0], str(node.args[1].value), ast.Load())
                 return self._or_default(ast.copy_location(made, node), node.args[2:3], frame, route)
             if name in {"max", "min"}:
-                # ``max(1, batch_size)`` guards a value; the guard itself is not where it comes from.
+                # ``max(1, batch_size)`` guards a value; the guard itself is not an origin.
                 inner = [argument for argument in node.args if not isinstance(argument, ast.Constant)]
                 return [found for argument in inner for found in self.follow(argument, frame, route)]
         if name in _TRANSPARENT and node.args:
@@ -339,7 +339,7 @@ class Resolver:
     def called(
         self, function: FunctionFound, call: ast.Call | None, frame: Frame, owner: Instance | None
     ) -> list[Found]:
-        """Everything a function may return."""
+        """All values that a function may return."""
         inside = own_scope(function.module.scopes, function.node)
         if owner is not None and call is None:
             within = method_frame(owner, function.node)
@@ -364,7 +364,7 @@ def _identity(found: Found) -> object:
 
 
 def _operands(node: ast.BinOp) -> list[ast.expr]:
-    """Both sides, or the side that names a batch where only one does."""
+    """Both operands, or the one that names a batch if only one does."""
     sides = [node.left, node.right]
     named = [side for side in sides if _names_batch(side)]
     return named if len(named) == 1 else sides
@@ -387,7 +387,7 @@ def _names_batch(node: ast.expr) -> bool:
 
 
 def _effective(bindings: list[Binding], before: ast.expr | None) -> list[Binding]:
-    """The bindings that may hold at a place: the last sure one first, then the doubtful ones after it."""
+    """The bindings that may apply at a place: the last certain one first, then the uncertain ones after it."""
     if before is not None:
         here = (before.lineno, before.col_offset)
         earlier = [each for each in bindings if _end(each.node) <= here]
@@ -415,7 +415,7 @@ def _serves_evaluation(module: Module, call: ast.Call) -> bool:
 
 
 def evaluation_of(module: Module, node: ast.AST) -> bool | None:
-    """Whether a call serves evaluation (True) or training (False), by the names nearest to it; None: unsaid."""
+    """True for a call that serves evaluation, False for training, by the nearest names; None if unknown."""
     for around in module.around(node):
         names: list[str] = []
         match around:

@@ -1,4 +1,4 @@
-"""Whether two versions of a source do the same: comments, layout and docstrings aside."""
+"""Comparison of two versions of a source, ignoring comments, layout and docstrings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def same_code(left: str, right: str) -> bool:
-    """Whether Python would run the same; False where either cannot be parsed here, unless they are equal."""
+    """True if both versions run the same code. Unparseable versions must be equal as text."""
     if left == right:
         return True
     ours = _essence(left)
@@ -24,7 +24,7 @@ def _essence(text: str) -> str | None:
         return None
     for node in ast.walk(tree):
         if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            # A body may not be empty; what stands for a docstring is the same whatever it said.
+            # A body may not be empty; the placeholder for a docstring does not depend on its text.
             node.body[0] = ast.Pass()
     try:
         return ast.dump(tree)

@@ -1,4 +1,4 @@
-"""Who binds which name where: the names of a file, scope by scope."""
+"""Name bindings of a file, scope by scope."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef |
 
 
 class BindingKind(Enum):
-    """How a name comes to its value."""
+    """The kind of statement that binds a name."""
 
     ASSIGNED = auto()
     REASSIGNED = auto()
@@ -31,9 +31,9 @@ class BindingKind(Enum):
 class Binding:
     """One place that gives ``name`` a value.
 
-    ``node`` is the statement, parameter, or definition; ``value`` the expression it takes the value from, of
-    which ``unpack`` picks a part (``a, (b, c) = value`` binds c by ``(1, 1)``). ``conditional`` bindings may
-    not be carried out: they stand under an ``if``, a loop or an exception handler.
+    ``node`` is the statement, parameter or definition. ``value`` is the expression on the right; ``unpack`` selects a
+    part of it (``a, (b, c) = value`` binds c by ``(1, 1)``). A ``conditional`` binding may not run: it is inside
+    an ``if``, a loop or an exception handler.
     """
 
     name: str
@@ -56,10 +56,10 @@ class NameScope:
     """Names declared ``global`` or ``nonlocal``."""
 
     def lookup(self, name: str) -> tuple[NameScope, list[Binding]] | None:
-        """The scope that ``name`` means here, and all its bindings there; None for builtins and unknowns."""
+        """The scope that ``name`` refers to here, and all its bindings there; None for builtins and unknown names."""
         scope: NameScope | None = self
         while scope is not None:
-            # A class body is seen from itself only, never from the functions in it.
+            # A class body is visible to itself only, not to the functions inside it.
             visible = scope is self or not isinstance(scope.node, ast.ClassDef)
             if visible and name in scope.bindings and name not in scope.outer_names:
                 return scope, scope.bindings[name]
@@ -73,7 +73,7 @@ class NameScope:
 
 
 def scopes_of(tree: ast.Module) -> dict[ast.AST, NameScope]:
-    """The scope that each node of the tree is evaluated in; a function's own node maps to the one around it."""
+    """The scope in which each node is evaluated; a function's own node maps to the enclosing scope."""
     builder = _ScopeBuilder(tree)
     builder.body(tree.body, NameScope(tree, None), False)
     return builder.scopes
@@ -137,7 +137,7 @@ class _ScopeBuilder:
                 self.body([*node.body, *node.orelse], scope, True)
             case ast.While() | ast.If():
                 self.expression(node.test, scope, conditional)
-                # What runs when the file is the program is not conditional for us: it is the program.
+                # Code under the main guard counts as unconditional: the file is the program here.
                 under = conditional or not is_main_guard(node)
                 self.body(node.body, scope, under)
                 self.body(node.orelse, scope, True)
@@ -188,7 +188,7 @@ class _ScopeBuilder:
                 self.expression(node.value, scope, conditional)
                 return
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                # Python gives a comprehension a scope of its own; what it binds is rarely a name of another use.
+                # A comprehension has its own scope in Python; its names are rarely used elsewhere.
                 for generator in node.generators:
                     self.target(
                         generator.target, Binding("", BindingKind.LOOP, node, generator.iter, (), True), scope
@@ -254,17 +254,17 @@ class _ScopeBuilder:
     def bind(self, scope: NameScope, binding: Binding) -> None:
         scope.bindings.setdefault(binding.name, []).append(binding)
         if binding.name in scope.outer_names and scope.parent:
-            # ``global`` is read before the assignment it governs, so the set is filled by now.
+            # ``global`` precedes the assignment that it governs, so the set is complete here.
             scope.module.bindings.setdefault(binding.name, []).append(binding)
 
 
 def parameters_of(function: Function | ast.Lambda) -> list[ast.arg]:
-    """All parameters with a name of their own, in order; not ``*args`` and ``**kwargs``."""
+    """All named parameters in order, without ``*args`` and ``**kwargs``."""
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
 
 def default_of(function: Function | ast.Lambda, parameter: ast.arg) -> ast.expr | None:
-    """What the parameter is when it is not passed, None where it must be."""
+    """The default of the parameter; None if the parameter is required."""
     positional = [*function.args.posonlyargs, *function.args.args]
     if parameter in positional:
         index = positional.index(parameter) - len(positional) + len(function.args.defaults)
@@ -273,6 +273,6 @@ def default_of(function: Function | ast.Lambda, parameter: ast.arg) -> ast.expr 
 
 
 def is_main_guard(node: ast.If | ast.While) -> bool:
-    """Whether this is ``if __name__ == "__main__"``."""
+    """True for ``if __name__ == "__main__"``."""
     names = {child.id for child in ast.walk(node.test) if isinstance(child, ast.Name)}
     return isinstance(node, ast.If) and names == {"__name__"}

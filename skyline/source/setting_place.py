@@ -1,4 +1,4 @@
-"""The place in a file of settings that holds a value which a script reads while it runs."""
+"""The place in a settings file of a value that a script reads at run time."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ class SettingPlace:
 
     @property
     def words(self) -> str:
-        """The place as a person reads it: ``config.yaml, line 5 (`train.batch_size: 16`)``."""
+        """The place as text for the user: ``config.yaml, line 5 (`train.batch_size: 16`)``."""
         return f"{PurePath(self.file).name}, line {self.line} (`{self.key}: {self.text}`)"

@@ -1,4 +1,4 @@
-"""Files of settings (YAML, JSON, TOML, INI, Python): their entries with lines and keys, and the batch size in them."""
+"""Settings files (YAML, JSON, TOML, INI, Python): their entries with lines and keys, and the batch size in them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _INTEGER = re.compile(r"[+]?(?:0[xX][0-9a-fA-F_]+|\d[\d_]*)")
 
 @dataclass(frozen=True, slots=True)
 class SettingEntry:
-    """One value: ``line`` from 1, ``column`` in characters from 0, ``path`` the keys that lead to it."""
+    """One value: ``line`` from 1, ``column`` in characters from 0, ``path`` the sequence of its keys."""
 
     line: int
     column: int
@@ -50,7 +50,7 @@ class SettingEntry:
 
     @property
     def whole_number(self) -> int | None:
-        """The value where it is a whole number, in quotes or not."""
+        """The value if it is a whole number, quoted or not."""
         bare = self.text.strip("\"'").strip()
         return (
             int(bare.replace("_", ""), 0 if bare[:2].lower() == "0x" else 10) if _is_integer(bare) else None
@@ -58,7 +58,7 @@ class SettingEntry:
 
 
 def entries(path: str, text: str) -> list[SettingEntry]:
-    """All values of a file in textual order; none of a file that its format does not allow."""
+    """All values of a file in textual order; empty if the file does not match its format."""
     reader = _READERS.get(_suffix(path))
     try:
         return list(reader(text)) if reader else []
@@ -67,9 +67,9 @@ def entries(path: str, text: str) -> list[SettingEntry]:
 
 
 def batch_size_places(files: Sequence[tuple[str, str]], value: int) -> list[SettingPlace]:
-    """Where files, (path, text) in the order in which they were opened, hold a batch size of this value, best first.
+    """The places in settings files that hold this batch size, best first. ``files`` are (path, text) in opening order.
 
-    The later of two files is believed to override the earlier one. Settings of an evaluation are not the training's.
+    A later file is assumed to override an earlier one. Evaluation settings are excluded.
     """
     found: list[tuple[tuple[int, bool, int, int], SettingPlace]] = []
     for number, (path, text) in enumerate(files):
@@ -84,7 +84,7 @@ def batch_size_places(files: Sequence[tuple[str, str]], value: int) -> list[Sett
 
 
 def with_setting(place: SettingPlace, text: str, value: int) -> str | None:
-    """The text of the file with another value at a place; None where the place does not hold what it held."""
+    """The text of the file with another value at a place; None if the place no longer holds its value."""
     for entry in entries(place.file, text):
         if (entry.line, entry.key, entry.text) == (place.line, place.key, place.text):
             start = _start_of_line(text, entry.line) + entry.column
@@ -94,7 +94,7 @@ def with_setting(place: SettingPlace, text: str, value: int) -> str | None:
 
 
 def still_holds(place: SettingPlace) -> bool:
-    """Whether the file on disk has what was found at a place, on whatever line by now."""
+    """True if the file on disk still holds the value of a place, on any line."""
     try:
         text = SourceText.read(place.file).text
     except SkylineError:
@@ -103,7 +103,7 @@ def still_holds(place: SettingPlace) -> bool:
 
 
 def _rank(path: tuple[str, ...]) -> int | None:
-    """How surely keys mean the batch size, as in ``batch_rank``; ``batch: {size: 16}`` says it in two."""
+    """Strength of keys as an indication of the batch size, as in ``batch_rank``; ``batch: {size: 16}`` is one name."""
     if not path:
         return None
     rank = batch_rank(path[-1])
@@ -118,7 +118,7 @@ def _is_integer(text: str) -> bool:
 
 def _suffix(path: str) -> str:
     name = PurePath(path).name.lower()
-    # ``.env`` and ``.env.local`` have no suffix that says what they are.
+    # ``.env`` and ``.env.local`` have no suffix that gives their format.
     return ".env" if name.startswith(".env") else PurePath(name).suffix
 
 
@@ -132,7 +132,7 @@ def _unquoted(text: str) -> str:
 
 
 def _flow(text: str, start: int = 0, outer: tuple[str, ...] = ()) -> Iterator[SettingEntry]:
-    """Values of ``{…}`` and ``[…]`` as JSON and YAML write them, from ``start`` to the end of what opens there."""
+    """Values of ``{…}`` and ``[…]`` in JSON and YAML, from ``start`` to the closing bracket."""
     keys: list[str] = []
     kinds: list[str] = []
     for match in _TOKEN.finditer(text, start):
@@ -164,7 +164,7 @@ def _json(text: str) -> Iterator[SettingEntry]:
 
 
 def _yaml(text: str) -> Iterator[SettingEntry]:
-    """A scan of ``key: value`` lines by their indentation: no more of YAML than settings are written in."""
+    """A scan of ``key: value`` lines by indentation: the subset of YAML in which settings are written."""
     if text.lstrip().startswith("{"):
         yield from _flow(text)
         return
@@ -176,7 +176,7 @@ def _yaml(text: str) -> Iterator[SettingEntry]:
         indent = len(line) - len(line.lstrip(" "))
         if scalar_indent is not None:
             if not line.strip() or indent > scalar_indent:
-                continue  # inside a text of several lines
+                continue  # inside a multi-line string
             scalar_indent = None
         match = _YAML_ENTRY.match(line.rstrip("\r"))
         if match is None:
@@ -201,7 +201,7 @@ def _yaml(text: str) -> Iterator[SettingEntry]:
 
 
 def _toml(text: str) -> Iterator[SettingEntry]:
-    """A scan of lines; what Python's own reader of TOML does not see at the same keys is left out."""
+    """A scan of lines; entries that Python's TOML reader does not find at the same keys are omitted."""
     whole = _toml_reader().loads(text)
     for entry in _toml_lines(text):
         if entry.whole_number is None or entry.whole_number in _at(whole, entry.path):
@@ -236,7 +236,7 @@ def _toml_reader() -> Any:
 
 
 def _at(tree: object, path: tuple[str, ...]) -> list[object]:
-    """What lies at the end of some keys; tables in a list are looked into one by one."""
+    """The values at a path of keys; tables in a list are searched one by one."""
     if isinstance(tree, list):
         return [found for each in cast("list[object]", tree) for found in _at(each, path)]
     if not path:
@@ -255,7 +255,7 @@ def _ini(text: str) -> Iterator[SettingEntry]:
 
 
 def _python(text: str) -> Iterator[SettingEntry]:
-    """Whole numbers that are assigned, given by name or put under a key."""
+    """Whole numbers that are assigned, passed by name or stored under a key."""
     lines = text.split("\n")
 
     def visit(node: ast.AST, path: tuple[str, ...]) -> Iterator[SettingEntry]:

@@ -1,4 +1,4 @@
-"""Whether a variable that sets the batch size sets something else as well."""
+"""Search for other uses of a variable that sets the batch size."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class _UseSearch:
 
 
 def other_use(program: Program, holders: tuple[Holder, ...]) -> str:
-    """What else follows from one of the variables, in words for the person; empty where nothing does.
+    """A description of another use of one of the variables, for the user; empty if there is none.
 
-    Evaluation loaders, averaging, shapes and progress messages follow the batch size by right.
+    Evaluation loaders, averaging, shapes and progress messages may depend on the batch size.
     """
     search = _UseSearch(program)
     for holder in reversed(holders):
@@ -89,7 +89,7 @@ def _conflict(search: _UseSearch, holder: Holder, name: str) -> str:
 
 
 def reads(program: Program, holder: Holder) -> Iterator[tuple[Module, ast.expr]]:
-    """Every place that reads a variable, under its own name or an imported one."""
+    """Every place that reads a variable, under its own or an imported name."""
     for module, node in program.nodes_of(ast.Name, ast.Attribute, ast.Subscript):
         match holder.kind, node:
             case HolderKind.ATTRIBUTE, ast.Attribute(attr=holder.name, ctx=ast.Load()):
@@ -201,7 +201,7 @@ def _as_alias(search: _UseSearch, module: Module, statement: ast.Assign | ast.An
 def _into_function(
     search: _UseSearch, module: Module, call: ast.Call, keyword: str | None, index: int | None, name: str
 ) -> str | None:
-    """What a function of the program does with it; None where the callee is a stranger."""
+    """The conflicting use in a function of the program; None if the callee is unknown code."""
     found = module.scope(call).lookup(dotted(call.func)) if isinstance(call.func, ast.Name) else None
     for binding in found[1] if found else []:
         where, node = module, binding.node
@@ -229,7 +229,7 @@ def _into_function(
 
 
 def _is_layer(module: Module, callee: ast.expr) -> bool:
-    """Whether this constructs a layer of torch.nn, whose sizes are the model's and not the batch's."""
+    """True for the constructor of a torch.nn layer, whose sizes belong to the model and not to the batch."""
     name = dotted(callee)
     if not name or not last_name(callee)[:1].isupper() or last_name(callee) == "Parameter":
         return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SourceSpan:
-    """From a position to another in one file.
+    """A range of text in one file.
 
     ``line`` counts from 1, as editors and tracebacks print it; ``column`` counts characters (code points)
     from 0 in the decoded text, and ``end_column`` is exclusive.

@@ -1,4 +1,4 @@
-"""From text to Python syntax, and from syntax back to places in the text."""
+"""Conversion of text to Python syntax, and of syntax nodes to places in the text."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from skyline.source.text import SourceText
 Located = ast.expr | ast.stmt | ast.arg | ast.keyword
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-# A display this long is a table of data, not something that a setting is written into.
+# A display of this length is a data table without settings.
 _TABLE_LENGTH = 2_000
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set)
 _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 
 
 def parse(source: SourceText) -> ast.Module:
-    """The syntax tree; raises UsageError, with file and line, where this is not Python."""
+    """The syntax tree; raises UsageError, with file and line, if the text is not Python."""
     collecting = gc.isenabled()
-    gc.disable()  # so many nodes at once, none of them garbage, would have the collector go over and over them
+    gc.disable()  # parsing allocates many live nodes, which the collector would scan repeatedly
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes and the like are not ours to report
+            warnings.simplefilter("ignore")  # invalid escapes in the user's code are not for us to report
             return ast.parse(source.text, source.path)
     except SyntaxError as error:
         message = f"not valid Python: {error.msg}"
@@ -41,7 +41,7 @@ def parse(source: SourceText) -> ast.Module:
 
 
 def children(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes directly inside one, but for operators and other marks without a place, and data tables' entries."""
+    """The direct child nodes, except nodes without a position, such as operators, and entries of data tables."""
     if isinstance(node, _DISPLAYS) and len(node.elts) > _TABLE_LENGTH:
         return
     for name in node._fields:
@@ -55,7 +55,7 @@ def children(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def span_of(source: SourceText, node: Located) -> SourceSpan:
-    """Where a node stands, in characters."""
+    """The position of a node, in characters."""
     end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
     return SourceSpan(
         source.path,
@@ -67,13 +67,13 @@ def span_of(source: SourceText, node: Located) -> SourceSpan:
 
 
 def offsets_of(source: SourceText, node: Located) -> tuple[int, int]:
-    """Where a node starts and ends in ``source.text``."""
+    """The start and end of a node in ``source.text``."""
     span = span_of(source, node)
     return source.offset(span.line, span.column), source.offset(span.end_line, span.end_column)
 
 
 def text_of(node: ast.AST, limit: int = 60) -> str:
-    """A node in one line, for messages; cut with an ellipsis where it is long."""
+    """A node as one line for messages; a long one is cut with an ellipsis."""
     text = " ".join(ast.unparse(node).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 

@@ -1,4 +1,4 @@
-"""A source file as text that goes back to the very bytes it came from."""
+"""A source file as text that can be written back byte for byte."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from skyline.source.edit import TextEdit
 from skyline.source.span import SourceSpan
 
 _BYTE_ORDER_MARK = "\ufeff"
-# Python ends a line at these three only: a form feed, a vertical tab or U+2028 stays inside its line.
+# Python ends a line at these three only: a form feed, a vertical tab or U+2028 is part of its line.
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """The decoded text of one file, with all that is needed to write it back byte for byte.
+    """The decoded text of one file, with everything needed to write it back byte for byte.
 
-    ``text`` keeps every newline as it is in the file and leaves the byte order mark out. Lines count from 1
-    and columns from 0, in characters, as in ``SourceSpan``; the conversions name the other units.
+    ``text`` keeps every newline of the file and omits the byte order mark. Lines count from 1 and columns from 0, in
+    characters, as in ``SourceSpan``; the conversions name the other units.
     """
 
     path: str
@@ -40,7 +40,7 @@ class SourceText:
 
     @classmethod
     def read(cls, path: str | Path) -> SourceText:
-        """The file at ``path``; raises UsageError where there is none, or none that is text."""
+        """Read the file at ``path``; raises UsageError if it is missing or not text."""
         try:
             data = read_bounded(path, LARGEST_TEXT_BYTES)
         except FileNotFoundError:
@@ -53,7 +53,7 @@ class SourceText:
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> SourceText:
-        """The text of ``data`` by its byte order mark or its encoding cookie, UTF-8 without either."""
+        """Decode ``data`` by its byte order mark or encoding cookie; UTF-8 without either."""
         lines = io.BytesIO(data.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
         try:
             encoding, _ = tokenize.detect_encoding(lines.readline)
@@ -77,7 +77,7 @@ class SourceText:
 
     @classmethod
     def of(cls, path: str, text: str) -> SourceText:
-        """An editor's unsaved text; the encoding it would be saved in is read from its cookie."""
+        """An editor's unsaved text; its encoding is read from its cookie."""
         mark = text.startswith(_BYTE_ORDER_MARK)
         text = text.removeprefix(_BYTE_ORDER_MARK)
         head = "\n".join(_LINE_END.split(text, maxsplit=2)[:2]).encode("utf-8", "replace")
@@ -88,12 +88,12 @@ class SourceText:
         return cls(path, text, "utf-8" if mark else encoding, mark)
 
     def encode(self) -> bytes:
-        """The bytes of the file; raises UnicodeEncodeError where the file's encoding lacks a character."""
+        """The bytes of the file; raises UnicodeEncodeError if the file's encoding lacks a character."""
         mark = _BYTE_ORDER_MARK if self.byte_order_mark else ""
         return (mark + self.text).encode(self.encoding)
 
     def write_bytes(self, path: str | Path | None = None) -> None:
-        """Write the file back (to ``path``: elsewhere); raises UsageError where that is not possible."""
+        """Write the file back, or to ``path``; raises UsageError on failure."""
         target = Path(path if path is not None else self.path)
         try:
             data = self.encode()
@@ -107,7 +107,7 @@ class SourceText:
 
     @property
     def line_count(self) -> int:
-        """How many lines there are, an empty one after a final newline included."""
+        """The number of lines, including an empty one after a final newline."""
         return len(self._starts)
 
     def line(self, number: int) -> str:
@@ -118,13 +118,13 @@ class SourceText:
         return self.text[self._starts[number - 1] : end].rstrip("\r\n")
 
     def newline_after(self, number: int) -> str:
-        """The newline that ends this line, or for the last one the newline that the file uses."""
+        """The newline that ends this line; for the last line, the newline style of the file."""
         start = self._starts[min(max(number, 1), self.line_count) - 1]
         match = _LINE_END.search(self.text, start) or _LINE_END.search(self.text)
         return match.group() if match else "\n"
 
     def offset(self, line: int, column: int) -> int:
-        """Position in ``text``; raises ValueError outside the file."""
+        """The position in ``text``; raises ValueError outside the file."""
         if not (1 <= line <= self.line_count and 0 <= column <= len(self.line(line))):
             raise ValueError(f"{self.path} has no line {line}, column {column}")
         return self._starts[line - 1] + column
@@ -135,16 +135,16 @@ class SourceText:
         return line, offset - self._starts[line - 1]
 
     def column_from_utf8(self, line: int, utf8_column: int) -> int:
-        """Characters before the ``utf8_column``-th byte of the line, which is what ``ast`` counts."""
+        """The characters before the ``utf8_column``-th byte of the line, the unit of ``ast``."""
         text = self.line(line)
         return utf8_column if text.isascii() else len(_utf8(text)[:utf8_column].decode("utf-8", "ignore"))
 
     def utf8_column(self, line: int, column: int) -> int:
-        """Bytes before the column of the line."""
+        """The bytes before the column of the line."""
         return len(_utf8(self.line(line)[:column]))
 
     def column_from_utf16(self, line: int, utf16_column: int) -> int:
-        """Characters before the ``utf16_column``-th code unit, which is what editors count; clipped to the line."""
+        """The characters before the ``utf16_column``-th code unit, the unit of editors; clipped to the line."""
         text = self.line(line)
         units = 0
         for column, character in enumerate(text):
@@ -154,7 +154,7 @@ class SourceText:
         return len(text)
 
     def utf16_column(self, line: int, column: int) -> int:
-        """UTF-16 code units before the column of the line."""
+        """The UTF-16 code units before the column of the line."""
         return sum(2 if character > "\uffff" else 1 for character in self.line(line)[:column])
 
     def span(self, start: int, end: int) -> SourceSpan:
@@ -166,16 +166,16 @@ class SourceText:
         return self.text[self.offset(span.line, span.column) : self.offset(span.end_line, span.end_column)]
 
     def edit(self, span: SourceSpan, new_text: str) -> TextEdit:
-        """The edit that puts ``new_text`` in place of what the span holds now."""
+        """The edit that replaces the text of the span by ``new_text``."""
         return TextEdit(span, self.at(span), new_text)
 
     def difference(self, text: str) -> TextEdit:
-        """The one replacement, as short as can be, that makes another text of this one."""
+        """The shortest single replacement that turns this text into another."""
         shorter = min(len(self.text), len(text))
         head = 0
         while head < shorter and self.text[head] == text[head]:
             head += 1
-        # Never between a carriage return and its newline: no editor could address that place.
+        # Never split a carriage return from its newline: no editor can address that position.
         while head and self.text[head - 1] == "\r":
             head -= 1
         tail = 0
@@ -187,10 +187,10 @@ class SourceText:
         return self.edit(span, text[head : len(text) - tail])
 
     def apply(self, edits: Iterable[TextEdit]) -> SourceText:
-        """This text with the edits made, everything else untouched.
+        """This text with the edits applied.
 
-        Insertions at one position come out in the order given. Raises RewriteRefused where an edit is for
-        another file, overlaps another one, or no longer finds the text it replaces.
+        Insertions at one position keep the given order. Raises RewriteRefused if an edit is for another file, overlaps
+        another one, or does not find the text that it replaces.
         """
         placed = sorted(((*self._range(edit), edit) for edit in edits), key=lambda entry: entry[:2])
         pieces: list[str] = []

@@ -1,4 +1,4 @@
-"""The tokens of a file, by their offsets in its text, whatever its line ends."""
+"""The tokens of a file by their offsets in its text, for any line endings."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class SourceToken:
 
     @property
     def is_code(self) -> bool:
-        """Whether it is neither comment nor layout; the end of a logical line counts as code."""
+        """True if it is neither comment nor layout; the end of a logical line counts as code."""
         return self.kind not in _BLANK
 
 
 class Tokens:
-    """What the tokenizer says about one text."""
+    """The tokens of one text."""
 
     def __init__(self, source: SourceText) -> None:
         self.source = source
@@ -49,21 +49,21 @@ class Tokens:
         }
 
     def starts_logical_line(self, offset: int) -> bool:
-        """Whether the first token of a logical line stands here."""
+        """True if the first token of a logical line starts here."""
         return offset in self._line_starts
 
     def before(self, offset: int) -> SourceToken | None:
-        """The last token of code that starts before a place; the end of a line counts as one."""
+        """The last code token that starts before a position; the end of a line counts as one."""
         index = bisect_left(self._starts, offset)
         return self.code[index - 1] if index else None
 
     def after(self, offset: int) -> SourceToken | None:
-        """The first token of code at or behind a place; the end of a line counts as one."""
+        """The first code token at or after a position; the end of a line counts as one."""
         index = bisect_left(self._starts, offset)
         return self.code[index] if index < len(self.code) else None
 
     def ends_logical_line(self, offset: int) -> int:
-        """Where the logical line of a place ends, before its newline and after its comment."""
+        """The end of the logical line at a position, before its newline and after its comment."""
         index = bisect_right(self._starts, offset)
         newline = next(
             (token for token in self.code[max(index - 1, 0) :] if token.kind == tokenize.NEWLINE), None
@@ -71,7 +71,7 @@ class Tokens:
         return newline.start if newline else len(self.source.text)
 
     def in_string(self) -> frozenset[int]:
-        """The numbers of the lines that begin inside a string, whose leading blanks are part of its value."""
+        """The numbers of the lines that start inside a string, whose leading blanks are part of its value."""
         lines: set[int] = set()
         depth, start = 0, 0
         for token in self.all:
@@ -87,13 +87,13 @@ class Tokens:
         return frozenset(lines)
 
     def first_indent(self) -> str:
-        """What the first block of the file is indented by; empty where there is none."""
+        """The indentation of the first block of the file; empty if there is none."""
         return next((token.text for token in self.all if token.kind == tokenize.INDENT), "")
 
 
 @lru_cache(maxsize=16)
 def tokens_of(source: SourceText) -> Tokens:
-    """The tokens of a text; raises UsageError where it cannot be read as Python."""
+    """The tokens of a text; raises UsageError if it is not Python."""
     return Tokens(source)
 
 

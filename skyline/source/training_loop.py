@@ -1,4 +1,4 @@
-"""The loop over batches that drives a training, found in the source alone."""
+"""Search for the training loop over batches in the source alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skyline.source.syntax import Function, last_name, offsets_of
 from skyline.source.text import SourceText
 
 Loop = ast.For | ast.AsyncFor | ast.While
-# Objects with a ``step`` that is not a training step.
+# Objects with a ``step`` method that is not a training step.
 OTHER_STEPPERS = {
     "scheduler",
     "sched",
@@ -30,25 +30,25 @@ _DEPTH_LIMIT = 8
 
 
 def find(text: SourceText, step_line: int | None = None) -> SourceSpan | None:
-    """The header of the loop over batches; None where nothing in the file trains.
+    """The header of the loop over batches; None if nothing in the file trains.
 
-    ``step_line`` is the line that took the optimizer's step, or stood for it on the stack, where a run told:
-    then it is the loop around that line or, where the line's function has none, around a call of that function.
-    Raises UsageError where the text is not Python.
+    ``step_line`` is the recorded line of the optimizer step, or its line on the call stack. The result is then the loop
+    around that line; if the line's function has none, the loop around a call of that function. Raises UsageError if the
+    text is not Python.
     """
     loop = loop_of(Module.of(text), step_line)
     return _header(text, loop) if loop is not None else None
 
 
 def loop_of(module: Module, step_line: int | None = None) -> Loop | None:
-    """The loop over batches in a file that is parsed already; see ``find``."""
+    """The loop over batches in a parsed file; see ``find``."""
     search = _LoopSearch(module)
     loop = search.around(step_line) if step_line is not None else None
     return loop or search.best()
 
 
 class _LoopSearch:
-    """What one file says about its loops; each function is judged once."""
+    """The loops of one file; each function is examined once."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -63,7 +63,7 @@ class _LoopSearch:
         self._judged: dict[ast.AST, frozenset[str]] = {}
 
     def best(self) -> Loop | None:
-        """The loop that trains, by what its body does: both backward and step, or else either."""
+        """The training loop by the content of its body: both backward and step, or else either."""
         for wanted in ({_BACKWARD, _STEP}, {_STEP}, {_BACKWARD}):
             able = [loop for loop in self.loops if wanted <= self.does(loop)]
             inner = [loop for loop in able if not any(self._inside(other, loop) for other in able)]
@@ -72,12 +72,12 @@ class _LoopSearch:
         return None
 
     def around(self, line: int, depth: int = 0) -> Loop | None:
-        """The loop that a line is repeated by, looked for in the callers too."""
+        """The loop that repeats a line; the search includes the callers."""
         enclosing = [loop for loop in self.loops if loop.body[0].lineno <= line <= _last_line(loop)]
         function = self._function_at(line)
         own = [loop for loop in enclosing if function is None or self._inside(loop, function)]
         if own:
-            # Innermost first; a loop over optimizers or micro-batches is inside the one over batches.
+            # Innermost first; a loop over optimizers or micro-batches is inside the loop over batches.
             own.reverse()
             trains = [loop for loop in own if {_BACKWARD, _STEP} <= self.does(loop)]
             return (trains or own)[0]
@@ -92,9 +92,9 @@ class _LoopSearch:
         return None
 
     def does(self, node: ast.AST, depth: int = 0) -> frozenset[str]:
-        """Which of backward and step happen each time round a loop, or in a call of a function.
+        """The parts of a training step (backward, step) in each turn of a loop, or in a call of a function.
 
-        A function with a training loop of its own does neither: it is an epoch, not an iteration.
+        A function with its own training loop has neither: it is an epoch, not an iteration.
         """
         if node in self._judged or depth > _DEPTH_LIMIT:
             return self._judged.get(node, frozenset())
@@ -144,7 +144,7 @@ class _LoopSearch:
 
 
 def _within(node: ast.AST) -> list[ast.AST]:
-    """The nodes carried out with this one: not those of functions that are only defined in it."""
+    """The nodes executed with this one, without the bodies of functions that are only defined in it."""
     found: list[ast.AST] = []
     waiting: list[ast.AST] = list(node.body) if isinstance(node, Function | Loop) else [node]
     while waiting:
@@ -162,6 +162,6 @@ def _last_line(node: Loop | Function) -> int:
 def _header(text: SourceText, loop: Loop) -> SourceSpan:
     start, _ = offsets_of(text, loop)
     _, end = offsets_of(text, loop.test if isinstance(loop, ast.While) else loop.iter)
-    # Only brackets, comments and line ends can stand between the expression and the colon.
+    # Only brackets, comments and line ends can occur between the expression and the colon.
     colon = re.compile(r"(?:[\s)\\]|#[^\r\n]*)*:").match(text.text, end)
     return text.span(start, colon.end() if colon else end)

@@ -1,4 +1,4 @@
-"""A change that was written into a file, found again in the file as it reads later."""
+"""A change that was written into a file, found again in a later version of the file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """One replacement: the characters from ``start`` to ``end`` of the text after it stand where ``old`` stood."""
+    """One replacement: the characters from ``start`` to ``end`` of the new text replace ``old``."""
 
     start: int
     end: int
@@ -27,7 +27,7 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class WrittenChange:
-    """All replacements that one change made in one file, and the text that they left."""
+    """All replacements of one change in one file, and the resulting text."""
 
     path: str
     after: str
@@ -60,9 +60,9 @@ class WrittenChange:
         return "".join((*pieces, self.after[done:]))
 
     def taken_out(self, now: SourceText) -> tuple[TextEdit, ...] | None:
-        """The edits of the text as it reads now that take the change out, whatever else was edited.
+        """The edits that undo the change in the current text, regardless of other edits.
 
-        None where a part of the change was edited or is gone, or where what stays would not be Python.
+        None if a part of the change was edited or is gone, or if the remaining text is not Python.
         """
         places = [_place(self.after, now.text, hunk.start, hunk.end) for hunk in self.hunks]
         edits: list[TextEdit] = []
@@ -79,13 +79,13 @@ class WrittenChange:
         return tuple(edits)
 
     def is_in(self, text: str) -> bool:
-        """Whether all of the change stands in a text."""
+        """True if a text contains the whole change."""
         return text == self.after or all(
             _place(self.after, text, hunk.start, hunk.end) is not None for hunk in self.hunks
         )
 
     def is_undone_in(self, text: str) -> bool:
-        """Whether a text reads, in all places of the change, as it did before the change."""
+        """True if a text equals the original text in all places of the change."""
         before = self.before
         if text == before:
             return True
@@ -101,7 +101,7 @@ class WrittenChange:
 
 
 def counterpart(old: str, new: str, start: int, end: int) -> tuple[int, int] | None:
-    """Where what stands in place of a stretch of an old text stands in a new one; its neighbours are known again."""
+    """The range of a new text that corresponds to a range of an old one, located by its unchanged neighbours."""
     tokens, others, matched = _tokens(old), _tokens(new), _matched(old, new)
     left, right = bisect_right(tokens.ends, start) - 1, bisect_left(tokens.starts, end)
     first = matched.get(left) if left >= 0 else -1
@@ -112,7 +112,7 @@ def counterpart(old: str, new: str, start: int, end: int) -> tuple[int, int] | N
 
 
 class _Tokens:
-    """Words and signs of a text with their places; white space belongs to none."""
+    """Words and symbols of a text with their positions, without white space."""
 
     __slots__ = ("ends", "starts", "texts")
 
@@ -130,13 +130,13 @@ def _tokens(text: str) -> _Tokens:
 
 @lru_cache(maxsize=64)
 def _matched(old: str, new: str) -> dict[int, int]:
-    """Tokens of an old text to those of a new one, by index; a token without a counterpart is left out."""
+    """Token indices of an old text mapped to those of a new one; tokens without a counterpart are omitted."""
     found = matches(_tokens(old).texts, _tokens(new).texts)
     return {one - 1: other - 1 for one, other in found.items()}
 
 
 def _place(old: str, new: str, start: int, end: int) -> tuple[int, int] | None:
-    """Where a stretch of an old text is in a new one, None where it was edited or is gone."""
+    """The position of an old range in a new text; None if it was edited or is gone."""
     if old == new:
         return start, end
     tokens, others, matched = _tokens(old), _tokens(new), _matched(old, new)
@@ -147,7 +147,7 @@ def _place(old: str, new: str, start: int, end: int) -> tuple[int, int] | None:
     head = counterparts[0]
     if head is None or counterparts != list(range(head, head + last - first)):
         return None
-    # White space at the edges comes along where it reads the same; a formatter may have changed it.
+    # White space at the edges belongs to the range if it is unchanged; a formatter may have changed it.
     new_start, new_end = others.starts[head], others.ends[head + last - first - 1]
     lead, tail = tokens.starts[first] - start, end - tokens.ends[last - 1]
     if new_start >= lead and new[new_start - lead : new_start] == old[start : start + max(lead, 0)]:
@@ -158,7 +158,7 @@ def _place(old: str, new: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _gap(old: str, new: str, start: int, end: int, following: int) -> tuple[int, int] | None:
-    """The same for a stretch without a token, ``following`` being the index of the next one."""
+    """The position of an old range without tokens; ``following`` is the index of the next token."""
     tokens, others, matched = _tokens(old), _tokens(new), _matched(old, new)
     before, after = following - 1, following
     has_before, has_after = before >= 0, after < len(tokens.texts)
@@ -173,7 +173,7 @@ def _gap(old: str, new: str, start: int, end: int, following: int) -> tuple[int,
         new_left = others.ends[left] if left >= 0 else 0
         if old[left_end:right_start] == new[new_left:new_right]:
             return new_left + start - left_end, new_left + end - left_end
-    # The indentation of a line stays its own when lines were put in above it.
+    # The indentation of a line stays its own if lines were inserted above it.
     indent = old[left_end:right_start].rpartition("\n")[2]
     if start == end or start < right_start - len(indent) or not new[:new_right].endswith("\n" + indent):
         return None

@@ -1,1 +1,1 @@
-"""What was recorded of a run, as frozen data: records, facts about the run, the profile and its store."""
+"""The recording of a run as frozen data: records, facts about the run, the profile and its storage."""

@@ -1,4 +1,4 @@
-"""Where the batch size of a profiled run is set, as far as its source and what it opened tell."""
+"""The place that sets the batch size of a profiled run, from its source and the files that it opened."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from skyline.trace.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class BatchPlace:
-    """``knob`` may be changed to change the batch size; without one ``reason`` is a sentence that says why not.
+    """Change ``knob`` to change the batch size; without a knob, ``reason`` is a sentence with the reason.
 
-    ``setting`` is then the place in a file of settings that holds the batch size, where one is known.
+    ``setting`` is then the place in a settings file that holds the batch size, if known.
     """
 
     knob: Knob | None
@@ -23,7 +23,7 @@ class BatchPlace:
 
 
 def batch_place(profile: Profile) -> BatchPlace:
-    """The literal, option or setting that sets the batch size of this run, or what is known instead."""
+    """The literal, option or setting that sets the batch size of this run, or the reason why none is known."""
     search, size = profile.knobs, profile.batch_size
     best = search.best
     if best is not None and best.value == size and not search.refusal:
@@ -41,7 +41,7 @@ def batch_place(profile: Profile) -> BatchPlace:
         reason = f"The batch size {size} is set by the loader at {place}; no literal in the code holds it."
         return BatchPlace(None, None, reason)
     if best is not None:
-        reason = f"The run showed no batch of {best.value}, as line {best.span.line} would have it."
+        reason = f"The run showed no batch of {best.value}, as set on line {best.span.line}."
         return BatchPlace(None, None, f"{search.refusal.rstrip('.')}." if search.refusal else reason)
     tried = f"; looked for {'; '.join(search.tried)}" if search.tried else ""
     return BatchPlace(None, None, f"No literal that sets the batch size was found{tried}.")

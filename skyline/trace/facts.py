@@ -1,4 +1,4 @@
-"""What the run told about itself beside its timings: optimizers, loaders, batches, memory, machine."""
+"""Facts of a run besides its timings: optimizers, loaders, batches, memory, machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skyline.trace.record import CodeLine
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Where the script computes. ``kind`` is ``cpu`` or ``cuda``."""
+    """The device that the script computes on. ``kind`` is ``cpu`` or ``cuda``."""
 
     name: str
     kind: str
@@ -28,12 +28,12 @@ class Environment:
     intraop_threads: int
     memory_capacity_bytes: int
     cpu_features: tuple[str, ...] = ()
-    """Instruction sets that decide which number formats are fast, such as ``avx512_bf16`` or ``amx_bf16``."""
+    """Instruction sets that determine the fast number formats, such as ``avx512_bf16`` or ``amx_bf16``."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerFact:
-    """One optimizer that stepped; ``options`` has ``fused``, ``foreach`` and their like as given (None: default)."""
+    """An optimizer that made steps; ``options`` holds ``fused``, ``foreach`` and similar as passed (None: default)."""
 
     name: str
     steps_per_iteration: int
@@ -57,16 +57,16 @@ class LoaderFact:
     persistent_workers: bool = False
     created_line: CodeLine | None = None
     prefetch_factor: int | None = None
-    """Batches that each worker fetches ahead; None without workers."""
+    """Batches that each worker prefetches; None without workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchFact:
-    """What the run showed of its batch: leading dimensions of the tensors that entered the root module."""
+    """The observed batch: leading dimensions of the tensors that entered the root module."""
 
     leading_dimensions: tuple[int, ...]
     samples_per_iteration: int | None
-    """Batch size times the micro-batches of one optimizer step, where both could be seen."""
+    """Batch size times the micro-batches per optimizer step, if both were observed."""
     micro_batches: int = 1
 
 
@@ -78,20 +78,20 @@ class MemoryFact:
     gradient_bytes: int
     optimizer_bytes: int
     other_bytes: int
-    """Buffers, datasets held as tensors, and whatever else was alive."""
+    """Buffers, datasets held as tensors, and all other live tensors."""
 
     @property
     def total_bytes(self) -> int:
-        """Everything that lives from one iteration to the next."""
+        """Bytes that stay alive between iterations."""
         return self.parameter_bytes + self.gradient_bytes + self.optimizer_bytes + self.other_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemoryFact:
-    """What a GPU's memory held at the end of the recorded iterations beside the live tensors, in bytes.
+    """GPU memory besides live tensors at the end of the recorded iterations, in bytes.
 
-    ``reserved_bytes`` is what the caching allocator took from the device at most, ``context_bytes`` what this
-    process holds outside the allocator, ``other_process_bytes`` what others hold.
+    ``reserved_bytes`` is the maximum that the caching allocator took from the device. ``context_bytes`` is memory of
+    this process outside the allocator, ``other_process_bytes`` memory of other processes.
     """
 
     total_bytes: int
@@ -104,35 +104,35 @@ class DeviceMemoryFact:
 
 @dataclass(frozen=True, slots=True)
 class TorchSettings:
-    """PyTorch's global switches as they stood in the recorded iterations; None where they could not be read."""
+    """PyTorch's global settings during the recorded iterations; None for an unreadable setting."""
 
     matmul_precision: Literal["highest", "high", "medium"] | None = None
-    """What float32 matrix products may be computed in: ``high`` and ``medium`` allow TF32."""
+    """Allowed precision of float32 matrix products: ``high`` and ``medium`` allow TF32."""
     cudnn_tf32: bool | None = None
     cudnn_benchmark: bool | None = None
     deterministic: bool | None = None
     autocast: str | None = None
-    """The number format of ``torch.autocast`` around the forward pass (``bfloat16``, …), empty without it.
+    """The number format of ``torch.autocast`` around the forward pass (``bfloat16``, …); empty without autocast.
 
-    As seen around calls of modules in training mode during the warm-up.
+    Observed around calls of modules in training mode during the warm-up.
     """
     compute_capability: tuple[int, int] | None = None
-    """Of the NVIDIA GPU in use."""
+    """Compute capability of the NVIDIA GPU in use."""
     interop_threads: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleFact:
-    """One module of a model that trains, as it stood in the recorded iterations.
+    """One module of a training model, in its state during the recorded iterations.
 
-    ``path`` is spelled as in ``Trace.modules``: the class of the root, then its name as ``named_modules()`` has it
+    ``path`` is written as in ``Trace.modules``: the class of the root, then the name from ``named_modules()``
     (``ResNet``, ``ResNet.layer1.0.conv1``; inside a wrapper ``DistributedDataParallel.module.layer1``).
-    ``class_name`` is the bare name of its class and ``library`` whether PyTorch defines that. ``parameter_count``
-    counts its own parameters, without those of modules inside, and ``trainable`` is whether any of them takes a
-    gradient. ``options`` are numbers and switches that its class was made with (``in_features``,
-    ``num_embeddings``, ``sparse``, ``kernel_size``, ``p``, …); of other classes than PyTorch's a few plain attributes.
-    ``kept_bytes`` is what its forward pass, all inside included, keeps for the backward pass: None where it was not
-    called or cannot be told apart (two models of one class train). Under a checkpoint it is what is kept with it.
+    ``class_name`` is the unqualified class name; ``library`` is true if PyTorch defines the class. ``parameter_count``
+    counts the module's own parameters, without submodules; ``trainable`` is true if any of them has a gradient.
+    ``options`` are constructor numbers and switches of PyTorch classes (``in_features``, ``num_embeddings``,
+    ``sparse``, ``kernel_size``, ``p``, …); of other classes, some plain attributes. ``kept_bytes`` is the memory that
+    the forward pass of the module, with its submodules, keeps for the backward pass. It is None if the module was not
+    called or is ambiguous (two models of one class train). Under a checkpoint it is the memory kept with checkpointing.
     """
 
     path: str
@@ -142,24 +142,24 @@ class ModuleFact:
     trainable: bool
     options: dict[str, int | float | bool | str | tuple[int, ...] | None]
     calls_per_iteration: float = 1.0
-    """Forward passes, without those that a checkpoint repeats: 0 for one that only holds parameters or modules, and
-    1 where calls cannot be seen, in compiled code."""
+    """Forward passes per iteration, without those that a checkpoint repeats: 0 for a mere container, 1 in compiled
+    code, where calls are not observable."""
     channels_last: bool | None = None
-    """Whether its weight of four dimensions lies in that format; None without one."""
+    """True if the module's four-dimensional weight has that format; None without such a weight."""
     checkpointed: bool = False
     created_line: CodeLine | None = None
-    """Where the object was made, where the person's own code does it: not what a library's container or factory
-    makes, nor copies."""
+    """The line of the user's code that created the module; None for copies and for modules that a library's container
+    or factory created."""
     class_line: CodeLine | None = None
-    """Where its ``forward`` is defined, where that is the person's own code."""
+    """The line that defines its ``forward``, if in the user's code."""
     call_line: CodeLine | None = None
-    """The line of the person's code that calls it, one in training before others; None where a library's calls it."""
+    """The line of the user's code that calls it, preferably in training; None if a library calls it."""
     kept_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ParallelFact:
-    """How the gradients of replicas are joined: ``DistributedDataParallel`` and its options."""
+    """The synchronisation of gradients between replicas: ``DistributedDataParallel`` and its options."""
 
     name: str
     backend: str
@@ -171,32 +171,31 @@ class ParallelFact:
     comm_hook: str = ""
     """The registered communication hook, empty for none."""
     gradient_bytes: int = 0
-    """What one step has to exchange."""
+    """Bytes exchanged per step."""
     created_line: CodeLine | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CallFact:
-    """A call of the person's code that a what-if may be about, with where it stands and how often it ran.
+    """A call in the user's code that a what-if may change, with its line and how often it ran.
 
-    Only what the person's own code calls is told, not what a framework's loop does on its behalf. ``name`` is what
-    was called, and ``options`` what it was given that matters:
+    Only calls by the user's own code are included, not calls by a framework's loop. ``name`` is the called function;
+    ``options`` holds the relevant arguments:
 
-    - ``zero_grad`` (``set_to_none``, as it acts), ``backward``, ``clip_grad_norm_``, ``checkpoint``, ``cuda graph``.
-    - ``to`` and ``cuda``: a tensor is asked onto a device. ``device`` is where it was, ``copies`` whether that took
-      a copy, ``non_blocking`` as given.
-    - Reads of a tensor's numbers: ``item``, ``tolist``, ``cpu``, ``numpy``, ``print``, ``format``, ``float``,
-      ``int``, ``bool``, and ``read`` for others, in which ``via`` is the library function that read it on behalf of
-      the line. ``device`` is the tensor's; only on a GPU the script waits for it.
-    - ``eval forward``: a forward pass that got no gradient. ``module`` is its path, ``grad_enabled`` whether its
-      operators were recorded all the same, ``training`` the mode of the module where known, ``inference_mode``
-      likewise.
-    - ``compile``: ``torch.compile`` with ``mode``, ``backend``, ``fullgraph``, ``dynamic`` where given. It is
-      called once, outside of the iterations: ``per_iteration`` is 0.
-    - ``graph break``: a place at which ``torch.compile`` left its graph, and its ``reason``; ``per_iteration`` is 0,
-      for how often it comes by there is not told.
+    - ``zero_grad`` (``set_to_none``, as effective), ``backward``, ``clip_grad_norm_``, ``checkpoint``, ``cuda graph``.
+    - ``to`` and ``cuda``: moving a tensor to a device. ``device`` is the device before, ``copies`` is true if data were
+      copied, ``non_blocking`` is the argument.
+    - Reads of a tensor's values: ``item``, ``tolist``, ``cpu``, ``numpy``, ``print``, ``format``, ``float``, ``int``,
+      ``bool``, and ``read`` for others, with ``via`` as the library function that read for the line. ``device`` is the
+      tensor's device; the script waits only for a GPU.
+    - ``eval forward``: a forward pass without a backward pass. ``module`` is its path, ``grad_enabled`` whether
+      autograd recorded its operators, ``training`` the mode of the module if known, ``inference_mode`` likewise.
+    - ``compile``: ``torch.compile`` with ``mode``, ``backend``, ``fullgraph``, ``dynamic`` if given. It is called once,
+      outside the iterations: ``per_iteration`` is 0.
+    - ``graph break``: a place where ``torch.compile`` left its graph, and the ``reason``; ``per_iteration`` is 0,
+      because the number of executions is unknown.
 
-    ``line`` is None where it is not known: a symbol such as ``if loss:`` makes no call that is seen in compiled code.
+    ``line`` is None if unknown: in compiled code, an expression such as ``if loss:`` makes no observable call.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What one iteration is in a script, since scripts differ: said in every profile."""
+"""The definition of an iteration for a script; every profile states it, because scripts differ."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class IterationFact:
-    """How a script's iteration was cut, and what one contains.
+    """The boundaries of a script's iteration, and its contents.
 
-    ``meaning`` is a sentence for the person, such as ``one step of Adam (train.py line 40), with 4 backward
-    passes (gradient accumulation)``. ``boundary`` is ``optimizer step`` or ``backward pass``. The counts are
-    means over the measured iterations.
+    ``meaning`` is a sentence for the user, such as ``one step of Adam (train.py line 40), with 4 backward passes
+    (gradient accumulation)``. ``boundary`` is ``optimizer step`` or ``backward pass``. The counts are means over the
+    measured iterations.
     """
 
     meaning: str
@@ -20,7 +20,7 @@ class IterationFact:
     backward_passes: float
     batches: float
     styles: tuple[str, ...] = ()
-    """What was recognised: ``gradient accumulation``, ``closure``, ``GradScaler``, ``torch.compile``,
+    """Recognised features: ``gradient accumulation``, ``closure``, ``GradScaler``, ``torch.compile``,
     ``DistributedDataParallel``, ``Hugging Face Trainer``, ``PyTorch Lightning``, ``several optimizers``, …"""
     rank: int = 0
     world_size: int = 1

@@ -1,4 +1,4 @@
-"""Which of two measurements of the same code is shown: that of a busy machine replaces none of a quiet one."""
+"""Choice between two measurements of the same code: one from a busy machine does not replace one from a quiet one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from skyline.trace import store
 from skyline.trace.profile import Profile
 
 _AS_GOOD = 1.1
-"""Times as long as before: as far as measurements of the same code lie apart on a quiet machine."""
+"""Ratio of iteration times up to which two measurements agree: the spread for the same code on a quiet machine."""
 
 
 def kept_instead(profile: Profile) -> Profile | None:
-    """The earlier measurement that stays the answer, with a note on the new one; None where the new one does.
+    """The earlier measurement if it remains the one to show, with a note on the new one; otherwise None.
 
-    It stays where it is of the same code on the same machine, the new one is slower, and other programs took processor
-    time while that was made, more than before.
+    It remains if it is of the same code on the same machine, the new one is slower, and other programs used more
+    processor time during the new one than during the earlier one.
     """
     if profile.load is None or not profile.load.busy:
         return None
@@ -43,9 +43,9 @@ def kept_instead(profile: Profile) -> Profile | None:
 
 
 def keep(profile: Profile) -> Profile:
-    """Save a profile, and give the one to show: itself, or the earlier one that it does not replace.
+    """Save a profile and return the one to show: this profile, or the earlier one that it does not replace.
 
-    Raises UsageError where nothing can be written.
+    Raises UsageError if no folder is writable.
     """
     earlier = kept_instead(profile)
     store.save(profile, aside=earlier is not None)
@@ -53,9 +53,9 @@ def keep(profile: Profile) -> Profile:
 
 
 def shown(script: Path) -> Profile | None:
-    """The saved profile to show, told apart where a later one was put aside; None where there is none.
+    """The saved profile to show, marked if a later one was set aside; None if there is none.
 
-    Raises UsageError for one that cannot be read.
+    Raises UsageError if the profile is unreadable.
     """
     path = store.latest(script)
     if path is None:

@@ -1,4 +1,4 @@
-"""Profiles of the format before this one, ``skyline.capture/1``, whose trials had three forms."""
+"""Profiles of the previous format, ``skyline.capture/1``, with three forms of trials."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class _IterationTrial:
 
 @dataclass(frozen=True, slots=True)
 class _Older:
-    """The fields that this format no longer has."""
+    """The fields that the current format no longer has."""
 
     points: tuple[_Point, ...] = ()
     iteration_trials: tuple[_IterationTrial, ...] = ()
 
 
 def read_older(data: bytes) -> Profile:
-    """A profile of the older format as one of this format.
+    """Convert a profile of the previous format to the current one.
 
-    Raises what decoding raises.
+    Raises the exceptions of the decoder.
     """
     older, profile = msgspec.json.decode(data, type=_Older), msgspec.json.decode(data, type=Profile)
     threads = profile.environment.intraop_threads

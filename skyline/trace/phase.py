@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Phase(str, Enum):
-    """What an iteration is doing at a moment."""
+    """The part of the iteration that is running."""
 
     DATA = "data"
     FORWARD = "forward"
@@ -33,10 +33,10 @@ class PhaseTimes:
 
     @property
     def total(self) -> float:
-        """The iteration time that the phases make up, in ms."""
+        """The iteration time, in ms: the sum of the phases."""
         return sum(self[phase] for phase in Phase)
 
     @classmethod
     def of(cls, times: dict[Phase, float]) -> PhaseTimes:
-        """From a mapping; phases that are missing are zero."""
+        """Build from a mapping; missing phases are zero."""
         return cls(**{phase.value: times.get(phase, 0.0) for phase in Phase})

@@ -1,4 +1,4 @@
-"""What the hardware's own counters say of the energy of an iteration."""
+"""Energy of an iteration by the hardware's own counters."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class PowerFact:
-    """Energy of bare iterations, with all else that the counted part of the machine did meanwhile.
+    """Energy of unrecorded iterations, including everything else that the counted hardware did meanwhile.
 
-    ``of`` names that part: the board of a GPU (``NVML``), or the processors without their memory (``RAPL``).
-    ``joules`` is for one iteration, the mean of so many over ``window_s``; ``mean_watts`` is the power all the while.
+    ``of`` names the hardware: the board of a GPU (``NVML``), or the processors without their memory (``RAPL``).
+    ``joules`` is the mean energy of one iteration over ``window_s``; ``mean_watts`` is the mean power in that window.
     """
 
     source: Literal["NVML", "RAPL"]

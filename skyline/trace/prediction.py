@@ -1,4 +1,4 @@
-"""How the times of a profile came about that was never run."""
+"""The basis of the times in a predicted profile."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from skyline.interval import Interval
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a predicted profile rests on.
+    """The basis of a predicted profile.
 
-    ``gpu`` is the GPU it speaks of, ``basis`` the end of the sentence "times rest on …". ``iteration_ms`` has the
-    uncertainty of the operators and of the host in it. ``unmeasured_share`` is the share of the GPU time in
-    operators of a kind or number format of which none was measured anywhere. ``largest_batch`` is the largest batch
-    size that is believed to fit into the GPU's memory, None where that is not known; it was traced itself where
-    ``largest_batch_traced``, and larger ones were not tried where ``larger_untried``.
+    ``gpu`` is the predicted GPU, ``basis`` the end of the sentence "times rest on …". ``iteration_ms`` includes the
+    uncertainty of the operators and of the host. ``unmeasured_share`` is the share of the GPU time in operators whose
+    kind or number format was never measured. ``largest_batch`` is the largest batch size that should fit into the GPU's
+    memory; None if unknown. It was itself traced if ``largest_batch_traced``; larger ones were not tried if
+    ``larger_untried``.
     """
 
     gpu: str

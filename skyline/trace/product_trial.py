@@ -1,4 +1,4 @@
-"""Times of single products in other formats and on other threads, measured where the script runs."""
+"""Times of single matrix products in other formats and with other thread counts, measured on the script's machine."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ PRODUCTS = (
     "aten::addmm",
     "aten::scaled_dot_product_attention",
 )
-"""The operators that are tried."""
+"""The operators of the trials."""
 
 
 @dataclass(frozen=True, slots=True)
 class TriedTimes:
-    """One pass of a product in µs: in float32 and in 16 bits, on the script's threads and on others.
+    """Time of one pass of a product, in µs: in float32 and in 16 bits, with the script's threads and with others.
 
-    Casts between the formats are not included. 0 where it was not tried.
+    Casts between the formats are not included. 0 if not tried.
     """
 
     wide_us: float = 0.0
@@ -32,16 +32,16 @@ class TriedTimes:
 
     @property
     def narrowing(self) -> float:
-        """Time in 16 bits over that in float32, on the script's threads; 0 where it was not tried."""
+        """Time in 16 bits over time in float32, with the script's threads; 0 if not tried."""
         return self.narrow_us / self.wide_us if self.wide_us else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ProductTrial:
-    """One operator on tensors of the sizes that the script calls it with.
+    """One operator on tensors of the sizes in the script.
 
-    ``elements`` is the number of elements of the result, by which its backward work is recognized. ``threads`` is the
-    script's own number, ``other_threads`` that of the ``otherwise`` times; they are equal where no other was tried.
+    ``elements`` is the number of elements of the result, which identifies the backward work. ``threads`` is the
+    script's number, ``other_threads`` that of the ``otherwise`` times; they are equal if no other number was tried.
     """
 
     operator: str
@@ -55,9 +55,9 @@ class ProductTrial:
     other_threads: int = 1
 
     def divided_part(self, times: TriedTimes, *, narrow: bool) -> float | None:
-        """The part of the time on one thread that threads divide (Amdahl, 1967); None if it was not tried.
+        """The parallel share of the single-thread time (Amdahl, 1967); None if not tried.
 
-        0 where more threads take longer.
+        0 if more threads take longer.
         """
         here = times.narrow_us if narrow else times.wide_us
         there = times.narrow_otherwise_us if narrow else times.wide_otherwise_us
@@ -67,9 +67,9 @@ class ProductTrial:
 
 
 def divided_part(ratio: float, threads: int, other_threads: int) -> float:
-    """The part of the time on one thread that threads divide (Amdahl, 1967, solved for the part).
+    """The parallel share of the single-thread time (Amdahl, 1967, solved for the share).
 
-    ``ratio`` is the time on ``threads`` over that on ``other_threads``. The part is below 0 where more threads take
-    longer, and above 1 where they gain more than their number, because each has caches of its own.
+    ``ratio`` is the time with ``threads`` over the time with ``other_threads``. The share is below 0 if more threads
+    take longer, and above 1 for superlinear gains, because each core has its own caches.
     """
     return (1 - ratio) / ((1 - 1 / threads) - ratio * (1 - 1 / other_threads))

@@ -1,4 +1,4 @@
-"""A profile: a few measured iterations, the sources as they were, and the machine; what is saved and loaded."""
+"""A profile: a few measured iterations, the sources at that time, and the machine; this is saved and loaded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CAPTURE_SCHEMA = "skyline.capture/2"
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file of the person's as it was when it was profiled."""
+    """A file of the user's code at the time of the profile."""
 
     path: str
     sha256: str
@@ -45,7 +45,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Everything the analysis needs, and nothing that it computes."""
+    """All input of the analysis, and none of its results."""
 
     schema: str
     id: str
@@ -60,7 +60,7 @@ class Profile:
     times: BareTimes
     warmup_iterations: int
     recorded_ms: tuple[float, ...]
-    """Wall time of the recorded iterations, for the overhead of recording."""
+    """Wall time of the recorded iterations, which gives the overhead of recording."""
     trace: Trace
     memory: MemoryFact
     peak_bytes: int
@@ -72,15 +72,15 @@ class Profile:
     optimizers: tuple[OptimizerFact, ...] = ()
     loaders: tuple[LoaderFact, ...] = ()
     loop_line: CodeLine | None = None
-    """The line of the ``for`` or ``while`` that drives the training, where it was found."""
+    """The line of the ``for`` or ``while`` of the training loop, if found."""
     notes: tuple[str, ...] = ()
-    """What the person should know about this run: a batch size that was left out and why, a short run, …"""
+    """Remarks for the user about this run: a batch size that was omitted and why, a short run, …"""
     warmup_reason: str = ""
-    """Why warm-up ended when it did, in words."""
+    """The reason why warm-up ended, in words."""
     paired_ms: tuple[float, ...] = ()
-    """Bare iterations from directly before and after the recorded ones: recording is set against these."""
+    """Unrecorded iterations directly before and after the recorded ones: the reference for the recording overhead."""
     module: str = ""
-    """The dotted name under which the script ran, as by ``python -m``; empty where it ran as a file."""
+    """The dotted module name of the script, as for ``python -m``; empty if it ran as a file."""
     mode: Literal["measured", "predicted"] = "measured"
     """``predicted``: nothing was executed; the operators come from shape tracing, their times from predictors."""
     iteration: IterationFact | None = None
@@ -89,30 +89,30 @@ class Profile:
     """The last lines that the script printed."""
     device_memory: DeviceMemoryFact | None = None
     prediction: Prediction | None = None
-    """What the times of a predicted profile rest on; None where they were measured."""
+    """The basis of the times of a predicted profile; None for a measured one."""
     settings: TorchSettings | None = None
-    """None where nothing could be read, as in profiles of earlier versions."""
+    """None if unreadable, as in profiles of earlier versions."""
     modules: tuple[ModuleFact, ...] = ()
-    """Of the models that train, in the order of ``named_modules()``; of very many only the larger (see ``notes``)."""
+    """Modules of the training models in the order of ``named_modules()``; if very many, the larger ones (``notes``)."""
     parallel: ParallelFact | None = None
     calls: tuple[CallFact, ...] = ()
     asked_of_gpu: tuple[str, ...] = ()
-    """What a traced script asked the GPU that it was traced for (``is_bf16_supported``): others answer otherwise."""
+    """Properties that a traced script queried from its GPU (``is_bf16_supported``); other GPUs answer differently."""
     power: PowerFact | None = None
-    """The energy of iterations, where the hardware counts it."""
+    """The energy of iterations, if the hardware counts it."""
     repeated_reads: tuple[RepeatedRead, ...] = ()
     """Batches of a traced script that were not read in full."""
     timed_reads: tuple[TimedRead, ...] = ()
-    """How long the batches of a script that was traced for this processor took to read."""
+    """Times to read the batches of a script that was traced for this processor."""
     product_trials: tuple[ProductTrial, ...] = ()
-    """Single products in bfloat16 and on other threads, on a CPU where no iterations could be tried so."""
+    """Single products in bfloat16 and with other thread counts, on a CPU where whole iterations could not be tried."""
     large_block_us_per_mb: float = 0.0
-    """On a CPU, what a block costs that is too large for the allocator to keep: the system's fresh memory each time."""
+    """Cost on a CPU of a block too large for the allocator's cache, which the system provides again each time."""
     load: MachineLoad | None = None
-    """How busy other programs were while the script was timed; None where that is not known."""
+    """Load by other programs while the script was timed; None if unknown."""
     set_aside: bool = False
-    """Whether this is shown although a later measurement exists, which was made while the machine was busy."""
+    """True if this profile is shown although a later one exists, which was measured on a busy machine."""
     setting: SettingPlace | None = None
-    """The place in a file that the script opened which holds the batch size under a key named after it."""
+    """The place in an opened file that holds the batch size under a key with a batch-size name."""
     protection: Protection | None = None
-    """What kept the run from the person's files; None in profiles of earlier versions."""
+    """The protection of the user's files during the run; None in profiles of earlier versions."""

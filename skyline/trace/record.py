@@ -1,4 +1,4 @@
-"""The rows of a recorded iteration: who was busy when, on behalf of which line."""
+"""The rows of a recorded iteration: work on each lane over time, and the line responsible for it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from skyline.trace.shape import OperatorShape
 
 
 class RecordKind(str, Enum):
-    """What kind of work a record is."""
+    """The kind of work of a record."""
 
     OPERATOR = "operator"
-    """A PyTorch operator called from Python, with all that it calls in turn."""
+    """A PyTorch operator called from Python, including all operators that it calls."""
     PYTHON = "python"
-    """Interpreter and dispatch time between operators: becomes the gap of the task before it."""
+    """Interpreter and dispatch time between operators; becomes the gap of the preceding task."""
     DATA = "data"
-    """Waiting for, or producing, the next batch inside a data loader."""
+    """Producing the next batch inside a data loader, or waiting for it."""
     KERNEL = "kernel"
     """Work on a GPU stream, linked to its launch by ``correlation``."""
     COPY = "copy"
@@ -27,12 +27,12 @@ class RecordKind(str, Enum):
 
 
 ON_DEVICE = frozenset({RecordKind.KERNEL, RecordKind.COPY})
-"""What runs on a stream of a device, and not on a thread."""
+"""The kinds that run on a device stream, not on a thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeLine:
-    """A line of the person's code; ``function`` is the qualified name around it where it is known."""
+    """A line of the user's code; ``function`` is the qualified name of its function, if known."""
 
     file: str
     line: int
@@ -41,17 +41,16 @@ class CodeLine:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One stretch of work on one lane.
+    """One period of work on one lane.
 
-    Records of a lane do not overlap; those of the main thread cover each recorded iteration without holes.
-    ``start_us`` counts from the start of the recording. ``line`` indexes ``Trace.lines`` (-1: no line of
-    the person's is responsible) and is the deepest user frame; for backward work it is the line of the
-    forward operator that caused it. ``call_line`` is the line in the training loop's own body that was
-    executing (``loss.backward()``, ``optimizer.step()``), -1 if unknown. ``module`` indexes
-    ``Trace.modules`` (-1: outside any module); optimizer work shows its parameter group there. ``shape`` indexes
-    ``Trace.shapes`` (-1: not known). ``flops`` is the arithmetic of the record with all that it contains.
-    ``function`` indexes ``Trace.functions``: the library function that the line called (-1: none).
-    ``recording_us`` is about how much of the duration recording itself took.
+    Records of a lane do not overlap; those of the main thread cover each recorded iteration without gaps.
+    ``start_us`` counts from the start of the recording. ``line`` indexes ``Trace.lines`` (-1: no line of the user's
+    code) and is the innermost user frame; for backward work it is the line of the corresponding forward operator.
+    ``call_line`` is the executing line in the body of the training loop (``loss.backward()``, ``optimizer.step()``), -1
+    if unknown. ``module`` indexes ``Trace.modules`` (-1: outside any module); for optimizer work it is the parameter
+    group. ``shape`` indexes ``Trace.shapes`` (-1: unknown). ``flops`` is the arithmetic of the record including nested
+    operators. ``function`` indexes ``Trace.functions``: the library function that the line called (-1: none).
+    ``recording_us`` is the approximate overhead of recording within the duration.
     """
 
     name: str
@@ -72,16 +71,16 @@ class Record:
 
     @property
     def end_us(self) -> float:
-        """When the work ended, from the start of the recording."""
+        """End of the work, in µs from the start of the recording."""
         return self.start_us + self.duration_us
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """A change of the live tensor memory: positive when a block is taken, negative when it is given back.
+    """A change of the live tensor memory: positive for an allocation, negative for a free.
 
-    ``line`` and ``phase`` are those of the operator running at the time; ``address`` pairs a free with its
-    allocation, and may belong to a block taken before the recording began.
+    ``line`` and ``phase`` are those of the operator running at the time. ``address`` pairs a free with its allocation;
+    the block may be older than the recording.
     """
 
     time_us: float
@@ -104,9 +103,8 @@ class IterationMark:
 class Trace:
     """A few recorded iterations.
 
-    ``allocations`` are those of one iteration only, put at the times of the last one here, and ``MemoryFact`` is
-    taken at its end: frees of blocks from before the recording are not in the record, so that earlier iterations do
-    not add up.
+    ``allocations`` belong to one iteration only, placed at the times of the last one. ``MemoryFact`` is taken at its
+    end. Earlier iterations do not add up, because frees of blocks that are older than the recording are not recorded.
     """
 
     iterations: tuple[IterationMark, ...]

@@ -1,4 +1,4 @@
-"""A batch of a traced script for which some samples were read and the others repeat those."""
+"""A batch of a traced script with partly repeated samples: only some were read."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RepeatedRead:
-    """What a loader read between two moments of the nominal time of the trace, and what it stands for.
+    """A read by a loader between two moments of the trace's nominal time.
 
-    ``times`` is how many samples were delivered for each that was read.
+    ``times`` is the number of delivered samples per sample read.
     """
 
     start_us: float

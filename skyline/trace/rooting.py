@@ -1,4 +1,4 @@
-"""The paths in a profile: saved relative to the script's folder, so that a copied project speaks of its own files."""
+"""Paths in a profile: relative to the script's folder when saved, so that a copied project refers to its own files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _WITH_PATHS = (
     *("sources", "knobs", "optimizers", "loaders", "loop_line", "side_effects"),
     *("modules", "parallel", "calls", "setting"),
 )
-"""The fields of a profile, besides those that are paths themselves and the lines of its trace, that hold any."""
+"""Fields of a profile that contain paths, besides plain path fields and the lines of its trace."""
 
 
 def unrooted(profile: Profile) -> Profile:
-    """As saved beside its script: the paths of the project are relative, others (libraries) stay as they are."""
+    """The form to save: paths of the project are relative to the script's folder, others (libraries) are unchanged."""
     script = Path(profile.script)
     folders = {str(script.parent): str(project_root(script))}
     real = Path(os.path.realpath(script))
@@ -41,10 +41,10 @@ def unrooted(profile: Profile) -> Profile:
 
 
 def rooted(profile: Profile, folder: Path) -> Profile:
-    """A loaded profile with the paths that they have where its script is in ``folder``.
+    """A loaded profile with paths for a script in ``folder``.
 
-    Profiles of earlier versions hold absolute paths. Those under the folder that the project was copied from become
-    paths under the one that it was copied to.
+    Profiles of earlier versions hold absolute paths. Paths under the original project folder are moved to the folder
+    that the project was copied to.
     """
     here = os.path.abspath(folder)
     if not os.path.isabs(profile.script):
@@ -62,11 +62,11 @@ def rooted(profile: Profile, folder: Path) -> Profile:
 
 
 def _roots(there: str, here: str) -> tuple[str, str]:
-    """Two folders of one name in two trees: without the names that they share at the end."""
+    """The roots of two copies of a folder: both paths without their common trailing names."""
     old, new = Path(there), Path(here)
     while old.name and old.name == new.name:
         old, new = old.parent, new.parent
-    # The topmost folder holds everything: what lies elsewhere is none of the project.
+    # The file system root contains everything, so it is not a project root.
     return (str(old), str(new)) if old.name else (there, here)
 
 
@@ -76,7 +76,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 def _moved(profile: Profile, move: _Move) -> Profile:
     def told(path: str) -> str:
-        # What names no file: nothing, and what Python puts in brackets, such as <string>.
+        # No file: an empty string, or a Python placeholder in angle brackets such as <string>.
         return path if not path or path.startswith("<") else move(path)
 
     changed: dict[str, Any] = {name: _with(getattr(profile, name), told) for name in _WITH_PATHS}
@@ -90,7 +90,7 @@ def _moved(profile: Profile, move: _Move) -> Profile:
 
 
 def _with(value: Any, move: _Move) -> Any:
-    """The value with every path in it moved."""
+    """The value with all its paths moved."""
     if isinstance(value, tuple):
         return tuple(_with(one, move) for one in value)  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, (CodeLine, SourceSpan, SettingPlace)):
@@ -104,7 +104,7 @@ def _with(value: Any, move: _Move) -> Any:
 
 @cache
 def _nested(kind: type) -> tuple[str, ...]:
-    """The fields of a class that may hold further objects; none of what is no dataclass."""
+    """The fields of a dataclass that may hold further objects; empty for other classes."""
     if not is_dataclass(kind):
         return ()
     return tuple(each.name for each in fields(kind) if any(one in str(each.type) for one in _HOLDERS))

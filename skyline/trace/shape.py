@@ -1,4 +1,4 @@
-"""What an operator was called with, and the work that follows from it."""
+"""The arguments of an operator call, and the work that follows from them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 class OperatorShape:
     """The shapes of one operator call; equal calls share one row of ``Trace.shapes``.
 
-    ``inputs`` and ``outputs`` are the tensors in argument order, each as its dimensions; ``dtypes`` name the
-    number format of each input (``float32``, ``bfloat16``, …), ``output_dtypes`` of each output. ``flops`` counts
-    a multiply-add as two, 0 where the operator does no arithmetic worth counting. ``bytes_moved`` is what must be
-    read and written at least once. ``layout`` tells how the images among the tensors lie in memory: ``channels last``,
-    ``mixed`` where the operator turns one order into another, and empty where channels come first or it is not known.
+    ``inputs`` and ``outputs`` are the dimensions of the tensors in argument order. ``dtypes`` are the number formats of
+    the inputs (``float32``, ``bfloat16``, …), ``output_dtypes`` those of the outputs. ``flops`` counts a multiply-add
+    as two; 0 for operators without significant arithmetic. ``bytes_moved`` is the minimum of bytes read and written.
+    ``layout`` is the memory format of the image tensors: ``channels last``, ``mixed`` if the operator converts one
+    format to another, empty for channels first or if unknown.
     """
 
     operator: str

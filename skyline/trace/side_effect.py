@@ -1,4 +1,4 @@
-"""What a script tried to do to the world while it was profiled, and what became of it."""
+"""External effects that a script attempted while it was profiled, and their outcomes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from skyline.trace.record import CodeLine
 class SideEffect:
     """One kind of effect on one target.
 
-    ``kind`` is ``file``, ``folder``, ``removal``, ``tracker`` (W&B and its like), ``download``, ``network`` (a
-    host that was looked up), ``program`` (one that was started), ``profiler`` (PyTorch's, used by the script) or
-    ``evaluation``. ``outcome`` is ``redirected``
-    (went to a scratch place that is gone), ``held back`` (did not happen, and seemed so to the script alone),
-    ``refused`` (did not happen, and the script was given an error), ``allowed`` (happened) or ``replayed`` (ran
-    once, its result was used again). ``count`` of what repeats often is a lower bound within
-    a factor of two.
+    ``kind`` is ``file``, ``folder``, ``removal``, ``tracker`` (W&B and similar), ``download``, ``network`` (a host that
+    was looked up), ``program`` (a started program), ``profiler`` (PyTorch's, used by the script) or ``evaluation``.
+    ``outcome`` is ``redirected`` (to a temporary folder, now deleted), ``held back`` (not executed, but reported to the
+    script as successful), ``refused`` (not executed, and the script received an error), ``allowed`` (executed) or
+    ``replayed`` (executed once, its result reused). For frequent effects, ``count`` is a lower bound within a factor of
+    two.
     """
 
     kind: str
@@ -30,12 +29,12 @@ class SideEffect:
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """What kept the run's writes from the person's files.
+    """The mechanism that protected the user's files from the run's writes.
 
-    ``kernel``: Landlock, beneath the interception of Python's calls; ``interception only``: native code and programs
-    that the script started could write; ``off``: the person allowed everything. ``reason`` says why not ``kernel``,
-    or what this kernel does not cover. ``network`` is what the run's Python could reach: ``open`` (every host) or
-    ``loopback`` (this machine alone).
+    ``kernel``: Landlock, in addition to the interception of Python's calls. ``interception only``: native code and
+    programs started by the script could write. ``off``: the user allowed everything. ``reason`` explains why the
+    mechanism is not ``kernel``, or what this kernel does not cover. ``network`` is the reach of the run's Python code:
+    ``open`` (every host) or ``loopback`` (this machine only).
     """
 
     state: Literal["kernel", "interception only", "off"]

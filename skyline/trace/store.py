@@ -1,4 +1,4 @@
-"""Profiles on disk: saved beside the script, loaded again, and found by script."""
+"""Profiles on disk: saved in the script's folder, loaded, and found by script."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ SUFFIX = ".profile.json.gz"
 # The id has no hyphen: train-big-0a1b2c3d is of train-big.py, not of train.py.
 _NAME = re.compile(rf"(?P<stem>.+)-[^-]+{re.escape(SUFFIX)}")
 LARGEST_BYTES = 80 << 20
-"""Unpacked. An iteration of 10,000 operators takes about 3 MB, and a few are recorded."""
+"""Largest unpacked size. An iteration of 10,000 operators takes about 3 MB, and a few are recorded."""
 _MOST_VALUES = 4_600_000
 _MOST_OBJECTS = 850_000
-"""In a file of that size; a run's values take 18 bytes of text each, its objects 190. As an object of Python, a value
-takes up to 150 bytes of memory: with these bounds no file takes 1 GB while it is read."""
+"""Most values in a file of that size. A value of a real run takes 18 bytes of text, an object 190. As a Python object,
+a value takes up to 150 bytes of memory: with these limits no file takes 1 GB while it is read."""
 _PART = ".part"
 _PARTIAL = re.compile(rf"\..+{re.escape(SUFFIX)}\.\d+{re.escape(_PART)}")
 _ABANDONED_AFTER_S = 600.0
-"""Saving takes a second."""
+"""Age, in s, of an abandoned temporary file; saving takes a second."""
 _ASIDE = f".aside{SUFFIX}"
-"""Of measurements that are kept and not shown."""
+"""Suffix of profiles that are kept but not shown."""
 _KEPT_PER_SCRIPT = 20
 _UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
-"""What decoding and checking a text may raise."""
+"""The exceptions of decoding and checking a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class _Header:
 
 
 def save(profile: Profile, directory: Path | None = None, *, aside: bool = False) -> Path:
-    """Write a profile; the file appears whole or not at all.
+    """Write a profile atomically.
 
-    Goes to ``directory``, or to ``.skyline`` beside the script; where that cannot be written, to the person's
-    cache folder. The oldest profiles of a script beyond the last twenty are removed. Raises UsageError where
-    nothing can be written. One that is put ``aside`` is never the latest.
+    The destination is ``directory``, or ``.skyline`` in the script's folder; if that is not writable, the user's cache
+    folder. The oldest profiles of a script beyond the last twenty are removed. A profile that is set ``aside`` is never
+    the latest. Raises UsageError if no folder is writable.
     """
     tried: list[str] = []
     beside, *others = _folders(Path(profile.script)) if directory is None else (None, directory)
@@ -76,9 +76,9 @@ def save(profile: Profile, directory: Path | None = None, *, aside: bool = False
 
 
 def load(path: Path, script: Path | None = None) -> Profile:
-    """A saved profile, of ``script`` where one is named: its paths are those of the project in which it lies.
+    """Load a saved profile, optionally that of ``script``; its paths refer to the project that contains the file.
 
-    Raises UsageError for a file that is none, is damaged, of another version or of another script.
+    Raises UsageError for a file that is not a profile, is damaged, or is of another version or another script.
     """
     profile = _read(path)
     folder = script.absolute().parent if script is not None else _script_folder(profile, path.absolute())
@@ -91,7 +91,7 @@ def load(path: Path, script: Path | None = None) -> Profile:
 
 
 def _script_folder(profile: Profile, path: Path) -> Path | None:
-    """The folder of the script whose profile lies at ``path``; None where the profile itself says it."""
+    """The script's folder for a profile at ``path``; None if the profile itself contains it."""
     if path.parent.name == FOLDER:
         return path.parent.parent
     return None if os.path.isabs(profile.script) else path.parent
@@ -101,11 +101,11 @@ def _read(path: Path) -> Profile:
     try:
         data = read_unpacked(path, LARGEST_BYTES)
         if data.count(b",") > _MOST_VALUES or data.count(b"{") > _MOST_OBJECTS:
-            raise ValueError("it holds more values than a profile of its size")
+            raise ValueError("it holds more values than a profile of its size can")
         header = msgspec.json.decode(data, type=_Header)
     except (gzip.BadGzipFile, *_UNREADABLE) as error:
         raise UsageError(
-            f"{path} is damaged or no Skyline profile: {error}", hint="Profile the script again."
+            f"{path} is damaged or not a Skyline profile: {error}", hint="Profile the script again."
         ) from error
     except OSError as error:
         hint = "Profile the script again." if error.errno == errno.EFBIG else ""
@@ -126,19 +126,19 @@ def _read(path: Path) -> Profile:
 
 
 def name_of(script: Path, profile_id: str) -> str:
-    """The name of the file that holds a profile of a script."""
+    """The file name of a script's profile."""
     return f"{script.stem}-{profile_id}{SUFFIX}"
 
 
 def latest(script: Path) -> Path | None:
-    """The newest saved profile of a script that was not put aside, if there is one."""
+    """The newest saved profile of a script that was not set aside, if there is one."""
     return next((path for path in saved(script) if not path.name.endswith(_ASIDE)), None)
 
 
 def put_forward(script: Path) -> Path | None:
-    """Make the newest measurement the one to show though it was put aside; None where it was not.
+    """Make the newest profile the one to show if it was set aside; None if it was not.
 
-    Raises UsageError where its file cannot be renamed.
+    Raises UsageError if its file cannot be renamed.
     """
     newest = next(iter(saved(script)), None)
     if newest is None or not newest.name.endswith(_ASIDE):
@@ -159,7 +159,7 @@ def saved(script: Path) -> tuple[Path, ...]:
 
 
 def profiles_in(folder: Path, stem: str = "") -> list[Path]:
-    """The files that hold profiles, in any order: of the script of that name without its ending, or of all."""
+    """The profile files in a folder, unsorted; ``stem`` selects those of a script, by its name without extension."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -173,7 +173,7 @@ def _saved_at(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:
-        return 0.0  # removed by now
+        return 0.0  # removed in the meantime
 
 
 def _packed(profile: Profile) -> bytes:
@@ -186,14 +186,14 @@ def _packed(profile: Profile) -> bytes:
 
 def _folders(script: Path) -> list[Path]:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skyline"
-    # One folder a script directory, so that two scripts called train.py stay apart.
+    # One folder per script directory, so that two scripts named train.py stay separate.
     place = hashlib.sha256(str(script.parent).encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return [script.parent / FOLDER, cache / place]
 
 
 def _keep_out_of_version_control(folder: Path) -> None:
     ignore = folder / ".gitignore"
-    # A link that leads nowhere would be followed to where it points.
+    # A dangling link would be followed to its target.
     if not os.path.lexists(ignore):
         ignore.write_text("*\n", encoding="utf-8")
 
@@ -210,7 +210,7 @@ def _write_whole(path: Path, data: bytes) -> None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove what a process left that was killed while it saved."""
+    """Remove temporary files of a process that was killed while saving."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             path = folder / name
@@ -225,7 +225,7 @@ def _remove_old(folder: Path, stem: str) -> None:
         present = sorted(profiles_in(folder, stem), key=_saved_at)
         shown = [path for path in present if not path.name.endswith(_ASIDE)][-1:]
         for path in present[:-_KEPT_PER_SCRIPT]:
-            # Many that were put aside do not push out the one that is shown.
+            # Many profiles that were set aside must not displace the one that is shown.
             if path in shown:
                 continue
             path.unlink(missing_ok=True)

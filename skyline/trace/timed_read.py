@@ -1,4 +1,4 @@
-"""How long a traced script really took to read a batch: data are read for real, only the model is not computed."""
+"""The actual time to read a batch of a traced script: data are read for real, only the model is not computed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TimedRead:
-    """What a loader read between two moments of the nominal time of the trace, and how long such a batch took.
+    """A read by a loader between two moments of the trace's nominal time, and the time of such a batch.
 
-    ``took_us`` is the shortest of the same loader's earlier batches of as many samples, read without being traced.
+    ``took_us`` is the shortest time of the loader's earlier batches of the same size, read without tracing.
     """
 
     start_us: float

@@ -1,4 +1,4 @@
-"""A variant of the script, measured in turns with the script unchanged."""
+"""A variant of the script, measured in turns with the unchanged script."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skyline.trace.phase import Phase
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """How a variant differs from the script. None and the empty text stand for the script's own value.
+    """The differences of a variant from the script. None and the empty text mean the script's own value.
 
     With a ``number_format``, forward passes run under autocast in it. ``change`` describes an edit of the source.
     """
@@ -27,9 +27,9 @@ UNCHANGED = Choices()
 
 @dataclass(frozen=True, slots=True)
 class OpTiming:
-    """The typical time of one operator of an iteration, or of a stretch of loading.
+    """The typical time of one operator of an iteration, or of a period of loading.
 
-    ``module`` is the path of the module that it runs in, empty outside any.
+    ``module`` is the path of its module; empty outside any module.
     """
 
     name: str
@@ -40,15 +40,15 @@ class OpTiming:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One variant of the script, run in turns with the script unchanged.
+    """One variant of the script, run in turns with the unchanged script.
 
-    ``times`` are the iterations of all turns. ``ratios`` has one value for each round: the variant's iteration time
-    over that of the unchanged script, which runs before and after it. ``null`` has the unchanged script over itself in
-    the same rounds: 1 on a steady machine. ``peak_bytes`` is the peak of live tensor memory in an iteration, None
-    where it is not known. ``others_cores`` is how many cores other programs kept busy, 0 where that was not measured.
+    ``times`` are the iterations of all turns. ``ratios`` has one value per round: the variant's iteration time over
+    that of the unchanged script, which runs before and after it. ``null`` is the unchanged script over itself in the
+    same rounds: 1 on a steady machine. ``peak_bytes`` is the peak of live tensor memory in an iteration; None if
+    unknown. ``others_cores`` is the number of cores that other programs used; 0 if not measured.
 
-    ``operators`` are those of a typical iteration in their order, and ``python_us`` is the time of the interpreter
-    between them by phase; both are empty where the variant was not recorded.
+    ``operators`` are those of a typical iteration, in order. ``python_us`` is the interpreter time between them, by
+    phase. Both are empty if the variant was not recorded.
     """
 
     choices: Choices
@@ -62,11 +62,11 @@ class Trial:
 
     @property
     def recorded_us(self) -> float:
-        """A whole iteration, by its operators and the interpreter's time between them."""
+        """The iteration time: all operators plus the interpreter time between them."""
         return sum(one.took_us for one in self.operators) + sum(self.python_us.values())
 
     def joined(self, other: Trial) -> Trial:
-        """This trial with the rounds and the operators of a later one of the same variant."""
+        """This trial with the rounds and operators of a later trial of the same variant appended."""
         return replace(
             self,
             ratios=(*self.ratios, *other.ratios),
@@ -77,7 +77,7 @@ class Trial:
 
 
 def joined(trials: Iterable[Trial]) -> tuple[Trial, ...]:
-    """The trials, with those of one variant joined to one."""
+    """The trials, with trials of the same variant joined."""
     found: dict[Choices, Trial] = {}
     for one in trials:
         found[one.choices] = found[one.choices].joined(one) if one.choices in found else one
@@ -85,7 +85,7 @@ def joined(trials: Iterable[Trial]) -> tuple[Trial, ...]:
 
 
 def batch_trials(trials: Iterable[Trial]) -> dict[int, Trial]:
-    """By batch size, in its order, the trials of variants that differ in nothing else; each has ratios and a peak."""
+    """Trials of variants that differ only in batch size, sorted by it; each has ratios and a peak."""
     found = {
         one.choices.batch_size: one
         for one in trials

@@ -1,6 +1,6 @@
-"""Whether the values of a saved profile can be those of a run: files get damaged, and folders come from strangers.
+"""Plausibility checks of a saved profile: files get damaged, and folders may come from other people.
 
-The decoder has seen to the types. What it lets pass, and the analysis takes for granted, is checked here.
+The decoder has checked the types. These checks cover the remaining assumptions of the analysis.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import Trace
 
 _MOST = 1e15
-"""Of any number with a fraction: in µs it is 31 years."""
+"""Limit of any floating-point number: 31 years in µs."""
 _LONGEST_INTEGER = 2**63 - 1
-"""What a column of numbers holds; addresses and amounts of arithmetic come near it."""
+"""Limit of an integer; memory addresses and flop counts come close to it."""
 _LONGEST_TEXT = 1 << 16
-"""Of names, paths and remarks. The texts of whole files are bounded by the size of the profile."""
+"""Limit of the length of names, paths and notes. The size of the profile limits the texts of whole files."""
 _WHOLE_TEXTS = frozenset({"text", "output_tail"})
 _MOST_SIZE_BYTES = 2**53
-"""Integers are exact up to it as floats, too: 9 PB."""
+"""Limit of integers that are used as floats: exact up to 9 PB."""
 _MOST_OF_A_MACHINE = 10**6
-"""Threads, workers and processes: what-ifs go through them one by one."""
+"""Limit of threads, workers and processes: what-ifs enumerate them."""
 _COUNTED = re.compile(r"threads|num_workers|cpu_count|world_size|prefetch_factor")
 _NEVER_NEGATIVE = re.compile(r".*_per_iteration|.*_count")
-"""Not times and sizes: those that are differences may come out a little below 0."""
+"""Fields that must not be negative. Times and sizes are excluded: differences may be slightly below 0."""
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}")
 
 
 def check(profile: Profile) -> None:
-    """Raises ValueError, with the place and what is wrong there, for values that no run gives."""
+    """Raise ValueError, with the place and the problem, for values that no run can produce."""
     _check_fields((profile,), "")
     _check_times(profile.times, "times")
     for trial in profile.trials:
@@ -48,11 +48,11 @@ def check(profile: Profile) -> None:
     _require(profile.batch_size is None or profile.batch_size > 0, "batch_size", "not above 0")
     _require(_VERSION.match(profile.environment.torch) is not None, "environment.torch", "no version")
     named = os.path.isabs(profile.script) or os.path.basename(profile.script) == profile.script != ""
-    _require(named, "script", "no file beside the profile")
+    _require(named, "script", "not the name of a file in the profile's folder")
     try:
         datetime.fromisoformat(profile.created)
     except ValueError:
-        raise ValueError("created is no time") from None
+        raise ValueError("created is not a time") from None
     _check_trace(profile.trace)
 
 
@@ -85,7 +85,7 @@ def _check_indices(indices: Iterable[int], table: Sequence[object], at: str) -> 
 
 
 def _check_fields(rows: Sequence[Any], at: str) -> None:
-    """Check rows of one class, a field at a time: a trace has very many of them."""
+    """Check rows of one class field by field: a trace has very many rows."""
     kind: type = rows[0].__class__
     for name in _names(kind):
         _check_values(list(map(attrgetter(name), rows)), name, f"{at}.{name}" if at else name)
@@ -123,7 +123,7 @@ def _check_integers(values: Sequence[int], name: str, at: str) -> None:
 
 
 def _check_floats(values: Sequence[float], name: str, at: str) -> None:
-    # Options are what a module was made with, such as the least number that a mask is filled with.
+    # Options are constructor arguments of modules, such as the fill value of a mask.
     high = float("inf") if name == "options" else _MOST
     low = 0.0 if _NEVER_NEGATIVE.fullmatch(name) else -high
     _require(low <= min(values) and max(values) <= high, at, "out of range")

@@ -1,1 +1,1 @@
-"""Predict a change, make it in memory, and measure it in turns with the script as it stands."""
+"""Predicts a change, makes it in memory, and measures it in turns with the unchanged script."""

@@ -1,4 +1,4 @@
-"""The change as it will be run: the edits that applying it would make, over texts in memory."""
+"""The change to measure: the edits of the rewrite, applied to texts in memory."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from skyline.whatif.question import Question
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Changed texts by path and the arguments, either of which may be as before, and the edits as a unified diff."""
+    """Changed texts by path, the arguments, either possibly unchanged, and the edits as a unified diff."""
 
     texts: tuple[tuple[str, str], ...]
     arguments: tuple[str, ...]
     diff: str
 
     def over(self, request: CaptureRequest) -> CaptureRequest:
-        """The same run with the change in it."""
+        """The run with the change."""
         changed = {os.path.realpath(path) for path, _ in self.texts}
         kept = tuple(each for each in request.source_overrides if os.path.realpath(each[0]) not in changed)
         return replace(request, arguments=self.arguments, source_overrides=(*kept, *self.texts))
@@ -37,11 +37,10 @@ class Change:
 def change(
     analysis: Analysis, question: Question, arguments: tuple[str, ...], removes: tuple[str, ...] = ()
 ) -> Change:
-    """What ``skyline apply`` would write; a batch size that the command line sets is changed there.
+    """The edits of ``skyline apply``; a batch size from the command line is changed there.
 
-    ``removes`` are names of what-ifs that are taken out of the code first. The sources are taken as they were
-    profiled. Raises RewriteRefused with the reason where a part cannot be written, and UsageError where there is
-    nothing to change.
+    ``removes`` are names of what-ifs that are removed from the code first. The sources are those of the profile. Raises
+    RewriteRefused with the reason if a part cannot be written, and UsageError if nothing changes.
     """
     texts = {os.path.realpath(source.path): source.text for source in analysis.profile.sources}
 
@@ -66,12 +65,12 @@ def change(
     edits = made.edits()
     changed = tuple((path, made.text(path).text) for path in dict.fromkeys(edit.span.file for edit in edits))
     if not changed and arguments == analysis.profile.arguments:
-        raise UsageError("There is nothing to verify: the script already is as asked")
+        raise UsageError("There is nothing to verify: the script already has this change")
     return Change(changed, arguments, diff(RewritePlan(edits), read))
 
 
 def check_unchanged(analysis: Analysis, request: CaptureRequest) -> None:
-    """Raise UsageError where a file would not be run as it was profiled, because it was edited since."""
+    """Raise UsageError if a file was edited since it was profiled."""
     overrides = {os.path.realpath(path): text for path, text in request.source_overrides}
     for source in analysis.profile.sources:
         text = overrides.get(os.path.realpath(source.path))

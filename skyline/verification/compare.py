@@ -1,4 +1,4 @@
-"""Two scripts against each other, where no prediction is asked: the person's own edit in a copy, for one."""
+"""Comparison of two scripts without a prediction, such as a copy with the user's own edit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DEFAULT_EFFORT = Effort()
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The trial of the other script, and whether it can be believed."""
+    """The trial of the other script, and its validity."""
 
     measured: Measured
     verdict: Verdict
@@ -31,7 +31,7 @@ def compare(
     cancel: threading.Event | None = None,
     starter: Starter = start_fresh,
 ) -> Comparison:
-    """Measure ``other`` against ``request`` in turns; raises what ``verify`` raises."""
+    """Measure ``other`` in turns with ``request``; raises the exceptions of ``verify``."""
     measured = measure(
         request,
         other,

@@ -1,4 +1,4 @@
-"""An entry on its way into the ledger: what cannot be written down does not stop a verification."""
+"""Storing an entry in the ledger; a failure does not stop the verification."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skyline.ledger.ledger import Ledger, LedgerUnusable
 
 
 class Kept:
-    """An entry and the ledger it is in, None for none; ``problem`` says why it is not kept, where that failed."""
+    """An entry and its ledger (None: not stored); ``problem`` is the reason if storing failed."""
 
     def __init__(self, ledger: Ledger | None, entry: LedgerEntry) -> None:
         self._ledger = ledger
@@ -19,11 +19,11 @@ class Kept:
 
     @property
     def path(self) -> str:
-        """Where the entry is kept, empty where it is not."""
+        """The file with the entry; empty if it is not stored."""
         return "" if self._ledger is None or self.problem else str(self._ledger.path)
 
     def put(self, entry: LedgerEntry) -> None:
-        """The entry as it is now, with the time of the change."""
+        """Store the current entry, with the time of the change."""
         self.entry = replace(entry, changed=now())
         if self._ledger is None or self.problem:
             return
@@ -34,5 +34,5 @@ class Kept:
 
 
 def now() -> str:
-    """The present time, ISO 8601 with the time zone."""
+    """The current time, ISO 8601 with the time zone."""
     return datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""Runs of two versions of a script, side by side and in turns."""
+"""Runs two versions of a script side by side and in turns."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from skyline.trace.trial import Choices, Trial
 
 LEAST_ROUNDS_ASKED = 6
 _WARMED_UP = 0.3
-"""The share of the progress bar that is full when the rounds begin."""
+"""Progress at the start of the rounds."""
 _CHANGED = "With the change, the script failed"
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to measure: so many rounds, and no new one after so many minutes in all. A turn takes about ``turn_s``.
+    """Limits of the measurement: the number of rounds, and the minutes after which no new round starts.
 
-    Raises UsageError for what makes no measurement.
+    A turn takes about ``turn_s``. Raises UsageError for values that give no measurement.
     """
 
     rounds: int = 8
@@ -41,7 +41,7 @@ class Effort:
     def __post_init__(self) -> None:
         if self.rounds < LEAST_ROUNDS_ASKED:
             raise UsageError(
-                f"{self.rounds} rounds say too little", hint=f"Ask for {LEAST_ROUNDS_ASKED} at least."
+                f"{self.rounds} rounds are too few", hint=f"Ask for at least {LEAST_ROUNDS_ASKED}."
             )
         if self.minutes <= 0:
             raise UsageError("The time limit must be more than 0 minutes")
@@ -49,9 +49,10 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The change as a trial, and what the two versions showed of themselves.
+    """The change as a trial, and properties of the two versions.
 
-    ``base_ms`` is the iteration of the script in these rounds. ``base_peak_bytes`` is None where it ended too soon.
+    ``base_ms`` is the script's iteration time in these rounds. ``base_peak_bytes`` is None if the script ended too
+    soon.
     """
 
     trial: Trial
@@ -60,19 +61,19 @@ class Measured:
     base_ms: float
     base_peak_bytes: int | None
     restarts: int = 0
-    """How often a run that came to its end had to be started again."""
+    """Number of restarts of a run that ended early."""
     alone: bool = False
-    """Whether the device had no room for two runs, so that each turn was a run of its own."""
+    """True if the device has no memory for two runs, so that each turn was a separate run."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the person should know of the runs."""
+        """Notes for the user about the runs."""
         if self.alone:
-            return ("The device has no room for two runs of the script: each turn was a run of its own.",)
+            return ("The device has no memory for two runs of the script: each turn was a separate run.",)
         if not self.restarts:
             return ()
         times = "once" if self.restarts == 1 else f"{self.restarts} times"
-        return (f"A run came to its end while it was measured and was started again, {times} in all.",)
+        return (f"A run ended during the measurement and was restarted, {times} in total.",)
 
 
 def measure(
@@ -85,10 +86,10 @@ def measure(
     cancel: threading.Event | None = None,
     starter: Starter = start_fresh,
 ) -> Measured:
-    """Start the script, its change and the script again, and let each compute in its turn, round by round.
+    """Start the script, its change and the script again, and let each compute in turn, round by round.
 
-    ``words`` describe the change. Raises what ``capture`` raises, and says so where the change failed. No process is
-    left behind.
+    ``words`` describe the change. Raises the exceptions of ``capture``, marked if the change failed. No process
+    remains.
     """
     cancel = cancel or threading.Event()
     deadline = time.monotonic() + effort.minutes * 60
@@ -109,13 +110,13 @@ def measure(
         progress(Progress("launch", "starting the script, the change, and the script again", 0.02))
         for run in runs:
             run.launch()
-        # They import PyTorch side by side but warm up one by one: together they would wait for each other's cores.
+        # They import PyTorch in parallel but warm up one by one: together they would compete for cores.
         sharing = Sharing.TOGETHER
         for number, (run, what) in enumerate(zip(runs, _NAMES, strict=True)):
             progress(Progress("warm up", what, 0.05 + _WARMED_UP * number / len(runs)))
             sharing = _warmed_up(run, runs, sharing)
         alone = sharing is Sharing.ALONE
-        # The group of iterations that the slower loader needs is right for the others too.
+        # The group of iterations that the slower loader needs suits the others too.
         cycle = max(run.cycle for run in runs)
         for run in runs:
             run.cycle = cycle
@@ -141,14 +142,14 @@ def measure(
 
 
 _NO_ROOM = "out of memory"
-"""What PyTorch's error of every device says."""
+"""Part of PyTorch's error message on every device."""
 _NAMES = ("the script", "the script with the change", "the script again, for the null")
 
 
 def _warmed_up(run: HeldRun, runs: Sequence[HeldRun], sharing: Sharing) -> Sharing:
-    """Warm up a run, and find out how all of them share the device.
+    """Warm up a run, and determine how all of them share the device.
 
-    The memory of the first run decides. A later one that finds no memory all the same gets the device to itself.
+    The memory of the first run decides. If a later run still finds no memory, it gets the device to itself.
     """
 
     def warm_up() -> None:
@@ -178,7 +179,7 @@ def _warmed_up(run: HeldRun, runs: Sequence[HeldRun], sharing: Sharing) -> Shari
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """The run with the change, whose failures are those of the change."""
+    """The run with the change; its failures are reported as failures of the change."""
 
     run: HeldRun
 
@@ -187,7 +188,7 @@ class _Changed:
 
 
 def _of_the_change(action: Callable[[], _Result]) -> _Result:
-    """An error of the change says that the script ran without it."""
+    """Mark an error as one of the change; the script ran without it."""
     try:
         return action()
     except Cancelled:

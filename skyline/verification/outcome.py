@@ -1,4 +1,4 @@
-"""What a verification found, ready to be shown."""
+"""The result of a verification."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from skyline.whatif.estimate import Estimate
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """A prediction, the measurement of it, and the entry in the ledger that has both.
+    """A prediction, its measurement, and the ledger entry with both.
 
-    ``samples`` is how many times the samples of an iteration the change takes. ``ledger_path`` is
-    where the entry is kept, empty where it is not, and ``ledger_problem`` why that failed; ``notes`` is what else the
-    person should know.
+    ``samples`` is the factor by which the change multiplies the samples per iteration. ``ledger_path`` is the file with
+    the entry, empty if it is not stored; ``ledger_problem`` is the reason if storing failed. ``notes`` are further
+    remarks for the user.
     """
 
     entry: LedgerEntry
@@ -32,15 +32,15 @@ class Verification:
 
     @property
     def valid(self) -> bool:
-        """Whether the measurement counts."""
+        """True if the measurement is valid."""
         return self.entry.status is VerificationStatus.MEASURED
 
     @property
     def iteration_ms(self) -> Interval:
-        """The measured ratio on the profile's own iteration time, where the prediction starts from, too."""
+        """The measured ratio times the profile's iteration time, which is also the base of the prediction."""
         return self.verdict.ratio.scaled(self.entry.predicted.baseline_ms)
 
     @property
     def speedup(self) -> Interval:
-        """Samples per second over those of the script as it stands, as measured."""
+        """Measured samples per second relative to the unchanged script."""
         return self.verdict.ratio.inverse(self.samples)

@@ -1,4 +1,4 @@
-"""A verification of a change that takes something out of the code: measured, but not predicted."""
+"""Verification of a change that removes something from the code: measured, but not predicted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DEFAULT_EFFORT = Effort()
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRemoval:
-    """The measurement and the change: a unified diff, and how many times the samples an iteration takes with it."""
+    """The measurement and the change: a unified diff, and the factor on the samples per iteration."""
 
     comparison: Comparison
     diff: str
@@ -37,9 +37,9 @@ def verify_removal(
     cancel: threading.Event | None = None,
     starter: Starter = start_fresh,
 ) -> MeasuredRemoval:
-    """Measure the profiled script without some what-ifs that are in its code, and with those of a question.
+    """Measure the profiled script without some what-ifs of its code, and with those of a question.
 
-    There is no prediction for a removal, so nothing goes to the ledger. Raises what ``verify`` raises.
+    A removal has no prediction, so nothing is added to the ledger. Raises the exceptions of ``verify``.
     """
     profile = analysis.profile
     check_measurable(profile)

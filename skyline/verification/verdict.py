@@ -1,4 +1,4 @@
-"""Whether a trial can be believed: by the script measured against itself, and by the load of other programs."""
+"""Validity of a trial, by the script compared with itself and by the load of other programs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from skyline.spread import bootstrap
 from skyline.trace.trial import Trial
 
 NULL_TOLERANCE = 0.05
-"""How far from one the script over itself may be."""
+"""Largest deviation from 1 of the script compared with itself."""
 _WIDEST_NULL = 0.10
-"""Half the width of its interval; beyond it the rounds scatter too much to say anything."""
+"""Largest half-width of its interval; beyond it the rounds scatter too much."""
 _MOST_OTHERS = 0.25
-"""The share of the machine's cores that other programs may keep busy."""
+"""Largest share of the machine's cores in use by other programs."""
 LEAST_ROUNDS = 4
 _AGAIN = "Close other programs and verify it again"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The two ratios with their intervals; ``reason`` is empty where they count, and ``hint`` says what to do next."""
+    """The two ratios with their intervals; ``reason`` is empty if they are valid, ``hint`` is the next step."""
 
     ratio: Interval
     null: Interval
@@ -30,12 +30,12 @@ class Verdict:
 
     @property
     def valid(self) -> bool:
-        """Whether the measurement says something about the prediction."""
+        """True if the measurement is accurate enough for the prediction."""
         return not self.reason
 
 
 def judge(trial: Trial, cores: int) -> Verdict:
-    """The verdict on a trial of at least one round, on a machine with so many cores."""
+    """The verdict on a trial of at least one round, on a machine with ``cores`` cores."""
     ratio, null = bootstrap(trial.ratios), bootstrap(trial.null)
     reason, hint = _objection(len(trial.ratios), null, trial.others_cores, cores)
     return Verdict(ratio, null, trial.others_cores, reason, hint)
@@ -44,7 +44,7 @@ def judge(trial: Trial, cores: int) -> Verdict:
 def _objection(count: int, null: Interval, others: float, cores: int) -> tuple[str, str]:
     if count < LEAST_ROUNDS:
         return (
-            f"too few rounds: {count} of {LEAST_ROUNDS} that are needed",
+            f"too few rounds: {count} of the {LEAST_ROUNDS} needed",
             "Allow more time with --minutes.",
         )
     if others > _MOST_OTHERS * cores:
@@ -52,12 +52,12 @@ def _objection(count: int, null: Interval, others: float, cores: int) -> tuple[s
     if null.low > 1 + NULL_TOLERANCE or null.high < 1 - NULL_TOLERANCE or _off(null.value):
         said = f"{null.value:.3f} ({null.low:.3f} to {null.high:.3f})"
         return (
-            f"noisy: the script against itself was {said}, not within {NULL_TOLERANCE:.0%} of 1",
-            f"{_AGAIN}. Where it stays so, the script's processes differ from each other by themselves.",
+            f"noisy: the script compared with itself was {said}, not within {NULL_TOLERANCE:.0%} of 1",
+            f"{_AGAIN}. If the result persists, the script's processes differ from each other by themselves.",
         )
     if null.half_width > _WIDEST_NULL:
         return (
-            f"noisy: the script against itself scattered from {null.low:.3f} to {null.high:.3f}",
+            f"noisy: the script compared with itself scattered from {null.low:.3f} to {null.high:.3f}",
             f"{_AGAIN}, or in more rounds (--rounds {count * 2}).",
         )
     return "", ""

@@ -1,4 +1,4 @@
-"""A verification from beginning to end: predict, write it down, run both versions in turns, compare."""
+"""A complete verification: predict, store the prediction, run both versions in turns, compare."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def verify(
     cancel: threading.Event | None = None,
     starter: Starter = start_fresh,
 ) -> Verification:
-    """Predict what the question asks, run the script with and without its change in turns, and compare.
+    """Predict the question, run the script with and without its change in turns, and compare.
 
-    The prediction is in the ledger before anything runs. No file of the person's is touched: the change is made in
-    memory. ``request`` says how to run the script, by default as the profile was made. ``ledger`` is the person's own
-    by default; without ``keep`` nothing is written.
+    The prediction is in the ledger before anything runs. The change is made in memory; no file of the user is modified.
+    ``request`` defines how to run the script, by default as for the profile. ``ledger`` is the user's own by default;
+    without ``keep`` nothing is stored.
 
     Raises:
-        UsageError: the question does not apply here, or a source is not what was profiled any more.
+        UsageError: the question does not apply here, or a source has changed since the profile.
         RewriteRefused: the change cannot be written.
         ScriptFailed, CaptureImpossible, BudgetExceeded, Cancelled: as ``profile`` does. The entry is then ``aborted``.
     """
@@ -56,7 +56,7 @@ def verify(
     check_measurable(profile)
     request = request or request_of(profile)
     check_unchanged(analysis, request)
-    progress(Progress("predict", "working out what to expect", 0.0))
+    progress(Progress("predict", "predicting the change", 0.0))
     predicted = estimate(analysis, question)
     if not predicted.applicable:
         raise UsageError(f"There is nothing to verify: {predicted.reason}")
@@ -93,7 +93,7 @@ def verify(
 
 
 def check_measurable(profile: Profile) -> None:
-    """Raise UsageError if the profile is a prediction for a GPU that is not here."""
+    """Raise UsageError if the profile is a prediction for an absent GPU."""
     if profile.mode != "measured":
         raise UsageError(
             "A prediction for a GPU that is not here cannot be verified here",
@@ -102,7 +102,7 @@ def check_measurable(profile: Profile) -> None:
 
 
 def request_of(profile: Profile) -> CaptureRequest:
-    """How a profile was made, as far as it tells."""
+    """The request that the profile was made with, as far as the profile records it."""
     return CaptureRequest(
         script=Path(profile.script),
         arguments=profile.arguments,
@@ -120,7 +120,7 @@ def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> Ledg
         names.append("batch_size")
         words.insert(0, f"batch_size={question.batch_size}")
     if len(words) == 1 and predicted.value:
-        # A value that was left to us is written down as it was chosen.
+        # A value that Skyline chose is stored as chosen.
         words = [f"{predicted.name}={predicted.value}"]
     return LedgerEntry(
         id=secrets.token_hex(4),
@@ -151,7 +151,7 @@ def _opened(analysis: Analysis, question: Question, predicted: Estimate) -> Ledg
 
 
 def machine_of(profile: Profile) -> Conditions:
-    """The machine that a profile was made on, as the ledger tells machines apart."""
+    """The machine of a profile, by the ledger's criteria."""
     environment = profile.environment
     return Conditions(
         environment.device.name,
@@ -190,7 +190,7 @@ def _closed(entry: LedgerEntry, verdict: Verdict, measured: Measured) -> LedgerE
 def _with_other_objections(
     verdict: Verdict, analysis: Analysis, predicted: Estimate, measured: Measured
 ) -> Verdict:
-    """What was measured may not be what was predicted, however quiet the machine was."""
+    """Add objections that do not depend on noise: the measurement may be of something else than the prediction."""
     profile = analysis.profile
     then, now = profile.environment, measured.base.facts.environment
     size, own = predicted.batch_size, profile.batch_size

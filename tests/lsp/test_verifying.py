@@ -23,7 +23,7 @@ async def test_verify_and_cancel(editor, project: Path) -> None:
         await editor.ask(protocol.VERIFY, **question)
     await editor.run(protocol.COMMAND_PROFILE, train, QUICK)
     await editor.until(editor.idle)
-    with pytest.raises(JsonRpcException, match="rounds say too little"):
+    with pytest.raises(JsonRpcException, match="rounds are too few"):
         await editor.ask(protocol.VERIFY, **question, rounds=2)
 
     asked = asyncio.ensure_future(editor.ask(protocol.VERIFY, **question))

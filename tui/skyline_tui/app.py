@@ -1,4 +1,4 @@
-"""The terminal UI: its pages, and what the keys do."""
+"""The application of the terminal UI: its pages and key actions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ NO_PROFILE = "There is no profile yet."
 
 
 class SkylineApp(NewsApp):
-    """One script, or one recording. ``connect`` makes the session, given where to post what happens by itself."""
+    """One script, or one recording. ``connect`` creates the session; its argument receives the server's messages."""
 
     TITLE = "Skyline"
     CSS_PATH = "app.tcss"
@@ -79,11 +79,11 @@ class SkylineApp(NewsApp):
         return PHASE_COLOURS
 
     def get_default_screen(self) -> NearScreen:
-        """One that draws what changed and little else."""
+        """A screen that redraws little besides the changed parts."""
         return NearScreen()
 
     def compose(self) -> ComposeResult:
-        """From the headline down to the keys."""
+        """The widgets, from the headline to the keys."""
         yield Headline(self.script)
         yield ViewTabs()
         yield Trouble()
@@ -100,7 +100,7 @@ class SkylineApp(NewsApp):
         yield Footer()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """What the keys do is in the palette too."""
+        """Add the actions of the keys to the command palette."""
         yield from super().get_system_commands(screen)
         for view, title in VIEWS.items():
             yield SystemCommand(f"Go to {title}", f"Show the page {title}", partial(self.action_view, view))
@@ -113,12 +113,12 @@ class SkylineApp(NewsApp):
                 )
 
     def on_resize(self, event: events.Resize) -> None:
-        """Where it is narrow the keys move together, so that all of them are named."""
+        """On a narrow screen, move the keys together so that all fit."""
         footer, narrow = self.query_one(Footer), event.size.width < WIDTHS[1][0]
         footer.compact, footer.show_command_palette = narrow, not narrow
 
     def on_mount(self) -> None:
-        """Connect, and measure."""
+        """Connect, and measure the script."""
         self.query_one(Headline).show_mode(live=self.live, runs=self._talk.runs)
         self.query_one(WhatIfs).focus()
         for complaint in self._complaints:
@@ -126,7 +126,7 @@ class SkylineApp(NewsApp):
         self._do("start", self._talk.start)
 
     async def on_unmount(self) -> None:
-        """Leave no process behind."""
+        """End all processes."""
         await self._talk.stop()
 
     # Pages.
@@ -155,15 +155,15 @@ class SkylineApp(NewsApp):
         lines.query_one(Source).focus()
 
     def on_findings_view_tried(self, message: FindingsView.Tried) -> None:
-        """Ask what a cure would bring."""
+        """Ask for the effect of a fix."""
         self.action_view("overview")
         if not self._bench.check(message.whatif):
             self.notify(f"{message.whatif} is not in the list of what-ifs", severity="warning")
 
-    # What the keys do.
+    # Key actions.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enter belongs to the lists, except while keys have moved a bar; panels are on the first page."""
+        """Enter belongs to the lists, unless keys moved a bar; panels are on the first page only."""
         if action == "settle":
             return bool(self.query(Controls)) and self.query_one(Controls).unsettled
         return True
@@ -173,7 +173,7 @@ class SkylineApp(NewsApp):
         self.query_one(Controls).step(change)
 
     def action_settle(self) -> None:
-        """Take what the keys chose."""
+        """Accept the value chosen by keys."""
         self.query_one(Controls).settle()
 
     def action_type_batch_size(self) -> None:
@@ -190,11 +190,11 @@ class SkylineApp(NewsApp):
             self._write(self._bench.question)
 
     def action_undo(self) -> None:
-        """Take the last apply back."""
+        """Undo the last apply."""
         self._do("apply", self._talk.revert)
 
     def action_diff(self) -> None:
-        """Show what apply would write, or with nothing asked what was written last."""
+        """Show the edits that apply would write; without a question, the edits written last."""
         if not self._bench.asks_nothing and not self._bench.is_applied:
             self._do("preview", self._talk.preview, self._bench.question)
         elif self._last_written:
@@ -208,7 +208,7 @@ class SkylineApp(NewsApp):
         return not self._bench.asks_nothing
 
     def action_fastest(self) -> None:
-        """Search for the fastest combination that keeps to limits, which are asked for first."""
+        """Ask for limits, then search for the fastest combination within them."""
         if self.profile is None:
             self.notify(NO_PROFILE, severity="warning")
             return
@@ -224,7 +224,7 @@ class SkylineApp(NewsApp):
             self._do("best", self._talk.best, limits)
 
     def action_verify(self) -> None:
-        """Measure the question on the screen against its prediction."""
+        """Measure the question on the screen and compare it with its prediction."""
         if self.query_one(Status).busy or self._verifying is not None:
             self.notify("The script is being measured: verify when that is done.", severity="warning")
         elif self._is_asked():
@@ -232,7 +232,7 @@ class SkylineApp(NewsApp):
             self._do("verify", self._talk.verify, self._verifying)
 
     def action_devices(self) -> None:
-        """Predict the script on GPUs that need not be here."""
+        """Predict the script on other GPUs, which may be absent."""
         self.action_view("view-devices")
         if self.query_one(Status).busy or self._verifying is not None:
             self.notify("The script is being measured: ask when that is done.", severity="warning")
@@ -240,14 +240,14 @@ class SkylineApp(NewsApp):
             self._do("devices", self._talk.devices, DevicesParams(self._talk.uri))
 
     def action_mode(self) -> None:
-        """Between live and staged."""
+        """Switch between live and staged."""
         self.live = not self.live
         self.query_one(Headline).show_mode(live=self.live, runs=self._talk.runs)
         how = "a release or a toggle rewrites the file" if self.live else "only a rewrites the file"
         self.notify(f"{'Live' if self.live else 'Staged'}: {how}.")
 
     async def action_profile(self) -> None:
-        """Measure again; with another server where the last one is gone."""
+        """Measure again; start another server if the last one has ended."""
         if self._lost:
             await self._talk.stop()
             self._talk, self._lost = Conversation(self._connect(self.post_message), self.post_message), False
@@ -257,7 +257,7 @@ class SkylineApp(NewsApp):
             self._do("profile", self._talk.profile)
 
     def action_use_later(self) -> None:
-        """Show the latest measurement although the machine was busy while it was made."""
+        """Show the latest measurement although it was made on a busy machine."""
         if self.profile is None or not self.profile.set_aside:
             self.notify("The latest measurement is the one on the screen.")
         else:
@@ -269,7 +269,7 @@ class SkylineApp(NewsApp):
         self._do("cancel", self._talk.cancel)
 
     async def action_back(self) -> None:
-        """Stop comparing GPUs, else go to the first page; there stop verifying, drop the question, stop measuring."""
+        """Cancel a comparison of GPUs, else go to the first page; there drop a verification, the question, or a run."""
         if self._view.id == "view-devices" and self.query_one(Status).busy:
             self.action_cancel()
         elif self._view.id != "overview":
@@ -282,7 +282,7 @@ class SkylineApp(NewsApp):
             self.action_cancel()
 
     def action_sort(self) -> None:
-        """Sort the lines otherwise."""
+        """Sort the lines by the next column."""
         for table in self._view.query(SortTable):
             table.action_sort(1)
             return
@@ -299,7 +299,7 @@ class SkylineApp(NewsApp):
         self.push_screen(Help())
 
     def action_edit(self) -> None:
-        """Open the line in the person's editor; the server notices the save."""
+        """Open the line in the user's editor; the server notices the save."""
         problem = edit(self, *(self._view.place or (str(self.script), 1)))
         if problem:
             self.notify(problem, title="The editor did not open", severity="warning")

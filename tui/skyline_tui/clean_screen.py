@@ -1,4 +1,4 @@
-"""What keeps text of others from being obeyed by the terminal: all that is drawn goes through it."""
+"""Removes terminal control sequences from foreign text in everything that is drawn."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from skyline.foreign_text import cleaned
 
 
 class CleanText(LineFilter):
-    """Leaves out of a line what a terminal would take for a command. None of it takes room: nothing else moves."""
+    """Removes characters of a line that a terminal would interpret. They have zero width, so nothing moves."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same segments, their text cleaned."""
+        """The segments with cleaned text."""
         del background
         return [
             segment
@@ -27,10 +27,10 @@ class CleanText(LineFilter):
 
 
 class CleanApp(App[ReturnType]):
-    """An application that shows text of others."""
+    """An application that displays foreign text."""
 
     _clean = CleanText()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Those of Textual after this one."""
+        """Textual's filters, after this one."""
         return [self._clean, *super().get_line_filters()]

@@ -1,4 +1,4 @@
-"""The language server as a child process, and the conversation with it."""
+"""The language server as a child process, and the communication with it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from skyline_tui.workspace_edit import write_workspace_edit
 T = TypeVar("T")
 LOG_LINES = 40
 LOG_LINE_BYTES = 4000
-# Ending a measurement takes the server a moment, on a busy machine several.
+# Ending a measurement takes the server a moment, on a busy machine several seconds.
 STOP_AFTER_S = 8.0
 FORCE_AFTER_S = 3.0
 
@@ -55,11 +55,11 @@ _SEVERITIES = {
 
 
 class ServerRefused(SkylineError):
-    """The server answered a request with an error, or ended before it could answer."""
+    """The server answered a request with an error, or ended before its answer."""
 
 
 class _Protocol(LanguageClient):
-    """The library's client, told to say when the process ends."""
+    """The library's client, extended to report the end of the process."""
 
     on_exit: Callable[[int | None], None] | None = None
 
@@ -69,10 +69,10 @@ class _Protocol(LanguageClient):
 
 
 class Server:
-    """One running ``skyline lsp``: started, asked, stopped.
+    """A ``skyline lsp`` process: start, requests, stop.
 
-    ``post`` receives everything the server says by itself, as messages. ``settings`` is what the server gets
-    when it asks for the ``skyline`` section of the configuration.
+    ``post`` receives the server's notifications as messages. ``settings`` is the answer to the server's request for the
+    ``skyline`` section of the configuration.
     """
 
     def __init__(self, post: Post, settings: Mapping[str, object]) -> None:
@@ -88,13 +88,13 @@ class Server:
 
     @property
     def exit_code(self) -> int | None:
-        """What the process left with; None while it runs, or where it never did."""
+        """The exit code of the process; None while it runs, or if it never started."""
         process = self._client._server
         return process.returncode if process is not None else None
 
     async def start(self, root: Path) -> None:
-        """Start the process and introduce ourselves; raises ServerRefused where that fails."""
-        # Its own session: a Ctrl+C meant for the editor that `o` opens must not end the server.
+        """Start the process and initialise the protocol; raises ServerRefused on failure."""
+        # A separate session: a Ctrl+C for the editor that `o` opens must not end the server.
         session = {"start_new_session": True} if sys.platform != "win32" else {}
         await self._client.start_io(*server_command(), **session)
         process = self._client._server
@@ -107,21 +107,21 @@ class Server:
             client_info=types.ClientInfo("skyline-tui", __version__),
             root_uri=folder.uri,
             workspace_folders=[folder],
-            # Nobody saves here: what is saved in an editor beside it changes on disk.
+            # This client saves nothing: saves in another editor appear as changes on disk.
             initialization_options={**self._settings, "followDisk": True},
         )
         await self._answer(self._client.initialize_async(params))
         self._client.initialized(types.InitializedParams())
 
     async def request(self, method: str, params: object, result: type[T]) -> T:
-        """Ask, and decode the answer; raises ServerRefused with the server's reason."""
+        """Send a request and decode the answer; raises ServerRefused with the server's reason."""
         answer = await self.request_if_any(method, params, result)
         if answer is None:
             raise ServerRefused(f"The server has no answer to {method}", hint="Measure the script first.")
         return answer
 
     async def request_if_any(self, method: str, params: object, result: type[T]) -> T | None:
-        """Ask for what there may not be."""
+        """Send a request whose answer may be missing."""
         raw = await self._answer(
             self._client.protocol.send_request_async(method, msgspec.to_builtins(params))
         )
@@ -138,12 +138,12 @@ class Server:
         await self._answer(self._client.workspace_execute_command_async(params))
 
     def notify_watched(self, uris: tuple[str, ...]) -> None:
-        """Tell the server that files on disk changed."""
+        """Notify the server of files that changed on disk."""
         changes = [types.FileEvent(uri=uri, type=types.FileChangeType.Changed) for uri in uris]
         self._client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams(changes=changes))
 
     async def stop(self) -> None:
-        """End the server: politely first, then by force. Does nothing where it is not running."""
+        """End the server: by request first, then by force. No effect if it is not running."""
         process = self._client._server
         if self._stopping or process is None:
             return
@@ -165,17 +165,17 @@ class Server:
 
     async def _answer(self, pending: Any) -> Any:
         try:
-            # Shielded: the library cannot place an answer to a request that was given up.
+            # Shielded: the library cannot handle an answer to a cancelled request.
             return await asyncio.shield(pending)
         except JsonRpcException as error:
             raise ServerRefused(str(error.message or error)) from error
         except (RuntimeError, OSError) as error:
-            # What the library raises for every open request when the process ends.
+            # The library raises this for every open request when the process ends.
             raise ServerRefused(str(error), hint="\n".join(self._log)) from error
 
     async def _read_log(self, stream: asyncio.StreamReader) -> None:
-        # An unread pipe fills up and stops the server; its last lines are what explains a crash.
-        # Not by lines: a script that prints a long one must not stop the reading.
+        # An unread pipe fills up and stops the server; its last lines explain a crash.
+        # Not line by line: a very long line of the script must not stop the reading.
         rest = b""
         while piece := await stream.read(1 << 16):
             *lines, rest = (rest + piece).split(b"\n")
@@ -262,11 +262,11 @@ class _ProgressValue(msgspec.Struct):
 
 
 def _nothing(params) -> None:
-    """Taken note of: there is nothing on this screen that it would change."""
+    """Ignored: it would change nothing on this screen."""
 
 
 def _section(settings: Mapping[str, object], section: str) -> object:
-    """The part of the settings that ``section`` names, as in ``skyline.profile``."""
+    """The part of the settings under ``section``, such as ``skyline.profile``."""
     value: object = {"skyline": settings}
     for name in section.split(".") if section else ():
         value = value.get(name) if isinstance(value, Mapping) else None
@@ -274,7 +274,7 @@ def _section(settings: Mapping[str, object], section: str) -> object:
 
 
 def _converter() -> Converter:
-    """The library's converter, but with custom methods left as plain JSON for msgspec to decode."""
+    """The library's converter; custom methods stay plain JSON for msgspec to decode."""
     converter = default_converter()
     for message in (JsonRPCRequestMessage, JsonRPCResponseMessage, JsonRPCNotification):
         converter.register_structure_hook(message, lambda data, kind: kind(**data))
@@ -297,8 +297,8 @@ def _capabilities() -> types.ClientCapabilities:
     )
 
 
-# Before 3.11 there is no -P: the empty entry that stands for the working directory is taken out by hand, so
-# that a script's neighbour named like a standard module is not imported in its place.
+# Before 3.11 there is no -P: remove the empty entry for the working directory by hand. Otherwise a file next to the
+# script with the name of a standard module would be imported in its place.
 _BOOTSTRAP = (
     "import sys; sys.path[:] = [entry for entry in sys.path if entry]; "
     "from skyline_lsp.main import main; sys.exit(main([]))"

@@ -1,4 +1,4 @@
-"""Everything that waits for the server. It runs in workers, so it posts what comes of it and touches no widget."""
+"""All operations that wait for the server. They run in workers, so they post results and touch no widget."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Conversation:
-    """Asks a session, and posts the answers; a failure is posted as something to read."""
+    """Sends requests of a session and posts the answers; failures are posted as messages to read."""
 
     def __init__(self, session: ScreenSession, post: Post) -> None:
         self._session = session
@@ -39,16 +39,16 @@ class Conversation:
 
     @property
     def runs(self) -> bool:
-        """Whether there is a script to measure."""
+        """True if there is a script to measure."""
         return self._session.runs
 
     @property
     def uri(self) -> str:
-        """The script, as the server calls it."""
+        """The script's uri."""
         return self._session.uri
 
     async def start(self) -> None:
-        """Connect, and have the script measured."""
+        """Connect, and start the measurement of the script."""
         try:
             await self._session.start()
             if self._session.runs:
@@ -57,58 +57,58 @@ class Conversation:
             self._post(messages.ServerLost(None, str(error)))
 
     async def stop(self) -> None:
-        """Give up on all answers and leave no process behind."""
+        """Cancel all requests and end the server."""
         await self._questions.close()
         await self._curves.close()
         await self._moments.close()
         await self._session.stop()
 
     async def profile(self) -> None:
-        """Have the script measured again."""
+        """Measure the script again."""
         await self._answer(self._session.profile())
 
     async def cancel(self) -> None:
-        """Have the measuring stopped."""
+        """Cancel the measurement."""
         await self._answer(self._session.cancel())
 
     async def use_later(self) -> None:
-        """Have the measurement shown that was put aside."""
+        """Show the measurement that was set aside."""
         await self._answer(self._session.use_later())
 
     async def fetch(self) -> None:
-        """The newest profile and what could be changed about it."""
+        """Fetch the newest profile and its what-ifs."""
         profile = await self._answer(self._session.latest())
         if profile is not None:
             self._post(messages.ProfileArrived(profile, await self._answer(self._session.whatifs())))
 
     def ask(self, question: QuestionParams) -> None:
-        """Have a question answered, as soon as the one in flight is; only the newest one waits."""
+        """Ask a question as soon as the current one is answered; only the newest question waits."""
         self._questions.put(question)
 
     def ask_nothing(self) -> None:
-        """Forget the question that waits."""
+        """Discard the waiting question."""
         self._questions.clear()
 
     async def preview(self, question: QuestionParams) -> None:
-        """The edits that apply would make."""
+        """Fetch the edits that apply would make."""
         preview = await self._answer(self._session.preview(question))
         if preview is not None:
             self._post(messages.Previewed(preview))
 
     async def best(self, limits: BestParams) -> None:
-        """The fastest combination that keeps to some limits."""
+        """Search for the fastest combination within limits."""
         found = await self._answer(self._session.best(limits))
         if found is not None:
             self._post(messages.BestFound(found))
 
     async def value(self, whatif: str) -> None:
-        """What one what-if would bring, as ``NAME=VALUE``."""
+        """Fetch the effect of one what-if, as ``NAME=VALUE``."""
         estimate = await self._answer(self._session.simulate(QuestionParams(self.uri, None, (whatif,))))
         if estimate is not None:
             self._post(messages.ValueArrived(estimate))
 
     async def verify(self, question: QuestionParams) -> None:
-        """The prediction against its measurement."""
+        """Measure a prediction."""
         try:
             asked = VerifyParams(question.uri, question.batchSize, question.whatifs)
             self._post(messages.Verified(await self._session.verify(asked)))
@@ -116,40 +116,40 @@ class Conversation:
             self._post(messages.NotVerified(str(error)))
 
     async def devices(self, asked: DevicesParams) -> None:
-        """The script on GPUs that need not be here."""
+        """Predict the script on other GPUs, which may be absent."""
         found = await self._answer(self._session.devices(asked))
         if found is not None:
             self._post(messages.DevicesCompared(found))
 
     async def timeline(self, asked: TimelineParams) -> None:
-        """A window of an iteration as measured and as simulated."""
+        """Fetch a window of an iteration, measured and simulated."""
         try:
             self._post(messages.TimelineArrived(asked, await self._session.timeline(asked)))
         except SkylineError as error:
             self._post(messages.PictureFailed("timeline", str(error)))
 
     def memory_at(self, time_ms: float) -> None:
-        """Have what is live at a moment told, as soon as the last such question is answered."""
+        """Ask for the live memory at a moment, as soon as the previous request is answered."""
         self._moments.put(MemoryAtParams(self.uri, time_ms))
 
     async def history(self) -> None:
-        """The saved profiles."""
+        """Fetch the list of saved profiles."""
         try:
             self._post(messages.HistoryArrived(await self._session.history()))
         except SkylineError as error:
             self._post(messages.PictureFailed("diff", str(error)))
 
     async def compare(self, asked: CompareParams) -> None:
-        """Two saved profiles."""
+        """Compare two saved profiles."""
         try:
             self._post(messages.Compared(asked, await self._session.compare(asked)))
         except SkylineError as error:
             self._post(messages.PictureFailed("diff", str(error)))
 
     async def write(self, question: QuestionParams, *, instead: bool, seen: int) -> None:
-        """Make the change; ``instead``: of the last one, which is taken back first.
+        """Make the change. With ``instead``, revert the last change first.
 
-        ``seen`` goes along with the answer. Once begun it is not given up half-way.
+        ``seen`` is returned with the answer. A started write is never cancelled half-way.
         """
         await asyncio.shield(self._written(question, instead=instead, seen=seen))
 
@@ -169,7 +169,7 @@ class Conversation:
                 await self._apply(question, seen)
 
     async def _apply(self, question: QuestionParams, seen: int) -> None:
-        """Make the change, and remember what was expected of it."""
+        """Make the change, and store its prediction."""
         expected: EstimateReport | None = None
         try:
             expected = await self._session.simulate(question)
@@ -181,14 +181,14 @@ class Conversation:
             self._post(messages.Applied(question, result, expected, seen))
 
     async def revert(self) -> None:
-        """Take the last change back."""
+        """Undo the last change."""
         async with self._writing:
             result = await self._answer(self._session.revert())
             if result is not None:
                 self._post(messages.Reverted(result))
 
     async def remove(self, whatif: str) -> None:
-        """Take a what-if that the code has out of it, by its name."""
+        """Remove a what-if from the code, by its name."""
         async with self._writing:
             result = await self._answer(self._session.remove(RemoveParams(self.uri, whatif)))
             if result is not None:
@@ -201,7 +201,7 @@ class Conversation:
             self._post(messages.QuestionFailed(question, str(error)))
             return
         if question.whatifs:
-            # By itself: the next question need not wait for it. While the batch size is dragged the server knows it.
+            # Separately: the next question need not wait for it. The server knows the curve during a drag.
             self._curves.put(QuestionParams(self.uri, None, question.whatifs, curve=True))
 
     async def _curve(self, asked: QuestionParams) -> None:

@@ -13,7 +13,7 @@ def diff_lines(diff: str) -> list[Content]:
 
 
 def preview_lines(preview: PreviewResult) -> list[Content]:
-    """What would be written, and what not, with the reason and code to write by hand."""
+    """The edits that would be written; for refused ones, the reason and the code to write by hand."""
     lines = diff_lines(preview.diff) or [Content("Nothing would be written.")]
     for refused in preview.refused:
         lines.append(

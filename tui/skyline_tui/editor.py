@@ -1,4 +1,4 @@
-"""Opens a file at a line in the person's editor."""
+"""Opens a file at a line in the user's editor."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _FALLBACKS = ("nvim", "vim", "nano", "vi")
 def editor_command(
     file: str, line: int, environment: Mapping[str, str] | None = None
 ) -> tuple[str, ...] | None:
-    """$VISUAL, $EDITOR, or an editor that is there; None where there is none.
+    """The command of $VISUAL, $EDITOR or an installed editor; None without one.
 
-    Editors that are not known are given ``+LINE``, which most terminal editors take.
+    Unknown editors get ``+LINE``, which most terminal editors support.
     """
     environment = os.environ if environment is None else environment
     wanted = (
@@ -35,21 +35,21 @@ def editor_command(
     if name in _AT_FILE_COLON_LINE:
         return (*command, f"{file}:{line}")
     if name in _WITH_GOTO:
-        # Without waiting the terminal comes back at once, which is what one wants beside a window.
+        # Without waiting, the terminal returns immediately, as needed for an editor with its own window.
         return (*command, "--goto", f"{file}:{line}")
     return (*command, f"+{line}", file)
 
 
 def edit(app: App[Any], file: str, line: int) -> str:
-    """Give the terminal to the editor until it is left; returns what went wrong, in words, or nothing."""
+    """Give the terminal to the editor until it exits; returns an error message, or an empty text."""
     command = editor_command(file, line)
     if command is None:
-        return "Set $EDITOR to the editor you want."
+        return "Set $EDITOR to your editor."
     try:
         with app.suspend():
             subprocess.run(command, check=False)
     except SuspendNotSupported:
-        return "This terminal cannot be lent to an editor."
+        return "This terminal does not support opening an editor."
     except OSError as error:
         return f"{command[0]}: {error.strerror or error}"
     return ""

@@ -1,4 +1,4 @@
-"""The prediction on show: the server's answer, or the curve until that answer has come."""
+"""The displayed prediction: the server's answer, or values from the curve until the answer arrives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skyline_tui.scale import BarPoint
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Numbers of the question on the screen, and whether its range says that it is a gain or a loss."""
+    """Values for the question on the screen, and whether their range is entirely a gain or a loss."""
 
     iteration_ms: Interval
     throughput: Interval | None
@@ -22,7 +22,7 @@ class Expected:
 
     @classmethod
     def answered(cls, estimate: EstimateReport) -> Expected:
-        """As the server answered."""
+        """From the server's answer."""
         return cls(
             estimate.iteration_ms,
             estimate.throughput,
@@ -33,7 +33,7 @@ class Expected:
 
     @classmethod
     def read_off(cls, place: BarPoint) -> Expected:
-        """As the curve has it: without a range, so neither gain nor loss."""
+        """From the curve: without a range, so neither gain nor loss."""
         return cls(
             Interval.exact(place.iteration_ms),
             Interval.exact(place.throughput),

@@ -1,4 +1,4 @@
-"""Numbers and names as the screen writes them: a change from now to then, rows that fold, marks without colour."""
+"""Formatting of numbers and names for the screen: changes, wrapped rows, marks that need no colour."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ARROW = "→"
 MUTED = "$foreground 60%"
 BAR = "▇"
 DIRECTION_STYLES: dict[Direction, str] = {"better": "$text-success", "worse": "$text-error", "": ""}
-"""Green and red are for what the range of a change leaves no doubt about."""
+"""Green and red only if the whole range of a change has one sign."""
 
 
 def throughput_change(now: Interval | None, then: Interval | None, width: int = 99) -> str:
-    """``175 → 231 samples/s ±9``; one number where nothing is asked. Shorter forms where it must be."""
+    """``175 → 231 samples/s ±9``; a single number without a question. Shorter forms for less width."""
     return _change(now, then, units.rate_scale, width)
 
 
@@ -50,12 +50,12 @@ def _change(now: Interval | None, then: Interval | None, scale_of: ScaleOf, widt
 
 
 def fitting(width: int, *texts: str) -> str:
-    """The first text that fits; the last one where none does."""
+    """The first text that fits; the last one if none does."""
     return next((text for text in texts if len(text) <= width), texts[-1])
 
 
 def saved_time(estimate: EstimateReport, scale: units.UnitScale | None = None, width: int = 99) -> str:
-    """``-5.1 ±1.0 ms``: what a what-if takes off an iteration, or adds to it; in a column by its shared scale."""
+    """``-5.1 ±1.0 ms``: the change of the iteration time by a what-if; in a column with a shared scale."""
     scale = scale or time_scale_of((estimate,))
     change = estimate.change_ms
     half = scale.half_width(change)
@@ -69,32 +69,32 @@ def time_scale_of(estimates: Iterable[EstimateReport]) -> units.UnitScale:
 
 
 def saved_memory(estimate: EstimateReport, baseline: BaselineReport) -> str:
-    """``-1.1 GB``; empty where the peak moves by less than a hundredth."""
+    """``-1.1 GB``; empty if the peak changes by less than a hundredth."""
     change = estimate.peak.value - baseline.peak.value
     return units.format_bytes_delta(change) if abs(change) >= baseline.peak.value / 100 else ""
 
 
 def where_it_lives(batch_size: BatchSizeReport) -> str:
-    """Where the number is that no literal of the code sets, or why it cannot be rewritten."""
+    """The place of a batch size outside the code, or the reason why it cannot be rewritten."""
     if batch_size.lives is not None:
         return f"The batch size lives in {batch_size.lives.words}"
     return f"The batch size cannot be rewritten: {batch_size.reason or 'no literal in the code sets it'}"
 
 
 def spec(estimate: EstimateReport) -> str:
-    """``num_workers=2`` or ``fused_optimizer``: how a what-if is asked for."""
+    """``num_workers=2`` or ``fused_optimizer``: a what-if as the user types it."""
     return f"{estimate.name}={estimate.value}" if estimate.value else estimate.name
 
 
 def tail(text: str, width: int) -> str:
-    """``text`` in at most ``width`` characters, its end cut off: code is known by how it begins."""
+    """``text`` cut to at most ``width`` characters at its end: the beginning identifies code."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 
 
 def flow(parts: Sequence[Content], width: int, gap: int = 3, separator: str = "") -> Content:
-    """Parts side by side while they fit, whole parts on the next line where not: numbers are never cut.
+    """Parts side by side while they fit, then whole parts on the next line: numbers are never cut.
 
-    Blanks of ``gap`` stand between them, or the separator.
+    ``gap`` blanks, or the separator, are between them.
     """
     between = separator or " " * gap
     lines: list[list[Content]] = [[]]
@@ -110,7 +110,7 @@ def flow(parts: Sequence[Content], width: int, gap: int = 3, separator: str = ""
 
 
 def spread(left: Content, right: Content, width: int) -> Content:
-    """One part at each end of a line; the right one goes below where they do not fit."""
+    """One part at each end of a line; the right one moves below if both do not fit."""
     room = width - left.cell_length - right.cell_length
     if room < 1:
         return Content("\n").join([left, right])

@@ -1,4 +1,4 @@
-"""Asks one question at a time; while an answer is awaited, only the newest question is kept."""
+"""Sends one question at a time; while it is pending, only the newest question waits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Q = TypeVar("Q")
 
 
 class LatestWins(Generic[Q]):
-    """Keeps a drag from queueing up hundreds of requests: at most one is in flight, the last one is always asked.
+    """Prevents a drag from queueing hundreds of requests: at most one is pending, and the last one is always sent.
 
-    ``ask`` must deal with its own failures.
+    ``ask`` must handle its own failures.
     """
 
     def __init__(self, ask: Callable[[Q], Awaitable[None]]) -> None:
@@ -21,22 +21,22 @@ class LatestWins(Generic[Q]):
         self._task: asyncio.Task[None] | None = None
 
     def put(self, question: Q) -> None:
-        """Ask this, now or as soon as the one in flight is answered, instead of what was waiting."""
+        """Send this question now, or after the pending one, in place of the waiting one."""
         self._waiting = [question]
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._drain())
 
     def clear(self) -> None:
-        """Forget what is waiting."""
+        """Discard the waiting question."""
         self._waiting = []
 
     async def idle(self) -> None:
-        """Wait until everything put so far is answered or replaced."""
+        """Wait until every question is answered or replaced."""
         if self._task is not None:
             await self._task
 
     async def close(self) -> None:
-        """Give up on the one in flight too."""
+        """Cancel the pending question too."""
         self.clear()
         if self._task is not None:
             self._task.cancel()

@@ -15,7 +15,7 @@ from skyline.errors import ExitCode
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until the person leaves; returns the exit code of the process."""
+    """Run until the user quits; returns the exit code of the process."""
     parser = argparse.ArgumentParser(
         prog="skyline tui",
         description="See where a training script's time and memory go, drag its throughput or its memory, "
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(f"skyline tui: this needs a terminal. {hint}")
         return ExitCode.USAGE
 
-    # A program that was started by one that ignores this signal ignores it too, and would outlive its terminal.
+    # A program inherits an ignored signal from its parent and would then outlive its terminal.
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -83,9 +83,9 @@ if __name__ == "__main__":
 
 
 FRAMES_PER_S = 240
-"""Four times Textual's own: at 60 a drag waits up to 16 ms for its frame before any work is done."""
+"""Four times Textual's default: at 60 Hz a drag waits up to 16 ms for its frame before any work is done."""
 
 
 def set_frame_rate(environment: MutableMapping[str, str]) -> None:
-    """Draw so often, unless the person has set another rate; before Textual is imported, which reads it once."""
+    """Set this frame rate unless the user has set another one; call before the import of Textual, which reads it."""
     environment.setdefault("TEXTUAL_FPS", str(FRAMES_PER_S))

@@ -1,4 +1,4 @@
-"""What the conversation with the server posts to the screen. Nothing but these crosses over."""
+"""The messages from the communication with the server to the screen; nothing else is passed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Post = Callable[[Message], object]
 
 
 class Severity(str, Enum):
-    """How loudly a message is shown; the values are Textual's."""
+    """The severity of a message; the values are Textual's."""
 
     INFORMATION = "information"
     WARNING = "warning"
@@ -44,21 +44,21 @@ class Severity(str, Enum):
 
 @dataclass
 class ProfileMoved(Message):
-    """The server says that a script has a new profile, that it went stale, or why there is none."""
+    """Notification: a script has a new profile, a stale profile, or an error instead of one."""
 
     change: ProfileChanged
 
 
 @dataclass
 class FirstFigures(Message):
-    """What a measurement has shown so far, before its profile is there."""
+    """Results of a measurement before its profile is complete."""
 
     measuring: Measuring
 
 
 @dataclass
 class ProfileArrived(Message):
-    """A profile was fetched, with every what-if asked singly (None where the server has none)."""
+    """A new profile with the answer to every what-if (None if the server has none)."""
 
     profile: ProfileReport
     whatifs: WhatIfReport | None
@@ -66,7 +66,7 @@ class ProfileArrived(Message):
 
 @dataclass
 class EstimateArrived(Message):
-    """The answer to a question, which may no longer be the question on the screen."""
+    """The answer to a question, which may be outdated."""
 
     question: QuestionParams
     estimate: EstimateReport
@@ -74,7 +74,7 @@ class EstimateArrived(Message):
 
 @dataclass
 class CurveArrived(Message):
-    """The batch-size curve under the what-ifs of a question, which may no longer be the question on the screen."""
+    """The batch-size curve under the what-ifs of a question, which may be outdated."""
 
     whatifs: tuple[str, ...]
     points: tuple[CurvePointReport, ...]
@@ -82,14 +82,14 @@ class CurveArrived(Message):
 
 @dataclass
 class ValueArrived(Message):
-    """What one what-if would bring at another value than the one that was shown."""
+    """The effect of one what-if at another value than the displayed one."""
 
     estimate: EstimateReport
 
 
 @dataclass
 class QuestionFailed(Message):
-    """A question the server would not answer, and why."""
+    """A question that the server refused, with the reason."""
 
     question: QuestionParams
     reason: str
@@ -97,7 +97,7 @@ class QuestionFailed(Message):
 
 @dataclass
 class Progressed(Message):
-    """How far a piece of work is; ``fraction`` is None where nobody knows."""
+    """Progress of an operation; ``fraction`` is None if unknown."""
 
     title: str
     text: str
@@ -106,7 +106,7 @@ class Progressed(Message):
 
 @dataclass
 class ProgressEnded(Message):
-    """The piece of work is over; ``text`` may say how it went."""
+    """The operation has ended; ``text`` may contain its result."""
 
     text: str
 
@@ -120,7 +120,7 @@ class FilesWritten(Message):
 
 @dataclass
 class ServerSaid(Message):
-    """Something the server wants read."""
+    """A message of the server for the user."""
 
     text: str
     severity: Severity
@@ -128,7 +128,7 @@ class ServerSaid(Message):
 
 @dataclass
 class ServerLost(Message):
-    """The server process ended by itself; ``log`` is the tail of what it wrote."""
+    """The server process ended unexpectedly; ``log`` is the end of its output."""
 
     exit_code: int | None
     log: str
@@ -136,60 +136,60 @@ class ServerLost(Message):
 
 @dataclass
 class BestFound(Message):
-    """The fastest combination that keeps to the limits given, or why there is none."""
+    """The fastest combination within the limits, or the reason why there is none."""
 
     best: BestReport
 
 
 @dataclass
 class DevicesCompared(Message):
-    """The script on GPUs that need not be here."""
+    """Predictions for the script on other GPUs."""
 
     report: DevicesReport
 
 
 @dataclass
 class Verified(Message):
-    """A prediction was measured; whether that counts is for the report to say."""
+    """A measured prediction, valid or not."""
 
     report: VerifyReport
 
 
 @dataclass
 class NotVerified(Message):
-    """There is no measurement, and why."""
+    """A failed verification, with the reason."""
 
     reason: str
 
 
 @dataclass
 class Previewed(Message):
-    """The edits that would be made."""
+    """The edits that apply would make."""
 
     preview: PreviewResult
 
 
 @dataclass
 class Applied(Message):
-    """Whether the change was written, with what the server then expected of it."""
+    """The result of applying a change, with its prediction."""
 
     question: QuestionParams
     result: ApplyResult
     expected: EstimateReport | None
     seen: int
-    """How many profiles had come when it was asked for."""
+    """Number of profiles received before the request."""
 
 
 @dataclass
 class Reverted(Message):
-    """Whether the last change was taken back."""
+    """The result of undoing the last change."""
 
     result: ApplyResult
 
 
 @dataclass
 class TakenOut(Message):
-    """Whether a what-if that the code had was taken out of it."""
+    """The result of removing a what-if from the code."""
 
     whatif: str
     result: ApplyResult
@@ -197,7 +197,7 @@ class TakenOut(Message):
 
 @dataclass
 class TimelineArrived(Message):
-    """A window of both timelines, for the params that asked for it."""
+    """A window of both timelines, for the request with these parameters."""
 
     asked: TimelineParams
     report: TimelineReport
@@ -205,7 +205,7 @@ class TimelineArrived(Message):
 
 @dataclass
 class MemoryArrived(Message):
-    """What is live at a moment."""
+    """The live memory at a moment."""
 
     report: LiveMemoryReport
 
@@ -219,7 +219,7 @@ class HistoryArrived(Message):
 
 @dataclass
 class Compared(Message):
-    """Two profiles, in numbers and in code."""
+    """A comparison of two profiles, in numbers and in code."""
 
     asked: CompareParams
     report: ComparisonReport
@@ -227,7 +227,7 @@ class Compared(Message):
 
 @dataclass
 class PictureFailed(Message):
-    """A picture that there is none of, and why; ``view`` is where it was wanted."""
+    """A view without data, with the reason."""
 
     view: str
     reason: str

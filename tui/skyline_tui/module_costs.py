@@ -1,4 +1,4 @@
-"""What each module of the model costs, and which lines that time is of."""
+"""The cost of each module of the model, and the lines that it consists of."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from skyline.report.schema import LineReport
 
 WHOLE = ""
-"""The path of everything."""
+"""The path of the root."""
 
 
 @dataclass(slots=True)
 class ModuleCost:
-    """A module with all that is inside it, in ms per iteration; ``own_ms`` is what no module inside it takes."""
+    """A module including its submodules, in ms per iteration; ``own_ms`` excludes the submodules."""
 
     path: str
     total_ms: float = 0.0
@@ -26,12 +26,12 @@ class ModuleCost:
         return self.path.rpartition(".")[2]
 
     def by_cost(self) -> list[ModuleCost]:
-        """The modules right inside, dearest first."""
+        """The direct submodules, highest cost first."""
         return sorted(self.inside.values(), key=lambda one: -one.total_ms)
 
 
 def module_costs(lines: Iterable[LineReport]) -> ModuleCost:
-    """The tree of all modules that any line ran in; its root is the whole iteration."""
+    """The tree of all modules with lines; its root is the whole iteration."""
     root = ModuleCost(WHOLE)
     for line in lines:
         left = line.self_ms
@@ -44,7 +44,7 @@ def module_costs(lines: Iterable[LineReport]) -> ModuleCost:
 
 
 def share_in(line: LineReport, path: str) -> float:
-    """Of a line's time the ms that it spends inside a module."""
+    """The time, in ms, that a line spends inside a module."""
     if path == WHOLE:
         return line.self_ms
     known = sum(part.self_ms for part in line.parts)

@@ -1,7 +1,7 @@
-"""Draws, for a frame that changes a little, the widgets that are seen there alone.
+"""A compositor that redraws only the widgets visible in the changed area.
 
-Textual 8 renders for every frame all widgets whose container reaches into the smallest rectangle around the changes,
-and those below them: with a bar on top and a line at the bottom, that is the whole screen, many times a second.
+For every frame, Textual 8 renders all widgets whose container intersects the smallest rectangle around the changes, and
+the widgets below them. With changes at the top and at the bottom, that is the whole screen, many times a second.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 Spans = dict[int, list[tuple[int, int]]]
-"""By row, columns from and up to which something is still to be drawn."""
+"""For each row, the column ranges that are still to be drawn."""
 
 
 class NearCompositor(Compositor):
-    """What it leaves out was to be thrown away: the frame is the same."""
+    """Skips output that Textual would discard: the frame is unchanged."""
 
     _changed: Spans | None = None
-    """What the frame that is being drawn changes; None: all of it."""
+    """The area changed by the current frame; None: the whole screen."""
     _left: Spans
 
     def render_partial_update(self) -> ChopsUpdate | None:
-        """A frame of what changed since the last one."""
+        """A frame with the changes since the last one."""
         changed: Spans = {}
         for row, left, right in self._regions_to_spans(self._dirty_regions):
             changed.setdefault(row, []).append((left, right))
@@ -44,19 +44,19 @@ class NearCompositor(Compositor):
         return super()._render_chops(crop, is_rendered_line)
 
     def _get_renders(self, crop: Region | None = None) -> Iterator[tuple[Region, Region, list[Strip]]]:
-        """Front to back, up to where nothing is left to be drawn."""
+        """Front to back, until nothing is left to draw."""
         left = self._left
         for widget, (region, clip) in self.visible_widgets.items():
             seen = region.intersection(clip)
             if getattr(widget, "PAINTS_CHILDREN", False) and (crop is None or crop.overlaps(seen)):
-                # What stands in front of it is empty until it was asked.
+                # The widgets in front of it count as empty until they are rendered.
                 yield region, seen, widget.render_lines(seen.translate(-region.offset))
                 continue
             begin, end = seen.column_span
             rows = [row for row in left if seen.y <= row < seen.bottom and _meet(left[row], begin, end)]
             if not rows:
                 continue
-            # Whole rows: where widgets begin and end on them is worked out for their full width.
+            # Whole rows: the boundaries of widgets are computed for their full width.
             near = Region(seen.x, min(rows), seen.width, max(rows) + 1 - min(rows))
             yield region, near, widget.render_lines(near.translate(-region.offset))
             for row in rows:
@@ -66,7 +66,7 @@ class NearCompositor(Compositor):
 
 
 class NearScreen(Screen[None]):
-    """The screen that everything else stands on, drawn so."""
+    """The bottom screen, drawn by this compositor."""
 
     def __init__(self) -> None:
         super().__init__(id="_default")
@@ -78,7 +78,7 @@ def _meet(spans: Iterable[tuple[int, int]], begin: int, end: int) -> bool:
 
 
 def _without(spans: Iterable[tuple[int, int]], begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """What of the spans lies outside."""
+    """The parts of the spans outside the range."""
     for left, right in spans:
         if left < min(right, begin):
             yield left, min(right, begin)

@@ -1,4 +1,4 @@
-"""What comes from the server, and where on the screen it goes."""
+"""Distribution of the server's messages to the widgets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ P = ParamSpec("P")
 
 
 class NewsApp(CleanApp[None]):
-    """Takes messages to the pages; in live mode has the code follow the question on the screen."""
+    """Passes messages to the pages; in live mode the code follows the question on the screen."""
 
     def __init__(self, script: Path, connect: Callable[[Post], ScreenSession], *, live: bool) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class NewsApp(CleanApp[None]):
         self._later: QuestionParams | None = None
         self._verifying: QuestionParams | None = None
         self._unmeasured: QuestionParams | None = None
-        """What is written into the code and not measured yet."""
+        """The part of the question that is written into the code and not yet measured."""
         self._arrivals = 0
         self._last_written: tuple[RewrittenFile, ...] = ()
         self._talk = Conversation(connect(self.post_message), self.post_message)
@@ -70,7 +70,7 @@ class NewsApp(CleanApp[None]):
     def _do(
         self, group: str, work: Callable[P, Coroutine[Any, Any, None]], *given: P.args, **named: P.kwargs
     ) -> None:
-        """Begin it in the background; one of the same group that is under way, or was about to begin, is given up."""
+        """Start work in the background; cancels running or scheduled work of the same group."""
         self.run_worker(partial(work, *given, **named), group=group, exclusive=True)
 
     def notify(
@@ -82,7 +82,7 @@ class NewsApp(CleanApp[None]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Say something in passing; it can be read again on the page Log. Words, never markup: they hold code."""
+        """Show a notification; it is also kept on the Log page. Plain text, because it may contain code."""
         for log in self.query(LogView):
             log.write(
                 severity if severity != "information" else "note", f"{title}: {message}" if title else message
@@ -92,7 +92,7 @@ class NewsApp(CleanApp[None]):
     # The question on the screen.
 
     def on_workbench_changed(self) -> None:
-        """Have it answered."""
+        """Ask the new question."""
         question = self._bench.question
         self.query_one(TimelineView).ask(question)
         if self._bench.asks_nothing:
@@ -101,10 +101,10 @@ class NewsApp(CleanApp[None]):
             self._talk.ask(question)
 
     def on_workbench_meant(self, message: Workbench.Meant) -> None:
-        """A bar was let go, or a what-if toggled: in live mode the code follows."""
+        """The user released a bar or toggled a what-if: in live mode the code follows."""
         question = message.question
         if self.query_one(Controls).read_only:
-            # The bars only predict: of what is asked the what-ifs alone go into the code.
+            # The bars only predict: only the what-ifs of the question are written into the code.
             question = replace(question, batchSize=None)
             if not question.whatifs and self._unmeasured is None:
                 return
@@ -112,28 +112,28 @@ class NewsApp(CleanApp[None]):
             self._write(question)
 
     def _write(self, question: QuestionParams) -> None:
-        """Have the code say what is asked, in place of what was written since it was measured last."""
+        """Write the question into the code, in place of the changes that are not yet measured."""
         self._do(
             "apply", self._talk.write, question, instead=self._unmeasured is not None, seen=self._arrivals
         )
 
-    # What comes from the server.
+    # Messages of the server.
 
     def on_estimate_arrived(self, message: messages.EstimateArrived) -> None:
-        """An answer."""
+        """Show an answer."""
         self._bench.show_estimate(message.question, message.estimate)
 
     def on_curve_arrived(self, message: messages.CurveArrived) -> None:
-        """The batch-size curve under what-ifs."""
+        """Show the batch-size curve under what-ifs."""
         self._bench.show_curve(message.whatifs, message.points)
 
     def on_question_failed(self, message: messages.QuestionFailed) -> None:
-        """The server has no answer, and says why."""
+        """Show the server's reason for refusing a question."""
         if message.question == self._bench.question:
             self.notify(message.reason, title="No prediction", severity="warning")
 
     def on_profile_moved(self, message: messages.ProfileMoved) -> None:
-        """Fetch a new profile; mark the one shown where it went stale; say what went wrong."""
+        """Fetch a new profile, mark a stale one, or show an error."""
         change = message.change
         if change.uri != self._talk.uri:
             return
@@ -148,13 +148,13 @@ class NewsApp(CleanApp[None]):
             self._do("fetch", self._talk.fetch)
 
     def on_first_figures(self, message: messages.FirstFigures) -> None:
-        """A first look at what is being measured."""
+        """Show first results of the current measurement."""
         measuring = message.measuring
         if measuring.uri == self._talk.uri and (self.profile is None or measuring.iterationMs is not None):
             self.query_one(Headline).show_first(measuring.text)
 
     def on_profile_arrived(self, message: messages.ProfileArrived) -> None:
-        """Show it everywhere."""
+        """Show a profile on all pages."""
         if message.profile == self.profile:
             self.query_one(WhatIfs).learn(message.whatifs)
             return
@@ -181,12 +181,12 @@ class NewsApp(CleanApp[None]):
         self.call_after_refresh(freeze_garbage_collector)
 
     def on_progressed(self, message: messages.Progressed) -> None:
-        """How far a measurement is."""
+        """Show the progress of a measurement."""
         self._log_view.write("progress", f"{message.title}: {message.text}".partition(" of ")[0])
         self._bench.progress(message.title, message.text, message.fraction)
 
     def on_progress_ended(self, message: messages.ProgressEnded) -> None:
-        """A measurement is over."""
+        """Handle the end of a measurement."""
         self._log_view.write("progress", message.text)
         self._bench.progress_ended()
         self.query_one(Headline).show_first("")
@@ -194,7 +194,7 @@ class NewsApp(CleanApp[None]):
             self.notify("Measuring was cancelled.")
 
     def on_best_found(self, message: messages.BestFound) -> None:
-        """Put it on the screen as a question, which may be applied or dropped like any other."""
+        """Show the combination as a question, which can be applied or dropped like any other."""
         best = message.best
         if best.estimate is None or not best.choices:
             text = best.reason or "No change within these limits is predicted to be worth making."
@@ -210,17 +210,17 @@ class NewsApp(CleanApp[None]):
         self._do("value", self._talk.value, message.whatif)
 
     def on_value_arrived(self, message: messages.ValueArrived) -> None:
-        """The answer to that."""
+        """Show a what-if at another value."""
         self._bench.show_value(message.estimate)
 
     def on_verified(self, message: messages.Verified) -> None:
-        """Show the prediction beside its measurement, which the ledger knows from now on."""
+        """Show the prediction with its measurement, and refresh the track records from the ledger."""
         self._verifying = None
         self.push_screen(VerifiedSheet(message.report))
         self._do("fetch", self._talk.fetch)
 
     def on_not_verified(self, message: messages.NotVerified) -> None:
-        """Say why; the person's own cancelling needs no reason."""
+        """Show the reason, except after a cancellation by the user."""
         asked, self._verifying = self._verifying, None
         if asked is None:
             self.notify("Verifying was cancelled.")
@@ -228,43 +228,43 @@ class NewsApp(CleanApp[None]):
             self.notify(message.reason, title="Not verified", severity="warning")
 
     def on_devices_compared(self, message: messages.DevicesCompared) -> None:
-        """The script on other GPUs."""
+        """Show the script on other GPUs."""
         self.query_one(DevicesView).arrived(message.report)
 
     def on_timeline_view_window_wanted(self, message: TimelineView.WindowWanted) -> None:
-        """A picture of an iteration."""
+        """Request a window of the timeline."""
         self._do("timeline", self._talk.timeline, message.params)
 
     def on_timeline_arrived(self, message: messages.TimelineArrived) -> None:
-        """The picture."""
+        """Show the window."""
         self.query_one(TimelineView).arrived(message.asked, message.report)
 
     def on_memory_view_moment_wanted(self, message: MemoryView.MomentWanted) -> None:
-        """What is live at a moment."""
+        """Request the live memory at a moment."""
         self._talk.memory_at(message.time_ms)
 
     def on_memory_arrived(self, message: messages.MemoryArrived) -> None:
-        """That."""
+        """Show the live memory."""
         self.query_one(MemoryView).arrived(message.report)
 
     def on_diff_view_history_wanted(self) -> None:
-        """The saved profiles."""
+        """Request the saved profiles."""
         self._do("history", self._talk.history)
 
     def on_history_arrived(self, message: messages.HistoryArrived) -> None:
-        """Those."""
+        """Show the saved profiles."""
         self.query_one(DiffView).listed(message.saved)
 
     def on_diff_view_compare_wanted(self, message: DiffView.CompareWanted) -> None:
-        """Two of them compared."""
+        """Request a comparison of two profiles."""
         self._do("compare", self._talk.compare, message.params)
 
     def on_compared(self, message: messages.Compared) -> None:
-        """The comparison."""
+        """Show the comparison."""
         self.query_one(DiffView).arrived(message.asked, message.report)
 
     def on_picture_failed(self, message: messages.PictureFailed) -> None:
-        """There is none: the page says why."""
+        """Show the reason on the page."""
         self.query_one(f"#view-{message.view}", View).fail(message.reason)
 
     def on_previewed(self, message: messages.Previewed) -> None:
@@ -273,7 +273,7 @@ class NewsApp(CleanApp[None]):
         self.push_screen(Diff(message.preview))
 
     def on_files_written(self, message: messages.FilesWritten) -> None:
-        """The lines that changed light up."""
+        """Highlight the changed lines."""
         self._last_written = message.files
         self.query_one(DiffView).wrote(message.files)
         for file in message.files[:1]:
@@ -281,10 +281,10 @@ class NewsApp(CleanApp[None]):
                 source.flash(str(file.path), file.lines)
 
     def on_applied(self, message: messages.Applied) -> None:
-        """The file follows; what was asked is now how the script is, once it is measured."""
+        """Show the new code; the question becomes the state of the script once it is measured."""
         self._unmeasured = None
         if not message.result.applied and self.stale and self.live:
-            # The rewrite knows the code as it was measured: wait for the measurement that is on its way.
+            # The rewrite needs the profile of the current code: wait for the running measurement.
             self._later = message.question
             self.notify("The code is being measured; this change is written right after.")
             return
@@ -303,7 +303,7 @@ class NewsApp(CleanApp[None]):
             self._bench.measured(message.question)
 
     def on_reverted(self, message: messages.Reverted) -> None:
-        """The file is as it was before the last apply, or the reason why not."""
+        """Report that the file is restored, or the reason why not."""
         self._unmeasured = None
         if message.result.applied:
             self._bench.drop()
@@ -312,7 +312,7 @@ class NewsApp(CleanApp[None]):
             self._refused("Not undone", message.result)
 
     def on_what_ifs_switched_off(self, message: WhatIfs.SwitchedOff) -> None:
-        """In live mode the code follows: what it has is taken out of it."""
+        """In live mode, remove the what-if from the code."""
         if self.live:
             self._do("apply", self._talk.remove, message.whatif)
         else:
@@ -321,7 +321,7 @@ class NewsApp(CleanApp[None]):
             )
 
     def on_taken_out(self, message: messages.TakenOut) -> None:
-        """The code is without it by now, or the reason why not."""
+        """Report that the what-if is removed, or the reason why not."""
         if message.result.applied:
             self.notify(
                 f"{message.whatif} is removed from the code.  u undoes, d shows the change", timeout=6
@@ -334,16 +334,16 @@ class NewsApp(CleanApp[None]):
         self.notify(f"{result.reason or 'no reason was given'}{more}", title=title, severity="warning")
 
     def on_logged(self, message: messages.Logged) -> None:
-        """A line of the server's log."""
+        """Show a line of the server's log."""
         self._log_view.write("server", message.text)
 
     def on_server_said(self, message: messages.ServerSaid) -> None:
-        """What the trouble panel says already is not said twice."""
+        """Show a message, unless the error panel shows it already."""
         if message.text != self.query_one(Trouble).message:
             self.notify(message.text, severity=Severity(message.severity).value)
 
     def on_server_lost(self, message: messages.ServerLost) -> None:
-        """Keep the numbers, say what is known; measuring again starts another one."""
+        """Keep the numbers and show the error; another measurement starts a new server."""
         self._lost = True
         self._bench.progress_ended()
         code = "" if message.exit_code is None else f" (exit code {message.exit_code})"

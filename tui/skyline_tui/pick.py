@@ -1,4 +1,4 @@
-"""Asks which script to open, where the command line does not say."""
+"""Selection of the script, if the command line names none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READ_BYTES = 200_000
 
 
 def training_scripts(folder: Path) -> list[Path]:
-    """Python files in the folder and the ones right below it that use torch and go backward."""
+    """Python files in the folder and its direct subfolders that use torch and call backward."""
     found: list[Path] = []
     for path in (*sorted(folder.glob("*.py")), *sorted(folder.glob("*/*.py"))):
         try:
@@ -33,7 +33,7 @@ def training_scripts(folder: Path) -> list[Path]:
 
 
 def pick_script(folder: Path) -> Path | None:
-    """The only candidate, or the one the person picks; None where there is none, or they leave."""
+    """The only candidate, or the user's choice; None if there is none, or after a cancellation."""
     found = training_scripts(folder)
     if not found:
         say(f"skyline tui: no training script in {folder}. Name one: skyline tui SCRIPT")
@@ -63,5 +63,5 @@ class PickApp(CleanApp[Path]):
         yield Footer()
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """This one."""
+        """Return the selected script."""
         self.exit(self._scripts[message.option_index])

@@ -1,4 +1,4 @@
-"""The plots, where the library that draws them is installed: the extra ``tui``."""
+"""The plots, if the library for them is installed (extra ``tui``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person wants of the terminal UI on all scripts: theme, keys, and whether it begins live."""
+"""The user's preferences for the terminal UI: theme, keys and initial mode."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """``keys`` maps the ids of bindings to keys as Textual names them, several with commas between."""
+    """``keys`` maps ids of bindings to Textual's key names, several separated by commas."""
 
     theme: str = ""
     live: bool | None = None
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     problem: str = ""
-    """Why the file could not be read; empty where it could, or where there is none."""
+    """The reason why the file is unreadable; empty if it is readable or missing."""
 
     def complaints(self, themes: Collection[str], bindings: Collection[str]) -> list[str]:
-        """In words what of this cannot be done."""
+        """Messages about unusable preferences."""
         found = [self.problem] if self.problem else []
         if self.theme and self.theme not in themes:
             found.append(f"There is no theme {self.theme!r}. Known: {', '.join(sorted(themes))}.")
@@ -40,13 +40,13 @@ class Preferences:
 
 
 def preferences_file() -> Path:
-    """``skyline/tui.toml`` in the person's configuration folder."""
+    """``skyline/tui.toml`` in the user's configuration folder."""
     home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(home) / "skyline" / "tui.toml"
 
 
 def read_preferences(path: Path | None = None) -> Preferences:
-    """What the file says; nothing where there is none, and a problem in words where it makes no sense."""
+    """The preferences in the file; defaults without a file, and a problem message for an invalid one."""
     path = path or preferences_file()
     try:
         data: dict[str, Any] = tomllib.loads(read_bounded(path, LARGEST_TEXT_BYTES).decode("utf-8"))
@@ -68,5 +68,5 @@ def read_preferences(path: Path | None = None) -> Preferences:
         if bad
     ]
     if wrong:
-        return Preferences(problem=f"{path}: {', '.join(wrong)} cannot be used as written there")
+        return Preferences(problem=f"{path}: {', '.join(wrong)} cannot be used as written")
     return Preferences(theme, live, dict(keys))

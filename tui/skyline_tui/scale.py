@@ -1,8 +1,7 @@
-"""Where a place on a bar lies in batch sizes, and back: the curve of the profile read both ways.
+"""Mapping between positions on a bar and batch sizes: the profile's curve, used in both directions.
 
-Between two points of the curve the iteration time, the samples of an iteration and the memory are taken as
-straight lines in the batch size. Throughput is then samples over time, which within one piece rises or falls
-all the way: that makes the search below a bisection.
+Between two points of the curve, the iteration time, the samples per iteration and the memory are linear in the batch
+size. Throughput is samples over time, which is monotonic within one segment, so that the search below can bisect.
 """
 
 from __future__ import annotations
@@ -16,29 +15,29 @@ from skyline.report.schema import CurvePointReport
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What the two ends of a bar stand for: the lowest and the highest value of the curve, so that no place is dead."""
+    """The values at both ends of a bar: the lowest and the highest of the curve."""
 
     bottom: float
     top: float
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Axis:
-        """From the lowest to the highest of some values."""
+        """From the lowest to the highest of the values."""
         return cls(min(values), max(values))
 
     @property
     def constant(self) -> bool:
-        """Whether there is nothing to move along: the value is the same at every batch size."""
+        """True if the value is the same at every batch size."""
         return self.top - self.bottom <= self.top * 1e-6
 
     def fraction(self, value: float) -> float:
-        """Where on the bar a value lies; outside of it, the nearer end."""
+        """The position of a value on the bar; outside it, the nearer end."""
         if self.constant:
             return 1.0
         return min(max((value - self.bottom) / (self.top - self.bottom), 0.0), 1.0)
 
     def value(self, fraction: float) -> float:
-        """The value at a place on the bar."""
+        """The value at a position on the bar."""
         return self.bottom + fraction * (self.top - self.bottom)
 
 
@@ -60,20 +59,20 @@ class BarPoint:
 
 @dataclass(frozen=True, slots=True)
 class CurveScale:
-    """The curve as the bars show it: at least two places, by rising batch size."""
+    """The curve of the bars: at least two points, sorted by batch size."""
 
     places: tuple[BarPoint, ...]
     own: int | None = None
-    """The batch size of the script, which counts as one that people use."""
+    """The batch size of the script, which counts as a common one."""
 
     @property
     def throughput(self) -> Axis:
-        """In samples per second."""
+        """The axis in samples per second."""
         return Axis.of([place.throughput for place in self.places])
 
     @property
     def memory(self) -> Axis:
-        """In bytes."""
+        """The axis in bytes."""
         return Axis.of([place.memory_bytes for place in self.places])
 
     @property
@@ -88,12 +87,12 @@ class CurveScale:
 
     @property
     def trusted_up_to(self) -> int | None:
-        """The largest batch size before the curve is extrapolated; None where it never is or always is."""
+        """The largest batch size that is not extrapolated; None if none or all are extrapolated."""
         inside = [place.batch_size for place in self.places if not place.extrapolated]
         return inside[-1] if inside and len(inside) < len(self.places) else None
 
     def at(self, batch_size: int) -> BarPoint:
-        """The curve at a batch size; outside its range, its nearer end."""
+        """The curve at a batch size; outside its range, at the nearer end."""
         sizes = [place.batch_size for place in self.places]
         if batch_size <= sizes[0]:
             return self.places[0]
@@ -103,11 +102,11 @@ class CurveScale:
         return _between(self.places[index], self.places[index + 1], batch_size)
 
     def usual_for_throughput(self, samples_per_s: float) -> int:
-        """The batch size that a pointer at this throughput means."""
+        """The common batch size nearest to this throughput."""
         return self._usual(self.batch_size_for_throughput(samples_per_s))
 
     def usual_for_memory(self, size_bytes: float) -> int:
-        """The batch size that a pointer at this much memory means."""
+        """The common batch size nearest to this memory."""
         return self._usual(self.batch_size_for_memory(size_bytes))
 
     def _usual(self, batch_size: int) -> int:
@@ -115,7 +114,7 @@ class CurveScale:
         return nearest_usual(batch_size, self.smallest, self.largest, also)
 
     def batch_size_for_throughput(self, samples_per_s: float) -> int:
-        """The smallest batch size that reaches this throughput, or the one with the best where none does."""
+        """The smallest batch size with this throughput, or the one with the highest if none reaches it."""
         if self.places[0].throughput >= samples_per_s:
             return self.smallest
         for left, right in zip(self.places, self.places[1:], strict=False):
@@ -124,7 +123,7 @@ class CurveScale:
         return max(self.places, key=lambda place: place.throughput).batch_size
 
     def batch_size_for_memory(self, size_bytes: float) -> int:
-        """The batch size whose memory comes nearest to this; the ends where it lies outside the curve."""
+        """The batch size with the nearest memory; an end for a value outside the curve."""
         if self.places[0].memory_bytes >= size_bytes:
             return self.smallest
         for left, right in zip(self.places, self.places[1:], strict=False):
@@ -133,9 +132,9 @@ class CurveScale:
         return self.largest
 
     def under(self, time_factor: float, memory_factor: float) -> CurveScale:
-        """The same curve under what-ifs, taken to change time and memory alike at every size, ends of the bars too.
+        """The curve under what-ifs, assumed to scale time and memory equally at every size, as do the ends of the bars.
 
-        Good for the moment until the server has sent the curve under them.
+        Used until the server sends the curve under these what-ifs.
         """
         places = tuple(
             replace(
@@ -149,7 +148,7 @@ class CurveScale:
 
 
 def scale_of(points: Iterable[CurvePointReport], own: int | None = None) -> CurveScale | None:
-    """The scale of a curve, or None where it has fewer than two points."""
+    """The scale of a curve; None with fewer than two points."""
     places = tuple(_places(points))
     return CurveScale(places, own) if len(places) > 1 else None
 
@@ -180,7 +179,7 @@ def _between(left: BarPoint, right: BarPoint, batch_size: int) -> BarPoint:
 
 
 def _nearest(left: BarPoint, right: BarPoint, target: float, read: Callable[[BarPoint], float]) -> int:
-    """The whole batch size in one rising piece of the curve that comes nearest to the target."""
+    """The integer batch size in one monotonic segment of the curve that is nearest to the target."""
     below, above = left.batch_size, right.batch_size
     while above - below > 1:
         middle = (below + above) // 2
@@ -195,11 +194,11 @@ def _nearest(left: BarPoint, right: BarPoint, target: float, read: Callable[[Bar
 
 _SINGLY_UP_TO = 8
 _STEPS = (4, 5, 6, 7)
-"""Four steps to each doubling: 8, 10, 12, 14, 16, 20, 24, 28, 32, ..."""
+"""Four steps per doubling: 8, 10, 12, 14, 16, 20, 24, 28, 32, ..."""
 
 
 def usual_sizes(up_to: int) -> Iterator[int]:
-    """All of them, rising: each up to 8, then four to each doubling."""
+    """All common sizes, ascending: each up to 8, then four per doubling."""
     yield from range(1, min(_SINGLY_UP_TO, up_to + 1))
     doubled = _SINGLY_UP_TO // _STEPS[0]
     while doubled * _STEPS[0] <= up_to:
@@ -208,6 +207,6 @@ def usual_sizes(up_to: int) -> Iterator[int]:
 
 
 def nearest_usual(batch_size: int, smallest: int, largest: int, also: Iterable[int] = ()) -> int:
-    """The one between two sizes that is nearest, the smaller of two as near; ``also`` are as good as usual."""
+    """The nearest common size between two sizes, the smaller one of equally near ones; ``also`` count as common."""
     inside = {size for size in (*usual_sizes(largest), *also) if smallest <= size <= largest}
     return min(inside, key=lambda size: (abs(size - batch_size), size), default=batch_size)

@@ -1,4 +1,4 @@
-"""One script and the server that knows about it: the questions the screen asks."""
+"""One script and its server: the requests of the screen."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from skyline_tui.messages import Post, ProfileMoved
 
 
 class ScreenSession(Protocol):
-    """What the screen needs of a script; everything raises SkylineError with a reason to show."""
+    """The interface of a script for the screen; every method raises SkylineError with a reason to show."""
 
     script: Path
     uri: str
     runs: bool
-    """Whether there is a script to measure; else this is something that was saved."""
+    """True if there is a script to measure, false for a saved profile or a trace."""
 
     async def start(self) -> None:
-        """Get ready to answer."""
+        """Prepare for requests."""
         ...
 
     async def stop(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         ...
 
     async def profile(self) -> None:
-        """Measure the script; what comes of it is posted."""
+        """Measure the script; results are posted."""
         ...
 
     async def cancel(self) -> None:
@@ -56,31 +56,31 @@ class ScreenSession(Protocol):
         ...
 
     async def use_later(self) -> None:
-        """Show the measurement that was put aside; what comes of it is posted."""
+        """Show the measurement that was set aside; the result is posted."""
         ...
 
     async def latest(self) -> ProfileReport | None:
-        """The newest profile there is."""
+        """The newest profile."""
         ...
 
     async def whatifs(self) -> WhatIfReport | None:
-        """Every what-if asked singly."""
+        """The answer to every single what-if."""
         ...
 
     async def simulate(self, question: QuestionParams) -> EstimateReport:
-        """What would come of this change."""
+        """The predicted effect of this change."""
         ...
 
     async def best(self, limits: BestParams) -> BestReport:
-        """The best combination that keeps to some limits."""
+        """The best combination within limits."""
         ...
 
     async def verify(self, question: VerifyParams) -> VerifyReport:
-        """A prediction against its measurement, which takes minutes; ``cancel`` ends it."""
+        """A prediction with its measurement, which takes minutes; ``cancel`` ends it."""
         ...
 
     async def devices(self, asked: DevicesParams) -> DevicesReport:
-        """The script on GPUs that need not be here, which takes a minute; ``cancel`` ends it."""
+        """The script on other GPUs, which takes a minute; ``cancel`` ends it."""
         ...
 
     async def timeline(self, asked: TimelineParams) -> TimelineReport:
@@ -88,7 +88,7 @@ class ScreenSession(Protocol):
         ...
 
     async def memory_at(self, asked: MemoryAtParams) -> LiveMemoryReport:
-        """What is live at a moment of the iteration."""
+        """The live memory at a moment of the iteration."""
         ...
 
     async def history(self) -> tuple[SavedProfile, ...]:
@@ -108,16 +108,16 @@ class ScreenSession(Protocol):
         ...
 
     async def revert(self) -> ApplyResult:
-        """Take the last change back."""
+        """Undo the last change."""
         ...
 
     async def remove(self, asked: RemoveParams) -> ApplyResult:
-        """Take a what-if that the code has out of it."""
+        """Remove a what-if from the code."""
         ...
 
 
 class ServerSession:
-    """A script, asked about over the language-server protocol."""
+    """A script, accessed through the language server."""
 
     runs = True
 
@@ -127,7 +127,7 @@ class ServerSession:
         self._server = server
 
     async def start(self) -> None:
-        """Start the server, at the root of the project that the script is in."""
+        """Start the server in the root folder of the script's project."""
         await self._server.start(project_root(self.script))
 
     async def stop(self) -> None:
@@ -135,15 +135,15 @@ class ServerSession:
         await self._server.stop()
 
     async def profile(self) -> None:
-        """Have the script measured."""
+        """Measure the script."""
         await self._server.execute(protocol.COMMAND_PROFILE, self.uri)
 
     async def cancel(self) -> None:
-        """Have the measuring stopped."""
+        """Cancel the measurement."""
         await self._server.execute(protocol.COMMAND_CANCEL, self.uri)
 
     async def use_later(self) -> None:
-        """Show the measurement that was made while the machine was busy."""
+        """Show the measurement that was made on a busy machine."""
         await self._server.execute(protocol.COMMAND_USE_LATER, self.uri)
 
     async def latest(self) -> ProfileReport | None:
@@ -151,7 +151,7 @@ class ServerSession:
         return await self._server.request_if_any(protocol.PROFILE, UriParams(self.uri), ProfileReport)
 
     async def whatifs(self) -> WhatIfReport | None:
-        """Every what-if asked singly, in the server's order."""
+        """The answer to every single what-if, in the server's order."""
         return await self._server.request_if_any(protocol.WHATIFS, UriParams(self.uri), WhatIfReport)
 
     async def simulate(self, question: QuestionParams) -> EstimateReport:
@@ -159,31 +159,31 @@ class ServerSession:
         return await self._server.request(protocol.SIMULATE, question, EstimateReport)
 
     async def best(self, limits: BestParams) -> BestReport:
-        """The best combination that keeps to some limits."""
+        """The best combination within limits."""
         return await self._server.request(protocol.BEST, limits, BestReport)
 
     async def verify(self, question: VerifyParams) -> VerifyReport:
-        """A prediction against its measurement, as the server makes it."""
+        """A prediction with its measurement."""
         return await self._server.request(protocol.VERIFY, question, VerifyReport)
 
     async def devices(self, asked: DevicesParams) -> DevicesReport:
-        """The script on GPUs that need not be here, as the server predicts it."""
+        """The script on other GPUs, which may be absent."""
         return await self._server.request(protocol.DEVICES, asked, DevicesReport)
 
     async def timeline(self, asked: TimelineParams) -> TimelineReport:
-        """A window of both timelines, as the server cuts it."""
+        """A window of both timelines."""
         return await self._server.request(protocol.TIMELINE, asked, TimelineReport)
 
     async def memory_at(self, asked: MemoryAtParams) -> LiveMemoryReport:
-        """What is live at a moment, line by line."""
+        """The live memory at a moment, by line."""
         return await self._server.request(protocol.MEMORY_AT, asked, LiveMemoryReport)
 
     async def history(self) -> tuple[SavedProfile, ...]:
-        """The profiles saved beside the script, newest first."""
+        """The profiles saved for the script, newest first."""
         return await self._server.request(protocol.HISTORY, UriParams(self.uri), tuple[SavedProfile, ...])
 
     async def compare(self, asked: CompareParams) -> ComparisonReport:
-        """Two saved profiles, as the server compares them."""
+        """Two saved profiles, compared."""
         return await self._server.request(protocol.COMPARE, asked, ComparisonReport)
 
     async def preview(self, question: QuestionParams) -> PreviewResult:
@@ -191,20 +191,20 @@ class ServerSession:
         return await self._server.request(protocol.PREVIEW, question, PreviewResult)
 
     async def apply(self, question: QuestionParams) -> ApplyResult:
-        """The edits, made: they come back as an edit of the workspace, which the client writes."""
+        """Apply the edits: the server returns them as a workspace edit, which the client writes."""
         return await self._server.request(protocol.APPLY, question, ApplyResult)
 
     async def revert(self) -> ApplyResult:
-        """The edits of the last apply, unmade."""
+        """Undo the edits of the last apply."""
         return await self._server.request(protocol.REVERT, UriParams(self.uri), ApplyResult)
 
     async def remove(self, asked: RemoveParams) -> ApplyResult:
-        """The edits that take a what-if out of the code, made."""
+        """Make the edits that remove a what-if from the code."""
         return await self._server.request(protocol.REMOVE, asked, ApplyResult)
 
 
 class SavedSession(ServerSession):
-    """A saved profile or a profiler trace: everything is answered but what would need the script to run."""
+    """A saved profile or a profiler trace: all requests work except those that need to run the script."""
 
     runs = False
 
@@ -213,7 +213,7 @@ class SavedSession(ServerSession):
         self._post = post
 
     async def start(self) -> None:
-        """Start the server and have the file opened; what is in it is there at once."""
+        """Start the server and open the file; its content is available immediately."""
         await super().start()
         await self._server.request(protocol.OPEN, UriParams(self.uri), OpenResult)
         self._post(ProfileMoved(protocol.ProfileChanged(self.uri, self.script.name, "", stale=False)))

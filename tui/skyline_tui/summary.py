@@ -1,4 +1,4 @@
-"""The line that sums up: what the question on the screen brings together, or how the last promise was kept."""
+"""The summary line: the effect of the question on the screen, or the accuracy of the last prediction."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ NOTHING_ASKED = "drag a bar, or check a what-if with space"
 
 
 def together(estimate: EstimateReport | None, question: QuestionParams, width: int = 99) -> Content:
-    """``together (2): 177.3 ms ±2.4 · 181 samples/s ±2 · 1.9 GB · 1.30x (1.28–1.32x) speed``, less where it must be.
+    """``together (2): 177.3 ms ±2.4 · 181 samples/s ±2 · 1.9 GB · 1.30x (1.28–1.32x) speed``, shortened to the width.
 
-    Another line would move all that is above it, while a bar is dragged at every other step.
+    It never takes a second line, which would move everything above it at every other step of a drag.
     """
     if estimate is None:
         return Content.styled(NOTHING_ASKED, MUTED)
@@ -51,7 +51,7 @@ def together(estimate: EstimateReport | None, question: QuestionParams, width: i
 
 
 def written(question: QuestionParams, expected: EstimateReport | None) -> Content:
-    """What is in the code now and waits to be measured."""
+    """The change that is in the code and not yet measured."""
     names = [f"batch {question.batchSize}"] if question.batchSize is not None else []
     promised = (
         f" predicted {units.format_ms_interval(expected.iteration_ms)};" if expected is not None else ""
@@ -62,7 +62,7 @@ def written(question: QuestionParams, expected: EstimateReport | None) -> Conten
 
 
 def kept_promise(expected: EstimateReport, profile: ProfileReport) -> Content:
-    """What was predicted for the change that was just applied, beside what was then measured."""
+    """The prediction for the applied change, with the measurement that followed."""
     predicted, measured = expected.iteration_ms, profile.iteration_ms
     off = abs(predicted.value / measured.value - 1)
     overlap = predicted.low <= measured.high and measured.low <= predicted.high

@@ -1,4 +1,4 @@
-"""Colours. Widgets name variables of the theme only, so that any theme serves."""
+"""Colours. Widgets refer to variables of the theme only, so that any theme works."""
 
 from __future__ import annotations
 

@@ -71,17 +71,18 @@ export const MUTATIONS = [
   endToEnd(exactKind, "b", "fix all argparse"),
 
   loaderTruth,
-  endToEnd(loaderTruth, "b", "dragging dataclass"),
+  { point: 4, key: "4b", level: "e2e", what: "a default in the code is not the run's batch size", file: "skyline/capture/batch_in_force.py",
+    fix: "        size = loader.batch_size", fault: "        size = min((knob.value for knob in candidates), default=loader.batch_size)", check: { e2e: "dragging dataclass" } },
 
   loaderWay,
   unit(5, "b", "letting go of a read-only bar writes nothing", "extension/webview/board.ts",
     "else if (this.#readOnly) this.#draw();", "else if (this.#dead) this.#draw();", page("tells where the number is that it cannot write")),
-  endToEnd(loaderWay, "c", "dragging yaml"),
+  endToEnd(loaderWay, "c", "dragging computed"),
 
   anchored,
   unit(6, "b", "what the profiled code has is a switch", "extension/webview/whatifs.ts",
     "const there = known.filter((estimate) => estimate.present !== null && !replaced(estimate.name));", "const there: EstimateReport[] = known.filter(() => false);", page("shows what the code had when it was profiled")),
-  endToEnd(anchored, "c", "changing split"),
+  endToEnd(anchored, "c", "removing"),
 
   unit(7, "a", "a drag stops at usual sizes", "extension/webview/scale.ts",
     "return this.usual.reduce((best, size) => (Math.abs(size - reaching) < Math.abs(best - reaching) ? size : best));", "return reaching;", { vitest: "test/webview/scale.test.ts" }),

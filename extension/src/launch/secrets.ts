@@ -12,7 +12,7 @@ const HEX_KEY = /^[0-9a-f]{40}$/;
 const COMMIT = /(?:commit|revision|rev|sha1?|hash)$/i;
 const NUMBER_OR_PATH = /^[\d.,:e+-]+$|[/\\]/;
 
-/** Whether a command line or its environment holds what looks like a secret. */
+/** True if a command line or its environment contains a likely secret. */
 export function holdsSecret(options: RunOptions): boolean {
   const variables = Object.entries(options.env ?? {});
   return (options.args ?? []).some(secretArgument) || variables.some(([name, value]) => NAME.test(name) || VARIABLE.test(name) || SHAPE.test(value));

@@ -46,7 +46,7 @@ describe("a verification", () => {
     expect(colour(verified(verification(speedup, { held })))).toBe(expected);
   });
 
-  it("shows the range of the gain, and the prediction beside the measurement", () => {
+  it("shows the range of the gain, and the prediction with the measurement", () => {
     const { textContent } = verified(verification(gain(1.25, 1.2, 1.3)));
     expect(textContent).toBe("Verified: +25 % (+20 % to +30 %) samples/s. Predicted → measured 8.00 → 8.00 ms ±0.10 per iteration, prediction 10 % too long (within its interval), 8 rounds.".replace("8.00 → 8.00", "as now: 8.00"));
     expect(verified(verification(gain(1.25, 1.2, 1.3), { held: false })).textContent).toContain("outside its interval");

@@ -1,1 +1,1 @@
-"""Runs in the person's interpreter, which has torch and need not have Skyline."""
+"""Runs in the user's interpreter, which has torch but may lack Skyline."""

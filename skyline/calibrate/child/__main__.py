@@ -1,4 +1,4 @@
-"""Measures the cases that come in, one JSON object a line, and answers each with a line."""
+"""Measures cases from standard input, one JSON object per line, and answers each with a line."""
 
 import json
 import os
@@ -12,13 +12,13 @@ _MOST_CALLS = 4
 _PARTS = ("host_forward", "host_backward", "host_optimizer")
 _DEVICE_CALLS = ("launch_call", "launch_latency", "kernel_gap", "queue_depth", "event_sync", "stream_sync")
 _CACHE_BYTES = 64 << 20
-"""Tensors of calls that take turns are at least this much together, up to four of them: more than most caches hold."""
+"""Least total size of the tensors of alternating calls (up to four): larger than most caches."""
 
 
 def main():
-    """Until the other side closes."""
+    """Run until the other side closes."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    # Whatever libraries print must not be taken for an answer.
+    # Output of libraries must not be mistaken for an answer.
     os.dup2(2, 1)
     device = sys.argv[1]
     try:
@@ -69,7 +69,7 @@ def _answer(torch, case, device):
 
 @cache
 def _detour_us():
-    """How much longer an operator takes through ``torch.ops``."""
+    """Additional time of an operator through ``torch.ops``, in µs."""
     from clock import timed
     from operators import through_ops
 

@@ -1,4 +1,4 @@
-"""Times one call: many calls in a block, several blocks, the middle one."""
+"""Times one call: the median of several blocks of many calls."""
 
 import statistics
 import time
@@ -8,34 +8,34 @@ import torch
 
 _BLOCK_S = 0.002
 _LONG_S = 0.1
-"""What takes so long at once is not called more often than it has to be."""
+"""Calls longer than this are not repeated more often than necessary."""
 _LEAST_BLOCKS, _MOST_BLOCKS = 3, 25
 _MOST_CALLS = 101
 STIRRED = torch.zeros(1 << 20)
-"""More than the caches of two cores hold that are theirs alone."""
+"""Larger than the private caches of two cores."""
 _SMALL = torch.zeros(4)
 _BUDGET_S = 0.03
-"""How long one case is timed for, where three blocks do not need longer."""
+"""Time budget per case, unless three blocks need longer."""
 _MOST_QUEUED = 500
-"""Launches that any GPU lets wait, of calls that make one or two each: a thousand or so have a place."""
+"""Launches that any GPU queues, of calls with one or two launches each; a queue holds about a thousand."""
 _HELD_LONGER = 1.5
 _MOST_HOLDS = 4
 _ONE_SLEEP = 1_000_000
-"""In cycles of the GPU's clock: half a millisecond or so."""
+"""In cycles of the GPU's clock: about half a millisecond."""
 _IDLE_S, _WARM_S = 0.1, 0.3
-"""A GPU that had nothing to do for so long lowers its clocks, and takes so long to raise them again."""
+"""A GPU that is idle this long lowers its clocks, and needs as long to raise them again."""
 
 
 def timed(calls, device):
-    """Median time of a call in µs, and how far the quartiles lie apart, relatively.
+    """Median time of a call in µs, and the relative interquartile range.
 
-    ``calls`` do the same with tensors of their own, and take turns.
+    ``calls`` are equal calls with separate tensors; they alternate.
     """
     return _on_gpu(calls) if device == "cuda" else _on_host(calls)
 
 
 def _on_host(calls):
-    """Call by call, each after the caches of the cores were filled with something else, as other operators would."""
+    """Time single calls; before each, the caches are filled with other data, as by other operators."""
     first = _once(calls[0])
     for call in calls[1:] if first < _LONG_S else ():
         call()
@@ -45,17 +45,17 @@ def _on_host(calls):
     while len(times) < least or (time.perf_counter() < end and len(times) < _MOST_CALLS):
         STIRRED.add_(0.0)
         for _ in range(3):
-            # PyTorch's own code is in use all the time.
+            # PyTorch's own code stays in the cache.
             _SMALL.relu()
         times.append(_once(calls[len(times) % len(calls)]))
     return _middle(times)
 
 
 def _on_gpu(calls):
-    """In blocks of calls, since a GPU's clock is too coarse for one.
+    """Time blocks of calls, since a GPU's clock is too coarse for a single one.
 
-    The GPU is kept busy until all launches of a block wait in its queue: what a small kernel takes would else be what
-    the host takes to launch it.
+    The GPU is kept busy until all launches of a block wait in its queue. Otherwise the time of a small kernel would be
+    the host's launch time.
     """
     _warmed(calls)
     _, launched_s = _block(calls, 1, 0.0)
@@ -72,7 +72,7 @@ def _on_gpu(calls):
 
 
 def _warmed(calls):
-    """With the clocks that the GPU has at work."""
+    """Run at the clock rates of a busy GPU."""
     for call in calls:
         call()
     torch.cuda.synchronize()
@@ -86,14 +86,14 @@ def _warmed(calls):
 
 
 def _holding(calls, times, launching_s):
-    """For how long the GPU has to be held so that a block is launched before it begins; 0 where that is in vain."""
+    """Time, in s, to keep the GPU busy so that a block is launched before it begins; 0 if impossible."""
     held_s = launching_s * _HELD_LONGER
     for _ in range(_MOST_HOLDS):
         _, launched_s = _block(calls, times, held_s)
         if launched_s <= held_s:
             return held_s
         held_s = launched_s * _HELD_LONGER
-    # The calls wait for the GPU themselves.
+    # The calls themselves wait for the GPU.
     return 0.0
 
 
@@ -110,7 +110,7 @@ def _once(call):
 
 
 def _block(calls, times, held_s):
-    """Seconds that one of so many calls takes the GPU, and that all of them took the host to launch."""
+    """Time per call on the GPU and launch time of all calls on the host, in s."""
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     count = len(calls)
     torch.cuda.synchronize()
@@ -128,7 +128,7 @@ def _block(calls, times, held_s):
 
 @cache
 def _cycles_per_s():
-    """Of the clock by which the GPU is kept busy, at work."""
+    """Clock rate, in cycles per s, of the clock that keeps the busy GPU waiting."""
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda._sleep(_ONE_SLEEP)
     begin.record()

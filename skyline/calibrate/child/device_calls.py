@@ -7,16 +7,16 @@ import torch
 
 _ROUNDS = 50
 _CALLS = 20
-"""Fewer than any queue of launches holds."""
+"""Fewer launches than any queue holds."""
 _MOST_QUEUED = 8192
 _LONG_CYCLES = 400_000_000
-"""Of a kernel that does nothing, for a fifth of a second or so: meanwhile launches pile up."""
+"""Cycles of an empty kernel of about a fifth of a second, during which launches queue up."""
 _FULL = 100
-"""A launch that takes so many times the usual time waits for a place in the queue."""
+"""A launch that takes this many times the usual time waits for space in the queue."""
 
 
 def measured(op):
-    """Median and spread in µs; of ``queue_depth`` how many launches may wait, which is no time."""
+    """Median and spread in µs; for ``queue_depth``, a number of launches instead of a time."""
     x = torch.zeros(1, device="cuda")
     torch.relu(x)
     torch.cuda.synchronize()
@@ -26,7 +26,7 @@ def measured(op):
 
 
 def _launch_call(x):
-    """A call from Python that launches a kernel, as the host sees it."""
+    """Host time of a call from Python that launches a kernel."""
     times = []
     for _ in range(_ROUNDS):
         torch.cuda.synchronize()
@@ -38,7 +38,7 @@ def _launch_call(x):
 
 
 def _launch_latency(x):
-    """From calling to knowing that the kernel is over, less what waiting for nothing takes."""
+    """Time from the call until the end of the kernel is known, minus the time of a wait for nothing."""
     idle = statistics.median(_stream_sync(x))
     times = []
     for _ in range(_ROUNDS):
@@ -51,7 +51,7 @@ def _launch_latency(x):
 
 
 def _kernel_gap(x):
-    """From one small kernel to the next, where the launches of both wait in the queue."""
+    """Time between two small kernels whose launches both wait in the queue."""
     times = []
     for _ in range(_ROUNDS):
         torch.cuda._sleep(_LONG_CYCLES // 200)
@@ -66,7 +66,7 @@ def _kernel_gap(x):
 
 
 def _queue_depth(x):
-    """Launches that wait behind a long kernel before the host is held up, as if they were seconds / 1e6."""
+    """Number of launches behind a long kernel before the host blocks, returned as seconds / 1e6."""
     usual = statistics.median(_launch_call(x))
     depths = []
     for _ in range(3):

@@ -1,7 +1,7 @@
-"""How each operator is called: tensors made once, then a call without arguments.
+"""The call of each operator: tensors are created once, then the call has no arguments.
 
-Operators are called as PyTorch's own functions do. Those that have no function go through ``torch.ops``, which takes
-longer than calling them does in a backward pass: ``INDIRECT`` names them.
+Operators are called through PyTorch's own functions. Those without a function go through ``torch.ops``, which takes
+longer than their call in a backward pass: ``INDIRECT`` names them.
 """
 
 from math import prod
@@ -16,7 +16,7 @@ _FORMATS = {
     "tf32": torch.float32,
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
-    # Made in float32, and narrowed by the one operator that takes it.
+    # Created in float32 and narrowed by the one operator that takes it.
     "fp8": torch.float32,
 }
 _POINTWISE = {
@@ -30,20 +30,20 @@ _TWO = ("add", "mul", "div")
 
 
 def call_of(op, sizes, dtype, device):
-    """The call of ``op``, whose tensors no other call has. Raises KeyError for one that is not known."""
+    """The call of ``op`` with its own tensors. Raises KeyError for an unknown operator."""
     return _CALLS[op](_Tensors(_FORMATS[dtype], device), sizes)
 
 
 class _Tensors:
-    """Makes the tensors of one call."""
+    """Creates the tensors of one call."""
 
     def __init__(self, dtype, device):
         self.dtype = dtype
         self.device = device
 
     def __call__(self, *size):
-        # Values stay in a range in which no operator overflows or meets subnormal numbers. They recur: drawing
-        # as many as a large tensor holds would take longer than timing what is done with it.
+        # Values stay in a range in which no operator overflows or produces subnormal numbers. They repeat: drawing
+        # separate values for a large tensor would take longer than timing the operator.
         count = prod(size)
         drawn = torch.rand(min(count, _DRAWN), device=self.device).add_(0.1).to(self.dtype)
         return drawn.repeat(-(-count // _DRAWN))[:count].view(size) if count > _DRAWN else drawn.view(size)
@@ -266,7 +266,7 @@ def _attention_bwd(new, s):
 
 
 def _attention_by(kernel):
-    """By one of PyTorch's ways of computing it: ``MATH``, ``EFFICIENT_ATTENTION``, ``FLASH_ATTENTION``."""
+    """Attention by one of PyTorch's implementations: ``MATH``, ``EFFICIENT_ATTENTION``, ``FLASH_ATTENTION``."""
 
     def make(new, s):
         from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -283,7 +283,7 @@ def _attention_by(kernel):
 
 
 def _scaled_mm(new, s):
-    """A product of eight-bit numbers, the second one laid out by columns, as it has to be."""
+    """A product of 8-bit numbers; the second one must be in column-major order."""
     x, w = (new(*size).to(torch.float8_e4m3fn) for size in ((s["m"], s["k"]), (s["n"], s["k"])))
     one = torch.ones((), device=new.device)
     return lambda: torch._scaled_mm(x, w.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)

@@ -27,7 +27,7 @@ class _Block(torch.nn.Module):
 
 
 def _layers(kind):
-    """Small enough that hardly anything is computed: towers of layers, normalised ones, attention."""
+    """Models with negligible computation: stacks of layers, of normalised layers, of attention."""
     if kind == 1:
         return [part for _ in range(_LAYERS) for part in (torch.nn.Linear(_WIDTH, _WIDTH), torch.nn.ReLU())]
     if kind == 2:
@@ -41,8 +41,8 @@ def _layers(kind):
 class _ModelStep:
     """One small model, its loss, its optimizer, each part as a call.
 
-    Between layers the caches are emptied, as the tensors of a larger model would: what Python, PyTorch and autograd
-    do there takes longer then. ``aside_s`` is the time of that.
+    Between layers the caches are emptied, as by the tensors of a larger model: Python, PyTorch and autograd take longer
+    then. ``aside_s`` is the time of the emptying.
     """
 
     def __init__(self, kind):
@@ -66,7 +66,7 @@ class _ModelStep:
             self._loss = torch.nn.functional.cross_entropy(x, self._y)
 
     def stirred_backward(self):
-        """Have the caches emptied between the layers of backward passes from here on."""
+        """Empty the caches between the layers of all later backward passes."""
         with torch.enable_grad():
             x = self._x
             for layer in self._layers:
@@ -90,7 +90,7 @@ class _ModelStep:
 
 
 class _Noted(TorchDispatchMode):
-    """The operators of a part, with their arguments."""
+    """Records the operators of a part, with their arguments."""
 
     def __init__(self):
         super().__init__()
@@ -102,7 +102,7 @@ class _Noted(TorchDispatchMode):
 
 
 def beyond(part, kind):
-    """Microseconds for each operator with work, on top of what the part's operators take when called alone."""
+    """Time in µs per operator with work, beyond the time of the part's operators called alone."""
     step = _ModelStep(kind)
     whole = getattr(step, part)
     if part == "backward":
@@ -127,9 +127,9 @@ def beyond(part, kind):
                 step.stir()
             function(*args, **kwargs)
 
-    # An optimizer goes over its parameters without anything in between.
+    # An optimizer iterates over its parameters without other work in between.
     step.stirs = part != "optimizer"
-    # In turns, so that whatever else the machine does falls on both.
+    # In turns, so that other load on the machine affects both.
     pairs = [(_once_us(step, whole), _once_us(step, replayed)) for _ in range(_ROUNDS)]
     together_us, alone_us = zip(*pairs, strict=True)
     low, middle, high = statistics.quantiles(together_us, n=4)
@@ -145,7 +145,7 @@ def _once_us(step, call):
 
 
 def _direct(call):
-    """The call by PyTorch's own function or method, which is quicker than the operator itself is from Python."""
+    """The call by PyTorch's own function or method, which is faster than calling the operator from Python."""
     func, args, kwargs = call
     name = func._schema.name.partition("::")[2]
     for place in (torch, torch._C._nn, torch.Tensor):

@@ -31,7 +31,7 @@ class ObservedLoader:
         return self._sampler() is None
 
     def gave(self, iterator):
-        """Whether the iterator is of this loader: they share the sampler of indices."""
+        """True if the iterator belongs to this loader: both share the sampler of indices."""
         sampler = self._sampler()
         return sampler is not None and sampler is getattr(iterator, "_index_sampler", None)
 

@@ -1,1 +1,1 @@
-"""What waits for what in a profiler trace: one rule a module, each a function of plain columns."""
+"""Rules that find the dependencies in a profiler trace: one rule per module, each a function of plain columns."""

@@ -1,4 +1,4 @@
-"""Copies from and to pageable memory: the call returns when the data have been moved."""
+"""Copies from and to pageable memory: the call returns after the data have moved."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _ROUNDING_US = 2.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockingCopies:
-    """Copies that held their caller: which work, and at which point of the call's time the waiting ended."""
+    """Copies that blocked their caller: the GPU work, and the moment at which the wait ended."""
 
     work: Indices
-    """Places in the GPU's work."""
+    """Indices into the GPU work."""
     point_us: Times
     staged: Indices
     """1 where the call returned before its copy was done, else 0."""
     own_us: Times
-    """What the call itself did before the copy could begin."""
+    """Time of the call itself before the copy could begin, in µs."""
 
 
 def blocking_copies(trace: ProfilerTrace, names: Names, work: GpuWork) -> BlockingCopies:
-    """The copies whose call cannot have returned at once.
+    """The copies whose call cannot have returned immediately.
 
-    ``cudaMemcpyAsync`` is asynchronous for pinned memory only. From pageable memory it returns when the data
-    lie in a staging buffer, from which the last of them may still be on their way; to pageable memory it
-    returns when the copy is done. Small copies are staged before they begin and hold nobody.
+    ``cudaMemcpyAsync`` is asynchronous for pinned memory only. From pageable memory it returns when the data are
+    in a staging buffer, possibly before the last part arrives on the GPU. To pageable memory it returns when the
+    copy is done. Small copies are staged before they begin and block nobody.
     """
     start, end = work.start_us, work.end_us
     called = np.where(work.call >= 0, trace.start_us[work.call], np.inf)
@@ -51,8 +51,8 @@ def blocking_copies(trace: ProfilerTrace, names: Names, work: GpuWork) -> Blocki
 
 
 def blocked(copies: BlockingCopies, first_work: int, points: Ids) -> Dependencies:
-    """What follows the points at which the calls were cut waits for their copies.
+    """Dependencies of the tasks behind the split points of the calls on the copies of these calls.
 
-    GPU work is numbered from ``first_work`` on; ``points`` are the numbers of those points.
+    GPU work is numbered from ``first_work``; ``points`` are the numbers of the split points.
     """
     return Dependencies.columns(copies.work + first_work, points, Cause.SYNC, from_start=copies.staged == 1)

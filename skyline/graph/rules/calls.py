@@ -13,14 +13,14 @@ from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GpuWork:
-    """What ran on streams, by device, stream and start."""
+    """Work on streams, sorted by device, stream and start."""
 
     event: Ids
     """Row of the trace."""
     call: Ids
-    """Row of the call that started it; -1 where it was launched before the recording began."""
+    """Row of the launching call; -1 for a launch before the recording began."""
     lane: Ids
-    """Number of its stream, counting those of all devices."""
+    """Number of the stream, counted over all devices."""
     start_us: Times
     end_us: Times
 
@@ -29,10 +29,10 @@ class GpuWork:
 
 
 def gpu_work(trace: ProfilerTrace) -> GpuWork:
-    """Work joined to calls by correlation: flow arrows are drawn for calls without work, too.
+    """Join work and calls by correlation number; flow arrows also exist for calls without work.
 
-    One call may have started much work (a graph, a batch of copies). Of several calls with one correlation (a
-    runtime call and the driver's under it) the outermost counts.
+    One call may start many pieces of work (a CUDA graph, a batch of copies). If several calls share a correlation
+    number (a runtime call and the driver call inside it), the outermost one counts.
     """
     rows = trace.of(*GPU_WORK)
     stream, device = trace.stream[rows], trace.device[rows]

@@ -1,4 +1,4 @@
-"""The two times that a whole trace shares: how long a launch takes to arrive, a stream to turn round."""
+"""Two times shared by the whole trace: the latency of a launch and the turnaround of a stream."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from skyline.graph.rules.calls import GpuWork
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 USUAL_LATENCY_US = 7.0
-"""Of V100, A100 and H100; for traces in which no stream was ever idle, where it makes no difference either."""
+"""Latency on V100, A100 and H100. It serves traces in which no stream was ever idle, where it has no effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchConstants:
-    """Both in µs, one each for the whole trace, so that no error of replay can hide in them."""
+    """Both in µs. One value each for the whole trace, so that they cannot hide errors of a replay."""
 
     launch_latency_us: float
-    """From the start of a launch call to the start of its work, on a stream that has nothing else to do."""
+    """Time from the start of a launch call to the start of its work on an idle stream."""
     turnaround_us: float
-    """From the end of one piece of work to the start of the next on a stream that has it waiting."""
+    """Time from the end of one piece of work to the start of the next, already queued one on a stream."""
 
 
 def constants_of(trace: ProfilerTrace, work: GpuWork) -> LaunchConstants:
-    """Means of the middle halves: clocks of whole microseconds make a median jump by a fifth of a latency."""
+    """Means of the middle halves: with clocks of whole microseconds, a median jumps by a fifth of a latency."""
     start, end = work.start_us, work.end_us
     launched = work.call >= 0
     called = np.where(launched, trace.start_us[work.call], np.inf)
@@ -40,7 +40,7 @@ def constants_of(trace: ProfilerTrace, work: GpuWork) -> LaunchConstants:
 
 
 def _middle(values: Times) -> float:
-    """Mean of the middle half; 0 for nothing."""
+    """Mean of the middle half; 0 for no values."""
     if not len(values):
         return 0.0
     ordered = np.sort(values)

@@ -1,4 +1,4 @@
-"""CPU order: what one host thread did, one stretch after the other."""
+"""CPU order: the time of one host thread as consecutive pieces."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from skyline.trace.kineto.category import Category
 from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 _ROUNDING_US = 1.5
-"""Events that overlap by less were rounded: old traces have whole microseconds."""
+"""Longest overlap, in µs, that counts as rounding: old traces have whole microseconds."""
 
 
 def cpu_order(trace: ProfilerTrace, names: Names, thread: int, launches: Flags) -> tuple[Pieces, int]:
-    """A thread's stretches in order, and how many events had to be clipped.
+    """The pieces of a thread in order, and the number of clipped events.
 
-    Operators are taken as a whole, the outermost first; only the calls that hand work to the GPU or wait for
-    it are cut out of them, because those are what the GPU meets. So an operator with one launch is up to three
-    stretches: before, the launch, after. What lies between stretches (Python, dispatch) is nobody's: it stays
-    the gap of the stretch before. An event that begins in another one and ends after it is clipped to it.
+    Operators stay whole, the outermost first. Only calls that launch GPU work or wait for it are cut out, because
+    the GPU depends on them. An operator with one launch becomes up to three pieces: before, the launch, after.
+    Time between pieces (Python, dispatch) becomes the gap of the preceding piece. An event that begins inside
+    another one and ends after it is clipped to the outer event.
     """
     here = trace.thread == thread
     whole = (trace.category == Category.CPU_OP) & ~names.context | names.loader & (
@@ -37,7 +37,7 @@ def cpu_order(trace: ProfilerTrace, names: Names, thread: int, launches: Flags) 
             call_start[inside >= 0] < end[inside[inside >= 0]], inside[inside >= 0], -1
         )
     held = np.flatnonzero(inside >= 0)
-    # An operator is stretches from its start and from the end of each of its calls, up to its next call.
+    # An operator has a piece from its start, and one from the end of each of its calls, up to the next call.
     of = np.concatenate([np.arange(len(operators)), inside[held]])
     begin = np.concatenate([start, call_end[held]])
     following = np.concatenate([np.searchsorted(call_start, start), held + 1])
@@ -80,23 +80,23 @@ def cpu_order(trace: ProfilerTrace, names: Names, thread: int, launches: Flags) 
 
 
 def _outermost(trace: ProfilerTrace, rows: Indices) -> tuple[Indices, Times, int]:
-    """The rows that lie in no other, their ends, and how many of the rest were clipped."""
+    """The rows inside no other row, their ends, and the number of clipped rows among the rest."""
     if not len(rows):
         return rows, np.empty(0), 0
     start, end = trace.start_us[rows], trace.start_us[rows] + trace.duration_us[rows]
     reached = np.empty(len(rows))
     reached[0] = -np.inf
     np.maximum.accumulate(end[:-1], out=reached[1:])
-    # Of two with the same span the first contains the other, even where both have no length.
+    # Of two rows with equal spans the first contains the other, even if both have zero length.
     same = np.append(False, (start[1:] == start[:-1]) & (end[1:] == end[:-1]))
     outer = (start >= reached) & ~same
     overlapping = ~outer & (end > reached + _ROUNDING_US)
-    # A row that overlaps its elder's end by more than rounding is cut there: its time belongs to the elder.
+    # A row that overlaps its outer row's end by more than rounding is cut there: the time belongs to the outer row.
     return rows[outer], end[outer], int(np.count_nonzero(overlapping))
 
 
 def _one_after_the_other(start: Times, end: Times) -> tuple[Times, Times]:
-    """Stretches that rounding made overlap are pushed apart."""
+    """Separate pieces that overlap through rounding."""
     if not len(start):
         return start, end
     reached = np.maximum.accumulate(end)

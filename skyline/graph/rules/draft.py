@@ -1,4 +1,4 @@
-"""Tasks under construction: stretches of host threads and work of streams in one numbering."""
+"""Tasks under construction: pieces of host threads and work of streams in one numbering."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphDraft:
-    """First the stretches, then the GPU's work, numbered through; times as measured.
+    """The pieces, followed by the GPU work, numbered consecutively; times as measured.
 
-    Rules read it and give dependencies between these numbers; none of them changes it.
+    Rules read the draft and return dependencies between these numbers. No rule changes it.
     """
 
     trace: ProfilerTrace
@@ -27,7 +27,7 @@ class GraphDraft:
     start_us: Times
     end_us: Times
     launch: Ids
-    """For each piece of GPU work the number of the stretch that launched it, -1 where that was not recorded."""
+    """For each GPU work the number of the piece that launched it; -1 if not recorded."""
 
     @property
     def first_work(self) -> int:
@@ -36,7 +36,7 @@ class GraphDraft:
 
 
 def drafted(trace: ProfilerTrace, names: Names, pieces: Pieces, work: GpuWork) -> GraphDraft:
-    """The draft; calls that lie in other calls are found in those."""
+    """The draft. Calls inside other calls are assigned to the outer calls."""
     start = np.concatenate([pieces.start_us, work.start_us])
     end = np.concatenate([pieces.end_us, work.end_us])
     return GraphDraft(trace, names, pieces, work, start, end, _launching(trace, pieces, work))
@@ -44,12 +44,12 @@ def drafted(trace: ProfilerTrace, names: Names, pieces: Pieces, work: GpuWork) -
 
 def _launching(trace: ProfilerTrace, pieces: Pieces, work: GpuWork) -> Ids:
     launch = np.full(len(work), -1, np.int32)
-    # The first stretch of an event: a call that was split launches with its first part.
+    # The first piece of an event: a split call launches with its first part.
     piece_of = np.full(len(trace), -1, np.int32)
     piece_of[pieces.event[::-1]] = np.arange(len(pieces), dtype=np.int32)[::-1]
     known = np.flatnonzero(work.call >= 0)
     launch[known] = piece_of[work.call[known]]
-    # Only calls inside calls are left.
+    # The remaining calls are inside other calls.
     inner: list[int] = known[launch[known] < 0].tolist()
     for one in inner:
         call = int(work.call[one])

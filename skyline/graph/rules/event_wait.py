@@ -1,4 +1,4 @@
-"""Cross-stream waits: a stream goes on when an event that was recorded on another stream has passed."""
+"""Cross-stream waits: a stream continues when an event recorded on another stream has completed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventWaits:
-    """Pairs of places in the GPU's work."""
+    """Pairs of indices into the GPU work."""
 
     awaited: Indices
     waiting: Indices
@@ -28,14 +28,14 @@ class EventWaits:
         return len(self.awaited)
 
     def dependencies(self, first_work: int) -> Dependencies:
-        """The same, where the GPU's work is numbered from ``first_work`` on."""
+        """The pairs as dependencies, with GPU work numbered from ``first_work``."""
         return Dependencies.columns(self.awaited + first_work, self.waiting + first_work, Cause.EVENT)
 
 
 def event_waits(trace: ProfilerTrace, names: Names, work: GpuWork, constants: LaunchConstants) -> EventWaits:
-    """From the awaited work to the next work of the stream that waits for it.
+    """Pairs of the awaited work and the next work of the waiting stream.
 
-    Where the trace names streams and events, that is taken; where it does not, ``stream_waits`` tells.
+    The rule uses the streams and events that the trace names. Without names, ``stream_waits`` infers the pairs.
     """
     known = work.call >= 0
     if not known.any() or not work.lane[-1]:

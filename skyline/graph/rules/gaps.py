@@ -1,4 +1,4 @@
-"""CPU time between stretches: Python and dispatch that nobody recorded."""
+"""CPU time between pieces: unrecorded Python and dispatch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skyline.graph.rules.pieces import Pieces
 
 
 def gaps_of(pieces: Pieces, idle_after: Indices) -> Times:
-    """For each stretch the time to the next one of its thread; none after those that the thread then waits."""
+    """For each piece the time, in µs, to the next one of its thread; 0 if the thread waits after the piece."""
     gap = np.zeros(len(pieces))
     if len(pieces):
         same = pieces.thread[1:] == pieces.thread[:-1]

@@ -1,4 +1,4 @@
-"""CUDA graphs: one call starts much work, not all of which the profiler records."""
+"""CUDA graphs: one call starts many pieces of work, and the profiler does not record all of them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ _NEGLIGIBLE_US = 15.0
 def with_unrecorded(
     trace: ProfilerTrace, work: GpuWork, constants: LaunchConstants, explained: Indices
 ) -> tuple[GpuWork, int]:
-    """With a piece of work in the place of every pause of a running graph, and how many.
+    """Fill each pause of a running graph with a piece of work; also return the number of pieces.
 
-    Once launched, a graph needs nothing from the host: when its stream pauses before one of its nodes, the GPU
-    ran another node, which older profilers often leave out, or a branch of the graph on another stream. Either
-    way the pause is GPU time. ``explained`` are places whose
-    pause a wait for another stream explains.
+    A launched graph needs nothing more from the host. If its stream pauses before a node, the GPU ran another
+    node, which older profilers often omit, or a branch of the graph on another stream. In both cases the pause is
+    GPU time. ``explained`` are the places whose pause is explained by a wait for another stream.
     """
     if not len(work):
         return work, 0

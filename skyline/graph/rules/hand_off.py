@@ -1,4 +1,4 @@
-"""Forward to backward: the script's thread starts autograd's, and waits for it."""
+"""Forward to backward: the script's thread starts autograd's thread and waits for it."""
 
 from __future__ import annotations
 
@@ -13,29 +13,28 @@ from skyline.graph.rules.pieces import Pieces
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bursts:
-    """Stretches of autograd threads during which the script's thread may be waiting; by time.
+    """Periods of autograd work during which the script's thread may be waiting, in time order.
 
-    Times are those of the first start and the last end; ``first`` and ``last`` are rows of the trace: the
-    events of the first and the last stretch.
+    Times are the first start and the last end of a period. ``first`` and ``last`` are the trace rows of its first
+    and last piece.
     """
 
     thread: Ids
     start_us: Times
     end_us: Times
     event: Ids
-    """Row of the trace that begins it."""
+    """Trace row of the event at the start of the period."""
 
     def __len__(self) -> int:
         return len(self.thread)
 
 
 def bursts_of(pieces: Pieces, main: int, autograd: tuple[int, ...]) -> Bursts:
-    """Runs of work on autograd threads that the script's thread did nothing between.
+    """Runs of autograd work without interruption by the script's thread.
 
-    Autograd's thread sleeps until it is given nodes: it was given some where the script's thread did
-    something, from beginning to end, while autograd's had nothing. A mere pause of autograd's thread is its
-    own time, and work of the script's thread while autograd's is busy (nodes for the CPU run there) starts
-    nothing.
+    Autograd's thread sleeps until it receives nodes. It received some if the script's thread worked, from beginning
+    to end, during a pause of autograd's thread. Other pauses of autograd's thread are its own time. Work of the
+    script's thread while autograd's thread is busy (CPU nodes run there) starts nothing.
     """
     script = pieces.on(main)
     start, end = pieces.start_us[script], pieces.end_us[script]
@@ -63,10 +62,10 @@ def bursts_of(pieces: Pieces, main: int, autograd: tuple[int, ...]) -> Bursts:
 
 
 def _given(start: Times, end: Times, pieces: Pieces, mine: Indices) -> Indices:
-    """Places in ``mine`` where the thread was given work."""
+    """Indices into ``mine`` at which the thread received work."""
     idle_from = np.append(-np.inf, pieces.end_us[mine[:-1]])
     until = pieces.start_us[mine]
-    # The first stretch of the script's thread that began in the pause: it must also have ended there.
+    # The first piece of the script's thread that began in the pause must also end in it.
     candidate = np.searchsorted(start, idle_from)
     inside = candidate < len(start)
     inside[inside] = (end[candidate[inside]] <= until[inside]) & (start[candidate[inside]] < until[inside])
@@ -76,19 +75,19 @@ def _given(start: Times, end: Times, pieces: Pieces, mine: Indices) -> Indices:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HandOffs:
-    """What the hand-offs come to: dependencies, and stretches whose time up to the next is waiting, not work."""
+    """The result of the hand-offs: dependencies, and pieces whose time up to the next piece is waiting, not work."""
 
     dependencies: Dependencies
     idle_after: Indices
     begun: Indices
-    """Stretches that a hand-off starts."""
+    """Pieces that a hand-off starts."""
 
 
 def hand_offs(pieces: Pieces, found: Bursts, given: Ids, waited: Ids) -> HandOffs:
-    """Between the threads, at the points where the script's thread gave work and had it back.
+    """Dependencies between the threads at the points where the script's thread passes work on and gets it back.
 
-    ``given`` and ``waited`` are the numbers of those points among the stretches, one each per burst. The script's
-    thread does nothing just before it has its work back, autograd's nothing before it is given any.
+    ``given`` and ``waited`` are the numbers of these points among the pieces, one each per burst. The script's
+    thread is idle directly before it gets its work back, and autograd's thread directly before it receives work.
     """
     first = np.empty(len(found), np.int64)
     last = np.empty(len(found), np.int64)
@@ -111,9 +110,9 @@ def hand_offs(pieces: Pieces, found: Bursts, given: Ids, waited: Ids) -> HandOff
 
 
 def independent(pieces: Pieces, threads: tuple[int, ...], begun: Indices, origin: int) -> Dependencies:
-    """Other threads begin when they began, because nothing is known to start them.
+    """Other threads keep their recorded start, since the trace does not show who starts them.
 
-    The time is counted from the point ``origin``.
+    The time counts from the point ``origin``.
     """
     firsts = [int(mine[0]) for thread in threads if len(mine := pieces.on(thread))]
     free = np.array([first for first in firsts if first not in set(begun.tolist())], np.int64)

@@ -1,4 +1,4 @@
-"""Launch to kernel: GPU work starts no earlier than its launch reaches the stream."""
+"""Launch to kernel: GPU work starts no earlier than its launch arrives at the stream."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from skyline.graph.rules.constants import LaunchConstants
 from skyline.graph.rules.draft import GraphDraft
 
 _PAUSE_US = 10.0
-"""A longer pause between two pieces of work means that the stream waited for something."""
+"""A longer pause, in µs, between two pieces of work means that the stream waited."""
 
 
 def launches(draft: GraphDraft, latency_us: float) -> Dependencies:
-    """From the start of the call, because a kernel may run before its call has returned.
+    """Dependencies from the start of the call, because a kernel may run before its call has returned.
 
-    The latency is one for the whole trace.
+    All launches share one latency.
     """
     work = np.flatnonzero(draft.launch >= 0)
     call = draft.launch[work]
@@ -23,10 +23,10 @@ def launches(draft: GraphDraft, latency_us: float) -> Dependencies:
 
 
 def backlog(draft: GraphDraft, origin: int, constants: LaunchConstants) -> Dependencies:
-    """Work launched before the recording began: where its stream paused before it, it starts when it started.
+    """Dependencies of work that was launched before the recording and found its stream idle.
 
-    Nothing recorded brings it about. Where the stream did not pause, the stream's order is enough. ``origin``
-    is the number of a point from which the time is counted.
+    Such work keeps its recorded start, since nothing in the recording starts it. Without a pause of the stream, the
+    stream's order is sufficient. ``origin`` is the number of the point from which the time counts.
     """
     lane = draft.work.lane
     follows = np.append(False, lane[1:] == lane[:-1])[: len(lane)]

@@ -1,4 +1,4 @@
-"""Launch queue: a launch waits while the stream holds as many launches as it can."""
+"""Launch queue: a launch waits while the stream holds its maximum number of launches."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from skyline.graph.rules.draft import GraphDraft
 from skyline.graph.rules.synchronisation import NO_WAITING, SynchronisationWaits
 
 QUEUE_DEPTH = 1022
-"""Launches that a stream takes before the next one has to wait: what V100 and RTX 3060 Ti traces of CUDA 11 and
-12 show. Of 1024 entries two are the driver's."""
+"""Launches in a stream before the next launch waits, as V100 and RTX 3060 Ti traces of CUDA 11 and 12 show. Of
+1024 entries, the driver uses two."""
 _ROUNDING_US = 5.0
 
 
 def launch_queue(draft: GraphDraft, depth: int = QUEUE_DEPTH) -> SynchronisationWaits:
-    """Launch number n of a stream waits until the last work of its launch number n - depth has ended.
+    """Launch n of a stream waits until the last work of its launch n - depth has ended.
 
-    Launches from before the recording count as well: their work lies at the head of the stream. A launch of a
-    whole graph counts once. Where the trace shows that a launch returned before it had room by this rule, the
-    rule does not hold there, and nothing is assumed.
+    Launches from before the recording count too: their work is first in the stream. A launch of a whole graph
+    counts once. If a launch in the trace returned before it had space by this rule, the rule is not applied there.
     """
     pieces: list[Ids] = []
     sources: list[Ids] = []

@@ -1,4 +1,4 @@
-"""Which module of the model each stretch computes."""
+"""The module of the model that each piece computes."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _MODULE = "nn.Module: "
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModuleLayers:
-    """A table of module paths, outermost first and apart by dots, and its row for each stretch (-1: none)."""
+    """A table of dotted module paths, outermost first, and for each piece its row in the table (-1: none)."""
 
     names: tuple[str, ...]
     module: Ids
 
 
 def layers_of(trace: ProfilerTrace, names: Names, pieces: Pieces, forward: Ids) -> ModuleLayers:
-    """From the profiler's module paths, else from calls of modules in the Python stack, else from annotations.
+    """The module of each piece: from the profiler's module paths, else the Python stack, else annotations.
 
-    ``forward`` is the row of the forward operator that each stretch's work belongs to: of the stretch's own
-    operator, or for backward work of the operator that has its sequence number (-1: none).
+    ``forward`` is the trace row of the forward operator of each piece (-1: none). For backward work this is the
+    operator with the same sequence number.
     """
     table: dict[str, int] = {}
     module = np.full(len(pieces), -1, np.int32)
@@ -52,9 +52,9 @@ def layers_of(trace: ProfilerTrace, names: Names, pieces: Pieces, forward: Ids) 
 
 
 def forward_rows(trace: ProfilerTrace, pieces: Pieces, backward: Flags) -> Ids:
-    """For each stretch the row of the operator that its layer and line are those of; -1 where nobody knows.
+    """For each piece the row of the operator that determines its layer and line; -1 if unknown.
 
-    Autograd gives a forward operator and its backward the same sequence number.
+    Autograd gives a forward operator and its backward operators the same sequence number.
     """
     forward = pieces.operator.copy()
     forward[backward] = -1
@@ -69,7 +69,7 @@ def forward_rows(trace: ProfilerTrace, pieces: Pieces, backward: Flags) -> Ids:
     place = np.searchsorted(trace.sequence[numbered], wanted, side="right") - 1
     found = (place >= 0) & (wanted >= 0)
     found[found] = trace.sequence[numbered[place[found]]] == wanted[found]
-    # Without numbered forward threads the backward operators are numbered alike: they are no forward operators.
+    # Without numbered forward threads, backward operators have such numbers too but are no forward operators.
     row = numbered[np.maximum(place, 0)]
     found &= row != pieces.operator[behind]
     forward[behind[found]] = row[found]
@@ -77,7 +77,7 @@ def forward_rows(trace: ProfilerTrace, pieces: Pieces, backward: Flags) -> Ids:
 
 
 def _innermost(trace: ProfilerTrace, ranges: Indices, rows: Ids, of_row: Ids, table: dict[str, int]) -> None:
-    """Fill in the path of the innermost ranges, of their own thread, that the rows lie in."""
+    """Fill in the path of the innermost ranges around each row on the row's thread."""
     marks = np.concatenate([ranges, rows])
     asked = np.concatenate([np.zeros(len(ranges), np.bool_), np.ones(len(rows), np.bool_)])
     order = np.lexsort((asked, trace.start_us[marks], trace.thread[marks]))

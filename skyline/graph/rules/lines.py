@@ -1,4 +1,4 @@
-"""Which line of the person's code each stretch was called from, where the trace recorded call stacks."""
+"""The line of the user's code that called each piece, if the trace recorded call stacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen", "<buil
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineTable:
-    """A table of lines, and for each stretch the deepest line of the person's code and the outermost one."""
+    """A table of lines, and for each piece the innermost and the outermost line of the user's code."""
 
     lines: tuple[CodeLine, ...]
     line: Ids
@@ -25,7 +25,7 @@ class LineTable:
 
 
 def lines_of(trace: ProfilerTrace, forward: Ids) -> LineTable:
-    """``forward`` is the row of the operator whose stack tells, for each stretch (-1: none)."""
+    """``forward`` is the row of the operator whose call stack applies, for each piece (-1: none)."""
     line, call_line = np.full(len(forward), -1, np.int32), np.full(len(forward), -1, np.int32)
     known = np.flatnonzero(forward >= 0)
     stacks = trace.stack[forward[known]]

@@ -1,4 +1,4 @@
-"""Points on host threads that the rules refer to."""
+"""Zero-length points on host threads that the rules refer to."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from skyline.trace.kineto.profiler_trace import MarkedSteps, ProfilerTrace
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Marks:
-    """Numbers of the points among the stretches, in the order of what they mark."""
+    """Numbers of the points among the pieces, in the order of the marked events."""
 
     origin: int
-    """The first moment of all: what nothing recorded brings about is counted from here."""
+    """The first moment of the recording; starts that nothing in the recording explains count from here."""
     step_start: Ids
     step_end: Ids
     given: Ids
-    """Where the script's thread gave work to autograd's."""
+    """Points at which the script's thread passed work to autograd's thread."""
     waited: Ids
-    """Where it went on when that work was done."""
+    """Points at which the script's thread resumed when that work was done."""
     copied: Ids
-    """Where calls went on whose copy held them."""
+    """Points at which calls resumed after their blocking copy."""
     step_number: Indices
 
     def names(self) -> dict[int, str]:
-        """What to call each point."""
+        """The name of each point."""
         found = {self.origin: "start of the recording"}
         for verb, places in (("begins", self.step_start), ("ends", self.step_end)):
             numbered = zip(places.tolist(), self.step_number.tolist(), strict=True)
@@ -50,10 +50,10 @@ def marked(
     copies: BlockingCopies,
     work: GpuWork,
 ) -> tuple[Pieces, Marks]:
-    """The stretches with all points in them.
+    """The pieces with all points inserted.
 
-    Of points at one moment the end of a step comes before the start of the next, and work is had back before
-    more of it is given.
+    Of simultaneous points, the end of a step precedes the start of the next, and the return of work precedes the
+    next transfer of work.
     """
     begin = min(pieces.start_us.min(initial=np.inf), work.start_us.min(initial=np.inf))
     begin = min(begin, steps.start_us.min(initial=np.inf))

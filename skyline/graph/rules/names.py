@@ -1,4 +1,4 @@
-"""What the names of events say, looked up once per name and spread over the rows."""
+"""Properties of events by their names, looked up once per name and applied to all rows."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ _COLLECTIVE_KERNELS = ("nccl", "rccl", "ncclkernel", "ncclDevKernel")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
-    """One flag per row of the trace and question."""
+    """One flag per row of the trace for each property."""
 
     context: Flags
-    """A range around operators and no operator: a step, an optimizer, a wrapper's forward."""
+    """A range around operators that is no operator itself: a step, an optimizer, a wrapper's forward."""
     marked: Flags
-    """A range that a library named like ``## forward ##``."""
+    """A range with a library's name like ``## forward ##``."""
     loader: Flags
-    """Taking the next batch from a ``DataLoader``."""
+    """Fetching the next batch from a ``DataLoader``."""
     optimizer: Flags
     optimizer_step: Flags
     backward: Flags
-    """Started by autograd's engine."""
+    """Work started by autograd's engine."""
     wait: Flags
-    """A call that waits for the GPU by its nature."""
+    """A call that always waits for the GPU."""
     wait_for_all: Flags
-    """One of those that waits for every stream, even those that it does not name."""
+    """A waiting call that waits for every stream, including streams that it does not name."""
     wait_event: Flags
     """A call that makes one stream wait for another."""
     query: Flags
-    """A call that asks how far the GPU is."""
+    """A call that queries the progress of the GPU."""
     pageable: Flags
-    """A copy from or to memory that the operating system may move."""
+    """A copy from or to pageable memory."""
     on_device: Flags
-    """A copy that the host's memory has no part in."""
+    """A copy without host memory."""
     collective: Flags
     """A kernel that exchanges data with other ranks."""
 
@@ -77,22 +77,22 @@ def names_of(trace: ProfilerTrace) -> Names:
 
 
 def waits_for_gpu(name: str) -> bool:
-    """Whether a call of CUDA's or ROCm's runtime waits for the GPU by its nature."""
+    """True for a runtime call (CUDA or ROCm) that always waits for the GPU."""
     return any(mark in name for mark in _WAITS) or name in _IMPLIED_WAITS
 
 
 def waits_for_all(name: str) -> bool:
-    """Whether it waits for every stream."""
+    """True for a call that waits for every stream."""
     return any(mark in name for mark in _WAIT_FOR_ALL) or name in _IMPLIED_WAITS
 
 
 def makes_stream_wait(name: str) -> bool:
-    """Whether it makes a stream wait for another, while the caller goes on."""
+    """True for a call that makes one stream wait for another while the caller continues."""
     return "StreamWaitEvent" in name
 
 
 def launches_graph(name: str) -> bool:
-    """Whether it starts all work of a CUDA graph."""
+    """True for a call that starts all work of a CUDA graph."""
     return "GraphLaunch" in name
 
 

@@ -1,4 +1,4 @@
-"""A full GPU: a kernel on one stream waits for room while a kernel on another stream takes all of it."""
+"""A full GPU: a kernel waits for space while a kernel on another stream occupies all of it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _NEGLIGIBLE_US = 50.0
 def occupied(
     trace: ProfilerTrace, work: GpuWork, constants: LaunchConstants, explained: Indices
 ) -> EventWaits:
-    """Pairs of a kernel that filled the GPU and the one on another stream that came late for it.
+    """Pairs of a kernel that filled the GPU and a delayed kernel on another stream.
 
-    A GPU hands out its places in the order of launches, so a later kernel's first block starts when the last
-    blocks of the earlier one leave room. Taken where nothing else explains why a kernel was late
-    (``explained`` are places that something explains), another stream was running a kernel when it began or
-    just before, and waiting for that kernel's end is nearer to what was measured than not waiting.
+    A GPU assigns blocks in launch order. The first block of a later kernel therefore starts when the last blocks of
+    the earlier kernel leave space. The rule applies under three conditions: nothing else explains the delay
+    (``explained`` are the explained places); another stream ran a kernel at that time or shortly before; and waiting
+    for the end of that kernel is closer to the measured start than not waiting.
     """
     follows = np.append(False, work.lane[1:] == work.lane[:-1])[: len(work)]
     called = np.where(work.call >= 0, trace.start_us[work.call], np.inf)

@@ -1,4 +1,4 @@
-"""Which part of its step each stretch belongs to."""
+"""The phase of its step that each piece belongs to."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from skyline.trace.phase import Phase
 
 
 def iterations_of(pieces: Pieces, steps: MarkedSteps) -> Ids:
-    """Places of the steps in which the stretches begin.
+    """The index of the step in which each piece begins.
 
-    What comes before the first step counts as of the first, what comes after the last as of the last.
+    Pieces before the first step count as part of the first; pieces after the last step as part of the last.
     """
     place = np.searchsorted(steps.start_us, pieces.start_us, side="right") - 1
     return np.clip(place, 0, max(0, len(steps) - 1)).astype(np.int32)
@@ -32,11 +32,11 @@ def phases_of(
     iteration: Ids,
     bursts: Bursts,
 ) -> Codes:
-    """By the ranges that PyTorch names and by the threads.
+    """The phase of each piece, from the ranges that PyTorch names and from the threads.
 
-    Autograd's threads, and the script's while it waits for them, run the backward pass; what the script's
-    thread does before that in a step, with operators, is the forward pass. Loaders and optimizers name
-    themselves.
+    Autograd's threads run the backward pass, as does the script's thread while it waits for them. Earlier work of
+    the script's thread in a step, if it contains operators, is the forward pass. Loaders and optimizers have named
+    ranges.
     """
     phase = np.full(len(pieces), PHASE[Phase.OTHER], np.uint8)
     start = pieces.start_us
@@ -57,7 +57,7 @@ def phases_of(
 
 
 def _within(time_us: Times, start_us: Times, end_us: Times) -> Flags:
-    """Whether times lie in one of some ranges, which are by their start; ends do not belong."""
+    """True for each time inside one of the ranges, which are sorted by start; ends are exclusive."""
     if not len(start_us):
         return np.zeros(len(time_us), np.bool_)
     reached = np.maximum.accumulate(end_us)

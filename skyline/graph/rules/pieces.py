@@ -1,4 +1,4 @@
-"""The host threads' time cut into the stretches that become tasks."""
+"""The time of the host threads, cut into the pieces that become tasks."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from skyline.graph.column import Codes, Ids, Indices, Times
 
 
 class Role(IntEnum):
-    """What a stretch of a host thread is for the rules."""
+    """The role of a piece for the rules."""
 
     MARK = 0
-    """No work: a point on the thread that other threads or the reader of a timeline refer to."""
+    """A zero-length point on the thread that other threads or the reader of a timeline refer to."""
     OPERATOR = 1
     LAUNCH = 2
-    """A runtime call that gave the GPU work."""
+    """A runtime call that launched GPU work."""
     SYNC = 3
-    """A runtime call, or the rest of one, that waits for the GPU."""
+    """A runtime call, or the remainder of one, that waits for the GPU."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """Stretches of host threads, by thread and then by time; those of a thread do not overlap.
+    """Pieces of host threads, sorted by thread and time; pieces of a thread do not overlap.
 
-    ``event`` is the row of the trace that names the stretch, ``operator`` the row of the outermost operator
-    around it (-1: none).
+    ``event`` is the trace row that names the piece, ``operator`` the row of the outermost operator around it
+    (-1: none).
     """
 
     thread: Ids
@@ -43,7 +43,7 @@ class Pieces:
 
     @classmethod
     def joined(cls, parts: list[Pieces]) -> Pieces:
-        """The stretches of several threads, a thread after the other."""
+        """The pieces of several threads, thread by thread."""
         return cls(
             *(
                 np.concatenate([getattr(part, name) for part in parts])
@@ -52,21 +52,21 @@ class Pieces:
         )
 
     def on(self, thread: int) -> Indices:
-        """Places of a thread's stretches."""
+        """Indices of a thread's pieces."""
         first = int(np.searchsorted(self.thread, thread))
         return np.arange(first, np.searchsorted(self.thread, thread, side="right"), dtype=np.int64)
 
     def marked(self, thread: Ids, time_us: Times, event: Ids, role: Role) -> tuple[Pieces, Ids]:
-        """With points at given times, and their places. A stretch that a point falls into is split there.
+        """Insert points at the given times; return the pieces and the points' indices. A point splits a piece.
 
-        Of points and stretches that begin together the points come first, and points among themselves in the
-        order given. The second half of a split call only waits: launching was done by the first.
+        Points precede pieces that begin at the same time, and keep the given order among themselves. The second half of
+        a split call only waits: the first half launched.
         """
         cut = self._cut(thread, time_us)
         count = len(time_us)
         every = np.concatenate([cut.thread, thread])
         begin = np.concatenate([cut.start_us, time_us])
-        # A stretch that ends where a point lies has begun before it, unless it has no length.
+        # A piece that ends at a point has begun before it, unless its length is zero.
         late = np.concatenate([np.ones(len(cut), np.int8), np.zeros(count, np.int8)])
         order = np.lexsort((np.arange(len(every)), late, begin, every))
         places = np.empty(len(order), np.int32)
@@ -83,7 +83,7 @@ class Pieces:
         return made, places[len(cut) :]
 
     def _cut(self, thread: Ids, time_us: Times) -> Pieces:
-        """With every stretch that one of the points falls into split there."""
+        """Split every piece at the points inside it."""
         order = np.lexsort((time_us, thread))
         ends: list[npt.NDArray[np.float64]] = []
         whose: list[int] = []

@@ -1,4 +1,4 @@
-"""Cross-stream waits that the trace names: recent profilers record them on request."""
+"""Cross-stream waits recorded in the trace: recent profilers record them on request."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ WAIT_EVENT = "Wait Event"
 
 
 def recorded_waits(trace: ProfilerTrace, work: GpuWork) -> tuple[Indices, Indices, Flags]:
-    """Pairs of awaited and waiting work, and for each row whether it is a call whose wait was recorded.
+    """Pairs of awaited and waiting work, and for each row whether it is a call with a recorded wait.
 
     A stream that waits for an event waits for the last work launched on the awaited stream before the call that
-    recorded the event; what waits is the first work launched on the waiting stream after the call that made
-    it wait. Nothing is awaited where that stream had no work yet.
+    recorded the event. The waiting work is the first one launched on the waiting stream after the wait call. There
+    is no pair if the awaited stream had no work yet.
     """
     told = np.zeros(len(trace), np.bool_)
     of_call = {
@@ -46,6 +46,6 @@ def recorded_waits(trace: ProfilerTrace, work: GpuWork) -> tuple[Indices, Indice
 
 
 def _on(trace: ProfilerTrace, work: GpuWork, event: int, stream: int) -> Indices:
-    """Places of a stream's work on the device that an event names, in order."""
+    """Indices of the stream's work on the event's device, in order."""
     on_stream = trace.stream[work.event] == stream
     return np.flatnonzero(on_stream & (trace.device[work.event] == trace.device[event]))

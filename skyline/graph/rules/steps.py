@@ -1,4 +1,4 @@
-"""Where the training steps of a trace begin and end."""
+"""The begin and end of the training steps in a trace."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _FEWEST = 3
 
 
 def steps_of(trace: ProfilerTrace, names: Names, main: int) -> MarkedSteps:
-    """The steps that the script marked; else what lies between batches being fetched or optimizers being done.
+    """The steps that the script marked; else the periods between batch fetches or optimizer steps.
 
-    Without marks a step reaches from one fetch of a batch to the next, or from the end of one optimizer step
-    to that of the next, and what comes before the first and after the last belongs to none.
+    Without marks, a step lasts from one fetch of a batch to the next, or from the end of one optimizer step to the
+    end of the next. Work before the first and after the last step belongs to no step.
     """
     if len(trace.steps):
         return trace.steps

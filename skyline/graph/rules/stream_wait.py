@@ -1,4 +1,4 @@
-"""Cross-stream waits that nobody names, told by the order of calls and by work that began late."""
+"""Unnamed cross-stream waits, inferred from the order of calls and from work that began late."""
 
 from __future__ import annotations
 
@@ -11,33 +11,32 @@ from skyline.graph.rules.constants import LaunchConstants
 
 _ROUNDING_US = 2.0
 _PASSING_US = 15.0
-"""A waiting stream goes on within this time after the event, as seen on V100, A100 and H100."""
+"""Time, in µs, after an event within which a waiting stream resumes; measured on V100, A100 and H100."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamWork:
-    """What ran on streams, by stream and start, with the calls that launched it."""
+    """Work on streams, sorted by stream and start, with the calls that launched it."""
 
     lane: Ids
     """Number of the stream."""
     start_us: Times
     end_us: Times
     called_us: Times
-    """When its launch was called; infinite where that was not recorded."""
+    """Time of the launch call, in µs; infinite if not recorded."""
     caller: Ids
-    """Number of the thread that launched it; -1 where that is not known."""
+    """Number of the launching thread; -1 if unknown."""
 
 
 def stream_waits(
     work: StreamWork, asked_us: Times, asked_by: Ids, constants: LaunchConstants
 ) -> tuple[Indices, Indices]:
-    """Pairs of awaited and waiting work. The calls that make a stream wait come in order, with their threads.
+    """Pairs of awaited and waiting work. The calls that make a stream wait are in order, with their threads.
 
-    Work that began late, though it had been launched and its stream was free, waited for what ended just before
-    on another stream, if the host told any stream to wait between the launches of the work before it and its own.
-    And a call that makes a stream wait, where nothing was late, means the stream that the thread launches on next,
-    and the other stream that was launched on last. A wait that the times contradict, because the awaited work
-    ended after the waiting work began, is not taken.
+    Late work had been launched and its stream was free, but it did not start. It waited for the work that ended just
+    before on another stream, provided that the host made a stream wait between the launch of the preceding work and
+    its own. If no work was late, the wait is for the stream on which the thread launches next; the awaited stream is
+    the other one with the latest launch. A pair is dropped if the awaited work ended after the waiting work began.
     """
     known = np.flatnonzero(np.isfinite(work.called_us))
     if not len(known):
@@ -49,7 +48,7 @@ def stream_waits(
 
 
 def _late(work: StreamWork, asked_us: Times, constants: LaunchConstants) -> Indices:
-    """Work that neither its launch nor its stream explains, with a call that makes a stream wait before it."""
+    """Work whose late start neither its launch nor its stream explains, preceded by a wait call for a stream."""
     follows = np.append(False, work.lane[1:] == work.lane[:-1])
     called = work.called_us
     free = np.where(follows, np.append(-np.inf, work.end_us[:-1]), -np.inf)
@@ -60,7 +59,7 @@ def _late(work: StreamWork, asked_us: Times, constants: LaunchConstants) -> Indi
 
 
 def _ended_just_before(work: StreamWork, late: Indices) -> tuple[Indices, Indices]:
-    """Pairs of awaited and late work, those that have one."""
+    """Pairs of awaited and late work, for late work that has such a pair."""
     order = np.argsort(work.end_us, kind="stable")
     ended = work.end_us[order]
     sources: list[int] = []
@@ -77,7 +76,7 @@ def _ended_just_before(work: StreamWork, late: Indices) -> tuple[Indices, Indice
 
 
 def _told(work: StreamWork, asked_us: Times, asked_by: Ids, known: Indices) -> tuple[Indices, Indices]:
-    """Pairs of awaited and waiting work that the order of calls suggests and the trace does not contradict."""
+    """Pairs of awaited and waiting work that the call order suggests and the trace does not contradict."""
     launched = work.called_us[known]
     order = np.argsort(launched, kind="stable")
     known, launched = known[order], launched[order]
@@ -93,7 +92,7 @@ def _told(work: StreamWork, asked_us: Times, asked_by: Ids, known: Indices) -> t
     usable = (target >= 0) & (after > 0)
     target, after = target[usable], after[usable]
     other = _last_elsewhere(lane)[after - 1]
-    # The last launch is either on another stream already, or the last on another stream is looked up.
+    # The last launch is on another stream, or the last launch on another stream is looked up.
     awaited = np.where(lane[after - 1] != lane[target], after - 1, other)
     usable = (awaited >= 0) & (lane[np.maximum(awaited, 0)] != lane[target])
     source, target = known[awaited[usable]], known[target[usable]]
@@ -103,6 +102,6 @@ def _told(work: StreamWork, asked_us: Times, asked_by: Ids, known: Indices) -> t
 
 
 def _last_elsewhere(lane: Ids) -> Indices:
-    """For each launch the last one before it on another stream than its own; -1 for none."""
+    """For each launch the previous launch on a different stream; -1 for none."""
     changes: Flags = np.append(False, lane[1:] != lane[:-1])
     return np.maximum.accumulate(np.where(changes, np.arange(len(lane)) - 1, -1))

@@ -1,4 +1,4 @@
-"""GPU to CPU: a call that waits returns when what it waits for is done."""
+"""GPU to CPU: a waiting call returns when the awaited work is done."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from skyline.graph.rules.recorded_wait import WAIT_EVENT
 
 _WAITS_FOR_ALL = "Context Sync"
 _ROUNDING_US = 2.0
-"""The host's clock and the GPU's are aligned to about this."""
+"""Accuracy, in µs, of the alignment between the clocks of the host and the GPU."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SynchronisationWaits:
-    """Stretches whose measured time holds waiting, when the waiting ended, and what for."""
+    """Pieces whose measured time contains waiting, the end of the wait, and the awaited work."""
 
     piece: Ids
     until_us: Times
@@ -27,12 +27,12 @@ class SynchronisationWaits:
 
 
 def synchronisations(draft: GraphDraft) -> SynchronisationWaits:
-    """What each waiting call waits for, and when that was done.
+    """The work that each waiting call waits for, and the time at which it was done.
 
-    Most traces do not say which stream a call waits for. It can only be for work launched before the call and
-    done before it returned; of the streams whose last such work fits, the one that ended last explains when
-    the call returned. A call for the whole device waits for all of them. The call keeps its own cost, what is
-    left after the wait; the waiting re-emerges from the dependency.
+    Most traces do not name the awaited stream. The awaited work was launched before the call and done before its
+    return. Among the last such works of all streams, the one that ended latest explains the return of the call. A
+    call for the whole device waits for all of them. The call keeps its own cost, the time after the wait. The
+    simulation computes the waiting time from the dependency.
     """
     pieces, work = draft.pieces, draft.work
     waits = np.flatnonzero((pieces.role == Role.SYNC) & draft.names.wait[pieces.event])
@@ -78,7 +78,7 @@ def synchronisations(draft: GraphDraft) -> SynchronisationWaits:
 
 
 def _named_streams(draft: GraphDraft) -> dict[int, int]:
-    """Row of a waiting call to the stream that it waits for, where the trace recorded waits; -1 for all."""
+    """For each row of a waiting call the awaited stream, if the trace recorded waits; -1 for all streams."""
     trace = draft.trace
     if not len(trace.waits):
         return {}

@@ -1,4 +1,4 @@
-"""Which host threads count, and which of them the script runs on."""
+"""The relevant host threads, and the one that runs the script."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 @dataclass(frozen=True, slots=True)
 class HostThreads:
-    """Rows of ``ProfilerTrace.threads``: the script's own, and all that take part, that one among them."""
+    """Rows of ``ProfilerTrace.threads``: the script's thread, and all relevant threads including it."""
 
     main: int
     taking_part: tuple[int, ...]
     autograd: tuple[int, ...]
-    """Those that autograd's engine runs the backward pass on."""
+    """Threads on which autograd's engine runs the backward pass."""
     watching: int
-    """How many were left out: they only ask how far the GPU is, like the watchdog of a communicator."""
+    """Number of omitted threads that only query the GPU's progress, such as the watchdog of a communicator."""
 
 
 def host_threads(trace: ProfilerTrace, names: Names) -> HostThreads:
-    """The script's thread is the one with the steps.
+    """The script's thread is the one with the marked steps.
 
-    Where none are marked it is the one with most recorded time in annotations and operators that autograd's
-    engine did not start.
+    Without marked steps, it is the thread with the most recorded time in annotations and operators, excluding
+    operators started by autograd's engine.
     """
     count = max(1, len(trace.threads))
     hosted = trace.thread >= 0

@@ -1,1 +1,1 @@
-"""Reading what PyTorch's own profiler (Kineto) wrote: every version since 2020, on any accelerator."""
+"""Reader of the traces of PyTorch's own profiler (Kineto): every version since 2020, on any accelerator."""

@@ -1,4 +1,4 @@
-"""What kind of thing an event is, whatever the profiler's version called it."""
+"""The kind of an event, independent of the profiler's version."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from enum import IntEnum
 
 
 class Category(IntEnum):
-    """Kinds of events, outermost first: of two with the same span, the lower one contains the other."""
+    """Kinds of events, outermost first: of two with the same span, the lower value contains the other."""
 
     ANNOTATION = 0
-    """A range that the person or the profiler named on a host thread; ``ProfilerStep#N`` is one in every trace."""
+    """A range that the user or the profiler named on a host thread; ``ProfilerStep#N`` is one in every trace."""
     PYTHON = 1
     """A Python function."""
     CPU_OP = 2
     """An operator on a host thread."""
     RUNTIME = 3
-    """A call into the runtime of the accelerator: CUDA, HIP, XPU, MTIA."""
+    """A call of the accelerator's runtime: CUDA, HIP, XPU, MTIA."""
     DRIVER = 4
-    """A call into its driver, such as ``cuLaunchKernel``."""
+    """A call of its driver, such as ``cuLaunchKernel``."""
     OVERHEAD = 5
-    """What the profiler itself cost a thread: buffers flushed or requested."""
+    """Overhead of the profiler itself on a thread: buffers flushed or requested."""
     GPU_ANNOTATION = 6
-    """The stretch of a stream that ran the work of an annotation: a copy of it, and no work of its own."""
+    """The time range of a stream that ran the work of an annotation: a copy of the annotation, without work."""
     KERNEL = 7
     COPY = 8
     SET = 9
     SYNC = 10
-    """A wait as the accelerator's tracing saw it; recorded on request only, beside the runtime call."""
+    """A wait as recorded by the accelerator's tracing; on request only, in addition to the runtime call."""
 
     @property
     def on_gpu(self) -> bool:
-        """Whether events of this kind lie on a stream and not on a host thread."""
+        """True if events of this kind are on a stream and not on a host thread."""
         return self >= Category.GPU_ANNOTATION
 
 
 GPU_WORK = (Category.KERNEL, Category.COPY, Category.SET)
-"""What occupies a stream."""
+"""The kinds that occupy a stream."""
 
 _NAMES: dict[str, Category] = {
     "operator": Category.CPU_OP,
@@ -66,21 +66,21 @@ _SUFFIXES: tuple[tuple[str, Category], ...] = (
     ("_kernel", Category.KERNEL),
 )
 
-# The exporter before Kineto wrote no category: the "process" says where an event ran.
+# The exporter before Kineto wrote no category: the "process" identifies where an event ran.
 _PLACES: dict[str, Category] = {"CPU functions": Category.CPU_OP, "CUDA functions": Category.KERNEL}
 
 BOOKKEEPING = frozenset({"trace", "cpu_instant_event", "external_correlation", "cuda_event"})
-"""Categories that are no work: left out without a word."""
+"""Categories without work; omitted without a note."""
 
 
 NAMED_RANGES = ("ProfilerStep", "enumerate(DataLoader)#", "Optimizer.step#", "Optimizer.zero_grad#")
-"""How ranges begin that PyTorch names itself: operators to the profilers of 2020 and 2021, annotations since."""
+"""Prefixes of ranges that PyTorch itself names: operators in profilers of 2020 and 2021, annotations since."""
 
 
 def category_of(written: str, place: int | str) -> Category | None:
-    """The kind that a category's text, in any spelling, stands for; None where it is unknown.
+    """The kind of a category's text in any spelling; None if unknown.
 
-    ``place`` is the event's process field, which decides where no category was written.
+    ``place`` is the event's process field, which decides if the file contains no category.
     """
     name = written.lower()
     if not name:

@@ -1,4 +1,4 @@
-"""Columns grown from events, a stretch at a time, so that the events themselves can be let go of."""
+"""Columns that grow chunk by chunk, so that the events themselves need not stay in memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNKNOWN = -1
 _IN_PROCESS = "in process "
 _BOOKKEEPING = -2
 
-# Columns that are an argument as it stands.
+# Columns that hold an argument unchanged.
 _PLAIN = {
     "correlation": attrgetter("correlation"),
     "device": attrgetter("device"),
@@ -41,29 +41,29 @@ _PLAIN = {
 
 
 class Columns:
-    """Takes in events; ``joined`` gives a column of all of them, in the order of the file."""
+    """Collects events; ``joined`` returns a column of all of them, in file order."""
 
     def __init__(self, notes: Notes) -> None:
         self.strings = Strings()
         self.places: dict[tuple[int | str, int | str], int] = {}
-        """(process, thread) as written, numbered; on a GPU these are device and stream."""
+        """Numbers of the (process, thread) pairs in the file; on a GPU these are device and stream."""
         self.thread_names: dict[tuple[str, str], str] = {}
         self.categories: dict[str, int] = {}
-        """Categories as written, with their kind."""
+        """Categories as written in the file, with their kind."""
         self.base_us: int | None = None
-        """Times are kept relative to this, so that a float holds them."""
+        """Times are stored relative to this, so that they fit into a float."""
         self._parts: dict[str, list[NDArray[Any]]] = {}
         self._count = 0
         self._notes = notes
         self._unknown: Counter[str] = Counter()
 
     def joined(self, name: str, kind: type[np.generic]) -> NDArray[Any]:
-        """A whole column, and let go of its parts."""
+        """A whole column; its chunks are freed."""
         parts = self._parts.pop(name, [])
         return np.concatenate(parts).astype(kind, copy=False) if parts else np.zeros(0, kind)
 
     def take(self, stretch: Stretch) -> None:
-        """Add some events. What is no work, or cannot be used, is noted where it matters."""
+        """Add some events. Unusable events, and relevant events that are not work, are noted."""
         spans: list[Event | ExactEvent] = []
         allocations: list[Event | ExactEvent] = []
         for event in stretch:
@@ -93,7 +93,7 @@ class Columns:
             self._take_allocations(allocations)
 
     def unknown_categories(self) -> list[tuple[str, int]]:
-        """Categories that stand for nothing known, with how many events had them."""
+        """Unknown categories, with the number of their events."""
         return sorted(self._unknown.items())
 
     def _add(self, **columns: NDArray[Any]) -> None:
@@ -171,7 +171,7 @@ class Columns:
         if kind == _UNKNOWN:
             given = event.args or _NONE
             if given.stream >= 0 and given.correlation > 0:
-                return int(Category.KERNEL)  # an accelerator that is not known here
+                return int(Category.KERNEL)  # a kernel of an unknown accelerator
             self._unknown[event.cat] += 1
         return kind
 
@@ -181,10 +181,10 @@ class Columns:
             times = [time for event in few if math.isfinite(time := _difference(event.ts, 0))]
             if not times:
                 return np.zeros(len(events)) + np.nan
-            # Not the first event's: one that lies far off would cost the others their last digits.
+            # Not the first event: if it is far off, the others would lose their last digits.
             self.base_us = int(median(times))
         base = self.base_us
-        # Of exact times the difference is taken before it becomes a float.
+        # Exact times are subtracted before the conversion to float.
         try:
             return np.array([float(event.ts - base) for event in events], np.float64)
         except (ArithmeticError, ValueError):

@@ -1,4 +1,4 @@
-"""A trace file as pieces of plain text, whatever it is packed in and wherever it breaks off."""
+"""A trace file as chunks of plain text, for any packing and for incomplete files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _READ_BYTES = 1 << 20
 _PIECE_BYTES = 4 << 20
 _CAREFUL_BYTES = 64
 _MOST_PACKED = 100
-"""Traces take a tenth to a thirtieth of their size when packed. What takes less than this part is not one."""
+"""Packed traces take a tenth to a thirtieth of their size. A higher ratio than this is not a trace."""
 _ALWAYS_UNPACKED_BYTES = 128 << 20
-"""So much is unpacked of any file: of a short one little can be said."""
-_GZIP_WINDOW = 31  # zlib's way of saying: a gzip header, the largest window
+"""Bytes that are unpacked of any file; the ratio of a short file is not conclusive."""
+_GZIP_WINDOW = 31  # zlib's code for a gzip header with the largest window
 
-# What is handed in by mistake, by its first bytes, and what to do about it.
+# Common wrong files by their first bytes, with the advice for each.
 _OTHERS: tuple[tuple[bytes, str, str], ...] = (
     (b"PK\x03\x04", "a zip archive", "Unpack it and name the trace inside."),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "Unpack it first: zstd -d FILE."),
@@ -33,21 +33,21 @@ _OTHERS: tuple[tuple[bytes, str, str], ...] = (
     (
         b"\x80\x02",
         "a pickle",
-        "A memory snapshot is no profiler trace: name the file that export_chrome_trace wrote.",
+        "A memory snapshot is not a profiler trace: name the file that export_chrome_trace wrote.",
     ),
     (
         b"\x80\x04",
         "a pickle",
-        "A memory snapshot is no profiler trace: name the file that export_chrome_trace wrote.",
+        "A memory snapshot is not a profiler trace: name the file that export_chrome_trace wrote.",
     ),
 )
 
 
 def pieces(path: Path, notes: Notes) -> Iterator[bytes]:
-    """The file's text, a few MB at a time; gzip is told by its first bytes, not by the name.
+    """The file's text in chunks of a few MB; gzip is recognised by its first bytes, not by the name.
 
-    A compressed file that breaks off or is damaged yields what could be unpacked, and a note. Raises
-    UsageError for a file that cannot be opened, is empty or obviously something else.
+    An incomplete or damaged compressed file yields the part that can be unpacked, and a note. Raises UsageError for a
+    file that cannot be opened, is empty or is obviously of another type.
     """
     try:
         with open_regular(path) as file:
@@ -59,7 +59,7 @@ def pieces(path: Path, notes: Notes) -> Iterator[bytes]:
                     raise UsageError(f"{path} is {what}, not a profiler trace", hint=hint)
             if b"\0" in head and not head.startswith(GZIP):
                 raise UsageError(
-                    f"{path} is not text: no profiler trace",
+                    f"{path} is not text: not a profiler trace",
                     hint="Name a file that export_chrome_trace or tensorboard_trace_handler of torch.profiler wrote.",
                 )
             file.seek(0)
@@ -79,7 +79,7 @@ def _unpacked(raw: Iterator[bytes], path: Path, notes: Notes) -> Iterator[bytes]
         while waiting:
             before = unpacker.copy()
             try:
-                # A limit on what comes out at once, since a hundredfold is common: memory stays bounded.
+                # Limit the output per call to bound memory: a ratio of 100 is common.
                 text = unpacker.decompress(waiting, _PIECE_BYTES)
             except zlib.error:
                 yield _up_to_the_damage(before.decompress, waiting)
@@ -91,13 +91,13 @@ def _unpacked(raw: Iterator[bytes], path: Path, notes: Notes) -> Iterator[bytes]
             given_bytes += len(text)
             if given_bytes > max(_ALWAYS_UNPACKED_BYTES, _MOST_PACKED * (taken_bytes - len(waiting))):
                 raise UsageError(
-                    f"{path} unpacks to more than {_MOST_PACKED} times its size, as no profiler trace does",
-                    hint="If it is one, unpack it first: gunzip FILE.",
+                    f"{path} unpacks to more than {_MOST_PACKED} times its size, unlike any profiler trace",
+                    hint="If it is a trace, unpack it first: gunzip FILE.",
                 )
             if text:
                 yield text
             if unpacker.eof:
-                # Another member may follow: files joined with cat are one file to gzip.
+                # Another member may follow: files joined with cat are one gzip file.
                 waiting = unpacker.unused_data.lstrip(b"\0")
                 if not waiting.startswith(GZIP):
                     break
@@ -109,7 +109,7 @@ def _unpacked(raw: Iterator[bytes], path: Path, notes: Notes) -> Iterator[bytes]
 
 
 def _up_to_the_damage(unpack: Callable[[bytes, int], bytes], packed: bytes) -> bytes:
-    """Of a stretch that does not unpack, the part that does."""
+    """The part of a damaged chunk that can be unpacked."""
     found: list[bytes] = []
     try:
         for at in range(0, len(packed), _CAREFUL_BYTES):

@@ -1,4 +1,4 @@
-"""One event as it stands in the file: the fields that are used, and nothing of the rest is ever decoded."""
+"""One event of the file: only the fields in use are decoded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOTHING = msgspec.Raw(b"")
 
 
 class Arguments(msgspec.Struct, gc=False, rename=None):
-    """Of ``args``, what joins events to each other or says what they worked on."""
+    """The fields of ``args`` that connect events to each other or describe their data."""
 
     correlation: int = 0
     external: int = msgspec.field(name="External id", default=0)
@@ -49,7 +49,7 @@ class Arguments(msgspec.Struct, gc=False, rename=None):
 
 
 class Event(msgspec.Struct, gc=False):
-    """An event. Times are in µs; ``ts`` is NaN where there is none."""
+    """An event. Times are in µs; ``ts`` is NaN if missing."""
 
     ph: str = ""
     cat: str = ""
@@ -62,7 +62,7 @@ class Event(msgspec.Struct, gc=False):
 
 
 class ExactEvent(msgspec.Struct, gc=False):
-    """The same with the time as written: µs since 1970 with three decimals are more than a float holds."""
+    """An event with its time as a decimal: µs since 1970 with three decimals exceed the precision of a float."""
 
     ph: str = ""
     cat: str = ""

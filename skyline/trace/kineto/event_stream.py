@@ -1,9 +1,8 @@
-"""The events of a trace, a few thousand at a time, from a text too long to hold or damaged in places.
+"""The events of a trace, a few thousand at a time, from a text too long for memory or damaged in places.
 
-Most of a trace is well-formed, and then the fastest way through it is to decode a stretch of whole events at
-once. Where a stretch ends is guessed (after the last ``}`` that a ``,`` and a ``{`` follow) and the guess is
-checked by decoding: a stretch that was cut inside an event is no JSON list. A stretch that does not decode is
-tried shorter, and at last taken event by event.
+Most of a trace is well-formed; decoding many whole events at once is then fastest. The end of such a chunk is
+guessed (after the last ``}`` that is followed by ``,`` and ``{``). Decoding verifies the guess: a chunk cut inside an
+event is not a JSON list. A chunk that fails is retried shorter, and finally event by event.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Stretch = list[Event] | list[ExactEvent]
 
 
 def stretches(window: TextWindow, notes: Notes) -> Iterator[Stretch]:
-    """Events from a window that stands behind the ``[`` of a list, to the ``]``, which is passed."""
+    """Events from a window positioned behind the ``[`` of a list, up to and including the ``]``."""
     window.fill(_LONGEST_STRETCH)
     exact = _TIME_BEYOND_FLOAT.search(window.data, window.at, window.at + _LONGEST_STRETCH) is not None
     # Not strict: early versions wrote numbers as strings.
@@ -66,7 +65,7 @@ def stretches(window: TextWindow, notes: Notes) -> Iterator[Stretch]:
 
 
 def _last_boundary(data: bytes, start: int, stop: int) -> tuple[int, int]:
-    """Where the last whole event before ``stop`` seems to end and the next one to start; (0, 0) if nowhere."""
+    """The likely end of the last whole event before ``stop``, and the start of the next; (0, 0) if there is none."""
     brace = data.rfind(b"}", start, stop)
     while brace >= 0:
         if found := _BETWEEN.match(data, brace):
@@ -76,7 +75,7 @@ def _last_boundary(data: bytes, start: int, stop: int) -> tuple[int, int]:
 
 
 def _one_by_one(window: TextWindow, notes: Notes) -> tuple[list[Event], bool]:
-    """A stretch of events, each by itself, and whether the list has ended."""
+    """A chunk of events, decoded one by one, and whether the list has ended."""
     found: list[Event] = []
     passed = 0
     while passed < _SHORTEST_STRETCH:
@@ -94,7 +93,7 @@ def _one_by_one(window: TextWindow, notes: Notes) -> tuple[list[Event], bool]:
         text = window.value(_LONGEST_EVENT) if following else b""
         if text is None:
             if notes.counted(NoteKind.LEFT_OUT, _DAMAGED) >= _MOST_DAMAGE:
-                # Finding out that an event never ends takes long.
+                # Detecting an event without an end takes long.
                 notes.say(NoteKind.CUT_OFF, _NOT_READ)
                 return found, True
             if not _skip_damage(window):
@@ -111,14 +110,14 @@ def _one_by_one(window: TextWindow, notes: Notes) -> tuple[list[Event], bool]:
             found.append(event)
             continue
         notes.count(NoteKind.LEFT_OUT, "Unreadable entries of the list of events")
-        # A quote too many makes one entry of several: whole ones may lie inside.
+        # A surplus quote merges several entries; whole entries may be inside.
         if inner := _START_OF_EVENT.search(text, 1):
             window.at += inner.start() - len(text)
     return found, False
 
 
 def _skip_damage(window: TextWindow) -> bool:
-    """Pass an event that never ends, to what looks like the next one; False where nothing does."""
+    """Skip an event without an end, up to the likely start of the next; False if there is none."""
     window.at += 1
     while True:
         if found := _START_OF_EVENT.search(window.data, window.at):

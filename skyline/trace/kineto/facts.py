@@ -1,4 +1,4 @@
-"""What a trace says about the machine and the job, in whichever form."""
+"""Facts about the machine and the job in a trace, in any of its formats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skyline.trace.kineto.profiler_trace import RecordedDevice
 
 @dataclass(frozen=True, slots=True)
 class TraceFacts:
-    """Of a file's head and tail, what is kept."""
+    """The facts that are kept from a file's head and tail."""
 
     devices: tuple[RecordedDevice, ...]
     rank: int
@@ -21,7 +21,7 @@ class TraceFacts:
 
 
 def facts_of(given: dict[str, Any]) -> TraceFacts:
-    """Facts from the decoded values; each may be missing, of a wrong type, or JSON inside a string."""
+    """Facts from the decoded values; any may be missing, of a wrong type, or JSON inside a string."""
     job = _mapping(given.get("distributedInfo"))
     return TraceFacts(
         devices=_devices(given.get("deviceProperties")),

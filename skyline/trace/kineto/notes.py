@@ -1,4 +1,4 @@
-"""What reading had to repair, leave out or do without."""
+"""Notes on repaired, omitted and missing parts of a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class NoteKind(str, Enum):
-    """What happened to a part of the file."""
+    """The treatment of a part of the file."""
 
     REPAIRED = "repaired"
     LEFT_OUT = "left out"
@@ -17,7 +17,7 @@ class NoteKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One remark about the file. ``count`` things are concerned; 0 where it is about the file itself."""
+    """One note on the file. ``count`` is the number of affected items; 0 if the note is about the file itself."""
 
     kind: NoteKind
     text: str
@@ -29,23 +29,23 @@ class Note:
 
 @dataclass(slots=True)
 class Notes:
-    """Collects remarks while a file is read."""
+    """Collects notes while a file is read."""
 
     _found: dict[tuple[NoteKind, str], int] = field(default_factory=dict[tuple[NoteKind, str], int])
 
     def say(self, kind: NoteKind, text: str) -> None:
-        """Remark something about the file, once however often it is said."""
+        """Add a note on the file; repetitions are ignored."""
         self._found.setdefault((kind, text), 0)
 
     def count(self, kind: NoteKind, what: str, count: int = 1) -> None:
-        """Count things that something happened to; none are worth no remark."""
+        """Add to the number of affected items; a total of zero gives no note."""
         if count:
             self._found[kind, what] = self._found.get((kind, what), 0) + count
 
     def counted(self, kind: NoteKind, what: str) -> int:
-        """How many things were counted so far under a remark."""
+        """The number of items counted so far for a note."""
         return self._found.get((kind, what), 0)
 
     def all(self) -> tuple[Note, ...]:
-        """Every remark so far."""
+        """All notes so far."""
         return tuple(Note(kind, text, count) for (kind, text), count in self._found.items())

@@ -1,4 +1,4 @@
-"""Where each event ran: a host thread, or a stream of a device."""
+"""The place of each event: a host thread, or a stream of a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STREAM = re.compile(r"(?:stream\s*)?(-?\d{1,18})")
 
 @dataclass(frozen=True, slots=True)
 class TracePlaces:
-    """Columns of a trace that say where its events ran, and the threads they count."""
+    """Columns of a trace with the places of its events, and the threads that they index."""
 
     thread: NDArray[np.int32]
     device: NDArray[np.int32]
@@ -34,10 +34,10 @@ def places_of(
     device: NDArray[np.int64],
     stream: NDArray[np.int64],
 ) -> TracePlaces:
-    """Threads of host events; devices and streams of the rest, from the arguments or else from the place.
+    """Threads of host events; devices and streams of the others, from the arguments or else from the place.
 
-    ``written`` are the (process, thread) pairs of the file, ``place`` each event's row of them. Numbers and
-    texts mean the same thread: versions of the profiler mix them in one file.
+    ``written`` are the (process, thread) pairs of the file, ``place`` is the row of each event in them. A number and a
+    text may refer to the same thread: profiler versions mix them in one file.
     """
     on_gpu = category >= int(Category.GPU_ANNOTATION)
     keys = [(str(process), str(thread)) for process, thread in written]

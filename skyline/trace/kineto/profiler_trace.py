@@ -1,4 +1,4 @@
-"""One process's PyTorch profiler trace, normalised: columns of numpy arrays, one row an event."""
+"""One process's PyTorch profiler trace, normalised: columns of numpy arrays, one row per event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyline.trace.kineto.notes import Note
 
 @dataclass(frozen=True, slots=True)
 class HostThread:
-    """A thread of the profiled process. ``id`` is what the operating system or the profiler called it."""
+    """A thread of the profiled process. ``id`` is the identifier from the operating system or the profiler."""
 
     process: str
     id: str
@@ -22,7 +22,7 @@ class HostThread:
 
 @dataclass(frozen=True, slots=True)
 class RecordedDevice:
-    """An accelerator as the trace describes it; 0 and ``""`` where it does not say."""
+    """An accelerator as described by the trace; 0 and ``""`` for missing values."""
 
     index: int
     name: str = ""
@@ -34,7 +34,7 @@ class RecordedDevice:
 
 @dataclass(frozen=True, slots=True)
 class MarkedSteps:
-    """The training steps that the script marked by ``profiler.step()``, in order of time; may be none."""
+    """The training steps that the script marked by ``profiler.step()``, in time order; possibly none."""
 
     number: NDArray[np.int64]
     start_us: NDArray[np.float64]
@@ -48,15 +48,15 @@ class MarkedSteps:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What recorded waits (rows of category ``SYNC``) wait for; empty unless the profiler was asked for them."""
+    """The targets of recorded waits (rows of category ``SYNC``); empty unless the profiler recorded waits."""
 
     event: NDArray[np.int32]
     kind: NDArray[np.int32]
-    """Into ``strings``: ``Stream Sync``, ``Stream Wait Event``, ``Event Sync``, ``Context Sync``."""
+    """Row of ``strings``: ``Stream Sync``, ``Stream Wait Event``, ``Event Sync``, ``Context Sync``."""
     stream: NDArray[np.int32]
-    """The stream that is waited for, -1 where none is named."""
+    """The awaited stream; -1 if not named."""
     recorded_by: NDArray[np.int64]
-    """Correlation of the call that recorded the awaited event, 0 where none is named."""
+    """Correlation number of the call that recorded the awaited event; 0 if not named."""
 
     def __len__(self) -> int:
         return len(self.event)
@@ -64,20 +64,20 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Collectives:
-    """Collective operations with what they moved (operators and, in recent traces, their kernels)."""
+    """Collective operations with the transferred data (operators and, in recent traces, their kernels)."""
 
     event: NDArray[np.int32]
     name: NDArray[np.int32]
-    """Into ``strings``, as ``allreduce``."""
+    """Row of ``strings``, such as ``allreduce``."""
     element_type: NDArray[np.int32]
-    """Into ``strings``, as ``Float``."""
+    """Row of ``strings``, such as ``Float``."""
     elements_in: NDArray[np.int64]
     elements_out: NDArray[np.int64]
     group: NDArray[np.int32]
-    """Into ``strings``: the process group's name or number."""
+    """Row of ``strings``: the process group's name or number."""
     group_size: NDArray[np.int32]
     ranks: NDArray[np.int32]
-    """Into ``strings``, as ``[0, 1]``; long lists may have been shortened by the profiler."""
+    """Row of ``strings``, such as ``[0, 1]``; the profiler may have shortened long lists."""
 
     def __len__(self) -> int:
         return len(self.event)
@@ -85,14 +85,14 @@ class Collectives:
 
 @dataclass(frozen=True, slots=True)
 class Allocations:
-    """Allocations (positive sizes) and releases (negative) of tensors, where the profiler recorded memory."""
+    """Allocations (positive sizes) and releases (negative) of tensors, if the profiler recorded memory."""
 
     time_us: NDArray[np.float64]
     size_bytes: NDArray[np.int64]
     device: NDArray[np.int32]
-    """-1 for the host's memory."""
+    """-1 for host memory."""
     allocated_bytes: NDArray[np.int64]
-    """The allocator's total after it; -1 where not recorded."""
+    """The allocator's total after the event; -1 if not recorded."""
 
     def __len__(self) -> int:
         return len(self.time_us)
@@ -100,11 +100,11 @@ class Allocations:
 
 @dataclass(frozen=True, slots=True)
 class ProfilerTrace:
-    """Events by start, of equal starts the longest first, of equal spans the outermost first.
+    """Events sorted by start, then longest first, then outermost first.
 
-    Times are µs since the first event; ``base_ns`` is that event's time (since 1970 where the profiler used
-    the clock), and what traces of several ranks are aligned by at first. ``name``, ``stack``, ``shapes``,
-    ``types`` and ``module_path`` are rows of ``strings``; row 0 is the empty string.
+    Times are in µs since the first event. ``base_ns`` is the time of that event (since 1970 if the profiler used the
+    clock); traces of several ranks are first aligned by it. ``name``, ``stack``, ``shapes``, ``types`` and
+    ``module_path`` are rows of ``strings``; row 0 is the empty string.
     """
 
     category: NDArray[np.uint8]
@@ -112,29 +112,29 @@ class ProfilerTrace:
     duration_us: NDArray[np.float64]
     name: NDArray[np.int32]
     thread: NDArray[np.int32]
-    """Row of ``threads``; -1 for what lies on a stream."""
+    """Row of ``threads``; -1 for events on a stream."""
     device: NDArray[np.int32]
-    """-1 for what lies on a host thread."""
+    """-1 for events on a host thread."""
     stream: NDArray[np.int32]
-    """-1 for what lies on a host thread, and where the trace does not say."""
+    """-1 for events on a host thread, and if unknown."""
     correlation: NDArray[np.int64]
-    """Joins GPU work and waits to the call that started them; 0 where there is none. One may occur often."""
+    """Connects GPU work and waits with the call that started them; 0 if there is none. Values may repeat."""
     external_id: NDArray[np.int64]
-    """Joins calls and GPU work to the operator above them; 0 where there is none."""
+    """Connects calls and GPU work with the operator above them; 0 if there is none."""
     sequence: NDArray[np.int64]
-    """Autograd's number, shared by a forward operator and its backward; -1 where there is none."""
+    """Autograd's sequence number, shared by a forward operator and its backward; -1 if there is none."""
     forward_thread: NDArray[np.int64]
     """Autograd's own number of the thread that ran the forward operator; 0 on forward operators."""
     record_function: NDArray[np.int64]
-    """The id by which PyTorch's execution traces name the same operator; 0 where there is none."""
+    """The id of the same operator in PyTorch's execution traces; 0 if there is none."""
     size_bytes: NDArray[np.int64]
-    """What a copy or a fill moved; 0 where not said."""
+    """Bytes moved by a copy or fill; 0 if unknown."""
     python_id: NDArray[np.int64]
     python_parent: NDArray[np.int64]
     python_module: NDArray[np.int64]
-    """Number of the ``nn.Module`` instance called, -1 where the function is no module's call."""
+    """Number of the called ``nn.Module`` instance; -1 if the function is not a module's call."""
     stack: NDArray[np.int32]
-    """Call stack, innermost frame first and frames apart by ``;``."""
+    """Call stack, innermost frame first, frames separated by ``;``."""
     module_path: NDArray[np.int32]
     shapes: NDArray[np.int32]
     """Shapes of the inputs, as JSON."""
@@ -150,28 +150,28 @@ class ProfilerTrace:
     devices: tuple[RecordedDevice, ...]
     base_ns: int
     duration_total_us: float
-    """From the first event's start to the last one's end."""
+    """Time from the first event's start to the last one's end, in µs."""
     rank: int
-    """-1 where the trace does not say."""
+    """-1 if unknown."""
     world_size: int
-    """0 where the trace does not say."""
+    """0 if unknown."""
     dialect: str
     """``autograd`` (before Kineto), ``2020`` (a bare list), ``2021`` (capitalised categories) or ``current``."""
     vendor: str
-    """``nvidia``, ``amd`` or ``""`` where nothing ran on a GPU or it is another's."""
+    """``nvidia``, ``amd``, or ``""`` without GPU work or for other vendors."""
     notes: tuple[Note, ...]
-    """What was repaired, left out or cut off."""
+    """Notes on repaired, omitted and missing parts."""
 
     def __len__(self) -> int:
         return len(self.start_us)
 
     @property
     def end_us(self) -> NDArray[np.float64]:
-        """When each event ended."""
+        """The end of each event, in µs."""
         return self.start_us + self.duration_us
 
     def of(self, *categories: Category) -> NDArray[np.intp]:
-        """Rows of some categories, in order."""
+        """Rows of the given categories, in order."""
         return np.flatnonzero(np.isin(self.category, [int(kind) for kind in categories]))
 
     def name_of(self, event: int) -> str:

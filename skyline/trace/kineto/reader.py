@@ -1,4 +1,4 @@
-"""Reads a profiler trace: from a file of any version to one normalised table."""
+"""Reads a profiler trace: a file of any version becomes one normalised table."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from skyline.trace.kineto.window import TextWindow
 _DAY_US = 86_400e6
 _ALWAYS_READ_EVENTS = 2_000_000
 _BYTES_OF_AN_EVENT = 4
-"""In a file, packed: traces of PyTorch take 10 to 40. An event takes about 300 bytes of memory while it is read, so
-that a file made to use memory up takes less than 1 GB, or 75 times its own size."""
+"""Packing ratio that bounds the number of events per file: traces of PyTorch reach 10 to 40. An event takes about 300
+bytes of memory while it is read. A file made to exhaust memory thus takes less than 1 GB, or 75 times its size."""
 
 
 def read(path: Path) -> ProfilerTrace:
-    """One process's PyTorch profiler trace, plain or gzip, of any version since 2020.
+    """Read one process's PyTorch profiler trace, plain or gzip, of any version since 2020.
 
-    What is damaged or cut off is left out, and ``notes`` says so. Raises UsageError for a file that cannot be
-    opened, that is no profiler trace, or in which no event is usable.
+    Damaged and missing parts are omitted and reported in ``notes``. Raises UsageError for a file that cannot be opened,
+    is not a profiler trace, or contains no usable event.
     """
     path = Path(path)
     notes = Notes()
@@ -46,8 +46,8 @@ def read(path: Path) -> ProfilerTrace:
         most = most or max(_ALWAYS_READ_EVENTS, path.stat().st_size // _BYTES_OF_AN_EVENT)
         if count > most:
             raise UsageError(
-                f"{path} holds more than {most:,} events, as no profiler trace of its size does",
-                hint="If it is one, unpack it first: gunzip FILE.",
+                f"{path} holds more than {most:,} events, unlike any profiler trace of its size",
+                hint="If it is a trace, unpack it first: gunzip FILE.",
             )
         columns.take(stretch)
     for name, count in columns.unknown_categories():
@@ -76,7 +76,7 @@ def _trace(columns: Columns, root: Root, notes: Notes, path: Path) -> ProfilerTr
     start, duration, category = start[order] - first, duration[order], category[order]
 
     def whole(name: str) -> NDArray[np.int64]:
-        # One at a time: the parts of a column are let go of before the next one is joined.
+        # One at a time: the chunks of a column are freed before the next one is joined.
         return columns.joined(name, np.int64)[order]
 
     def text(name: str) -> NDArray[np.int32]:
@@ -139,10 +139,10 @@ def _order(
     external_id: NDArray[np.int64],
     python_id: NDArray[np.int64],
 ) -> NDArray[np.intp]:
-    """By start, longest first, outermost first; among operators of one span the one that began first.
+    """Sort by start, then longest first, then outermost first; operators of equal spans by their beginning.
 
-    Events of 2021 are written when they end, so that of two with the same span the inner one comes first in
-    the file; the profiler's own numbers grow with the beginning.
+    Profilers of 2021 write an event when it ends, so that of two with equal spans the inner one comes first in the
+    file. The profiler's own numbers follow the order of beginning.
     """
     began = np.where(category == Category.PYTHON, python_id, 0)
     numbered = (category == Category.CPU_OP) | (category == Category.ANNOTATION)

@@ -1,4 +1,4 @@
-"""Telling a trace of PyTorch's profiler by the first bytes of its file."""
+"""Recognition of a PyTorch profiler trace by the first bytes of its file."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _EVENT = b'"ph"'
 
 
 def is_trace(path: Path) -> bool:
-    """Whether a path names a file that begins as the PyTorch profiler's traces do, packed or not."""
+    """True if the file starts like a trace of the PyTorch profiler, packed or not."""
     if path.suffix in {".py", ".pyw"} or not path.is_file():
         return False
     head = head_of(path).lstrip()
     if b'"skyline.' in head[:256]:
         return False
-    # A bare list of events was written in 2020 and 2021.
+    # Profilers of 2020 and 2021 wrote a bare list of events.
     return any(key in head for key in _KEYS) if head[:1] == b"{" else head[:1] == b"[" and _EVENT in head
 
 
 def head_of(path: Path) -> bytes:
-    """The first bytes of a file, unpacked where it is packed; empty where it is damaged."""
+    """The first bytes of a file, unpacked if it is packed; empty if it is damaged."""
     try:
         return head_unpacked(path, _HEAD_BYTES)
     except gzip.BadGzipFile:

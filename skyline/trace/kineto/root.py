@@ -1,4 +1,4 @@
-"""What lies around the list of events: the few facts that are kept, wherever in the file they stand."""
+"""The data around the list of events: the few facts that are kept, from anywhere in the file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skyline.trace.kineto.notes import NoteKind, Notes
 from skyline.trace.kineto.salvage import UNREADABLE
 from skyline.trace.kineto.window import TextWindow
 
-# Nothing else of a file's head or tail is kept: it may name people, machines and jobs.
+# Nothing else of a file's head or tail is kept: it may contain names of people, machines and jobs.
 KEPT = frozenset({"deviceProperties", "distributedInfo", "baseTimeNanoseconds", "schemaVersion"})
 
 _LONGEST_FACT = 64 << 20
@@ -24,7 +24,7 @@ _PYTORCH = "Name a file that export_chrome_trace or tensorboard_trace_handler of
 
 
 class Root:
-    """The outermost value of a file: walk ``stretches()`` to its end, then ``facts`` is filled."""
+    """The outermost value of a file: iterate over ``stretches()`` to its end; ``facts`` is complete afterwards."""
 
     def __init__(self, window: TextWindow, path: Path, notes: Notes) -> None:
         self._window = window
@@ -33,10 +33,10 @@ class Root:
         self._keys: set[str] = set()
         self.facts: dict[str, Any] = {}
         self.bare = False
-        """The file is a list of events with nothing around it, as in 2020."""
+        """True if the file is a list of events without a surrounding object, as in 2020."""
 
     def stretches(self) -> Iterator[Stretch]:
-        """All events of the file. Raises UsageError for JSON of another kind and for what is no JSON."""
+        """All events of the file. Raises UsageError for JSON of another kind and for other content."""
         first = self._window.skip(b"\xef\xbb\xbf \t\r\n")
         if first == b"[":
             self.bare = True
@@ -44,7 +44,7 @@ class Root:
             yield from stretches(self._window, self._notes)
             return
         if first != b"{":
-            raise UsageError(f"{self._path} is no JSON: no profiler trace", hint=_PYTORCH)
+            raise UsageError(f"{self._path} is not JSON: not a profiler trace", hint=_PYTORCH)
         self._window.at += 1
         found = False
         while self._walk_to_events():
@@ -54,7 +54,7 @@ class Root:
             raise self._refusal()
 
     def _walk_to_events(self) -> bool:
-        """Take in facts up to the ``[`` of the events, and pass it; False at the end of the file."""
+        """Read facts up to and including the ``[`` of the events; False at the end of the file."""
         window = self._window
         while True:
             following = window.skip(b" \t\r\n,")
@@ -75,17 +75,17 @@ class Root:
             if value is None:
                 return self._search_for_events()
             if _EVENTS.search(value):
-                # A quote or bracket too many or too few, and a fact has swallowed the events.
+                # With a surplus or missing quote or bracket, a fact includes the events.
                 window.at -= len(value)
                 return self._search_for_events()
             if name in KEPT:
                 try:
                     self.facts[name] = msgspec.json.decode(value)
                 except UNREADABLE:
-                    self._notes.say(NoteKind.LEFT_OUT, f"What the file says under {name} is unreadable")
+                    self._notes.say(NoteKind.LEFT_OUT, f"The value of {name} in the file is unreadable")
 
     def _search_for_events(self) -> bool:
-        """The head is damaged: go on at the events, wherever they start."""
+        """Continue after a damaged head at the start of the events."""
         window = self._window
         while True:
             if found := _EVENTS.search(window.data, window.at):
@@ -108,4 +108,4 @@ class Root:
                 f"{self._path} holds no events: it is a profile, not a profiler trace",
                 hint="A profile of Skyline's own is loaded by skyline.graph.load.",
             )
-        return UsageError(f"{self._path} holds no traceEvents: no profiler trace", hint=_PYTORCH)
+        return UsageError(f"{self._path} holds no traceEvents: not a profiler trace", hint=_PYTORCH)

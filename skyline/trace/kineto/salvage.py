@@ -1,4 +1,4 @@
-"""One event that is not as it should be: decoded as far as it makes sense."""
+"""Decoding of a malformed event as far as possible."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import msgspec
 from skyline.trace.kineto.event import NAN, Arguments, Event
 
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
-# Older profilers print a bandwidth of "inf" and an occupancy of "-nan", which is no JSON.
+# Older profilers print a bandwidth of "inf" and an occupancy of "-nan", which JSON does not allow.
 _NOT_A_NUMBER = re.compile(_STRING + rb"|([-+]?\b(?:nan|inf(?:inity)?)\b(?:\([a-z]*\))?)", re.IGNORECASE)
 _BAD_ESCAPE = re.compile(rb'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)')
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 
 UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
-"""What decoding a text may raise."""
+"""The exceptions of decoding a text."""
 
 
 def salvaged(text: bytes) -> Event | None:
-    """The event in ``text``, fields of a wrong type replaced by "not said"; None where it is no object at all."""
+    """The event in ``text``, with fields of a wrong type left at their defaults; None if it is not an object."""
     try:
         return msgspec.json.decode(text, type=Event, strict=False)
     except UNREADABLE:
@@ -36,7 +36,7 @@ def salvaged(text: bytes) -> Event | None:
 
 
 def _mended(text: bytes) -> bytes:
-    """The same with what writers of JSON get wrong put right: bare NaN, lone backslashes, raw control bytes."""
+    """The text with common errors of JSON writers repaired: bare NaN, lone backslashes, raw control bytes."""
     text = text.decode("utf-8", "replace").encode()
     text = _CONTROL.sub(b" ", text)
     text = _BAD_ESCAPE.sub(lambda found: found.group() if found.group(1) else rb"\\", text)

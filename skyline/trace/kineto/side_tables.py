@@ -1,4 +1,4 @@
-"""What only some events say, in tables of their own: waits, collectives, allocations."""
+"""Separate tables for data that only some events have: waits, collectives, allocations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyline.trace.kineto.table import small
 
 
 def waits_of(columns: Columns, now_at: NDArray[np.int32]) -> Waits:
-    """Recorded waits. ``now_at`` is each event's row in the trace, by its row in the file; -1 for none."""
+    """Recorded waits. ``now_at`` is the trace row of each event, by its row in the file; -1 for none."""
     event = now_at[columns.joined("wait_event", np.int64)]
     kept = np.argsort(event, kind="stable")[int((event < 0).sum()) :]
     return Waits(
@@ -25,7 +25,7 @@ def waits_of(columns: Columns, now_at: NDArray[np.int32]) -> Waits:
 
 
 def collectives_of(columns: Columns, now_at: NDArray[np.int32]) -> Collectives:
-    """Collective operations, by time."""
+    """Collective operations in time order."""
     event = now_at[columns.joined("collective_event", np.int64)]
     kept = np.argsort(event, kind="stable")[int((event < 0).sum()) :]
 

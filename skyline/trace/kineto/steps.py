@@ -21,16 +21,16 @@ def steps_of(
     start_us: NDArray[np.float64],
     duration_us: NDArray[np.float64],
 ) -> MarkedSteps:
-    """The ``ProfilerStep#N`` spans of host threads, which are annotations or operators, by time.
+    """The ``ProfilerStep#N`` spans of host threads (annotations or operators), in time order.
 
-    The copies of them on streams are none: they end with the GPU's work and overlap each other.
+    Their copies on streams do not count: they end with the GPU's work and overlap each other.
     """
     numbers = {row: int(found.group(1)) for row, text in enumerate(strings) if (found := _STEP.match(text))}
     marked = np.isin(name, list(numbers)) if numbers else np.zeros(len(name), bool)
     on_host = np.isin(category, [int(Category.ANNOTATION), int(Category.CPU_OP)])
     rows = np.flatnonzero(marked & on_host)
     number = np.array([numbers[int(row)] for row in name[rows]], np.int64)
-    # The same step is named twice where the script nests profilers: the outer span counts.
+    # Nested profilers name the same step twice: the outer span counts.
     _, first = np.unique(number, return_index=True)
     kept = np.sort(first)
     rows = rows[kept]

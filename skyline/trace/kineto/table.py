@@ -1,4 +1,4 @@
-"""Tables of what repeats: every text is kept once, and rows hold its number."""
+"""Tables of repeated values: every text is stored once, and rows hold its number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Strings:
         self._json: dict[bytes, int] = {b"": 0}
 
     def numbers(self, texts: Sequence[str]) -> NDArray[np.int32]:
-        """The number of each text; unknown ones get the next."""
+        """The number of each text; new texts get the next number."""
         known = self._number
         for text in set(texts).difference(known):
             known[text] = len(known)
@@ -49,7 +49,7 @@ class Strings:
 
 
 def integers(values: Sequence[int]) -> NDArray[np.int64]:
-    """As 64-bit numbers; what is too great for one is taken as 0."""
+    """Convert to 64-bit integers; larger values become 0."""
     try:
         return np.array(values, np.int64)
     except OverflowError:
@@ -62,7 +62,7 @@ def chosen(where: NDArray[np.bool_]) -> list[int]:
 
 
 def small(values: NDArray[np.int64]) -> NDArray[np.int32]:
-    """As 32-bit numbers. Greater ones (handles instead of counted ids) are numbered anew, from 2^30 on."""
+    """Convert to 32-bit integers. Larger ones (handles instead of counted ids) get new numbers from 2^30 on."""
     strange = (values > 2**30 - 1) | (values < -(2**30))
     if strange.any():
         _, numbers = np.unique(values[strange], return_inverse=True)

@@ -1,4 +1,4 @@
-"""A moving view of a long text: only what is being looked at is held."""
+"""A moving view of a long text: only the current part is in memory."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-# A string without escapes, or a bracket outside of strings. A quote alone begins any other string. One expression for
-# all strings would hold some hundred bytes for each escape while it looks for the end.
+# Matches a string without escapes, or a bracket outside strings. A quote alone begins any other string. A single
+# expression for all strings would use a hundred bytes per escape while it searches for the end.
 _TOKEN = re.compile(rb'"[^"\\]*"|["{}\[\]]')
 _ESCAPE_OR_QUOTE = re.compile(rb'\\.|"', re.DOTALL)
 _PLAIN_END = re.compile(rb"[,\]}\s]")
 
 OPEN = -1
-"""Instead of a position: the value does not end within the text at hand."""
+"""Result in place of a position: the value does not end within the loaded text."""
 TOO_DEEP = -2
-"""Instead of a position: brackets within brackets, more than any writer of traces has."""
+"""Result in place of a position: brackets nested deeper than in any trace."""
 
 _DEEPEST = 500
-"""Events nest four levels, and nodes of execution traces six. Looking for the end of what nests on takes long."""
+"""Deepest nesting. Events nest four levels, nodes of execution traces six. Scanning endless nesting takes long."""
 
 
 class TextWindow:
-    """Text from ``at`` on; ``more()`` makes it longer, ``advance()`` lets go of what was used."""
+    """Text from ``at`` on; ``more()`` extends it, ``advance()`` frees the used part."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -34,7 +34,7 @@ class TextWindow:
         return len(self.data) - self.at
 
     def more(self) -> bool:
-        """Take in the next piece; False at the end of the text."""
+        """Load the next chunk; False at the end of the text."""
         piece = next(self._pieces, None)
         if piece is None:
             self.ended = True
@@ -44,7 +44,7 @@ class TextWindow:
         return True
 
     def fill(self, size: int) -> None:
-        """Take in pieces until ``size`` bytes are at hand or the text ends."""
+        """Load chunks until ``size`` bytes are available or the text ends."""
         taken = [self.data[self.at :]]
         length = len(taken[0])
         while length < size and not self.ended:
@@ -59,7 +59,7 @@ class TextWindow:
             self.at = 0
 
     def skip(self, ignored: bytes = b" \t\r\n") -> bytes:
-        """Pass over some characters; the character after them, which stays, or ``b""`` at the end."""
+        """Skip some characters; return the next character without consuming it, or ``b""`` at the end."""
         other = _other_than(ignored)
         while True:
             if found := other.search(self.data, self.at):
@@ -70,9 +70,9 @@ class TextWindow:
                 return b""
 
     def value(self, limit: int) -> bytes | None:
-        """The JSON value at hand, and pass it; None where it does not end, or not within ``limit`` bytes.
+        """Consume and return the next JSON value; None if it does not end, or not within ``limit`` bytes.
 
-        Only brackets and quotes are looked at: the value may still be no JSON.
+        Only brackets and quotes are examined: the value may be invalid JSON.
         """
         while True:
             end = value_end(self.data, self.at, last=self.ended)
@@ -93,7 +93,7 @@ def _other_than(ignored: bytes) -> re.Pattern[bytes]:
 
 
 def value_end(data: bytes, start: int, *, last: bool) -> int:
-    """Where the JSON value that starts at ``start`` ends, or OPEN, or TOO_DEEP. ``last``: no text follows ``data``."""
+    """The end of the JSON value at ``start``, or OPEN, or TOO_DEEP. ``last``: no text follows ``data``."""
     first = data[start : start + 1]
     if first not in (b"{", b"[", b'"'):
         found = _PLAIN_END.search(data, start)
@@ -120,7 +120,7 @@ def value_end(data: bytes, start: int, *, last: bool) -> int:
 
 
 def _string_end(data: bytes, start: int) -> int:
-    """Where the string ends whose first character is at ``start``, or OPEN."""
+    """The end of the string whose first character is at ``start``, or OPEN."""
     for found in _ESCAPE_OR_QUOTE.finditer(data, start):
         if found.group() == b'"':
             return found.end()

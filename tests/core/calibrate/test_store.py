@@ -50,7 +50,7 @@ def test_other_files_are_refused_and_passed_over():
     wrong = folder() / "wrong.csv"
     for content in (b"", b"op,gpu\nmm,T4\n", b"# {}\n", b"\xff\xfe# nothing"):
         wrong.write_bytes(content)
-        with pytest.raises(UsageError, match="no file of measured operators"):
+        with pytest.raises(UsageError, match="not a file of measured operators"):
             read(wrong)
     assert stored() == ()
     with pytest.raises(UsageError, match="cannot be read"):

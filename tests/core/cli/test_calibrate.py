@@ -36,7 +36,7 @@ def test_a_file_from_elsewhere_becomes_a_device(skyline: Run, tmp_path: Path) ->
 def test_what_is_wrong_is_named(skyline: Run, tmp_path: Path) -> None:
     (tmp_path / "wrong.csv").write_text("op,gpu\n")
     for arguments, said in (
-        (("--add", "wrong.csv"), "no file of measured operators"),
+        (("--add", "wrong.csv"), "not a file of measured operators"),
         (("--add", "missing.csv"), "cannot be read"),
         (("--forget", "z9"), "nothing is known of 'z9'"),
         (("--minutes", "0"), "between 0 and 600"),

@@ -40,7 +40,7 @@ def test_the_table(skyline: Run) -> None:
 def test_an_unknown_gpu_is_answered_with_the_nearest(skyline: Run, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING)
     part = skyline("gpus", "NVIDIA A100-SXM4-40GB MIG 1g.5gb")
-    assert "is a part of a divided GPU (MIG 1g.5gb), and only whole GPUs are known" in part.err
+    assert "is a part of a divided GPU (MIG 1g.5gb); only whole GPUs are known" in part.err
     assert "Predict for A100" in part.err
     for words in (["gpus", "h10"], ["profile", "--gpu", "h10", "train.py"]):
         ran = skyline(*words)

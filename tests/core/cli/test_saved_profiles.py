@@ -237,7 +237,7 @@ def test_a_damaged_profile(skyline: Run, saved: Path) -> None:
     saved.write_bytes(saved.read_bytes()[:200])
     ran = skyline("show", str(saved))
     assert ran.code == 2
-    assert "is damaged or no Skyline profile" in ran.err
+    assert "is damaged or not a Skyline profile" in ran.err
     assert "Profile the script again" in ran.err
 
 

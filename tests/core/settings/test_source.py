@@ -84,9 +84,9 @@ def test_a_table_is_written_in_snake_case_and_its_typing_errors_are_named() -> N
     )
     assert source.values == {"inlayHints.minShare": 0.5}
     assert source.problems == (
-        "P: tool.skyline.profile.stepps is no setting. Did you mean profile.steps?",
-        "P: tool.skyline.gpuu is no setting. Did you mean gpu?",
-        "P: tool.skyline.codeLens is no setting. docs/settings.md lists them.",
+        "P: tool.skyline.profile.stepps is not a setting. Did you mean profile.steps?",
+        "P: tool.skyline.gpuu is not a setting. Did you mean gpu?",
+        "P: tool.skyline.codeLens is not a setting. docs/settings.md lists them.",
     )
 
 
@@ -104,7 +104,7 @@ def test_words_of_a_command_line() -> None:
 
 @pytest.mark.parametrize(
     ("word", "said"),
-    [("profile.step=3", "profile.step is no setting"), ("gpu", "no value"), ("profile.steps=0", ">= 1")],
+    [("profile.step=3", "profile.step is not a setting"), ("gpu", "no value"), ("profile.steps=0", ">= 1")],
 )
 def test_words_that_make_no_sense(word: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):

@@ -64,9 +64,9 @@ def test_quiet_rounds_count() -> None:
 @pytest.mark.parametrize(
     ("measured", "reason"),
     [
-        (rounds(8, 0.8, null=1.08), "against itself was 1.0"),
-        (rounds(8, 0.8, null=0.92), "against itself was 0.9"),
-        (rounds(8, 0.8, noise=0.2), "against itself"),
+        (rounds(8, 0.8, null=1.08), "compared with itself was 1.0"),
+        (rounds(8, 0.8, null=0.92), "compared with itself was 0.9"),
+        (rounds(8, 0.8, noise=0.2), "compared with itself"),
         (rounds(8, 0.8, others=1.5), "1.5 of 4 cores"),
         (rounds(3, 0.8), "too few rounds: 3"),
     ],

@@ -1,1 +1,1 @@
-"""What opens on top of the main screen: help, explanations, the diff, an input."""
+"""Screens on top of the main screen: help, explanations, the diff, an input."""

@@ -1,4 +1,4 @@
-"""What apply would write or wrote last, as a unified diff, and what it would leave alone and why."""
+"""The edits to write or written last, as a unified diff, and the refused ones with reasons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyline_tui.workspace_edit import RewrittenFile
 
 
 class Diff(Sheet):
-    """Of a change that is asked; ``of_written`` is of one that was made."""
+    """The diff of a requested change; ``of_written`` shows that of a written one."""
 
     def __init__(self, preview: PreviewResult) -> None:
         super().__init__("Edits that apply would write", Content("\n").join(preview_lines(preview)))

@@ -1,4 +1,4 @@
-"""Why a what-if would bring what it would bring."""
+"""Explanation of a what-if's prediction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SEMANTICS = {
 
 
 class Explain(Sheet):
-    """Numbers, what they rest on, what they assume, and whether the code can be rewritten."""
+    """The values, their basis, their assumptions, and the feasibility of a rewrite."""
 
     def __init__(
         self, estimate: EstimateReport, baseline: BaselineReport, record: TrackRecordReport | None = None

@@ -9,7 +9,7 @@ from skyline_tui.screens.sheet import Sheet
 
 
 class Help(Sheet):
-    """Everything the keyboard and the mouse do."""
+    """All keys and mouse actions."""
 
     def __init__(self) -> None:
         super().__init__("Keys and signs", Content.from_markup(HELP))

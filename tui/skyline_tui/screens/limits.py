@@ -1,4 +1,4 @@
-"""What the best combination must keep to, asked before it is searched for."""
+"""The input of the limits for the best combination, before the search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Limits(ModalScreen[BestParams | None]):
         self._usable = usable_bytes
 
     def compose(self) -> ComposeResult:
-        """The two questions."""
+        """The two inputs."""
         with Vertical(classes="prompt") as frame:
             frame.border_title = "Fastest combination"
             yield Label("GB of peak memory at most (Enter searches, Esc leaves)")
@@ -42,14 +42,14 @@ class Limits(ModalScreen[BestParams | None]):
                     yield RadioButton(text, value=name == "convergence", id=name)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Take both, or say what is wrong."""
+        """Accept both, or show the error."""
         result = message.validation_result
         if result is None or not result.is_valid:
             self.notify("Write a number of gigabytes, such as 8.", severity="warning")
             return
         pressed = self.query_one(RadioSet).pressed_button
         allowed = cast(Allowed, pressed.id if pressed is not None and pressed.id else "convergence")
-        # What was offered is the whole device, to the byte.
+        # The default is the whole device, to the byte.
         offered = message.value == f"{self._usable / 1e9:.3g}"
         memory_bytes = self._usable if offered else float(message.value) * 1e9
         self.dismiss(BestParams(self._uri, memory_bytes, allowed))

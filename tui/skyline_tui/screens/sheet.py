@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 
 class Sheet(ModalScreen[None]):
-    """Scrolls where it is too long; goes away on Esc, on q and on a click beside it."""
+    """Scrolls if it is too long; closes on Esc, on q and on a click outside."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,enter", "dismiss", "Close", id="sheet.close"),
@@ -41,7 +41,7 @@ class Sheet(ModalScreen[None]):
         self.query_one(VerticalScroll).focus()
 
     def on_click(self, event: object) -> None:
-        """A click beside the page closes it."""
+        """Close on a click outside."""
         widget = getattr(event, "widget", None)
         if widget is self:
             self.dismiss()

@@ -1,4 +1,4 @@
-"""A batch size, typed."""
+"""Input of a batch size."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TypeBatchSize(ModalScreen[int | None]):
             yield Input(self._begun, type="integer", validators=[Integer(minimum=1)], select_on_focus=False)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Take it, or say what is wrong with it."""
+        """Accept the number, or show the error."""
         result = message.validation_result
         if result is None or not result.is_valid:
             self.notify("A batch size is a whole number from 1 on.", severity="warning")

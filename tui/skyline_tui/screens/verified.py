@@ -1,4 +1,4 @@
-"""A prediction beside its measurement."""
+"""A prediction with its measurement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME, _PREDICTED = 13, 25
 
 
 class VerifiedSheet(Sheet):
-    """The verdict first, then the numbers, then what they rest on."""
+    """The verdict, then the numbers, then their basis."""
 
     def __init__(self, report: VerifyReport) -> None:
         super().__init__("Verified", Content("\n").join(_lines(report)))

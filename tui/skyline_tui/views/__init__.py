@@ -1,1 +1,1 @@
-"""The pages of the terminal UI, one a module; keys 1 to 8 go to them."""
+"""The pages of the terminal UI, one per module; keys 1 to 8 select them."""

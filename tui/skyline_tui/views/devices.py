@@ -1,4 +1,4 @@
-"""The page of the script on other GPUs: time, what fits, what it costs."""
+"""The page of the script on other GPUs: time, memory fit, cost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_YET = (
 
 
 class DevicesView(View):
-    """A table that can be sorted; below it the whole page of ``skyline devices``."""
+    """A sortable table, with the page of ``skyline devices`` below it."""
 
     def __init__(self) -> None:
         super().__init__(id="view-devices", classes="view page")
@@ -45,22 +45,22 @@ class DevicesView(View):
             yield Static(id="devices-text")
 
     def shown(self) -> None:
-        """The keys go to the table."""
+        """Focus the table."""
         self.query_one(SortTable).focus()
 
     def arrived(self, report: DevicesReport) -> None:
-        """The comparison is there."""
+        """Show the comparison."""
         self.report = report
         table: SortTable[DeviceReport] = self.query_one(SortTable)
         table.fill(report.devices, _shape(report.devices))
         self._write()
 
     def fail(self, reason: str) -> None:
-        """Why there is no comparison."""
+        """Show the reason why there is no comparison."""
         self.query_one("#devices-title", Static).update(Content.styled(f"! {reason}", "$text-warning"))
 
     def on_resize(self) -> None:
-        """The page is as wide as there is room."""
+        """Adapt the page to the width."""
         self._write()
 
     def _write(self) -> None:

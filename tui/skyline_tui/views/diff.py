@@ -1,4 +1,4 @@
-"""The page of differences: what apply would write or wrote, and this profile against an earlier one."""
+"""The page of differences: the edits to write or written, and this profile compared with an earlier one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_LINES = 12
 
 
 class Choices(RowList):
-    """What can be looked at: the change that is asked, the last one written, each earlier profile."""
+    """The available comparisons: the requested change, the last written one, each earlier profile."""
 
     def __init__(self) -> None:
         super().__init__(id="diff-choices", classes="panel")
@@ -40,13 +40,13 @@ class Choices(RowList):
         self._pending = self._written = False
 
     def offer(self, saved: tuple[SavedProfile, ...] | None, *, pending: bool, written: bool) -> None:
-        """Other things to choose from; None: the same profiles."""
+        """Replace the choices; None keeps the profiles."""
         self._saved = self._saved if saved is None else saved
         self._pending, self._written = pending, written
         self.redraw()
 
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:
-        """The changes of the code first."""
+        """Changes of the code first."""
         if self._pending:
             yield PENDING, Content("edits that apply would write")
         if self._written:
@@ -64,15 +64,15 @@ class Choices(RowList):
 
 
 class DiffView(View):
-    """The choices on the left; what was chosen on the right."""
+    """The choices on the left, the selected comparison on the right."""
 
     @dataclass
     class HistoryWanted(Message):
-        """The saved profiles are wanted of the server."""
+        """Request for the saved profiles."""
 
     @dataclass
     class CompareWanted(Message):
-        """A comparison is wanted of the server."""
+        """Request for a comparison."""
 
         params: CompareParams
 
@@ -83,7 +83,7 @@ class DiffView(View):
         self._written: tuple[RewrittenFile, ...] = ()
         self._compared: dict[str, ComparisonReport] = {}
         self._waiting = ""
-        """The profile whose comparison is on its way."""
+        """The profile of the pending comparison."""
 
     def compose(self) -> ComposeResult:
         """List and page."""
@@ -94,7 +94,7 @@ class DiffView(View):
                 yield Static(id="diff-text")
 
     def show(self, profile: ProfileReport) -> None:
-        """A new profile: comparisons with the last one are out of date."""
+        """Show a new profile; comparisons with the last one are outdated."""
         self._compared.clear()
         self._waiting = ""
         self.query_one(Choices).current_id = profile.id
@@ -102,44 +102,44 @@ class DiffView(View):
             self.shown()
 
     def shown(self) -> None:
-        """Ask which profiles there are."""
+        """Request the list of profiles."""
         self.post_message(self.HistoryWanted())
         self._tell()
         self.query_one(Choices).focus()
 
     def propose(self, preview: PreviewResult | None) -> None:
-        """What apply would write; None: nothing is asked."""
+        """Show the edits to write; None: no question."""
         self._preview = preview
         self._offer(PENDING if preview is not None else "")
 
     def wrote(self, files: Sequence[RewrittenFile]) -> None:
-        """Something was written."""
+        """Store the edits that were written."""
         self._written, self._preview = tuple(files), None
         self._offer(WRITTEN)
 
     def listed(self, saved: tuple[SavedProfile, ...]) -> None:
-        """The profiles that there are."""
+        """Show the list of profiles."""
         self.query_one(Choices).offer(saved, pending=self._preview is not None, written=bool(self._written))
         self._tell()
 
     def arrived(self, asked: CompareParams, report: ComparisonReport) -> None:
-        """A comparison."""
+        """Show a comparison."""
         self._compared[asked.before] = report
         self._waiting = ""
         self._tell()
 
     def fail(self, reason: str) -> None:
-        """Why there is no comparison."""
+        """Show the reason why there is no comparison."""
         self._waiting = ""
         self.query_one("#diff-text", Static).update(Content.styled(f"! {reason}", "$text-warning"))
 
     def on_option_list_option_highlighted(self, message: OptionList.OptionHighlighted) -> None:
-        """Look at another one."""
+        """Show another comparison."""
         message.stop()
         self._tell()
 
     def on_resize(self) -> None:
-        """Figures fold by the width."""
+        """Wrap to the new width."""
         self._tell()
 
     def _offer(self, chosen: str) -> None:

@@ -1,4 +1,4 @@
-"""The page of performance problems: what speaks for each, what it costs, and a cure to try."""
+"""The page of performance problems: evidence, cost and fix of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DOCUMENTATION = "docs/rules/{code}.md"
 
 
 class FindingRows(RowList):
-    """One row for each, dearest first."""
+    """One row per finding, highest cost first."""
 
     def __init__(self) -> None:
         super().__init__(id="finding-rows", classes="panel")
@@ -66,7 +66,7 @@ class FindingRows(RowList):
 
 
 class FindingsView(View):
-    """The list beside the story of the one under the cursor."""
+    """The list, with the details of the selected finding."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "cure", "Try the fix", show=False, id="finding.cure")
@@ -74,7 +74,7 @@ class FindingsView(View):
 
     @dataclass
     class Tried(Message):
-        """The person wants to ask what a cure would bring."""
+        """The user asks for the effect of a fix."""
 
         whatif: str
 
@@ -83,7 +83,7 @@ class FindingsView(View):
         self._base: Path | None = None
 
     def compose(self) -> ComposeResult:
-        """The list and the story."""
+        """The list and the details."""
         with Container(classes="two-panes"):
             yield FindingRows()
             with VerticalScroll(id="finding-story", classes="panel") as story:
@@ -97,7 +97,7 @@ class FindingsView(View):
         self._tell()
 
     def shown(self) -> None:
-        """The keys go to the list."""
+        """Focus the list."""
         self.query_one(FindingRows).focus()
 
     @property
@@ -107,7 +107,7 @@ class FindingsView(View):
         return (finding.file, finding.line) if finding is not None and finding.file else None
 
     def action_cure(self) -> None:
-        """Ask what the cure would bring."""
+        """Ask for the effect of the fix."""
         finding = self.query_one(FindingRows).current
         if finding is None:
             return
@@ -117,12 +117,12 @@ class FindingsView(View):
             self.post_message(self.Tried(finding.whatif))
 
     def on_option_list_option_highlighted(self, message: OptionList.OptionHighlighted) -> None:
-        """Tell the story of another one."""
+        """Show the details of another finding."""
         message.stop()
         self._tell()
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Open its line."""
+        """Open the line of the finding."""
         message.stop()
         if self.place is None:
             self.notify("This finding belongs to no single line.")

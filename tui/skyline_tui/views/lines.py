@@ -1,4 +1,4 @@
-"""The page of the person's code: a table of lines, the modules they run in, and the source with its heat."""
+"""The page of the user's code: a table of lines, their modules, and the source with its heat."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROOMY = 90
 
 
 class LinesView(View):
-    """Choosing a module leaves its lines in the table; choosing a line shows it in its file."""
+    """Selecting a module filters the table; selecting a line shows it in its file."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "modules", "Modules", show=False, id="lines.modules")
@@ -59,7 +59,7 @@ class LinesView(View):
             yield Source("line-source")
 
     def show(self, profile: ProfileReport) -> None:
-        """A new profile; the module that was looked into stays where it still is."""
+        """Show a new profile; the selected module stays selected if it still exists."""
         self._profile = profile
         self._base = common_base(profile.script, tuple(line.file for line in profile.lines if line.file))
         self.query_one(Source).show(profile)
@@ -67,17 +67,17 @@ class LinesView(View):
         self._fill()
 
     def shown(self) -> None:
-        """The keys go to the table."""
+        """Focus the table."""
         self.query_one(SortTable).focus()
 
     def open(self, file: str, line: int) -> None:
-        """Show a line that was chosen elsewhere."""
+        """Show a line selected elsewhere."""
         self.query_one(SortTable).go_to(lambda row: (row.file, row.line) == (file, line))
         self.query_one(Source).open_at(file, line)
 
     @property
     def place(self) -> Place | None:
-        """The line of the table's cursor, or the one in view where the source has the keys."""
+        """The line under the table's cursor, or the visible one if the source has the focus."""
         source = self.query_one(Source)
         row: LineReport | None = self.query_one(SortTable).current
         if source.has_focus or row is None or not row.line:
@@ -85,7 +85,7 @@ class LinesView(View):
         return row.file, row.line
 
     def action_modules(self) -> None:
-        """Go to the modules, or from them back to the lines."""
+        """Focus the modules, or return from them to the lines."""
         tree = self.query_one(Tree)
         if tree.has_focus:
             self.remove_class("-modules")
@@ -95,7 +95,7 @@ class LinesView(View):
             tree.focus()
 
     def on_tree_node_selected(self, message: Tree.NodeSelected[ModuleCost]) -> None:
-        """Only the lines that spend time in this module."""
+        """Show only the lines of this module."""
         message.stop()
         self._module = message.node.data.path if message.node.data is not None else WHOLE
         self._fill()
@@ -103,25 +103,25 @@ class LinesView(View):
         self.query_one(SortTable).focus()
 
     def on_data_table_row_highlighted(self, message: DataTable.RowHighlighted) -> None:
-        """The source follows the cursor."""
+        """Move the source with the cursor."""
         message.stop()
         table: SortTable[LineReport] = self.query_one(SortTable)
         row = table.current
         if row is None or not row.line:
             return
-        # Only where the person moves: a table that is written anew says so too.
+        # Only for moves by the user: refilling the table sends this message too.
         here, before = (row.file, row.line), self._followed
         self._followed = here
         if table.has_focus and before is not None and here != before:
             self.query_one(Source).open_at(*here)
 
     def on_data_table_row_selected(self, message: DataTable.RowSelected) -> None:
-        """Enter goes into the source."""
+        """Focus the source."""
         message.stop()
         self.query_one(Source).focus()
 
     def on_resize(self) -> None:
-        """Fewer columns where it is narrow."""
+        """Show fewer columns on a narrow screen."""
         if self._profile is not None:
             self._fill()
 
@@ -222,7 +222,7 @@ _PHASES = {
 
 
 def _named(line: LineReport) -> bool:
-    """Whether a row is of a line or an operator: the rest that belongs to none stays at the end."""
+    """True for the row of a line or operator: the unattributed time stays at the end."""
     return bool(line.line or line.source)
 
 

@@ -1,4 +1,4 @@
-"""The page of everything that was said: progress, notes, errors, the server's own log."""
+"""The page of all messages: progress, notes, errors, the server's own log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEPT = 2000
 
 
 class LogView(View):
-    """One line a message, newest last, each with its time and where it comes from."""
+    """One line per message, newest last, each with its time and origin."""
 
     def __init__(self) -> None:
         super().__init__(id="view-log", classes="view page")
@@ -34,11 +34,11 @@ class LogView(View):
         yield log
 
     def shown(self) -> None:
-        """The keys scroll."""
+        """Focus the text for scrolling."""
         self.query_one(RichLog).focus()
 
     def write(self, source: str, text: str) -> None:
-        """Add a message; repeated ones stand once."""
+        """Add a message; repeated messages appear once."""
         if not text.strip():
             return
         line = f"{source:<8} {text.strip()}"
@@ -46,12 +46,12 @@ class LogView(View):
             return
         moment = datetime.now().strftime("%H:%M:%S")
         self._lines.append(f"{moment} {line}")
-        # By hand: the words may hold anything, brackets included.
+        # Assembled by hand: the text may contain anything, including brackets.
         self.query_one(RichLog).write(
             Text.assemble((f"{moment} ", "dim"), (f"{source:<8} ", "bold"), text.strip())
         )
 
     @property
     def text(self) -> str:
-        """Everything that is kept."""
+        """All messages kept."""
         return "\n".join(self._lines)

@@ -1,4 +1,4 @@
-"""The page of live memory: its level over the iteration, and what is live at the cursor."""
+"""The page of live memory: its level over the iteration, and the live blocks at the cursor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from skyline_tui.widgets.row_list import RowList
 
 _AGE_CELLS = 22
 _OTHER_CELLS = 9 + 1 + 6 + 2 + 7 + 2 + 2 + _AGE_CELLS
-"""Of a row, without its place and its code."""
+"""Width of a row without its place and code."""
 OWNERS = ("parameters", "gradients", "optimizer", "activations", "other")
 
 
@@ -33,7 +33,7 @@ class LiveLines(RowList):
 
     @dataclass
     class LineOpened(Message):
-        """The person wants to see a line in its file."""
+        """The user asks to see a line in its file."""
 
         line: LiveLine
 
@@ -45,7 +45,7 @@ class LiveLines(RowList):
         self._held: dict[str, LiveLine] = {}
 
     def show(self, report: LiveMemoryReport | None, base: Path | None) -> None:
-        """Another moment."""
+        """Show another moment."""
         self._report, self._base = report, base
         self.redraw()
 
@@ -76,7 +76,7 @@ class LiveLines(RowList):
         )
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Enter opens."""
+        """Open the line."""
         message.stop()
         if self.current is not None and self.current.file:
             self.post_message(self.LineOpened(self.current))
@@ -108,11 +108,11 @@ def _row(
 
 
 class MemoryView(View):
-    """The curve above, the lines that hold memory at its cursor below."""
+    """The curve, and below it the lines that hold memory at its cursor."""
 
     @dataclass
     class MomentWanted(Message):
-        """What is live at this moment is wanted of the server."""
+        """Request for the live memory at a moment."""
 
         time_ms: float
 
@@ -141,7 +141,7 @@ class MemoryView(View):
             self.shown()
 
     def shown(self) -> None:
-        """Draw, and ask what is live at the peak."""
+        """Draw, and request the live memory at the peak."""
         if self._profile is not None and not self._fresh:
             self._fresh = True
             points = self._profile.memory.timeline
@@ -155,18 +155,18 @@ class MemoryView(View):
         (self._plot or self.query_one(LiveLines)).focus()
 
     def arrived(self, report: LiveMemoryReport) -> None:
-        """What is live at the moment that was asked about last."""
+        """Show the live memory of the last requested moment."""
         base = None
         if self._profile is not None:
             base = common_base(self._profile.script, tuple(line.file for line in report.lines if line.file))
         self.query_one(LiveLines).show(report, base)
 
     def fail(self, reason: str) -> None:
-        """Why there is nothing to see."""
+        """Show the reason why there is nothing to show."""
         self.query_one("#memory-title", Static).update(Content.styled(f"! {reason}", "$text-warning"))
 
     def on_memory_plot_moment_moved(self, message: Message) -> None:
-        """Another moment."""
+        """Request another moment."""
         message.stop()
         self._describe()
         self.post_message(self.MomentWanted(self._time_ms))
@@ -177,7 +177,7 @@ class MemoryView(View):
         self.post_message(self.PlaceChosen(message.line.file, message.line.line))
 
     def on_resize(self) -> None:
-        """The words fold by the width."""
+        """Wrap to the new width."""
         self._describe()
 
     @property

@@ -1,4 +1,4 @@
-"""The first page: phases, bars, what-ifs, and what they would bring together."""
+"""The first page: phases, bars, what-ifs, and their joint effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skyline_tui.widgets.workbench import Workbench
 
 
 class Overview(View):
-    """Everything that a question is put together from."""
+    """All inputs of a question."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(id="overview", classes="view")
@@ -23,10 +23,10 @@ class Overview(View):
         yield Workbench(self._uri)
 
     def shown(self) -> None:
-        """The keys go to the panel in front."""
+        """Focus the panel in front."""
         self.query_one(Panels).focus_front()
 
     @property
     def place(self) -> Place | None:
-        """The line under the cursor, else the one in view."""
+        """The line under the cursor, else the visible one."""
         return self.query_one(Workbench).place

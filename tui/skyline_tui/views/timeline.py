@@ -24,7 +24,7 @@ from skyline_tui.widgets.lanes import SIGNS, Lanes
 
 
 class TimelineView(View):
-    """Lanes with a line about the work under the cursor; asks for finer data where one looks closer."""
+    """The lanes, with a line about the selected work; requests finer data after zooming in."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("full_stop", "iteration(1)", "Next iteration", show=False, id="timeline.next-iteration"),
@@ -33,7 +33,7 @@ class TimelineView(View):
 
     @dataclass
     class WindowWanted(Message):
-        """A picture is wanted of the server."""
+        """Request for a window of the timeline."""
 
         params: TimelineParams
 
@@ -44,25 +44,25 @@ class TimelineView(View):
         self._fresh = False
 
     def compose(self) -> ComposeResult:
-        """What the lanes are of, the lanes, and what is under the cursor."""
+        """Description of the lanes, the lanes, and the selected work."""
         yield Static(id="timeline-title", classes="view-title")
         yield Lanes()
         yield Static("waiting for the first profile", id="timeline-detail", classes="view-detail")
 
     def show(self, profile: ProfileReport) -> None:
-        """A new profile: the picture is asked for when the page is looked at."""
+        """Mark the data as outdated; they are requested when the page is shown."""
         self._profile, self._fresh = profile, False
         if self.display:
             self.shown()
 
     def shown(self) -> None:
-        """Ask, unless the picture is there."""
+        """Request the data unless they are there."""
         if not self._fresh and self._profile is not None:
             self._want(TimelineParams(self._asked.uri, self._asked.batchSize, self._asked.whatifs))
         self.query_one(Lanes).focus()
 
     def ask(self, question: QuestionParams) -> None:
-        """Another question is on the screen: the simulated side is of that."""
+        """Use another question for the simulated side."""
         if (question.batchSize, question.whatifs) == (self._asked.batchSize, self._asked.whatifs):
             return
         self._asked = TimelineParams(question.uri, question.batchSize, question.whatifs, self._asked.step)
@@ -71,7 +71,7 @@ class TimelineView(View):
             self._want(self._asked)
 
     def arrived(self, asked: TimelineParams, report: TimelineReport) -> None:
-        """The picture, or a finer one of a stretch."""
+        """Show the data, or finer data of a window."""
         if (asked.batchSize, asked.whatifs) != (self._asked.batchSize, self._asked.whatifs):
             return
         self._fresh = True
@@ -83,11 +83,11 @@ class TimelineView(View):
         self._describe()
 
     def fail(self, reason: str) -> None:
-        """There is no picture, and why."""
+        """Show the reason why there are no data."""
         self.query_one("#timeline-detail", Static).update(Content.styled(f"! {reason}", "$text-warning"))
 
     def on_lanes_window_moved(self, message: Lanes.WindowMoved) -> None:
-        """Ask for what was too fine to be seen before."""
+        """Request details that were too fine before."""
         message.stop()
         now, window = self._asked, message.window
         margin = 2 * window.cells
@@ -98,7 +98,7 @@ class TimelineView(View):
         self._describe()
 
     def on_lanes_cursor_moved(self, message: Lanes.CursorMoved) -> None:
-        """Say what is there."""
+        """Describe the work at the cursor."""
         message.stop()
         self._describe()
 
@@ -112,11 +112,11 @@ class TimelineView(View):
             self.post_message(self.PlaceChosen(*at))
 
     def on_resize(self) -> None:
-        """The words fold by the width."""
+        """Wrap to the new width."""
         self._describe()
 
     def action_iteration(self, step: int) -> None:
-        """Look at another iteration."""
+        """Show another iteration."""
         report = self.query_one(Lanes).report
         if report is None or not 0 <= report.step + step < report.steps:
             self.notify("There is no other recorded iteration in this direction.")
@@ -126,7 +126,7 @@ class TimelineView(View):
 
     @property
     def place(self) -> Place | None:
-        """The line of the work under the cursor."""
+        """The line of the selected work."""
         lanes = self.query_one(Lanes)
         lane, piece, report = lanes.lane, lanes.piece, lanes.report
         if lane is None or report is None or piece == NOTHING or lane.place[piece] < 0:

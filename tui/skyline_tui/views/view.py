@@ -1,4 +1,4 @@
-"""What the pages have in common."""
+"""The common base of the pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from textual.message import Message
 from skyline.report.schema import ProfileReport
 
 Place = tuple[str, int]
-"""A file and a line from 1."""
+"""A file, and a line counted from 1."""
 
 
 class View(Vertical):
@@ -18,7 +18,7 @@ class View(Vertical):
 
     @dataclass
     class PlaceChosen(Message):
-        """The person wants to see a line in its file."""
+        """The user asks to see a line in its file."""
 
         file: str
         line: int
@@ -27,12 +27,12 @@ class View(Vertical):
         """A new profile."""
 
     def shown(self) -> None:
-        """The page is in front now."""
+        """Handle that the page is now in front."""
 
     def fail(self, reason: str) -> None:
-        """What the page wanted of the server there is not."""
+        """Show the reason why the server has no data for the page."""
 
     @property
     def place(self) -> Place | None:
-        """File and line that the person is at."""
+        """File and line at the user's position."""
         return None

@@ -1,1 +1,1 @@
-"""The parts of the screen, one widget a module."""
+"""The parts of the screen, one widget per module."""

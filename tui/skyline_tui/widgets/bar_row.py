@@ -1,4 +1,4 @@
-"""A bar with its name and its figures."""
+"""A bar with its name and its values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skyline_tui.widgets.words import Words
 
 
 class BarRow(Horizontal):
-    """Puts values on a bar by its axis, except where the pointer holds it."""
+    """Shows values on a bar by its axis, except while the pointer holds it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(id=f"{name.lower()}-row", classes="bar-row")
@@ -23,31 +23,31 @@ class BarRow(Horizontal):
         self._figures = Words(id=f"{name.lower()}-figures", classes="bar-figures")
 
     def compose(self) -> ComposeResult:
-        """Name, bar, figures."""
+        """Name, bar, values."""
         yield Label(self._label, classes="bar-name")
         yield self.bar
         yield self._figures
 
     @property
     def room(self) -> int:
-        """Cells for the figures."""
+        """Width of the values, in cells."""
         return self._figures.content_size.width
 
     def figures(self, content: Content) -> None:
-        """What the bar shows, in numbers."""
+        """Show the values as numbers."""
         self._figures.say(content)
 
     def block(self, why_not: str) -> None:
-        """There is nothing to drag along, or, with an empty reason, there is."""
+        """Disable dragging with a reason; enable it with an empty one."""
         self.bar.why_not = why_not
 
     def judge(self, direction: Direction) -> None:
-        """Colour what changes: as a gain or a loss only where the range of the change says that it is one."""
+        """Colour the change as a gain or loss only if its whole range is one."""
         self.bar.set_class(direction == "better", "-better")
         self.bar.set_class(direction == "worse", "-worse")
 
     def show(self, axis: Axis, now: float | None, then: float | None) -> None:
-        """Now and then, in the unit of the axis."""
+        """Show the current and the predicted value, in the unit of the axis."""
         self.bar.now = 0.0 if now is None else axis.fraction(now)
         if not self.bar.held:
             self.bar.then = None if then is None else axis.fraction(then)

@@ -1,4 +1,4 @@
-"""The batch size that both bars stand for, and where it is set."""
+"""The batch size of both bars, and the place that sets it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skyline_tui.widgets.words import Words
 
 
 class BatchLine(Words):
-    """Batch size, iteration time, how far to trust it, and the place in the code."""
+    """Batch size, iteration time, reliability, and the place in the code."""
 
     def __init__(self) -> None:
         super().__init__(id="batch-line")
@@ -29,9 +29,9 @@ class BatchLine(Words):
         *,
         held: bool = False,
     ) -> None:
-        """Folds by the width there is."""
+        """Wrap to the width."""
         width = self.content_size.width or self.app.size.width - 2
-        # What is below stays where it is while a bar is dragged, also over the size of the script itself.
+        # Widgets below must not move while a bar is dragged, even across the script's own size.
         moved = asked is not None and asked != profile.batch_size.value
         self.say(flow(_parts(profile, scale, asked, then, width // 3), width), steady=moved or held)
 
@@ -43,7 +43,7 @@ def _parts(
     then: Expected | None,
     name_cells: int,
 ) -> list[Content]:
-    """A file name longer than ``name_cells`` would push the place onto a line of its own: its middle goes."""
+    """File names longer than ``name_cells`` are shortened in the middle, so that the place fits the line."""
     batch_size = profile.batch_size
     if batch_size.value is None:
         return []

@@ -23,26 +23,26 @@ from skyline_tui.widgets.batch_line import BatchLine
 from skyline_tui.widgets.drag_bar import DragBar
 
 SETTLE_S = 0.7
-"""Keys have no release: this long without one counts as it."""
+"""Keys have no release event: a pause of this length replaces it."""
 
 
 class Controls(Vertical):
-    """Turns drags, keys and typed numbers into a batch size, and shows what the server expects of it."""
+    """Converts drags, keys and typed numbers into a batch size, and shows the predicted values."""
 
     @dataclass
     class BatchSizeMoved(Message):
-        """The person is at this batch size, and may go on."""
+        """The user moved to this batch size and may continue."""
 
         batch_size: int
 
     @dataclass
     class Settled(Message):
-        """The person let go: this is the batch size they want."""
+        """The user released the bar: this is the wanted batch size."""
 
         batch_size: int
 
     measuring: reactive[bool] = reactive(False)
-    """Whether a measurement is on its way: the curve comes last."""
+    """True during a measurement: the curve arrives last."""
 
     def __init__(self) -> None:
         super().__init__(id="controls")
@@ -51,19 +51,19 @@ class Controls(Vertical):
         self._profile: ProfileReport | None = None
         self._estimate: EstimateReport | None = None
         self._answered: int | None = None
-        """The batch size that the estimate is for; None where it is the one in the file."""
+        """The batch size of the estimate; None for the size in the file."""
         self._plain: CurveScale | None = None
         """The curve of the unchanged script."""
         self._under: tuple[tuple[str, ...], CurveScale] | None = None
         """The curve under what-ifs, with their names."""
         self._scale: CurveScale | None = None
-        """The curve that the pointer reads, the present one."""
+        """The current curve, used for the pointer."""
         self._scale_to_come: CurveScale | None = None
-        """The one that takes its place when the pointer lets go: the ends of a bar stay while it is held."""
+        """The curve that replaces it on release: the ends of a bar stay fixed while it is held."""
         self._settling: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """A row for each bar, and one for what they have in common."""
+        """A row per bar, and one for the batch size."""
         yield BarRow("Throughput")
         yield BarRow("Memory")
         yield BatchLine()
@@ -75,32 +75,32 @@ class Controls(Vertical):
 
     @property
     def wanted(self) -> int | None:
-        """The batch size the bars are at; None where that is the one in the file."""
+        """The batch size of the bars; None if it is the one in the file."""
         return self.asked if self.asked != self.current else None
 
     @property
     def is_applied(self) -> bool:
-        """Whether what the bars are at is written into the code already, and only waits to be measured."""
+        """True if the batch size of the bars is already in the code, but not yet measured."""
         return self._spent
 
     @property
     def held(self) -> bool:
-        """Whether the pointer has hold of a bar."""
+        """True while the pointer holds a bar."""
         return any(bar.held for bar in self.query(DragBar))
 
     @property
     def unsettled(self) -> bool:
-        """Whether keys moved the bars and nothing came of it yet."""
+        """True if keys moved the bars and the value is not yet accepted."""
         return self._settling is not None
 
     @property
     def read_only(self) -> bool:
-        """Whether the bars can predict and nothing more: no literal that could be rewritten sets the batch size."""
+        """True if the bars can only predict: no rewritable literal sets the batch size."""
         return self._profile is not None and self._profile.batch_size.knob is None
 
     @property
     def why_not(self) -> str:
-        """Why there is nothing to drag along; empty where there is."""
+        """The reason why the bars are disabled; empty if they are not."""
         profile = self._profile
         if profile is None:
             return ""
@@ -117,10 +117,10 @@ class Controls(Vertical):
         return ""
 
     def show(self, profile: ProfileReport) -> None:
-        """A new profile. What was applied is answered by it; what is still only asked stays."""
+        """Show a new profile. It answers applied changes; a pending question stays."""
         self._profile = profile
-        # While the curve of changed code is being measured, the one from before still leads the pointer; the
-        # numbers come from the server, which says that they are extrapolated.
+        # While the curve of changed code is measured, the pointer still uses the previous one. The numbers come from
+        # the server, which marks them as extrapolated.
         self._plain = scale_of(profile.curve, profile.batch_size.value) or (
             self._plain if self.measuring else None
         )
@@ -133,11 +133,11 @@ class Controls(Vertical):
             self._draw()
 
     def spent(self) -> None:
-        """What was asked is written into the code: the next profile takes its place."""
+        """Handle that the question is written into the code: the next profile replaces it."""
         self._spent = True
 
     def show_estimate(self, question: QuestionParams, estimate: EstimateReport) -> None:
-        """The server's answer to the question on the screen."""
+        """Show the server's answer to the question on the screen."""
         self._estimate, self._answered = estimate, question.batchSize
         if self._plain is not None:
             known = self._under is not None and self._under[0] == question.whatifs
@@ -146,16 +146,16 @@ class Controls(Vertical):
         self._draw()
 
     def show_curve(self, whatifs: tuple[str, ...], points: tuple[CurvePointReport, ...]) -> None:
-        """The curve under the what-ifs on the screen: the bars end where it does."""
+        """Show the curve under the what-ifs on the screen; the bars take its ends."""
         scale = scale_of(points, self.current)
-        # Without points there is no other curve: the one on the screen stays.
+        # Without points there is no other curve: keep the current one.
         if scale is not None:
             self._under = (whatifs, scale)
             self._adopt(scale)
             self._draw()
 
     def drop(self) -> None:
-        """Forget what was asked: back to the script as it is."""
+        """Discard the question: return to the unchanged script."""
         self._stop_settling()
         for bar in self.query(DragBar):
             if bar.held:
@@ -164,13 +164,13 @@ class Controls(Vertical):
         self.clear_estimate()
 
     def clear_estimate(self) -> None:
-        """Nothing is asked any more."""
+        """Discard the answer, since there is no question."""
         self._estimate, self._under = None, None
         self._adopt(self._plain)
         self._draw()
 
     def step(self, change: int) -> None:
-        """Move by whole samples, as keys do."""
+        """Move by whole samples, for keys."""
         if self.current is None or self.why_not:
             self._say_why_not()
             return
@@ -179,12 +179,12 @@ class Controls(Vertical):
         self._settling = self.set_timer(SETTLE_S, self.settle)
 
     def typed(self, batch_size: int | None) -> None:
-        """What came of asking for a number; None where the person thought better of it."""
+        """Use the typed number; None after a cancellation."""
         if batch_size is not None:
             self.choose(batch_size)
 
     def choose(self, batch_size: int) -> None:
-        """Go to a batch size that was typed, which may lie outside of the bars."""
+        """Go to a typed batch size, which may be outside the bars."""
         if self.current is None:
             self._say_why_not()
             return
@@ -192,7 +192,7 @@ class Controls(Vertical):
         self.settle()
 
     def propose(self, batch_size: int | None) -> None:
-        """Go to a batch size that nobody means yet; None: to the one in the file."""
+        """Show a suggested batch size, not yet accepted; None: the size in the file."""
         self._stop_settling()
         self.asked, self._spent = batch_size, False
         self._estimate = None
@@ -200,7 +200,7 @@ class Controls(Vertical):
         self._draw()
 
     def settle(self) -> None:
-        """Take what the bars show as meant."""
+        """Accept the displayed value."""
         self._stop_settling()
         if self.asked is None:
             return
@@ -212,18 +212,18 @@ class Controls(Vertical):
         self.post_message(self.Settled(self.asked))
 
     def watch_measuring(self) -> None:
-        """The reason in the place of the bars depends on it."""
+        """Update the reason in place of the bars, which depends on it."""
         self._draw()
 
     def on_drag_bar_dragged(self, message: DragBar.Dragged) -> None:
-        """The pointer moved: read the curve at its place."""
+        """Read the curve at the pointer's position."""
         message.stop()
         self._stop_settling()
         message.bar.then = message.fraction
         self._move(self._batch_size_at(message.bar, message.fraction))
 
     def on_drag_bar_released(self, message: DragBar.Released) -> None:
-        """The pointer let go: what it was at is meant."""
+        """Accept the value at the release."""
         message.stop()
         self._move(self._batch_size_at(message.bar, message.fraction))
         self._adopt(self._scale_to_come)
@@ -239,7 +239,7 @@ class Controls(Vertical):
         return scale.usual_for_memory(scale.memory.value(fraction))
 
     def _adopt(self, scale: CurveScale | None) -> None:
-        """The pointer reads this curve from now on; while it holds a bar, once it lets go."""
+        """Use this curve from now on; while a bar is held, after its release."""
         self._scale_to_come = scale
         if not self.held:
             self._scale = scale
@@ -261,7 +261,7 @@ class Controls(Vertical):
         self.notify(self.why_not or "There is no profile yet.", severity="warning")
 
     def on_resize(self) -> None:
-        """Figures and batch line are written for the width."""
+        """Format the values for the new width."""
         self._draw()
 
     def _draw(self) -> None:
@@ -287,7 +287,7 @@ class Controls(Vertical):
 
     @property
     def _expected(self) -> Expected | None:
-        """The curve answers at once; the server's estimate, which knows more, takes its place."""
+        """The curve answers immediately; the server's estimate, which includes more, replaces it."""
         if self._estimate is not None and self._answered == self.wanted:
             return Expected.answered(self._estimate)
         scale, asked = self._scale, self.wanted
@@ -308,11 +308,11 @@ class Controls(Vertical):
         return self._with_ends(change, width, "memory")
 
     def _with_ends(self, change: str, width: int, of: Literal["throughput", "memory"]) -> Content:
-        """The change, and what the bar's ends stand for where there is room to say it."""
+        """The change, and the values at the bar's ends if there is space."""
         if self._scale is None:
             return Content(change)
         axis: Axis = getattr(self._scale, of)
-        # In the unit of their distance, or both ends might read the same.
+        # Formatted in the unit of their difference, or both ends might look equal.
         span = [axis.top - axis.bottom]
         scale = units.rate_scale(span) if of == "throughput" else units.byte_scale(span)
         low, high = scale.number(axis.bottom), scale.number(axis.top)
@@ -324,7 +324,7 @@ class Controls(Vertical):
 def _scale_under(
     plain: CurveScale, question: QuestionParams, estimate: EstimateReport, current: int | None
 ) -> CurveScale:
-    """The curve with the effect of the what-ifs, so that the pointer reads it as the server answers it."""
+    """The curve scaled by the effect of the what-ifs, so that it agrees with the server's answer."""
     if not question.whatifs:
         return plain
     at = plain.at(question.batchSize or current or plain.smallest)

@@ -1,4 +1,4 @@
-"""Throughput and memory by batch size: a bar with its band for each point, its number and how it is known."""
+"""Throughput and memory by batch size: for each point a bar with its range, its values and their origin."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _HERE = "◂"
 _BAND, _VALUE, _AS_IS = "░", "┃", "╎"
 _TITLE = "Batch sizes: samples/s, peak (Enter goes there)"
 _BEYOND = 1.3
-"""A band may reach this far beyond the best value: one that is wider would leave no room for the bars."""
+"""Limit of a range beyond the best value: a wider one would leave no space for the bars."""
 _LEAST_ROOM = 4
 
 
 class Curve(RowList):
-    """One row for each batch size; Enter goes there. Under what-ifs the curve is that with them."""
+    """One row per batch size; Enter selects it. With what-ifs, the curve includes them."""
 
     @dataclass
     class SizeChosen(Message):
-        """The person wants this batch size."""
+        """The user selected this batch size."""
 
         batch_size: int
 
@@ -47,12 +47,12 @@ class Curve(RowList):
         self.show_under(())
 
     def show_as_is(self) -> None:
-        """That of the script as it stands, where another one is shown."""
+        """Show the curve of the unchanged script, if another one is shown."""
         if self._under:
             self.show_under(())
 
     def show_under(self, whatifs: Sequence[str], points: tuple[CurvePointReport, ...] = ()) -> None:
-        """The curve under what-ifs; without any, or without points, that of the script as it stands."""
+        """Show the curve under what-ifs; without what-ifs or points, that of the unchanged script."""
         self._under = points if whatifs else ()
         with_them = f"{_TITLE.partition(' (')[0]} with {', '.join(whatifs)}"
         self.border_title = Content(tail(with_them, max(self.size.width - 4, 20)) if self._under else _TITLE)
@@ -61,7 +61,7 @@ class Curve(RowList):
         self.redraw()
 
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:
-        """Mark, batch size, bar with its band, throughput, memory."""
+        """Mark, batch size, bar with its range, throughput, memory."""
         profile = self._profile
         points = self._under or (profile.curve if profile else ())
         if profile is None or not points:
@@ -94,16 +94,16 @@ class Curve(RowList):
             )
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Enter, or a double click, goes there."""
+        """Select the size, on Enter or a double click."""
         message.stop()
         if message.option.id and message.option.id.isdecimal():
             self.post_message(self.SizeChosen(int(message.option.id)))
 
 
 def _bar(said: Interval, top: float, room: int, as_is: float | None) -> list[tuple[str, str]]:
-    """Solid up to the low end, a band from there to the high end, with marks at the value and at that without changes.
+    """A solid bar to the low end, the range up to the high end, and marks at the value and at the unchanged value.
 
-    An exact value has a bar and no band.
+    An exact value has no range.
     """
 
     def at(value: float) -> int:

@@ -1,4 +1,4 @@
-"""A bar that shows a value and is dragged to another one."""
+"""A bar that shows a value and can be dragged."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NOW, GAIN, LOSS, EMPTY, HANDLE = "█", "▓", "░", "┄", "┃"
 
 
 class DragBar(Widget):
-    """Where the script is now and where it would be, as fractions of the bar; the pointer moves the second.
+    """The current and the predicted value as fractions of the bar; the pointer moves the second.
 
-    Now is solid; what a change adds is shaded dark, what it takes away light; so the bar reads without colour.
+    The current value is solid; an increase is shaded dark, a decrease light. The bar is readable without colour.
     """
 
     ALLOW_SELECT = False
-    """A drag moves something here; selecting text would draw the whole screen anew at every step of it."""
+    """Text selection is off, since it would redraw the whole screen at every step of a drag."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "bar--now",
@@ -36,7 +36,7 @@ class DragBar(Widget):
     now: reactive[float | None] = reactive(None)
     then: reactive[float | None] = reactive(None)
     why_not: reactive[str] = reactive("")
-    """What stands in the place of the bar where there is nothing to drag along."""
+    """The text in place of the bar while dragging is disabled."""
 
     @dataclass
     class Dragged(Message):
@@ -47,7 +47,7 @@ class DragBar(Widget):
 
     @dataclass
     class Released(Message):
-        """The pointer let go of the bar at ``fraction``."""
+        """The pointer released the bar at ``fraction``."""
 
         bar: DragBar
         fraction: float
@@ -62,11 +62,11 @@ class DragBar(Widget):
         return max(self.size.width - 2, 1)
 
     def fraction_at(self, x: int) -> float:
-        """The fraction under a column of the widget; the outermost cells are the very ends."""
+        """The fraction at a column of the widget; the outermost cells are exactly the ends."""
         return min(max((x - 1) / max(self.track_width - 1, 1), 0.0), 1.0)
 
     def render(self) -> Content:
-        """The two ends and what is between them."""
+        """The two ends and the bar between them."""
         if self.why_not or self.now is None:
             return Content.styled(
                 self.why_not or "waiting for the first profile", self.get_visual_style("bar--empty")
@@ -88,7 +88,7 @@ class DragBar(Widget):
         return Content.assemble(LEFT_END, *parts, RIGHT_END)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Take hold; the bar jumps to the pointer, so that a click works as well as a drag."""
+        """Hold the bar; it jumps to the pointer, so that a click works like a drag."""
         if self.why_not or self.now is None or event.button != 1:
             return
         self.held = True
@@ -98,20 +98,20 @@ class DragBar(Widget):
         event.stop()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Follow the pointer, also outside of the widget."""
+        """Follow the pointer, also outside the widget."""
         if self.held:
             self.post_message(self.Dragged(self, self.fraction_at(event.x)))
             event.stop()
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Let go."""
+        """Release the bar."""
         if self.held:
             self.let_go()
             self.post_message(self.Released(self, self.fraction_at(event.x)))
             event.stop()
 
     def let_go(self) -> None:
-        """End a drag without choosing anything."""
+        """End a drag without a choice."""
         self.held = False
         self.remove_class("-held")
         self.release_mouse()

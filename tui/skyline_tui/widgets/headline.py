@@ -1,4 +1,4 @@
-"""What is measured, how fast it is, and what the numbers rest on."""
+"""The script, its speed, and the basis of the numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NARROW, SPACIOUS = 100, 140
 
 
 class Headline(Static):
-    """Name, basis and the four numbers; everything folds onto further lines where the terminal is narrow."""
+    """Name, basis and the four values; wraps on a narrow terminal."""
 
     def __init__(self, script: Path) -> None:
         super().__init__(id="headline")
@@ -30,29 +30,29 @@ class Headline(Static):
         self._live, self._runs = True, True
 
     def show(self, profile: ProfileReport | None, *, stale: bool) -> None:
-        """A new profile, or the news that the one shown no longer fits the files."""
+        """Show a new profile, or mark the current one as stale."""
         self._profile, self._stale, self._first = profile, stale, ""
         self.refresh(layout=True)
 
     def show_first(self, text: str) -> None:
-        """What a measurement under way has found, in place of older numbers; empty: nothing yet, or it is over."""
+        """Show first results of a measurement in place of older values; empty: none yet, or the end."""
         self._first = text
         self.refresh(layout=True)
 
     def show_mode(self, *, live: bool, runs: bool = True) -> None:
-        """Whether a release rewrites the file; a recording has no script to run."""
+        """Show whether a release rewrites the file; a recording has no script to run."""
         self._live, self._runs = live, runs
         self.refresh(layout=True)
 
     def on_resize(self) -> None:
-        """What fits on a line is worked out from the width."""
+        """Wrap to the new width."""
         self.refresh(layout=True)
 
     def render(self) -> Content:
-        """Name and mode, the basis, the numbers."""
+        """Name and mode, the basis, the values."""
         width = max(self.content_size.width or self.app.size.width - 2, 20)
         profile = self._profile
-        # What a first toggle does must not come as a surprise; between these widths the basis needs the room.
+        # The effect of a first toggle must not surprise; at medium widths the basis needs the space.
         explained = width < NARROW or width >= SPACIOUS
         if self._live:
             words = " changes go into the file" if explained else ""
@@ -74,7 +74,7 @@ class Headline(Static):
         stale = (
             Content.styled("stale", "bold $text-warning on $warning-muted") if self._stale else Content("")
         )
-        # The word has its room kept: nothing may move under the pointer when a profile goes stale.
+        # The space of the word is reserved: nothing may move under the pointer when a profile becomes stale.
         room = width - title.cell_length - len("   ") - mode.cell_length - len(" stale ") - 2
         basis = fitting(room, *(" · ".join(_basis(profile, cells)) for cells in (40, 28, 16, 0)))
         if width >= NARROW and len(basis) <= room:
@@ -108,7 +108,7 @@ def _numbers(profile: ProfileReport) -> list[Content]:
 
 def _basis(profile: ProfileReport, device_cells: int) -> list[str]:
     moment = when(profile.created)
-    # Of today's measurements the time of day says it all.
+    # For measurements of today, the time of day is enough.
     moment = moment.removeprefix(datetime.now().astimezone().strftime("%Y-%m-%d "))
     device = fitting(device_cells, device_name(profile), profile.device.kind.upper())
     if profile.device.kind == "cpu" and profile.intraop_threads:

@@ -1,4 +1,4 @@
-"""Which piece of work each cell of a lane shows."""
+"""The piece of work that each cell of a lane shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """The stretch of the iteration that is in view, in ms, on so many cells."""
+    """The visible part of the iteration, in ms, and its number of cells."""
 
     begin_ms: float
     end_ms: float
@@ -20,11 +20,11 @@ class TimeWindow:
 
     @property
     def ms_per_cell(self) -> float:
-        """Milliseconds that a cell stands for."""
+        """Milliseconds per cell."""
         return max(self.end_ms - self.begin_ms, 1e-9) / max(self.cells, 1)
 
     def cell(self, time_ms: float) -> int:
-        """The cell of a time, which may lie outside."""
+        """The cell of a time, possibly outside the window."""
         return int((time_ms - self.begin_ms) // self.ms_per_cell)
 
     def time_ms(self, cell: float) -> float:
@@ -32,13 +32,13 @@ class TimeWindow:
         return self.begin_ms + cell * self.ms_per_cell
 
     def zoomed(self, factor: float, about_ms: float, whole_ms: float) -> TimeWindow:
-        """Closer by a factor (away: below 1), with a time staying where it is; within the iteration."""
+        """Zoom by a factor (out: below 1) around a fixed time, within the iteration."""
         width = min(max((self.end_ms - self.begin_ms) / factor, whole_ms * 1e-6), whole_ms)
         share = (about_ms - self.begin_ms) / max(self.end_ms - self.begin_ms, 1e-9)
         return self._at(about_ms - share * width, width, whole_ms)
 
     def moved(self, by_ms: float, whole_ms: float) -> TimeWindow:
-        """Along the iteration, within it."""
+        """Move along the iteration, within it."""
         return self._at(self.begin_ms + by_ms, self.end_ms - self.begin_ms, whole_ms)
 
     def _at(self, begin_ms: float, width_ms: float, whole_ms: float) -> TimeWindow:
@@ -47,7 +47,7 @@ class TimeWindow:
 
 
 def cells_of(lane: LaneReport, window: TimeWindow) -> list[int]:
-    """For each cell the piece of work that takes most of it; ``NOTHING`` where the lane is idle for the most part."""
+    """For each cell the piece of work with most of its time; ``NOTHING`` if the lane is mostly idle."""
     shown = [NOTHING] * window.cells
     filled = [0.0] * window.cells
     step = window.ms_per_cell
@@ -64,7 +64,7 @@ def cells_of(lane: LaneReport, window: TimeWindow) -> list[int]:
                 busy[cell] += share
                 if share > filled[cell]:
                     filled[cell], shown[cell] = share, piece
-    # Below half a cell of work the lane counts as idle there, unless nothing else would show it at all.
+    # With less than half a cell of work the lane counts as idle there, unless no other cell shows the work.
     return [
         piece if share >= step / 2 or (piece != NOTHING and _alone(shown, cell)) else NOTHING
         for cell, (piece, share) in enumerate(zip(shown, busy, strict=True))
@@ -72,13 +72,13 @@ def cells_of(lane: LaneReport, window: TimeWindow) -> list[int]:
 
 
 def piece_at(lane: LaneReport, time_ms: float) -> int:
-    """The piece of work that runs at a time, ``NOTHING`` where none does."""
+    """The piece of work at a time; ``NOTHING`` if there is none."""
     piece = bisect_right(lane.start_ms, time_ms) - 1
     return piece if piece >= 0 and lane.end_ms[piece] > time_ms else NOTHING
 
 
 def neighbour(lane: LaneReport, time_ms: float, step: int) -> int:
-    """The next piece of work after a time, or with a negative step the one before; ``NOTHING`` at the ends."""
+    """The next piece of work after a time, or the previous one for a negative step; ``NOTHING`` at the ends."""
     if step > 0:
         piece = bisect_right(lane.start_ms, time_ms)
         return piece if piece < len(lane.start_ms) else NOTHING
@@ -88,6 +88,6 @@ def neighbour(lane: LaneReport, time_ms: float, step: int) -> int:
 
 
 def _alone(shown: list[int], cell: int) -> bool:
-    """Whether the piece of a cell shows in no other one."""
+    """True if no other cell shows the piece of this cell."""
     piece = shown[cell]
     return (cell == 0 or shown[cell - 1] != piece) and (cell + 1 == len(shown) or shown[cell + 1] != piece)

@@ -1,4 +1,4 @@
-"""The lanes of one iteration: as measured above, as simulated below, on one scale."""
+"""The lanes of one iteration: measured above, simulated below, on one scale."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIGNS = {
     "communication": "≈",
     "other": " ",
 }
-"""What fills the work of a phase, beside its colour."""
+"""The fill character of each phase, in addition to its colour."""
 IDLE = "┄"
 NAME_CELLS = 18
 _ZOOM = 1.5
@@ -36,17 +36,17 @@ _ZOOM = 1.5
 
 @dataclass(frozen=True, slots=True)
 class _PictureRow:
-    """A line of the picture: a heading, or a lane of a side."""
+    """A row of the picture: a heading, or a lane of one side."""
 
     side: TimelineSide
     lane: LaneReport | None
 
 
 class Lanes(ScrollView, can_focus=True):
-    """Draws what is in the window; the cursor is a lane and a time."""
+    """Draws the window; the cursor is a lane and a time."""
 
     ALLOW_SELECT = False
-    """A drag pans; selecting text would draw the whole screen anew at every step of it."""
+    """Text selection is off, since it would redraw the whole screen at every step of a drag."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "move(-1)", "Earlier", show=False, id="timeline.left"),
@@ -66,17 +66,17 @@ class Lanes(ScrollView, can_focus=True):
 
     @dataclass
     class WindowMoved(Message):
-        """Another stretch is in view, which finer data may be wanted for."""
+        """Another part is visible, for which finer data may be needed."""
 
         window: TimeWindow
 
     @dataclass
     class CursorMoved(Message):
-        """The cursor is somewhere else."""
+        """The cursor has moved."""
 
     @dataclass
     class TaskOpened(Message):
-        """The person wants to see the line of the work under the cursor."""
+        """The user asks to see the line of the selected work."""
 
     def __init__(self) -> None:
         super().__init__(id="lanes")
@@ -92,7 +92,7 @@ class Lanes(ScrollView, can_focus=True):
         self._strips: dict[int, Strip] = {}
 
     def show(self, report: TimelineReport, *, anew: bool) -> None:
-        """Other data; ``anew``: of another iteration or question, to be seen as a whole."""
+        """Show other data; ``anew``: of another iteration or question, shown as a whole."""
         self.report = report
         rows = [
             _PictureRow(side, lane)
@@ -121,7 +121,7 @@ class Lanes(ScrollView, can_focus=True):
 
     @property
     def piece(self) -> int:
-        """The work under the cursor: at its very time, else what its cell shows."""
+        """The work at the cursor: at its exact time, else the one shown in its cell."""
         lane = self.lane
         if lane is None:
             return NOTHING
@@ -133,7 +133,7 @@ class Lanes(ScrollView, can_focus=True):
         return shown[cell] if 0 <= cell < len(shown) else NOTHING
 
     def redraw(self) -> None:
-        """Everything may look different."""
+        """Redraw everything."""
         self._strips.clear()
         self.refresh()
 
@@ -142,13 +142,13 @@ class Lanes(ScrollView, can_focus=True):
         return max(self.size.width - NAME_CELLS - 2, 10)
 
     def on_resize(self) -> None:
-        """As many cells as there are."""
+        """Adapt the number of cells."""
         self.window = TimeWindow(self.window.begin_ms, self.window.end_ms, self._track)
         self.virtual_size = Size(self.size.width, len(self._rows) + 1)
         self.redraw()
 
     def notify_style_update(self) -> None:
-        """Another theme has other colours."""
+        """Use the colours of another theme."""
         super().notify_style_update()
         self._styles.clear()
         self._strips.clear()
@@ -202,7 +202,7 @@ class Lanes(ScrollView, can_focus=True):
         return Strip([segment for segment in segments if segment.text])
 
     def _filling(self, lane: LaneReport, piece: int, cells: int) -> str:
-        """The name where there is room for enough of it, else the sign of the phase."""
+        """The name if there is space, else the sign of the phase."""
         assert self.report is not None
         sign = SIGNS.get(self.report.phases[lane.phase[piece]], " ")
         label = self.report.labels[lane.label[piece]].removeprefix("aten::")
@@ -214,7 +214,7 @@ class Lanes(ScrollView, can_focus=True):
         return f"{sign}{text} ".ljust(cells, sign)
 
     def _scale(self) -> str:
-        """Times along the top, as many as there is room for."""
+        """Times along the top, as many as fit."""
         cells = [" "] * self.window.cells
         span = units.time_scale([self.window.end_ms - self.window.begin_ms])
         every = 14
@@ -266,7 +266,7 @@ class Lanes(ScrollView, can_focus=True):
         self._moved()
 
     def _go(self, time_ms: float) -> None:
-        """Put the cursor at a time, and take the window along."""
+        """Move the cursor to a time, and the window with it."""
         self.time_ms = min(max(time_ms, 0.0), self.whole_ms)
         window = self.window
         if not window.begin_ms <= self.time_ms < window.end_ms:
@@ -274,18 +274,18 @@ class Lanes(ScrollView, can_focus=True):
         self._look(window)
 
     def action_move(self, cells: int) -> None:
-        """By cells."""
+        """Move by cells."""
         self._go(self.time_ms + cells * self.window.ms_per_cell)
 
     def action_jump(self, step: int) -> None:
-        """To the next or the previous work of the lane."""
+        """Move to the next or the previous work of the lane."""
         lane = self.lane
         piece = neighbour(lane, self.time_ms, step) if lane is not None else NOTHING
         if lane is not None and piece != NOTHING:
             self._go(lane.start_ms[piece])
 
     def action_lane(self, step: int) -> None:
-        """To another lane."""
+        """Move to another lane."""
         at = self._at + step
         while 0 <= at < len(self._rows) and self._rows[at].lane is None:
             at += step
@@ -295,7 +295,7 @@ class Lanes(ScrollView, can_focus=True):
             self._moved()
 
     def scroll_to_region_of(self, row: int) -> None:
-        """Have a row in view."""
+        """Scroll a row into view."""
         top = self.scroll_offset.y
         if row < top + 1:
             self.scroll_to(y=row - 1, animate=False)
@@ -303,21 +303,21 @@ class Lanes(ScrollView, can_focus=True):
             self.scroll_to(y=row - self.size.height + 1, animate=False)
 
     def action_zoom(self, step: int) -> None:
-        """Closer or away, about the cursor."""
+        """Zoom around the cursor."""
         self._look(self.window.zoomed(_ZOOM**step, self.time_ms, self.whole_ms))
 
     def action_page(self, step: int) -> None:
-        """Along by half a window."""
+        """Move by half a window."""
         half = (self.window.end_ms - self.window.begin_ms) / 2
         self.time_ms = min(max(self.time_ms + step * half, 0.0), self.whole_ms)
         self._look(self.window.moved(step * half, self.whole_ms))
 
     def action_whole(self) -> None:
-        """All of the iteration."""
+        """Show the whole iteration."""
         self._look(TimeWindow(0.0, self.whole_ms, self.window.cells))
 
     def action_fit(self) -> None:
-        """As close as the work under the cursor is long, with some room around it."""
+        """Zoom to the selected work, with some margin."""
         lane, piece = self.lane, self.piece
         if lane is None or piece == NOTHING:
             return
@@ -335,21 +335,21 @@ class Lanes(ScrollView, can_focus=True):
     # The mouse.
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Take hold of the lanes, or put the cursor there."""
+        """Start a drag, or move the cursor."""
         if self.report is None or event.button != 1:
             return
         self._grip, self._dragged = event.x, False
         self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Drag the lanes along."""
+        """Drag the lanes."""
         if self._grip is not None and event.x != self._grip:
             by = (self._grip - event.x) * self.window.ms_per_cell
             self._grip, self._dragged = event.x, True
             self._look(self.window.moved(by, self.whole_ms))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Let go; what was no drag was a click."""
+        """End a drag; without movement it was a click."""
         if self._grip is None:
             return
         self._grip = None
@@ -362,11 +362,11 @@ class Lanes(ScrollView, can_focus=True):
             self._moved()
 
     def _on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Away from the pointer."""
+        """Zoom out around the pointer."""
         self._wheel(event, -1)
 
     def _on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Closer to the pointer."""
+        """Zoom in around the pointer."""
         self._wheel(event, 1)
 
     def _wheel(self, event: events.MouseScrollDown | events.MouseScrollUp, step: int) -> None:

@@ -1,4 +1,4 @@
-"""The lines of the person's code by what they cost."""
+"""The lines of the user's code by cost."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from skyline_tui.widgets.row_list import RowList
 
 UNATTRIBUTED = "(not attributed to a line)"
 ROOMY = 110
-"""From this width on the phases get columns of their own."""
+"""Width from which the phases have their own columns."""
 HEAD = "head"
-"""The row that names the columns."""
+"""The row of column titles."""
 
 _ORDERS: tuple[tuple[str, Callable[[LineReport], tuple[object, ...]]], ...] = (
     ("time", lambda line: (-line.self_ms,)),
@@ -31,11 +31,11 @@ _ORDERS: tuple[tuple[str, Callable[[LineReport], tuple[object, ...]]], ...] = (
 
 
 class Lines(RowList):
-    """Place, code, time, share; the unattributed rest comes last, so that the column adds up."""
+    """Place, code, time, share; the unattributed time is last, so that the column adds up."""
 
     @dataclass
     class SourceOpened(Message):
-        """The person wants to see this line in its file."""
+        """The user asks to see this line in its file."""
 
         line: LineReport
 
@@ -48,7 +48,7 @@ class Lines(RowList):
 
     @property
     def current(self) -> LineReport | None:
-        """The line the cursor is on; None on the unattributed rest."""
+        """The line under the cursor; None on the unattributed time."""
         option = self.highlighted_option
         return self._by_id.get(option.id or "") if option else None
 
@@ -64,7 +64,7 @@ class Lines(RowList):
         self.redraw()
 
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:
-        """Numbers in full; the code takes what is left."""
+        """Numbers in full; the code takes the remaining width."""
         profile = self._profile
         if profile is None:
             yield "empty", Content.styled("waiting for the first profile", MUTED)
@@ -72,7 +72,7 @@ class Lines(RowList):
         known = sorted((line for line in profile.lines if _known(line)), key=_ORDERS[self._order][1])
         rest = [line for line in profile.lines if not _known(line)]
         files = {line.file for line in known if line.file}
-        # In a script of one file its name would say the same in every row.
+        # In a script of one file, its name would be the same in every row.
         base = None if files <= {profile.script} else common_base(profile.script, tuple(files))
         self._by_id = {f"{line.file}:{line.line}:{line.function}": line for line in known}
         scale = units.time_scale(line.self_ms for line in profile.lines)
@@ -86,11 +86,11 @@ class Lines(RowList):
             yield line_id, _row(line, scale, base, place_width, width)
 
     def clicked(self, event: events.Click) -> None:
-        """Looking changes nothing: one click is enough."""
+        """Open on a single click, since viewing changes nothing."""
         self.action_select()
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Enter opens."""
+        """Open the line."""
         message.stop()
         line = self._by_id.get(message.option.id or "")
         if line is not None and line.file:
@@ -102,7 +102,7 @@ class Lines(RowList):
 
 
 def _known(line: LineReport) -> bool:
-    """Whether this is a line of the person's, or in a trace an operator: not the rest that belongs to nothing."""
+    """True for a line of the user's code or an operator of a trace, false for the unattributed time."""
     return bool(line.line or line.source)
 
 

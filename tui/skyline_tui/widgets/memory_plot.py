@@ -17,19 +17,19 @@ _STEPS = 100
 
 
 class _Labels(AxisFormatter):
-    """Round places on the axis, written with their unit."""
+    """Round tick values with their unit."""
 
     def __init__(self, scale_of: type[_Bytes] | type[_Times]) -> None:
         self._numeric = NumericAxisFormatter()
         self._texts = scale_of()
 
     def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
-        """Where the library would have them, in the unit that is shown."""
+        """The library's tick values, in the displayed unit."""
         factor = self._texts.factor(max(abs(min_), abs(max_)))
         return [tick * factor for tick in self._numeric.get_ticks(min_ / factor, max_ / factor, max_ticks)]
 
     def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
-        """With the unit on each."""
+        """Labels with the unit."""
         return [self._texts.text(tick, ticks) for tick in ticks]
 
 
@@ -50,13 +50,13 @@ class _Times:
 
 
 class MemoryPlot(PlotWidget, inherit_bindings=False):
-    """Keys and the pointer put the cursor on a moment; the curve stays as it is."""
+    """Keys and the pointer move the cursor to a moment; the curve does not change."""
 
     ALLOW_SELECT = False
-    """A drag moves the cursor; selecting text would draw the whole screen anew at every step of it."""
+    """Text selection is off, since it would redraw the whole screen at every step of a drag."""
 
     PAINTS_CHILDREN = True
-    """The library fills the plot and its margins when the widget behind them is drawn."""
+    """The library fills the plot and its margins when it draws the widget behind them."""
 
     BINDINGS = (
         Binding("left", "step(-1)", "Earlier", show=False, id="memory.left"),
@@ -83,7 +83,7 @@ class MemoryPlot(PlotWidget, inherit_bindings=False):
         self.set_y_formatter(_Labels(_Bytes))
 
     def on_mount(self) -> None:
-        """Room for times below and sizes beside; no title above."""
+        """Reserve space for times below and sizes at the side; no title."""
         self.margin_left, self.margin_bottom, self.margin_top = 10, 2, 0
 
     @property
@@ -92,44 +92,44 @@ class MemoryPlot(PlotWidget, inherit_bindings=False):
         return self.points[-1].time_ms if self.points else 0.0
 
     def show(self, points: tuple[MemoryPoint, ...]) -> None:
-        """Another iteration; the cursor goes to its peak."""
+        """Show another iteration; the cursor goes to its peak."""
         self.points = points
         self.time_ms = max(points, key=lambda point: point.live_bytes).time_ms if points else 0.0
         self._draw()
 
     def go(self, time_ms: float) -> None:
-        """Put the cursor at a moment."""
+        """Move the cursor to a moment."""
         self.time_ms = min(max(time_ms, 0.0), self.whole_ms)
         self._draw()
         self.post_message(self.MomentMoved(self.time_ms))
 
     def action_step(self, steps: int) -> None:
-        """By hundredths of the iteration."""
+        """Move by hundredths of the iteration."""
         self.go(self.time_ms + steps * self.whole_ms / _STEPS)
 
     def action_end(self, which: int) -> None:
-        """To the beginning or the end."""
+        """Move to the beginning or the end."""
         self.go(which * self.whole_ms)
 
     def action_peak(self) -> None:
-        """To where most is live."""
+        """Move to the peak."""
         if self.points:
             self.go(max(self.points, key=lambda point: point.live_bytes).time_ms)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Put the cursor there, and take hold of it."""
+        """Move the cursor and start a drag."""
         if event.button == 1 and self.points:
             self._grip = True
             self.capture_mouse()
             self._follow(event)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """The cursor follows the pointer."""
+        """Move the cursor with the pointer."""
         if self._grip:
             self._follow(event)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Let go."""
+        """End the drag."""
         if self._grip:
             self._grip = False
             self.release_mouse()
@@ -147,7 +147,7 @@ class MemoryPlot(PlotWidget, inherit_bindings=False):
         variables = self.app.theme_variables
         x, live, kept = [0.0], [self.points[0].live_bytes], [_kept(self.points[0])]
         for point in self.points:
-            # A level holds until the next one.
+            # A level holds until the next point.
             x += [point.time_ms, point.time_ms]
             live += [live[-1], point.live_bytes]
             kept += [kept[-1], _kept(point)]
@@ -159,5 +159,5 @@ class MemoryPlot(PlotWidget, inherit_bindings=False):
 
 
 def _kept(point: MemoryPoint) -> int:
-    """What lives from one iteration to the next."""
+    """Memory that stays alive between iterations."""
     return point.parameters + point.gradients + point.optimizer

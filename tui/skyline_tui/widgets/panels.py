@@ -1,4 +1,4 @@
-"""The panels: side by side where there is room, one at a time with tabs where there is not."""
+"""The panels: side by side if there is space, otherwise one at a time with tabs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ TITLES = {
     "source": "Source [u]p[/]",
 }
 
-# The classes by which the style sheet tells sizes of the terminal apart.
+# The classes by which the style sheet distinguishes sizes of the terminal.
 WIDTHS: list[tuple[int, str]] = [(0, "-narrow"), (110, "-wide"), (150, "-roomy")]
 HEIGHTS: list[tuple[int, str]] | None = [(0, "-short"), (32, "-tall")]
 
 
 class Panels(Vertical):
-    """Knows which panel is in front; the style sheet decides which of the others are seen beside it."""
+    """Stores the panel in front; the style sheet decides which others are visible."""
 
     _name = "whatifs"
 
     def compose(self) -> ComposeResult:
-        """Tabs, and what they choose from."""
+        """Tabs and panels."""
         yield Tabs(*(Tab(title, id=f"tab-{name}") for name, title in TITLES.items()), id="panel-tabs")
         with Container(id="panel-grid", classes="show-whatifs"):
             yield WhatIfs()
@@ -39,17 +39,17 @@ class Panels(Vertical):
             yield Source()
 
     def select(self, name: str) -> None:
-        """Bring a panel to the front and put the cursor there."""
+        """Bring a panel to the front and focus it."""
         self._front(name)
         self.query_one(Tabs).active = f"tab-{name}"
         self.query_one(f"#{name}", Widget).focus()
 
     def focus_front(self) -> None:
-        """Give the keys to the panel in front."""
+        """Focus the panel in front."""
         self.query_one(f"#{self._name}", Widget).focus()
 
     def on_tabs_tab_activated(self, message: Tabs.TabActivated) -> None:
-        """A tab was clicked."""
+        """Show the panel of a clicked tab."""
         message.stop()
         self._front((message.tab.id or "tab-whatifs").removeprefix("tab-"))
 

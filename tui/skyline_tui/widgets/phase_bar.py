@@ -1,4 +1,4 @@
-"""Where an iteration goes, phase by phase; the parts sum to the headline."""
+"""The phases of an iteration; the parts sum to the headline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GAP = 3
 
 
 class PhaseBar(Static):
-    """Each phase with its share, its time where there is room, and a bar as long as its share."""
+    """Each phase with its share, its time if there is space, and a bar in proportion to its share."""
 
     def __init__(self) -> None:
         super().__init__(id="phases")
@@ -26,11 +26,11 @@ class PhaseBar(Static):
         self.refresh(layout=True)
 
     def on_resize(self) -> None:
-        """The bars take what the words leave."""
+        """Fit the bars into the remaining width."""
         self.refresh(layout=True)
 
     def render(self) -> Content:
-        """One line where that is possible; at 80 columns the words alone may fill it."""
+        """One line if possible; at 80 columns the words alone may fill it."""
         profile = self._profile
         if profile is None:
             return Content("")
@@ -40,7 +40,7 @@ class PhaseBar(Static):
         scale = units.time_scale(profile.phases[phase] for phase in shares)
         words = {phase: f"{phase.value} {units.format_share(share)}" for phase, share in shares.items()}
         timed = {phase: f"{text} {scale.text(profile.phases[phase])}" for phase, text in words.items()}
-        # The times are worth more than the bars, but bars shorter than this say nothing.
+        # Times take precedence over bars, since shorter bars are not readable.
         if _room(timed, width) >= 12:
             words = timed
         room = _room(words, width)

@@ -1,4 +1,4 @@
-"""A list whose rows are laid out for the width there is."""
+"""A list whose rows are laid out for the available width."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textual.widgets.option_list import Option
 
 
 class RowList(OptionList):
-    """Rebuilds its rows when the width changes and stays on the row it was on."""
+    """Rebuilds its rows when the width changes and keeps the selected row."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "cursor_down", "Down", show=False, id="list.down"),
@@ -21,20 +21,20 @@ class RowList(OptionList):
     ]
 
     unreachable: ClassVar[frozenset[str]] = frozenset({"head", "empty"})
-    """Rows the cursor passes over."""
+    """Rows that the cursor skips."""
 
     @property
     def row_width(self) -> int:
-        """Cells a row may fill beside the scroll bar; what does not fit is shortened by whoever writes the row."""
-        # Whether there is a scroll bar now or not: rows that moved with it would be written over and over.
+        """Width of a row in cells, without the scroll bar; the author of a row shortens longer content."""
+        # Reserved with or without a scroll bar: otherwise all rows would be rewritten whenever it appears.
         return max(self.size.width - 1, 20)
 
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:
-        """Identity and content of every row."""
+        """Id and content of every row."""
         raise NotImplementedError
 
     def redraw(self) -> None:
-        """Write the rows that changed; all of them where there are others now."""
+        """Update the changed rows; rebuild all if the set of rows differs."""
         new = list(self.rows(self.row_width))
         if self._rewritten(new):
             return
@@ -48,7 +48,7 @@ class RowList(OptionList):
             self.highlighted = ids.index(at) if at in ids else first
 
     def _rewritten(self, new: Sequence[tuple[str, Content]]) -> bool:
-        """Write what changed within the rows there are; False where they are not the same ones, as high as before."""
+        """Update changes within the existing rows; False if the rows or their heights differ."""
         old = [(option.id, option.prompt) for option in self.options]
         if [row_id for row_id, _ in old] != [row_id for row_id, _ in new]:
             return False
@@ -63,10 +63,10 @@ class RowList(OptionList):
         return bool(old)
 
     def _rewrite(self, index: int, content: Content) -> None:
-        """Another content of the same height: the library's own way draws all rows for one that changed."""
+        """Replace a row's content of equal height; the library's own method redraws all rows."""
         line = self._index_to_line.get(index)
         if line is None:
-            # The list is not to be seen, and was never laid out.
+            # The list is hidden and was never laid out.
             self.replace_option_prompt_at_index(index, content)
             return
         option = self.options[index]
@@ -76,7 +76,7 @@ class RowList(OptionList):
         self.refresh_lines(line, content.plain.count("\n") + 1)
 
     async def _on_click(self, event: events.Click) -> None:
-        """A click goes to a row, a second one takes it, as Enter does: a stray click must change nothing."""
+        """Select the clicked row; a second click acts like Enter, so that a stray click changes nothing."""
         event.prevent_default()
         row = event.style.meta.get("option")
         if row is not None and not self.options[row].disabled:
@@ -84,10 +84,10 @@ class RowList(OptionList):
             self.clicked(event)
 
     def clicked(self, event: events.Click) -> None:
-        """What a click on the highlighted row does."""
+        """Handle a click on the selected row."""
         if event.chain > 1:
             self.action_select()
 
     def on_resize(self) -> None:
-        """Another width, other rows."""
+        """Rebuild the rows for the new width."""
         self.redraw()

@@ -1,4 +1,4 @@
-"""A table that is sorted by any of its columns: by a click on its title, or by keys."""
+"""A table that can be sorted by any column, with a click on its title or with keys."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class TableColumn(Generic[Row]):
-    """A column: what a cell says, and what it is sorted by (None: nothing, which comes last).
+    """A column: the text of a cell and its sort key (None sorts last).
 
-    ``widest`` bounds it in cells, 0: as wide as it needs; ``largest_first`` is the order that one looks for.
+    ``widest`` limits its width in cells (0: no limit); ``largest_first`` is the initial order.
     """
 
     title: str
@@ -26,11 +26,11 @@ class TableColumn(Generic[Row]):
     left: bool = False
     largest_first: bool = True
     flexible: bool = False
-    """Takes the room that the others leave."""
+    """Takes the remaining width."""
 
 
 class SortTable(DataTable[Text], Generic[Row]):
-    """Rows of one kind. The sorted column has ▼ (largest first) or ▲ behind its title."""
+    """Rows of one kind. The title of the sorted column has ▼ (largest first) or ▲."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "sort(1)", "Sort by the next column", show=False, id="table.sort"),
@@ -54,7 +54,7 @@ class SortTable(DataTable[Text], Generic[Row]):
         return self.order[self.cursor_row] if 0 <= self.cursor_row < len(self.order) else None
 
     def fill(self, rows: Sequence[Row], shape: Sequence[TableColumn[Row]] | None = None) -> None:
-        """Other rows, and other columns where they are given."""
+        """Replace the rows, and the columns if given."""
         self._things = list(rows)
         if shape is not None:
             self._shape = tuple(shape)
@@ -62,7 +62,7 @@ class SortTable(DataTable[Text], Generic[Row]):
         self._redraw(keep=False)
 
     def go_to(self, wanted: Callable[[Row], bool]) -> bool:
-        """Put the cursor on the first row that is wanted; False where there is none."""
+        """Move the cursor to the first matching row; False if there is none."""
         for number, row in enumerate(self.order):
             if wanted(row):
                 self.move_cursor(row=number)
@@ -70,20 +70,20 @@ class SortTable(DataTable[Text], Generic[Row]):
         return False
 
     def action_sort(self, step: int) -> None:
-        """By another column."""
+        """Sort by another column."""
         self._sort((self._by + step) % len(self._shape))
 
     def action_turn(self) -> None:
-        """The other way round."""
+        """Reverse the order."""
         self._sort(self._by)
 
     def on_data_table_header_selected(self, message: DataTable.HeaderSelected) -> None:
-        """A title was clicked."""
+        """Sort by the clicked column."""
         message.stop()
         self._sort(message.column_index)
 
     def on_resize(self) -> None:
-        """The flexible column takes what is left."""
+        """Fit the flexible column into the remaining width."""
         self._redraw(keep=True)
 
     def _sort(self, column: int) -> None:

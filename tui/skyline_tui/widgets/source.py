@@ -1,4 +1,4 @@
-"""A file of the person's with what each line costs beside it."""
+"""A file of the user's code with the cost of each line."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from skyline_tui.figures import MUTED
 
 GUTTER = 9
 FLASH_S = 2.5
-"""How long lines that were rewritten are marked."""
+"""Duration, in s, of the mark on rewritten lines."""
 _HEAT = " ▏▎▍▌▋▊▉█"
 _RECORDINGS = (".json", ".gz")
-"""Traces and saved profiles, which are no source themselves."""
+"""Extensions of traces and saved profiles, which are not source files."""
 
 
 class Source(VerticalScroll):
@@ -42,14 +42,14 @@ class Source(VerticalScroll):
         self.border_title = "Source (o edits)"
         self._costs: dict[tuple[str, int], float] = {}
         self._profiled: dict[str, str] = {}
-        """The files as they were when their profile came, by which costs follow lines that move."""
+        """The files at the time of their profile, from which costs follow moved lines."""
         self._flashing: frozenset[int] = frozenset()
         self.file: str = ""
         self.line: int = 0
 
     @property
     def place(self) -> tuple[str, int] | None:
-        """File and line in view."""
+        """The visible file and line."""
         return (self.file, self.line) if self.file else None
 
     def compose(self) -> ComposeResult:
@@ -57,7 +57,7 @@ class Source(VerticalScroll):
         yield Static("Enter on a line shows it here", classes="source-text")
 
     def show(self, profile: ProfileReport) -> None:
-        """A new profile; the file in view stays, or becomes the one with the dearest line."""
+        """Show a new profile; the file stays, or becomes the one with the costliest line."""
         self._costs = {}
         for line in profile.lines:
             key = (line.file, line.line)
@@ -78,7 +78,7 @@ class Source(VerticalScroll):
         self.reload()
 
     def flash(self, file: str, lines: Collection[int]) -> None:
-        """Show lines that were just rewritten: marked for a moment, in view, and the cursor on the first."""
+        """Highlight rewritten lines for a moment, scroll them into view, and move the cursor to the first."""
         if not lines:
             return
         self.file, self.line, self._flashing = file, min(lines), frozenset(lines)
@@ -86,7 +86,7 @@ class Source(VerticalScroll):
         self.set_timer(FLASH_S, self._flashed)
 
     def on_resize(self) -> None:
-        """A file that was opened while the pane was not to be seen is scrolled now."""
+        """Scroll a file that was opened while the pane was hidden."""
         self._scroll_to_line()
 
     def _flashed(self) -> None:
@@ -124,7 +124,7 @@ class Source(VerticalScroll):
         rows: list[Content] = []
         for number, line in enumerate(code[: source.line_count], start=1):
             cost = costs.get(number, 0.0)
-            # What rounds to nothing would only be noise between the lines that count.
+            # Values that round to zero are left blank.
             spent = scale.text(cost) if scale.number(cost).strip("0.") else ""
             here, new = number == self.line, number in self._flashing
             mark = "±" if new else "▶" if here else " "
@@ -148,7 +148,7 @@ class Source(VerticalScroll):
 
 
 def _profiled(lines: Iterable[LineReport]) -> dict[str, str]:
-    """The files as they are now, but for those that read otherwise than when they were measured."""
+    """The current files, without those that changed since they were measured."""
     found: dict[str, str] = {}
     for file, known in groupby(sorted(lines, key=lambda line: line.file), key=lambda line: line.file):
         try:
@@ -162,5 +162,5 @@ def _profiled(lines: Iterable[LineReport]) -> dict[str, str]:
 
 
 def _heat(share: float) -> str:
-    """One cell that is the fuller the dearer the line is; a line that costs anything to speak of is never empty."""
+    """One cell, filled in proportion to the cost of the line; never empty for a significant cost."""
     return _HEAT[0] if share < 0.004 else _HEAT[min(max(round(share * 8), 1), 8)]

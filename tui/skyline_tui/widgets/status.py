@@ -1,4 +1,4 @@
-"""What is going on: a measurement on its way, or what the checked changes bring together."""
+"""The status line: a running measurement, or the joint effect of the checked changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CELLS = 20
 
 
 class Status(Words):
-    """One line; a running measurement has it, otherwise it sums up."""
+    """One line; a running measurement takes precedence over the summary."""
 
     def __init__(self) -> None:
         super().__init__(id="status")
@@ -20,16 +20,16 @@ class Status(Words):
 
     @property
     def busy(self) -> bool:
-        """Whether a measurement is shown."""
+        """True if a measurement is shown."""
         return self._progress is not None
 
     @property
     def room(self) -> int:
-        """Cells of a line."""
+        """Width of a line, in cells."""
         return self.content_size.width or self.app.size.width - 2
 
     def progress(self, title: str, text: str, fraction: float | None) -> None:
-        """How far the measurement is."""
+        """Show the progress of the measurement."""
         done = round((fraction or 0) * CELLS)
         share = f" {fraction * 100:.0f} %" if fraction is not None else ""
         bar = f"▕{'█' * done}{'┄' * (CELLS - done)}▏" if fraction is not None else ""
@@ -44,12 +44,12 @@ class Status(Words):
         self._draw()
 
     def done(self) -> None:
-        """The measurement is over."""
+        """Handle the end of the measurement."""
         self._progress = None
         self._draw()
 
     def sum_up(self, content: Content) -> None:
-        """What to show while nothing is measured."""
+        """Set the text for the time without a measurement."""
         self._rest = content
         self._draw()
 

@@ -1,4 +1,4 @@
-"""Why there are no newer numbers: the error, its place and its last lines."""
+"""The error panel: the reason why there are no newer numbers, with place and last lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TAIL_LINES = 6
 
 
 class Trouble(Static):
-    """Hidden while all is well. The last good profile stays on the screen."""
+    """Hidden without an error. The last good profile stays on the screen."""
 
     def __init__(self) -> None:
         super().__init__(id="trouble")
@@ -22,7 +22,7 @@ class Trouble(Static):
         self.message = ""
 
     def show(self, message: str, *, script: Path, line: int | None, has_profile: bool) -> None:
-        """An error; of a long one the end, where a traceback says what happened."""
+        """Show an error; of a long one the end, where a traceback gives the cause."""
         self.message = message
         lines = message.strip().splitlines() or ["The server gave no reason."]
         shown = lines if len(lines) <= TAIL_LINES else [lines[0], "…", *lines[-TAIL_LINES + 2 :]]
@@ -34,6 +34,6 @@ class Trouble(Static):
         self.display = True
 
     def clear(self) -> None:
-        """All is well again."""
+        """Hide the panel."""
         self.message = ""
         self.display = False

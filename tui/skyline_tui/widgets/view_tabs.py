@@ -1,4 +1,4 @@
-"""The pages by name, each with its key; a click goes there."""
+"""The titles of the pages, each with its key; a click selects a page."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ VIEWS = {
     "view-findings": "Findings",
     "view-log": "Log",
 }
-"""Identities and titles in the order of their keys, which count from 1."""
+"""Ids and titles in the order of their keys, which count from 1."""
 
 
 class ViewTabs(Widget):
-    """One line. The page in front is in brackets, so that it is told without colour."""
+    """One line. The page in front is in brackets, so that it is visible without colour."""
 
     @dataclass
     class TabChosen(Message):
-        """The person wants this page."""
+        """The user selected this page."""
 
         view: str
 
@@ -39,17 +39,17 @@ class ViewTabs(Widget):
         self._marks: dict[str, str] = {}
 
     def activate(self, view: str) -> None:
-        """This page is in front."""
+        """Mark this page as the one in front."""
         self._active = view
         self.refresh()
 
     def mark(self, view: str, text: str) -> None:
-        """A few characters behind a title, such as a number; empty: none."""
+        """Add a few characters to a title, such as a number; empty: none."""
         self._marks[view] = text
         self.refresh()
 
     def on_resize(self) -> None:
-        """Titles move together where it is narrow."""
+        """Move the titles together on a narrow screen."""
         self.refresh()
 
     def render(self) -> Content:
@@ -57,7 +57,7 @@ class ViewTabs(Widget):
         return Content("").join(part for _, part in self._parts())
 
     def on_click(self, event: events.Click) -> None:
-        """Go to the page whose title was clicked."""
+        """Select the page with the clicked title."""
         at = 0
         for view, part in self._parts():
             at += part.cell_length

@@ -1,4 +1,4 @@
-"""The rows of the what-ifs: those that apply in columns, below them the others with their reasons."""
+"""The rows of the what-ifs: applicable ones in columns, then the others with their reasons."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from skyline.report.speedup import direction
 from skyline_tui.figures import DIRECTION_STYLES, MUTED, fitting, saved_memory, saved_time, time_scale_of
 
 HEAD = "head"
-"""The row that names the columns."""
+"""The row of column titles."""
 REST = "rest"
-"""The row between what applies and what does not."""
+"""The row between applicable and other what-ifs."""
 CHOICE = " ‹›"
-"""Behind the name of one that has other values."""
+"""The mark of a what-if with other values."""
 SHORT = {"exact": "exact", "numerics": "num.", "convergence": "conv."}
 ON = "[on]"
 _MARK = 4
@@ -31,7 +31,7 @@ def whatif_rows(
     width: int,
     spent: Collection[str] = (),
 ) -> Iterator[tuple[str, Content]]:
-    """Identity and content of every row, in the order given; those that are written into the code have ``[w]``."""
+    """Id and content of every row, in the given order; what-ifs in the code but not yet measured have ``[w]``."""
     possible = {name: item for name, item in estimates.items() if item.applicable}
     rest = {name: item for name, item in estimates.items() if not item.applicable}
     switches = {name: item for name, item in rest.items() if item.present is not None}
@@ -50,7 +50,7 @@ def whatif_rows(
 
 
 def _switch(estimate: EstimateReport, width: int) -> Content:
-    """One that the code has: it is on, and Space takes it out where that can be done."""
+    """A what-if in the code: it is on, and Space removes it if possible."""
     value = estimate.present or ""
     label = estimate.name if value in ("", "on") else f"{estimate.name}={value}"
     if estimate.removal == "available":
@@ -78,7 +78,7 @@ def _applicable(
     scale = time_scale_of(estimates.values())
     gap, time_width, kind_width, room = "  ", 0, 0, width
     kinds, times = dict[str, str](), dict[str, str]()
-    # Columns move closer together and words become shorter before a name is cut.
+    # Reduce the space between columns and shorten words before cutting a name.
     for gap, short in (("  ", False), (" ", False), (" ", True)):
         kinds = {name: SHORT[item.semantics] if short else item.semantics for name, item in estimates.items()}
         kind_width = max(map(len, kinds.values()), default=0)
@@ -113,7 +113,7 @@ def _applicable(
 
 
 def _once(estimate: EstimateReport, width: int) -> Content:
-    """What it costs once, on lines of its own: a gain in each iteration is not the whole of it."""
+    """The one-off cost, on separate lines, because it reduces the gain per iteration."""
     words = one_off_words(estimate.one_off_s, estimate.break_even_iterations)
     if not words:
         return Content("")

@@ -1,4 +1,4 @@
-"""Every what-if with what it would bring; the checked ones are asked together."""
+"""Every what-if with its predicted effect; the checked ones are combined."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from skyline_tui.widgets.row_list import RowList
 from skyline_tui.widgets.whatif_rows import HEAD, REST, whatif_rows
 
 BATCH_SIZE = "batch_size"
-"""Has the bars for itself and no row here."""
+"""The what-if of the bars, which has no row here."""
 
 
 class WhatIfs(RowList):
-    """Checked ``[x]``, unchecked ``[ ]``, ``[on]`` where the code has it, ``[!]`` where it does not apply."""
+    """Checked ``[x]``, unchecked ``[ ]``, ``[on]`` if the code has it, ``[!]`` if it does not apply."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -40,19 +40,19 @@ class WhatIfs(RowList):
 
     @dataclass
     class Toggled(Message):
-        """The checked what-ifs are now these, as ``NAME`` or ``NAME=VALUE``."""
+        """The new list of checked what-ifs, as ``NAME`` or ``NAME=VALUE``."""
 
         checked: tuple[str, ...]
 
     @dataclass
     class SwitchedOff(Message):
-        """The person wants a what-if that the code has taken out of it."""
+        """The user asks to remove a what-if from the code."""
 
         whatif: str
 
     @dataclass
     class Asked(Message):
-        """The person wants to know more about one."""
+        """The user asks for an explanation."""
 
         estimate: EstimateReport
         baseline: BaselineReport
@@ -60,7 +60,7 @@ class WhatIfs(RowList):
 
     @dataclass
     class ValueWanted(Message):
-        """The person wants another value of a what-if, which has not been asked yet: ``NAME=VALUE``."""
+        """The user asks for another value of a what-if: ``NAME=VALUE``."""
 
         whatif: str
 
@@ -69,7 +69,7 @@ class WhatIfs(RowList):
         self.border_title = "What-ifs (space toggles, Enter explains, ← → value)"
         self.checked: tuple[str, ...] = ()
         self.spent: frozenset[str] = frozenset()
-        """Those of them that are written into the code and wait to be measured."""
+        """Checked what-ifs that are written into the code and not yet measured."""
         self._baseline: BaselineReport | None = None
         self._estimates: dict[str, EstimateReport] = {}
         self._other_values: dict[str, EstimateReport] = {}
@@ -78,7 +78,7 @@ class WhatIfs(RowList):
         self._empty = "waiting for the first profile"
 
     def show(self, report: WhatIfReport | None) -> None:
-        """New answers; what is checked stays checked where it still applies."""
+        """Show new answers; checked what-ifs stay checked if they still apply."""
         self._empty = "no what-if could be asked of this profile"
         self._baseline = report.baseline if report else None
         estimates = report.estimates if report else ()
@@ -93,11 +93,11 @@ class WhatIfs(RowList):
         self.redraw()
 
     def learn(self, report: WhatIfReport | None) -> None:
-        """How earlier predictions did, as far as that is known now."""
+        """Update the track records of earlier predictions."""
         self._records = report.ledger if report else ()
 
     def show_value(self, estimate: EstimateReport) -> None:
-        """One what-if at another value, unless a third one is wanted by now."""
+        """Show a what-if at another value, unless the user has moved on."""
         name = spec(estimate)
         self._other_values[name] = estimate
         if self._at.get(estimate.name) != estimate.value:
@@ -120,7 +120,7 @@ class WhatIfs(RowList):
             self.post_message(self.Toggled(self.checked))
 
     def propose(self, parts: Iterable[EstimateReport]) -> None:
-        """Check these and no others; a part with another value than its row takes the row's place."""
+        """Check exactly these; a part with another value replaces the value of its row."""
         chosen = tuple(parts)
         new = {part.name: part for part in chosen if spec(part) not in self._estimates}
         rows = [new.get(estimate.name, estimate) for estimate in self._estimates.values()]
@@ -129,19 +129,19 @@ class WhatIfs(RowList):
         self.redraw()
 
     def uncheck(self, names: Iterable[str] | None = None) -> None:
-        """Take marks away; all of them by default."""
+        """Remove check marks; all of them by default."""
         gone = set(self.checked if names is None else names)
         self.spent -= gone
         self.checked = tuple(name for name in self.checked if name not in gone)
         self.redraw()
 
     def spend(self, names: Iterable[str]) -> None:
-        """These are written into the code."""
+        """Mark these as written into the code."""
         self.spent = frozenset(names)
         self.redraw()
 
     def check(self, whatif: str) -> bool:
-        """Ask a what-if by name, at its value here or the one given; False where it is not in the list."""
+        """Check a what-if by name, at its current or the given value; False if it is not in the list."""
         row = next((row for row in self._estimates if whatif in (row, self._estimates[row].name)), None)
         if row is None:
             return False
@@ -152,7 +152,7 @@ class WhatIfs(RowList):
         return row in self.checked
 
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:
-        """Those that apply, best first, then the others with their reasons."""
+        """Applicable what-ifs, best first, then the others with their reasons."""
         baseline = self._baseline
         if baseline is None or not self._estimates:
             yield "empty", Content.styled(self._empty, MUTED)
@@ -160,13 +160,13 @@ class WhatIfs(RowList):
         yield from whatif_rows(self._estimates, self.checked, baseline, width, self.spent)
 
     def action_check(self) -> None:
-        """Check or uncheck the row the cursor is on."""
+        """Check or uncheck the selected row."""
         option = self.highlighted_option
         if option is not None and option.id:
             self._toggle(option.id)
 
     def action_vary(self, change: int) -> None:
-        """Go to another value of the row the cursor is on, around at the ends."""
+        """Select another value of the row, wrapping around at the ends."""
         option = self.highlighted_option
         estimate = self._estimates.get(option.id or "") if option is not None else None
         if estimate is None:
@@ -185,12 +185,12 @@ class WhatIfs(RowList):
             self.post_message(self.ValueWanted(name))
 
     def clicked(self, event: events.Click) -> None:
-        """The first click of a pair toggles, the second toggles back and explains."""
+        """The first click of a double click toggles, the second toggles back and explains."""
         self.action_check()
         super().clicked(event)
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Enter explains."""
+        """Explain the what-if."""
         message.stop()
         estimate = self._estimates.get(message.option.id or "")
         if estimate is not None and self._baseline is not None:
@@ -216,7 +216,7 @@ class WhatIfs(RowList):
         if name in self.checked:
             self.checked = tuple(other for other in self.checked if other != name)
         else:
-            # Two values of one what-if exclude each other.
+            # Two values of one what-if are mutually exclusive.
             same = {other for other in self.checked if self._estimates[other].name == estimate.name}
             self.checked = (*(other for other in self.checked if other not in same), name)
         self.redraw()

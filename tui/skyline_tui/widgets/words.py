@@ -1,4 +1,4 @@
-"""Text that changes many times a second: the screen is laid out anew only where its height changes."""
+"""Text that changes many times a second: a new layout only when its height changes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from textual.widgets import Static
 
 
 class Words(Static):
-    """Draws nothing for the text it has already."""
+    """Ignores a text that is already shown."""
 
     _said: Content | None = None
     _lines = 0
 
     def say(self, content: Content, *, steady: bool = False) -> None:
-        """Another text, over as many lines as it takes at the width there is; ``steady``: never fewer than before."""
+        """Show another text, wrapped to the width; ``steady``: never fewer lines than before."""
         if steady and (width := self.content_size.width):
             content = content + "\n" * (self._lines - content.get_height({}, width))
         if self._said is not None and self._said.is_same(content):

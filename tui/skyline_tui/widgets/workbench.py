@@ -1,4 +1,4 @@
-"""Everything below the headline: where a question is put together, and where its answer shows."""
+"""Everything below the headline: the inputs of a question, and its answer."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from skyline_tui.widgets.whatifs import BATCH_SIZE, WhatIfs
 
 
 class Workbench(Vertical):
-    """Bars, panels and status. It knows the question on the screen, and nothing of who answers it."""
+    """Bars, panels and status. It knows the question on the screen, but not who answers it."""
 
     @dataclass
     class Changed(Message):
-        """Another question is on the screen."""
+        """The question on the screen has changed."""
 
     @dataclass
     class Meant(Message):
-        """The person let go of a bar, took a typed number or toggled a what-if: this is meant."""
+        """The user released a bar, typed a number or toggled a what-if: the question is accepted."""
 
         question: QuestionParams
 
@@ -52,7 +52,7 @@ class Workbench(Vertical):
 
     @property
     def question(self) -> QuestionParams:
-        """The batch size the bars are at and the checked what-ifs."""
+        """The batch size of the bars and the checked what-ifs."""
         return QuestionParams(self._uri, self.query_one(Controls).wanted, self.query_one(WhatIfs).checked)
 
     @property
@@ -61,63 +61,63 @@ class Workbench(Vertical):
 
     @property
     def is_applied(self) -> bool:
-        """Whether all that is asked is written into the code already."""
+        """True if the whole question is already in the code."""
         controls, checked = self.query_one(Controls), self.query_one(WhatIfs)
         return (controls.wanted is None or controls.is_applied) and set(checked.checked) <= checked.spent
 
     @property
     def asks_nothing(self) -> bool:
-        """Whether the question is the script as it is."""
+        """True if the question is the unchanged script."""
         return self.question.batchSize is None and not self.question.whatifs
 
     @property
     def place(self) -> tuple[str, int] | None:
-        """File and line that the person is at: the line under the cursor, else the one in view."""
+        """File and line at the user's position: the line under the cursor, else the visible one."""
         lines = self.query_one(Lines)
         line = lines.current if lines.has_focus else None
         return (line.file, line.line) if line is not None else self.query_one(Source).place
 
     def show(self, profile: ProfileReport, whatifs: WhatIfReport | None) -> None:
-        """A new profile, everywhere. A question that was not applied is asked again of it."""
+        """Show a new profile in all panels. A question that was not applied is asked again."""
         for widget in (Lines, Curve, Source, Controls):
             self.query_one(widget).show(profile)
         self.query_one(WhatIfs).show(whatifs)
         self._question_changed()
-        # Of one measurement there may be several profiles, the first without a curve: the promise outlives them.
+        # A measurement may give several profiles, the first without a curve: keep the prediction for all of them.
         if self._expected is not None and self._expected.batch_size != profile.batch_size.value:
             self._expected = None
         if self._expected is not None and self.asks_nothing:
             self._status.sum_up(kept_promise(self._expected, profile))
 
     def show_estimate(self, question: QuestionParams, estimate: EstimateReport) -> None:
-        """An answer. During a drag it may be to a batch size just passed; to other what-ifs it is of no use."""
+        """Show an answer. During a drag it may be for a batch size just passed; for other what-ifs it is ignored."""
         if question.whatifs == self.question.whatifs and not self.asks_nothing:
             self.query_one(Controls).show_estimate(question, estimate)
             self._status.sum_up(together(estimate, question, self._status.room))
 
     def show_curve(self, whatifs: tuple[str, ...], points: tuple[CurvePointReport, ...]) -> None:
-        """The batch-size curve under what-ifs; with others checked by now it is of no use."""
+        """Show the batch-size curve under what-ifs; ignored if others are checked by now."""
         if whatifs == self.question.whatifs:
             self.query_one(Curve).show_under(whatifs, points)
             self.query_one(Controls).show_curve(whatifs, points)
 
     def show_value(self, estimate: EstimateReport) -> None:
-        """A what-if at another value."""
+        """Show a what-if at another value."""
         self.query_one(WhatIfs).show_value(estimate)
 
     def applied(self, question: QuestionParams, expected: EstimateReport | None) -> None:
-        """The question is written into the code: the next profile answers it."""
+        """Handle that the question is written into the code: the next profile answers it."""
         self._expected = expected
         if question.batchSize is not None:
             self.query_one(Controls).spent()
         self.query_one(WhatIfs).spend(question.whatifs)
 
     def measured(self, question: QuestionParams) -> None:
-        """What was written is how the script is by now: it is no question any more."""
+        """Discard the written part of the question, which is now the state of the script."""
         self.query_one(WhatIfs).uncheck(question.whatifs)
 
     def check(self, whatif: str) -> bool:
-        """Ask this what-if too; False where it is none that can be asked."""
+        """Check this what-if too; False if it is not available."""
         name, _, value = whatif.partition("=")
         if name == BATCH_SIZE and value.isdecimal():
             self.query_one(Controls).choose(int(value))
@@ -125,26 +125,26 @@ class Workbench(Vertical):
         return self.query_one(WhatIfs).check(whatif)
 
     def propose(self, best: BestReport) -> None:
-        """A combination becomes the question on the screen; nothing of it is written into the code."""
+        """Make a combination the question on the screen, without writing it into the code."""
         sizes = [part.batch_size for part in best.parts if part.name == BATCH_SIZE]
         self.query_one(Controls).propose(sizes[0] if sizes else None)
         self.query_one(WhatIfs).propose(part for part in best.parts if part.name != BATCH_SIZE)
         self._question_changed()
 
     def drop(self) -> None:
-        """Ask nothing any more."""
+        """Discard the question."""
         self._expected = None
         self.query_one(Controls).drop()
         self.query_one(WhatIfs).uncheck()
         self._question_changed()
 
     def progress(self, title: str, text: str, fraction: float | None) -> None:
-        """How far a measurement is."""
+        """Show the progress of a measurement."""
         self._status.progress(title, text, fraction)
         self.query_one(Controls).measuring = True
 
     def progress_ended(self) -> None:
-        """No measurement is on its way."""
+        """Handle the end of a measurement."""
         self._status.done()
         self.query_one(Controls).measuring = False
 
@@ -154,23 +154,23 @@ class Workbench(Vertical):
         self._question_changed()
 
     def on_controls_settled(self, message: Controls.Settled) -> None:
-        """A bar was let go: the whole question is meant."""
+        """Accept the whole question."""
         message.stop()
         if self.query_one(Controls).wanted is not None:
             self.post_message(self.Meant(self.question))
 
     def on_what_ifs_toggled(self, message: WhatIfs.Toggled) -> None:
-        """Other what-ifs, another question, which is meant."""
+        """Accept the changed what-ifs."""
         message.stop()
         self._question_changed()
         self.post_message(self.Meant(self.question))
 
     def on_what_ifs_asked(self, message: WhatIfs.Asked) -> None:
-        """Show what a what-if rests on."""
+        """Explain a what-if."""
         self.app.push_screen(Explain(message.estimate, message.baseline, message.record))
 
     def on_curve_size_chosen(self, message: Curve.SizeChosen) -> None:
-        """A row of the curve was taken."""
+        """Use a row of the curve."""
         self.query_one(Controls).choose(message.batch_size)
 
     def on_lines_source_opened(self, message: Lines.SourceOpened) -> None:
