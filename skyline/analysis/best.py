@@ -51,7 +51,7 @@ class Best:
     """The memory limit in use; None if unknown."""
     reason: str = ""
     left_out: tuple[str, ...] = ()
-    """Parts, as the user types them, that cannot be made even by themselves, with the reasons; last, a search cut short."""
+    """Parts, as the user types them, that cannot be made even by themselves, with reasons; last, a search cut short."""
 
 
 def best(analysis: Analysis, constraints: Constraints | None = None) -> Best:
