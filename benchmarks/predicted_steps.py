@@ -20,7 +20,6 @@ from skyline.trace.shape import OperatorShape
 from skyline_predictors.number_format import peak_tflops
 from skyline_predictors.shape_reading import deciding_format
 
-
 _step = attrgetter("step")
 
 
@@ -58,9 +57,7 @@ def predicted_step(
     return Step(max(total, host) / 1e3, max(low, host / 2) / 1e3, max(high, host) / 1e3)
 
 
-def proportions(
-    calls: Sequence[TableRow], shapes: Sequence[OperatorShape], gpu: GpuSpec
-) -> Proportions:
+def proportions(calls: Sequence[TableRow], shapes: Sequence[OperatorShape], gpu: GpuSpec) -> Proportions:
     """The step's arithmetic and traffic at the peaks of the data sheet."""
     flop = moved = 0.0
     for call, shape in zip(calls, shapes, strict=True):

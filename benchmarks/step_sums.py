@@ -21,7 +21,6 @@ from skyline_predictors.mixed.call_reading import as_columns, read_call
 from skyline_predictors.mixed.formulas import call_us
 from skyline_predictors.mixed.predictor import unit_format
 
-
 _step = attrgetter("step")
 
 
