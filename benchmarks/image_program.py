@@ -51,6 +51,7 @@ class ProgramTracer(OperatorTracer):
         if not one.has_kernel or not on_gpu:
             return None
         name = self._name(one.name, ins)
+        outs = self._given(one.name, outs, args)
         sizes = tuple((tuple(tensor.shape), str(tensor.dtype)[6:]) for tensor in ins)
         given = tuple((tuple(tensor.shape), str(tensor.dtype)[6:]) for tensor in outs)
         read = ins[1:] if one.name in _LITTLE else ins

@@ -56,6 +56,11 @@ class ImageRow:
         return {"float16": "bfloat16"} if "bf16" in self.precision else {}
 
     @property
+    def step(self) -> tuple[object, ...]:
+        """Rows with equal ones make the same calls, on one GPU or another."""
+        return self.program, self.batch, self.compiled, tuple(self.renamed)
+
+    @property
     def setting(self) -> tuple[str, str, str, bool]:
         """Rows with equal ones differ in the model only."""
         mode = "train" if self.training else "infer"

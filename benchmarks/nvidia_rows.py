@@ -87,8 +87,9 @@ def nvidia_results(
             if table is None:
                 left_out.setdefault(programs.store.why_missing(programs.key(step)), []).append(row.model)
                 break
+            shapes = [call.at(batch, {}) for call in table.calls]
             for name, predictor in predictors.items():
-                said = predicted_step(table.calls, batch, gpu_named(row.gpu), predictor, {})
+                said = predicted_step(table.calls, shapes, gpu_named(row.gpu), predictor)
                 told[name, precision] = said.value_ms / batch
                 per_s = row.single_per_s if precision == "fp32" else row.mixed_per_s
                 pair = Pair(row.model, said.value_ms, 1e3 * batch / per_s, said.low_ms, said.high_ms)

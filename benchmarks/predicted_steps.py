@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import sqrt
+from operator import attrgetter
 
 from image_rows import ImageRow, Programs
 from operator_table import OperatorTable, TableRow
@@ -14,8 +16,11 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.gpus import gpu_named
 from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorPredictor
+from skyline.trace.shape import OperatorShape
 from skyline_predictors.number_format import peak_tflops
 from skyline_predictors.shape_reading import deciding_format
+
+_step = attrgetter("step")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +41,10 @@ class Proportions:
 
 
 def predicted_step(
-    calls: Sequence[TableRow],
-    batch: int,
-    gpu: GpuSpec,
-    predictor: OperatorPredictor,
-    renamed: Mapping[str, str],
+    calls: Sequence[TableRow], shapes: Sequence[OperatorShape], gpu: GpuSpec, predictor: OperatorPredictor
 ) -> Step:
     """The operators one after another, or the host's launches where these take longer."""
-    answers = predictor.predict([call.at(batch, renamed) for call in calls], gpu)
+    answers = predictor.predict(shapes, gpu)
     total = sum(call.count * answer.time_us.value for call, answer in zip(calls, answers, strict=True))
     below: dict[str, float] = defaultdict(float)
     above: dict[str, float] = defaultdict(float)
@@ -56,13 +57,10 @@ def predicted_step(
     return Step(max(total, host) / 1e3, max(low, host / 2) / 1e3, max(high, host) / 1e3)
 
 
-def proportions(
-    calls: Sequence[TableRow], batch: int, gpu: GpuSpec, renamed: Mapping[str, str]
-) -> Proportions:
+def proportions(calls: Sequence[TableRow], shapes: Sequence[OperatorShape], gpu: GpuSpec) -> Proportions:
     """The step's arithmetic and traffic at the peaks of the data sheet."""
     flop = moved = 0.0
-    for call in calls:
-        shape = call.at(batch, renamed)
+    for call, shape in zip(calls, shapes, strict=True):
         if shape.flops:
             flop += call.count * shape.flops / (peak_tflops(gpu, deciding_format(shape)) * 1e9)
         moved += call.count * shape.bytes_moved
@@ -85,15 +83,16 @@ def row_results(
     """All rows that can be traced, and by reason the models that cannot."""
     found: list[RowResult] = []
     left_out: dict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        table = programs.table(row)
+    for _, group in groupby(sorted(rows, key=_step), key=_step):
+        alike = list(group)
+        table = programs.table(alike[0])
         if table is None:
-            left_out[programs.store.why_missing(programs.key(row))].append(row.model)
+            left_out[programs.store.why_missing(programs.key(alike[0]))] += [row.model for row in alike]
             continue
-        calls = table.fused if row.compiled else table.calls
-        gpu = gpu_named(row.gpu)
-        steps = {
-            name: predicted_step(calls, row.batch, gpu, one, row.renamed) for name, one in predictors.items()
-        }
-        found.append(RowResult(row, steps, proportions(calls, row.batch, gpu, row.renamed), table))
+        calls = table.fused if alike[0].compiled else table.calls
+        shapes = [call.at(alike[0].batch, alike[0].renamed) for call in calls]
+        for row in alike:
+            gpu = gpu_named(row.gpu)
+            steps = {name: predicted_step(calls, shapes, gpu, one) for name, one in predictors.items()}
+            found.append(RowResult(row, steps, proportions(calls, shapes, gpu), table))
     return found, dict(left_out)

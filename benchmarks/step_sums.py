@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 from image_rows import ImageRow, Programs
@@ -18,6 +20,8 @@ from skyline_predictors.mixed.call_kind import CallKind
 from skyline_predictors.mixed.call_reading import as_columns, read_call
 from skyline_predictors.mixed.formulas import call_us
 from skyline_predictors.mixed.predictor import unit_format
+
+_step = attrgetter("step")
 
 
 class Watched(Mapping[str, float]):
@@ -59,18 +63,20 @@ class StepSums:
         gathered: dict[tuple[CallKind, str, str], list[tuple[tuple[float, ...], int, int]]] = defaultdict(
             list
         )
-        for row in rows:
-            table = programs.table(row)
+        for _, group in groupby(sorted(rows, key=_step), key=_step):
+            alike = list(group)
+            table = programs.table(alike[0])
             if table is None:
                 continue
-            place = len(self.rows)
-            self.rows.append(row)
-            for call in table.fused if row.compiled else table.calls:
-                shape = call.at(row.batch, row.renamed)
+            first = len(self.rows)
+            self.rows += alike
+            for call in table.fused if alike[0].compiled else table.calls:
+                shape = call.at(alike[0].batch, alike[0].renamed)
                 kind, numbers = read_call(shape)
-                gathered[kind, row.gpu, unit_format(shape, kind, gpu_named(row.gpu))].append(
-                    (numbers, place, call.count)
-                )
+                for place, row in enumerate(alike, first):
+                    gathered[kind, row.gpu, unit_format(shape, kind, gpu_named(row.gpu))].append(
+                        (numbers, place, call.count)
+                    )
         self._blocks: list[_Block] = []
         for (kind, gpu, number_format), calls in gathered.items():
             places: dict[tuple[float, ...], int] = {}

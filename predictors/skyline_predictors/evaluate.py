@@ -20,6 +20,7 @@ from skyline_predictors.scores import Group, Pair, Score, grouped
 __all__ = ["evaluate", "main", "predict_graph", "predict_kernels"]
 
 SEEN_FILE = "kernels_test_seen_gpus.csv.gz"
+HALF_FILE = "kernels_fp16_h100.csv"
 _FAR = 0.3
 _NAME = "predictors"
 Tables = dict[str, dict[str, dict[str, Score]]]
@@ -98,11 +99,16 @@ def evaluate(data: Path, split: str, names: list[str] | None = None) -> dict[str
         if split == "visible":
             seen = folder.kernels(predictor, SEEN_FILE)
             add("new shapes on measured GPUs", name, seen, _kernel_groups(seen))
+            half = folder.kernels(predictor, HALF_FILE)
+            add("kernels in 16 bits", name, half, _by_gpu(half))
     for name, pairs in folder.published_models().items():
         add("models", _published(name), pairs, _model_groups(pairs))
     for name, (forward, backward) in folder.published_nodes().items():
         add("forward nodes", _published(name), forward, _node_groups(forward))
         add("backward nodes", _published(name), backward, _node_groups(backward))
+    if split == "visible":
+        half = folder.published_kernels(HALF_FILE, "neusight_ms")
+        add("kernels in 16 bits", _published("neusight"), half, _by_gpu(half))
     return {
         **provenance(split),
         "tables": {

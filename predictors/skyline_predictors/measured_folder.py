@@ -200,6 +200,17 @@ class MeasuredFolder:
             )
         return dict(found)
 
+    def published_kernels(self, file: str, column: str) -> list[Pair]:
+        """The kernels of a file by another predictor, whose answers are in a column of it."""
+        return [
+            Pair(
+                row["gpu"], row["op"], row["op"], _number(row, "latency_ms"), _number(row, column),
+                self.is_unseen(row["gpu"]),
+            )
+            for row in _optional(self.path / file)
+            if _number(row, "latency_ms") > 0 and _number(row, column) > 0
+        ]  # fmt: skip
+
     def published_nodes(self) -> dict[str, tuple[list[Pair], list[Pair]]]:
         """The same nodes by those predictors."""
         answers: dict[str, dict[tuple[str, str, int], NodeTime]] = defaultdict(dict)

@@ -16,11 +16,12 @@ from skyline_predictors.data_gpu import gpu_of
 from skyline_predictors.kernel_row import Row, shape_of
 from skyline_predictors.whole_model import model_time
 
-DEFAULT = "learned"
+DEFAULT = "mixed"
 _BUILT_IN = {
     "roofline": "skyline_predictors.roofline:Roofline",
     "hierarchy": "skyline_predictors.hierarchy:Hierarchy",
     "learned": "skyline_predictors.learned.predictor:LearnedPredictor",
+    "mixed": "skyline_predictors.mixed.by_format:ByFormat",
 }
 """Those of this package, found also where it runs from its sources without having been installed."""
 

@@ -61,11 +61,14 @@ class LearnedPredictor:
     def measured_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> list[float]:
         """What timing each by itself from outside would show in µs, without TF32, as the data were measured."""
         answers = self._answers(shapes, device, plain_convolutions=True)
-        machine = self._model.machine(Family.PRODUCT, device)
-        shortest = [self._model.shortest_us(shape.operator, machine) for shape in shapes]
         kernels = np.array([answer.time_us.value for answer in answers])
-        found: list[float] = shown_us(kernels, np.array(shortest)).tolist()
+        found: list[float] = shown_us(kernels, self.shortest_us(shapes, device)).tolist()
         return found
+
+    def shortest_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> NDArray[np.float64]:
+        """What timing each from outside shows at least in µs, in any number format: mostly the work of the host."""
+        machine = self._model.machine(Family.PRODUCT, device)
+        return np.array([self._model.shortest_us(shape.operator, machine) for shape in shapes])
 
     def _answers(
         self, shapes: Sequence[OperatorShape], gpu: GpuSpec, *, plain_convolutions: bool

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.operator_time import OperatorPredictor, OperatorTime
 from skyline.trace.shape import OperatorShape
+from skyline_predictors.call_time import shown_us
 from skyline_predictors.learned.predictor import LearnedPredictor
 from skyline_predictors.mixed.call_kind import CallKind
 from skyline_predictors.mixed.call_reading import read_call
@@ -51,12 +54,19 @@ class ByFormat:
         return [next(told[one]) for one in on_units]
 
     def measured_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> list[float]:
-        """What timing each by itself from outside would show in µs; float32 without TF32, as the data were measured."""
+        """What timing each by itself from outside would show in µs; float32 without TF32, as the data were measured.
+
+        In 16 bits the host's work beside the kernel is that of the same call in float32.
+        """
         measured = getattr(self._plain, "measured_us", None)
         formats = [_multiplied_in(shape, device) for shape in shapes]
         if measured is not None and all(one in ("", MEASURED, "tfloat32") for one in formats):
             return list(measured(shapes, device))
-        return [one.time_us.value for one in self._units.predict(shapes, device)]
+        kernels = np.array([one.time_us.value for one in self._units.predict(shapes, device)])
+        shortest = getattr(self._plain, "shortest_us", None)
+        shown = kernels if shortest is None else shown_us(kernels, shortest(shapes, device))
+        found: list[float] = shown.tolist()
+        return found
 
 
 def has_units(device: GpuSpec) -> bool:

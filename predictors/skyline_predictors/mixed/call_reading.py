@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -22,7 +23,7 @@ COLUMNS: dict[CallKind, tuple[str, ...]] = {
     CallKind.PRODUCT: ("batch", "rows", "columns", "inner", "element", "moved", "aligned"),
     CallKind.CONVOLUTION: (
         "pixels", "channels", "filters", "taps", "image_bytes", "output_bytes", "weight_bytes", "element", "last",
-        "backward", "to_images", "bias", "stride",
+        "backward", "to_images", "bias", "stride", "width",
     ),
     CallKind.ATTENTION: ("heads", "queries", "keys", "depth", "moved", "backward", "fused", "masked"),
 }  # fmt: skip
@@ -39,6 +40,7 @@ _STREAM = (
     "costly",
     "row",
     "taps",
+    "channels",
 )
 """Of every other kind."""
 
@@ -48,6 +50,7 @@ def columns(kind: CallKind) -> tuple[str, ...]:
     return COLUMNS.get(kind, _STREAM)
 
 
+@lru_cache(maxsize=1 << 14)
 def read_call(shape: OperatorShape) -> tuple[CallKind, tuple[float, ...]]:
     """The kind of a call and its row."""
     kind = call_kind(shape)
@@ -114,6 +117,7 @@ def _convolution(shape: OperatorShape, *, grouped: bool) -> tuple[float, ...]:
         pixels, channels / groups, filters / groups, taps, prod(image) * element, prod(output) * element,
         prod(weight) * element, element, float(shape.layout == "channels last" or _flat(image, output)),
         float(backward), float(backward and shape.flops > 1.5 * forward), float(_has_bias(shape)), stride,
+        float(image[-1]),
     )  # fmt: skip
     return (*row, groups) if grouped else row
 
@@ -150,7 +154,9 @@ def _stream(shape: OperatorShape) -> tuple[float, ...]:
         prod(size) * ELEMENT_BYTES.get(dtype, 4)
         for size, dtype in zip(shape.inputs, shape.dtypes, strict=False)
     )
-    training = not ("no_training" in name or (len(shape.outputs) > 1 and not prod(shape.outputs[1])))
+    # Normalization gives statistics only where it computes them; recorded calls have no outputs at all.
+    statistics = len(shape.outputs) > 1 and prod(shape.outputs[1]) > 0
+    training = "no_training" not in name and (statistics or not shape.outputs)
     out = prod(shape.outputs[0]) if shape.outputs else 1
     taps = max(1.0, prod(first) / max(1, out)) if "pool" in name else 1.0
     costly = any(mark in name for mark in COSTLY) or name == "inductor::reduction"
@@ -158,4 +164,5 @@ def _stream(shape: OperatorShape) -> tuple[float, ...]:
         _moved(shape), float(read), float(max(1, prod(biggest))), _element(shape),
         float(shape.layout == "channels last"), float(shape.layout == "mixed"), float(is_backward(shape)),
         float(training), float(costly), float(first[-1] if first else 1), taps,
+        float(max(1, first[1]) if len(first) > 2 else 1),
     )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skyline_predictors.memory_levels import Floats, together
 from skyline_predictors.mixed.board import Board
@@ -14,9 +15,13 @@ from skyline_predictors.tiles import sides, waves
 Columns = Mapping[str, Floats]
 Constants = Mapping[str, float]
 TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (128, 32), (256, 64), (256, 16))
-_SPLITS = (1, 4, 16)
+_SPLITS = (1, 4, 16, 64, 256)
+_LARGEST_TAPS = 49
+"""Taps beyond which cuDNN has no depthwise kernels of its own for channels last."""
 _WIDE_GROUP = 64
 """Channels of a group beyond which there are no kernels for groups that work on several of them at once."""
+_MANY_GROUPS = 32
+"""Groups from which on these kernels are used."""
 _NORM = 3.0
 """The power with which times of work side by side combine."""
 
@@ -134,21 +139,28 @@ def _convolution(calls: Columns, on: Board, constants: Constants) -> Floats:
 
 
 def _depthwise(calls: Columns, on: Board, constants: Constants) -> Floats:
-    """Each output pixel takes a few instructions for each tap; images are read and written once."""
-    backward, last = calls["backward"] > 0, calls["last"] > 0
-    image, output = calls["image_bytes"], calls["output_bytes"]
-    outputs = output / calls["element"]
-    work = outputs * calls["taps"] / on.plain_flop_per_us
-    per_tap = np.where(last, constants["depthwise_tap_last"], constants["depthwise_tap_first"])
-    share = np.where(last, constants["depthwise_stream_last"], constants["depthwise_stream_first"])
-    forward = together(_NORM, work * per_tap, _stream_us(image + output, share, on, constants))
-    to_images = together(
-        _NORM,
-        work * per_tap * constants["depthwise_to_images"],
-        _stream_us(image + output, share, on, constants),
+    """Each output pixel takes a few instructions for each tap; images are read and written once.
+
+    With channels first most are PyTorch's own kernels, whose gradients of weights have one block for each weight: few
+    weights leave multiprocessors idle. cuDNN's kernels for channels last fill up narrow images.
+    """
+    backward, cudnn = calls["backward"] > 0, _by_cudnn(calls)
+    image, output, groups, taps = calls["image_bytes"], calls["output_bytes"], calls["groups"], calls["taps"]
+    generic = (calls["last"] > 0) & ((taps > _LARGEST_TAPS) | (groups % (16 / calls["element"]) != 0))
+    work = output / calls["element"] * taps / on.plain_flop_per_us
+    per_tap = np.where(cudnn, constants["depthwise_tap_last"], constants["depthwise_tap_first"])
+    per_tap = np.where(generic, per_tap * constants["depthwise_generic"], per_tap)
+    share = np.where(cudnn, constants["depthwise_stream_last"], constants["depthwise_stream_first"])
+    memory = _stream_us(image + output, share, on, constants)
+    forward = together(_NORM, work * per_tap, memory)
+    to_images = together(_NORM, work * per_tap * constants["depthwise_to_images"], memory)
+    busy = on.multiprocessors * constants["depthwise_blocks"]
+    narrow = np.where(
+        cudnn, np.maximum(1.0, constants["depthwise_fill"] / groups), np.maximum(1.0, busy / (groups * taps))
     )
-    weights_tap = np.where(last, constants["depthwise_weights_last"], constants["depthwise_weights_first"])
-    to_weights = together(_NORM, work * weights_tap, _stream_us(image + output, share, on, constants))
+    weights_tap = np.where(cudnn, constants["depthwise_weights_last"], constants["depthwise_weights_first"])
+    weights_tap = np.where(generic, weights_tap * constants["depthwise_generic"], weights_tap)
+    to_weights = together(_NORM, work * weights_tap * narrow, memory)
     bias = np.where(
         calls["bias"] > 0,
         _stream_us(np.where(backward, 1.0, 2.0) * output, constants["stream"], on, constants),
@@ -156,6 +168,13 @@ def _depthwise(calls: Columns, on: Board, constants: Constants) -> Floats:
     )
     back = to_weights + np.where(calls["to_images"] > 0, to_images, 0.0)
     return np.where(backward, back, forward) + bias + constants["kernel_us"] * np.where(backward, 2.0, 1.0)
+
+
+def _by_cudnn(calls: Columns) -> NDArray[np.bool_]:
+    """Which depthwise convolutions PyTorch hands to cuDNN: with channels last all, else many channels in 16 bits."""
+    small = (calls["taps"] == 9) | (calls["taps"] == 25)
+    many = (calls["groups"] >= 512) | ((calls["groups"] >= 256) & (calls["width"] >= 28))
+    return (calls["last"] > 0) | (small & many & (calls["element"] == 2))
 
 
 def _grouped(calls: Columns, on: Board, constants: Constants) -> Floats:
@@ -168,13 +187,14 @@ def _grouped(calls: Columns, on: Board, constants: Constants) -> Floats:
     work = flops / (on.matrix_flop_per_us * constants["grouped_share"])
     memory = _stream_us(image + output + weight, constants["grouped_stream"], on, constants)
     one = together(_NORM, work, memory)
-    # Backward, channels first are slower throughout, and channels last where groups are wide: cuDNN's own kernels for
-    # groups stop at half of that width.
-    wide = calls["channels"] >= _WIDE_GROUP
+    # Backward, channels first are slower throughout, and channels last where groups are wide or few, or have other
+    # numbers of channels and filters: cuDNN's own kernels for groups stop at half of that width.
+    wide = (calls["channels"] >= _WIDE_GROUP) | (calls["channels"] != calls["filters"])
+    wide = wide | (calls["groups"] < _MANY_GROUPS)
     slower = np.where(
         first,
         constants["grouped_first"],
-        np.where(wide, constants["grouped_wide"] * _WIDE_GROUP / calls["channels"], 1.0),
+        np.where(wide, constants["grouped_wide"] * np.minimum(1.0, _WIDE_GROUP / calls["channels"]), 1.0),
     )
     to_images = np.where(calls["to_images"] > 0, one * constants["grouped_to_images"], 0.0)
     back = slower * (one * constants["grouped_to_weights"] + to_images)
@@ -222,7 +242,10 @@ def _passes(kind: str) -> Callable[[Columns, Board, Constants], Floats]:
 
 
 def _batch_norm(calls: Columns, on: Board, constants: Constants) -> Floats:
-    """Training reads images twice forward, and them and their gradients twice backward."""
+    """Training reads images twice forward, and them and their gradients twice backward.
+
+    With channels first each channel has one block, which draws no more than a multiprocessor can.
+    """
     training, backward, last = calls["training"] > 0, calls["backward"] > 0, calls["last"] > 0
     image = calls["elements"] * calls["element"]
     moved = np.where(backward, 5.0, np.where(training, 3.0, 0.0)) * image
@@ -233,7 +256,10 @@ def _batch_norm(calls: Columns, on: Board, constants: Constants) -> Floats:
         constants["stream_pointwise"],
     )
     kernels = np.where(backward | training, 2.0, 1.0)
-    return _stream_us(moved, share, on, constants) + kernels * constants["kernel_us"]
+    taken = _stream_us(moved, share, on, constants) + kernels * constants["kernel_us"]
+    blocks = np.minimum(calls["channels"], on.multiprocessors)
+    drawn = moved / (blocks * on.tile_bytes_per_us / on.multiprocessors * constants["batch_norm_block"])
+    return np.where((training | backward) & ~last, np.maximum(taken, drawn), taken)
 
 
 def _row_norm(calls: Columns, on: Board, constants: Constants) -> Floats:

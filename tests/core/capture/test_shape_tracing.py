@@ -398,3 +398,22 @@ def test_operators_say_how_their_images_lie(tmp_path: Path, asked: str, layout: 
     }
     assert len(told) >= 4
     assert set(told.values()) == {layout}
+
+
+def test_normalization_by_known_statistics_gives_none(script: Write) -> None:
+    path = script(
+        """
+        import torch
+        frozen = torch.nn.BatchNorm2d(16).cuda().eval()
+        model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16)).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(100_000):
+            loss = frozen(model(torch.randn(4, 3, 8, 8).cuda())).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        """
+    )
+    shapes = [one for one in traced(path).trace.shapes if one.operator == "aten::native_batch_norm"]
+
+    assert sorted(len(shape.outputs) for shape in shapes) == [1, 3]

@@ -93,6 +93,65 @@ def test_convolutions_are_told_apart_by_their_groups(image, weight, kind):
     assert call_kind(convolution(image, weight)) is kind
 
 
+def gradients(forward: OperatorShape) -> OperatorShape:
+    inputs = (forward.outputs[0], *forward.inputs)
+    return OperatorShape(
+        "aten::convolution_backward", inputs, (HALF,) * 3, forward.inputs, (HALF, HALF), 2 * forward.flops, 0,
+        forward.layout,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("usual", "slow"),
+    [
+        # (channels, weights): channels in a number that is no multiple of eight, and taps beyond cuDNN's kernels.
+        ((128, (128, 1, 3, 3)), (130, (130, 1, 3, 3))),
+        ((128, (128, 1, 7, 7)), (128, (128, 1, 9, 9))),
+        # Groups of other numbers of channels and filters, few groups, wide groups.
+        ((256, (256, 8, 3, 3)), (256, (512, 8, 3, 3))),
+        ((512, (512, 16, 3, 3)), (512, (512, 32, 3, 3))),
+        ((2048, (2048, 32, 3, 3)), (2048, (2048, 64, 3, 3))),
+    ],
+)
+def test_channels_last_without_kernels_for_the_groups_are_slow(usual, slow):
+    times = [
+        time_us(gradients(convolution((64, channels, 28, 28), weight, "channels last")))
+        / (weight[0] * weight[1] * weight[2] ** 2)
+        for channels, weight in (usual, slow)
+    ]
+    assert times[1] > 1.5 * times[0]
+
+
+def test_gradients_of_few_depthwise_weights_leave_multiprocessors_idle():
+    few, many = (
+        time_us(gradients(convolution((256, channels, 56, 56), (channels, 1, 3, 3)))) for channels in (8, 64)
+    )
+    assert few > 0.3 * many
+
+
+def batch_norm(channels: int, side: int, outputs: int) -> OperatorShape:
+    image, one = (256, channels, side, side), (channels,)
+    moved = 4 * 256 * channels * side**2
+    formats = (HALF, "float32", "float32")
+    return OperatorShape(
+        "aten::native_batch_norm", (image, one, one), formats, (image, one, one)[:outputs], formats[:outputs], 0, moved
+    )  # fmt: skip
+
+
+def test_normalization_by_known_statistics_reads_images_once():
+    assert time_us(batch_norm(256, 28, 1)) < 0.75 * time_us(batch_norm(256, 28, 3))
+
+
+def test_normalization_of_few_channels_keeps_few_multiprocessors_busy():
+    assert time_us(batch_norm(8, 112, 3)) > 1.5 * time_us(batch_norm(128, 28, 3))
+
+
+def test_timing_from_outside_shows_more_than_the_kernel():
+    shape = product(256, 256, 256)
+    kernel = Mixed().predict([shape], GPU)[0].time_us.value
+    assert ByFormat().measured_us([shape], GPU)[0] > kernel + 5
+
+
 def test_the_gradients_of_a_convolution_take_longer_than_the_convolution():
     forward = convolution((64, 64, 56, 56), (64, 64, 3, 3))
     backward = OperatorShape(
@@ -121,7 +180,8 @@ def test_every_constant_lies_in_its_range():
     for name, one in table().items():
         assert one.low <= one.value <= one.high, name
     assert set(spreads()) <= {kind.value for kind in CallKind}
-    assert values()["product_share"] <= 1.0
+    # Boards of the GeForce line boost beyond the clock that is stated.
+    assert values()["product_share"] <= 1.15
 
 
 class _Asked:
