@@ -71,8 +71,8 @@ export const MUTATIONS = [
   endToEnd(exactKind, "b", "fix all argparse"),
 
   loaderTruth,
-  { point: 4, key: "4b", level: "e2e", what: "a default in the code is not the run's batch size", file: "skyline/capture/batch_in_force.py",
-    fix: "        size = loader.batch_size", fault: "        size = min((knob.value for knob in candidates), default=loader.batch_size)", check: { e2e: "dragging dataclass" } },
+  { point: 4, key: "4b", level: "e2e", what: "a divisor of the loader's batch size is not the run's", file: "skyline/capture/batch_in_force.py",
+    fix: "        size = loader.batch_size", fault: "        size = max(1, loader.batch_size // 2)", check: { e2e: "dragging dataclass" } },
 
   loaderWay,
   unit(5, "b", "letting go of a read-only bar writes nothing", "extension/webview/board.ts",

@@ -67,5 +67,5 @@ def test_work_that_lies_between_has_to_be_chosen_too(chain):
 
 
 def test_less_than_once_is_an_error(chain):
-    with pytest.raises(ValueError, match="removed"):
+    with pytest.raises(ValueError, match="less than 1"):
         replicate(chain(("main", 10)), [0], 0)
