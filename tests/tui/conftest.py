@@ -69,6 +69,14 @@ def _beside(name: str) -> ModuleType:
 
 FakePictures = _beside("pictures").FakePictures
 patient = _beside("patience").patient
+BRIEF = Path(__file__).resolve().parents[1] / "brief_measurements.py"
+
+
+@pytest.fixture(autouse=True)
+def brief_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers that the screen starts measure briefly."""
+    monkeypatch.setattr("skyline_tui.client.server_command", lambda: (sys.executable, str(BRIEF), "lsp"))
+
 
 SCRIPT = """\
 import torch
