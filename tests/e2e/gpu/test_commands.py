@@ -22,9 +22,17 @@ from skyline.whatif.question import Choice, Question
 pytestmark = [pytest.mark.capture, pytest.mark.xdist_group("gpu")]
 
 
+@pytest.fixture(scope="module")
+def made() -> list[Profile]:
+    """The profile of all tests here, once it is made."""
+    return []
+
+
 @pytest.fixture
-def profile(scripts: Path, profiled: Callable[..., Profile]) -> Profile:
-    return profiled(scripts / "bound.py", "device", kernel_us=500)
+def profile(scripts: Path, profiled: Callable[..., Profile], made: list[Profile]) -> Profile:
+    if not made:
+        made.append(profiled(scripts / "bound.py", "device", kernel_us=500))
+    return made[0]
 
 
 def test_kernels_under_lines_the_bar_of_phases_and_what_bounds_the_step(
