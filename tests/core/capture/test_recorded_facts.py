@@ -16,7 +16,7 @@ from skyline.trace.facts import CallFact, ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine
 
-pytestmark = pytest.mark.capture
+pytestmark = [pytest.mark.capture, pytest.mark.xdist_group("recorded facts")]
 
 SCRIPT = """
 import torch

@@ -29,7 +29,11 @@ from skyline.verification.measure import Effort
 from skyline.verification.verify import request_of, verify
 from skyline.whatif.question import Question
 
-pytestmark = [pytest.mark.capture, pytest.mark.usefixtures("brief_start")]
+pytestmark = [
+    pytest.mark.capture,
+    pytest.mark.usefixtures("brief_start"),
+    pytest.mark.xdist_group("verification"),
+]
 
 SOURCE = """\
 import sys
