@@ -7,10 +7,8 @@ threads and number formats are there.
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
-from pathlib import Path
 
 from skyline.cli.main import main
 
@@ -30,9 +28,6 @@ def shorten_server() -> None:
     brief = partial(CaptureRequest, settle_s=SETTLE_S, trials=False)
     skyline_lsp.profiling.CaptureRequest = brief  # type: ignore[misc]
     batch_trials._BUDGET_S = CURVE_S
-    entries = (str(Path(__file__).with_name("preloaded")), os.environ.get("PYTHONPATH", ""))
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, entries))
-    batch_trials._MOST_ROUNDS = ROUNDS
 
 
 def shorten_terminal() -> None:

@@ -68,21 +68,7 @@ def _beside(name: str) -> ModuleType:
 
 
 FakePictures = _beside("pictures").FakePictures
-patient = _beside("patience").patient
-BRIEF = Path(__file__).resolve().parents[1] / "brief_measurements.py"
-
-
-@pytest.fixture(autouse=True)
-def no_collections_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The screen alone has few objects to collect; with it, a worker's are those of all tests."""
-    monkeypatch.setattr("skyline_tui.news.freeze_garbage_collector", lambda: None)
-
-
-@pytest.fixture(autouse=True)
-def brief_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers that the screen starts measure briefly."""
-    monkeypatch.setattr("skyline_tui.client.server_command", lambda: (sys.executable, str(BRIEF), "lsp"))
-
+patient, brief = _beside("patience").patient, _beside("brevity").brief
 
 SCRIPT = """\
 import torch
