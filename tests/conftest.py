@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import sys
@@ -26,6 +27,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         driving = DRIVING.intersection(item.path.relative_to(REPOSITORY).parts)
         if driving or item.get_closest_marker("capture"):
             item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
+
+
+def pytest_collection_finish() -> None:
+    """Leave what stays for the whole session out of later garbage collections, which the terminal UI asks for often."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,6 +8,7 @@ Each part here fails the fuzzer (``benchmarks/server_fuzzer.py``) or a test when
 - pygls sends the answer of a handler that runs on a thread from that thread.
 - pygls takes a response to be for a request of the client that has the same id.
 - pygls fails to handle a cancellation whose id is no number or string.
+- pygls fails at ``shutdown`` while a notification is handled, because it changes the dictionary that it goes through.
 - pygls logs a refused request with a traceback and sends the traceback of a failed one to the client.
 """
 
@@ -52,11 +53,19 @@ _OURS_ALONE = (
 )
 
 
+class _Futures(dict[Any, Any]):
+    """The requests under way. pygls cancels all of them at ``shutdown``, and a cancelled one leaves at once."""
+
+    def items(self) -> Any:
+        return list(super().items())
+
+
 class Messages(LanguageServerProtocol):
     """The messages of one connection. ``receive`` takes a raw body; the features provide the handlers."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._request_futures = _Futures()
         for method in _OURS_ALONE:
             self.fm.builtin_features.pop(method, None)
 

@@ -43,24 +43,17 @@ def test_a_changed_file_is_a_loss(tmp_path: Path) -> None:
 
 @linux
 @pytest.mark.capture
-def test_faults_take_nothing_away(tmp_path: Path) -> None:
-    kinds = (
-        "settings torn,profile torn,every byte of the settings,an empty environment,profile command killed,"
-        "language server killed"
-    )
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        "settings torn,profile torn,every byte of the settings,an empty environment",
+        pytest.param("profile command killed,language server killed", marks=pytest.mark.long),
+    ],
+)
+def test_faults_take_nothing_away(kinds: str, tmp_path: Path) -> None:
     # A process of its own, since it becomes the parent of whatever its commands leave behind.
-    command = [
-        sys.executable,
-        BENCHMARKS / "faults.py",
-        "--kinds",
-        kinds,
-        "--faults",
-        "2",
-        "--jobs",
-        "1",
-        "--results",
-        tmp_path,
-    ]
+    command = [sys.executable, BENCHMARKS / "faults.py", "--kinds", kinds]
+    command += ["--faults", "2", "--jobs", "1", "--results", tmp_path]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "Nothing was lost." in (tmp_path / "faults.md").read_text()

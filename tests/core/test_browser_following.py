@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from skyline.browser import following
 from skyline.browser.following import FileFollower
 from skyline.browser.subject import ShownProfile
 from skyline.errors import SkylineError
@@ -21,8 +22,11 @@ from skyline.trace.profile import Profile, SourceFile
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 WAIT_S = 60
+LOOK_EVERY_S = 0.1
 # Several looks of the follower.
-QUIET_S = 2.5
+QUIET_S = 0.6
+# In looks, so that a git which the machine holds up is waited for as long as by the product.
+LONGEST_GIT_LOOKS = 100
 IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
 MAIN, FEATURE = "batch = 1\n", "batch = 22\n"
 
@@ -78,6 +82,12 @@ class Project:
 
     def until_told(self, words: str) -> None:
         self.until(lambda: words in self.subject.news.status, f"not told: {words}")
+
+
+@pytest.fixture(autouse=True)
+def frequent_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_LOOK_EVERY_S", LOOK_EVERY_S)
+    monkeypatch.setattr(following, "_LONGEST_GIT_LOOKS", LONGEST_GIT_LOOKS)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from skyline.trace import store
 from skyline.trace.older_profile import read_older
 
 WAIT_S = 60
+BRIEF = Path(__file__).resolve().parents[1] / "brief_measurements.py"
 
 MODEL = """\
 import torch
@@ -126,7 +127,7 @@ class Editor:
         capabilities: types.ClientCapabilities | None = None,
     ) -> types.InitializeResult:
         self.client.set_configuration({"skyline": settings or {}})
-        await self.client.start_io(sys.executable, "-m", "skyline_lsp")
+        await self.client.start_io(sys.executable, str(BRIEF), "lsp")
         return await self.client.initialize_session(
             types.InitializeParams(
                 capabilities=capabilities or client_capabilities(),

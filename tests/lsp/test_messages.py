@@ -56,7 +56,7 @@ class Wire:
         return answer["id"], answer["error"]["code"], answer["error"]["message"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def wire() -> Iterator[Wire]:
     wire = Wire()
     yield wire
@@ -110,5 +110,15 @@ def test_a_session_of_mistakes(wire: Wire, tmp_path: Path) -> None:
         assert "not a file on this machine" in told["error"]["message"]
     assert wire.ask("shutdown")["result"] is None
     assert wire.refused(request())[:2] == (7, REQUEST)
+    wire.send({"jsonrpc": "2.0", "method": "exit"})
+    assert wire.process.wait(30) == 0
+
+
+def test_a_session_ends_while_the_client_owes_an_answer(wire: Wire) -> None:
+    """As where an editor is closed at once: the server still waits for the settings that it asked for."""
+    capabilities = {"workspace": {"configuration": True}}
+    assert "result" in wire.ask("initialize", INITIALIZE | {"capabilities": capabilities})
+    wire.send({"jsonrpc": "2.0", "method": "initialized", "params": {}})
+    assert wire.ask("shutdown").get("result", "an error") is None
     wire.send({"jsonrpc": "2.0", "method": "exit"})
     assert wire.process.wait(30) == 0

@@ -26,7 +26,7 @@ QUICK = {"steps": 4, "batchPoints": 0}
 IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
 YES, NO = "Profile on Save", "Not Now"
 # Well beyond what saves are left to settle for.
-QUIET_S = 1.5
+QUIET_S = 0.8
 
 
 def git(folder: Path, *arguments: str) -> None:

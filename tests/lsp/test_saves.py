@@ -14,6 +14,8 @@ from skyline.report import protocol
 pytestmark = pytest.mark.capture
 
 QUICK = {"steps": 4, "batchPoints": 0}
+# Well beyond what saves are left to settle for.
+QUIET_S = 0.8
 
 
 async def profiled(editor, path: Path) -> str:
@@ -51,7 +53,7 @@ async def test_only_what_changes_the_run_runs_again(editor, project: Path) -> No
 
     # A comment and two empty lines above everything: the numbers stay and move with their lines.
     editor.save(train, "# what this is for\n\n" + text)
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(QUIET_S)
     assert len(editor.progress()) == 1
     assert await editor.hints(uri) == {line + 2: label for line, label in hints.items()}
     assert not any("stale" in lens for lens in await editor.lenses(uri))

@@ -68,7 +68,7 @@ def _beside(name: str) -> ModuleType:
 
 
 FakePictures = _beside("pictures").FakePictures
-patient = _beside("patience").patient
+patient, brief = _beside("patience").patient, _beside("brevity").brief
 
 SCRIPT = """\
 import torch

@@ -197,7 +197,7 @@ def _check(name: str, seen: list[Seen], hand: Hand) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(kind, id=kind.folder, marks=pytest.mark.long if kind.folder == "argparse" else ())
+        pytest.param(kind, id=kind.folder, marks=() if kind.folder == "split" else pytest.mark.long)
         for kind in KINDS
     ],
 )

@@ -244,6 +244,7 @@ def test_a_bar_is_dragged_by_the_bytes_of_a_mouse(terminal: Terminal, bar: str) 
     assert terminal.exit_code() == 0
 
 
+BRIEF = Path(__file__).resolve().parents[1] / "brief_measurements.py"
 SCRIPTS = Path(__file__).resolve().parents[2] / "extension" / "e2e" / "scripts"
 MEASURED_S = 420.0
 
@@ -254,7 +255,7 @@ def live(tmp_path: Path) -> Iterator[Terminal]:
     if not SCRIPTS.exists():
         pytest.skip("the extension is not part of this source tree")
     shutil.copytree(SCRIPTS / "dataclass", tmp_path / "dataclass")
-    opened = Terminal(["-m", "skyline", "tui", "train.py"], tmp_path / "dataclass")
+    opened = Terminal([str(BRIEF), "tui", "train.py"], tmp_path / "dataclass")
     yield opened
     opened.close()
 

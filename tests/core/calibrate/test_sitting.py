@@ -15,7 +15,7 @@ from skyline.calibrate.session import machine_here, sit
 from skyline.calibrate.store import CaseTime, alone, append, path_of, read
 from skyline.errors import CaptureImpossible, UsageError
 
-pytestmark = pytest.mark.capture
+pytestmark = [pytest.mark.capture, pytest.mark.xdist_group("calibration bench")]
 TOO_SMALL = {"b": 1, "cin": 1, "cout": 1, "isize": 1, "ksize": 9, "pad": 0, "stride": 1}
 PRODUCT = Case("mm", (("k", 64), ("m", 64), ("n", 64)))
 

@@ -60,9 +60,12 @@ Effects = list[dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads that wait for each other on busy cores make tiny iterations a hundred times longer."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+def brief(request: pytest.FixtureRequest) -> None:
+    """One thread, and a start without imports; a plain start where a module has ``FRESH`` or ``PLAIN_START``."""
+    if getattr(request.module, "FRESH", False) or getattr(request.module, "PLAIN_START", False):
+        request.getfixturevalue("monkeypatch").setenv("OMP_NUM_THREADS", "1")
+    else:
+        request.getfixturevalue("brief_start")
 
 
 @pytest.fixture
@@ -79,7 +82,7 @@ def no_process_left_behind() -> Iterator[None]:
 
 
 def _is_resident(process: psutil.Process) -> bool:
-    """Whether it is the one that the module's runs are forked from, which ends with the module."""
+    """Whether it is the one that runs are forked from, which ends with the session."""
     try:
         return process.name() == "skyline-warm"
     except psutil.Error:
@@ -97,14 +100,9 @@ def script(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="module")
-def starter(request: pytest.FixtureRequest) -> Iterator[Starter]:
+def starter(request: pytest.FixtureRequest, resident: WarmPool) -> Starter:
     """Runs are forked from one that has imported torch, as an editor's are; fresh where a module has ``FRESH``."""
-    if getattr(request.module, "FRESH", False):
-        yield start_fresh
-        return
-    warm_pool = WarmPool()
-    yield warm_pool.start
-    warm_pool.close()
+    return start_fresh if getattr(request.module, "FRESH", False) else resident.start
 
 
 @pytest.fixture
@@ -117,7 +115,8 @@ def run(starter: Starter) -> Callable[..., Profile]:
         output: list[str] | None = None,
         **options: object,
     ) -> Profile:
-        settings: dict[str, object] = {"settle_s": 0.3, "batch_points": 0, "timeout_s": 60.0, **options}
+        brief: dict[str, object] = {"settle_s": 0.3, "batch_points": 0, "trials": False, "timeout_s": 60.0}
+        settings = {**brief, **options}
         settings.setdefault("working_directory", path.parent)
         request = CaptureRequest(path, tuple(arguments), **settings)  # type: ignore[arg-type]
         said = stages if stages is not None else []

@@ -217,7 +217,7 @@ def test_other_batch_sizes_are_tried_in_the_same_configs(run: Run, tmp_path: Pat
     """
     path = tmp_path / "train.py"
     path.write_text(textwrap.dedent(source), encoding="utf-8")
-    profile = run(path, batch_points=3, warmup=2, steps=3, settle_s=0.1)
+    profile = run(path, batch_points=3, trials=None, warmup=2, steps=3, settle_s=0.1)
     assert len(configs(profile)) >= 2
     assert configs(profile) == configs(profile, 4) == configs(profile, 64)
     found = tried_iterations(undisturbed(profile))

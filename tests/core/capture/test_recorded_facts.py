@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,11 @@ from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 from skyline.capture.shape_session import trace_shapes
-from skyline.capture.warm_pool import WarmPool
 from skyline.trace.facts import CallFact, ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine
 
-pytestmark = pytest.mark.capture
+pytestmark = [pytest.mark.capture, pytest.mark.xdist_group("recorded facts")]
 
 SCRIPT = """
 import torch
@@ -88,22 +86,15 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def warm_pool() -> Iterator[Starter]:
-    warm_pool = WarmPool()
-    yield warm_pool.start
-    warm_pool.close()
-
-
 @pytest.fixture(scope="module", params=["measured", "predicted"])
-def profile(request: pytest.FixtureRequest, path: Path, warm_pool: Starter) -> Profile:
+def profile(request: pytest.FixtureRequest, path: Path, starter: Starter) -> Profile:
     asked = CaptureRequest(
         path, working_directory=path.parent, warmup=2, steps=2, settle_s=0.0, batch_points=0, timeout_s=60.0
     )
     if request.param == "measured":
-        return capture(asked, progress=lambda _: None, starter=warm_pool)
+        return capture(asked, progress=lambda _: None, starter=starter)
     gpu = GpuTarget("Imaginary 24", 24 * 2**30, (8, 6), 80)
-    return trace_shapes(asked, gpu, progress=lambda _: None, starter=warm_pool)
+    return trace_shapes(asked, gpu, progress=lambda _: None, starter=starter)
 
 
 def _module(profile: Profile, path: str) -> ModuleFact:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,6 +22,8 @@ from skyline.trace.record import Record, RecordKind
 
 pytestmark = pytest.mark.capture
 
+PLAIN_START = True
+"""Tracing does without the compiler where it is not there yet."""
 Write = Callable[..., Path]
 Run = Callable[..., Profile]
 GPU = GpuTarget("Imaginary 24", 24 * 2**30, (8, 6), 80)
@@ -63,11 +66,14 @@ for step in range(100_000):
 """
 
 
-def traced(
-    path: Path, gpu: GpuTarget | None = GPU, starter: Starter = start_fresh, **options: object
-) -> Profile:
+def trace(path: Path, gpu: GpuTarget | None = GPU, *, starter: Starter, **options: object) -> Profile:
     request = CaptureRequest(path, working_directory=path.parent, timeout_s=60.0, **options)  # type: ignore[arg-type]
     return trace_shapes(request, gpu, progress=lambda _: None, starter=starter)
+
+
+@pytest.fixture
+def traced(starter: Starter) -> Run:
+    return partial(trace, starter=starter)
 
 
 def line_number(path: Path, text: str) -> int:
@@ -78,7 +84,7 @@ def lines_of(profile: Profile, records: list[Record]) -> set[int]:
     return {profile.trace.lines[record.line].line for record in records if record.line >= 0}
 
 
-def test_a_script_runs_on_a_gpu_that_is_not_there(script: Write) -> None:
+def test_a_script_runs_on_a_gpu_that_is_not_there(script: Write, traced: Run) -> None:
     path = script(ATTENTION)
     profile = traced(path)
     trace = profile.trace
@@ -113,7 +119,7 @@ def test_a_script_runs_on_a_gpu_that_is_not_there(script: Write) -> None:
     assert call_lines == {line_number(path, "loss.backward()")}
 
 
-def test_waiting_and_branching_on_a_number_is_told_with_its_line(script: Write) -> None:
+def test_waiting_and_branching_on_a_number_is_told_with_its_line(script: Write, traced: Run) -> None:
     path = script(ATTENTION)
     profile = traced(path)
     branch = line_number(path, "if loss.item() > 100")
@@ -124,7 +130,7 @@ def test_waiting_and_branching_on_a_number_is_told_with_its_line(script: Write) 
     assert any(f"line {branch}" in note and "not computed" in note for note in profile.notes)
 
 
-def test_the_peak_is_the_one_that_the_allocator_records(script: Write, run: Run) -> None:
+def test_the_peak_is_the_one_that_the_allocator_records(script: Write, run: Run, traced: Run) -> None:
     path = script(
         """
         import torch
@@ -152,7 +158,7 @@ def test_the_peak_is_the_one_that_the_allocator_records(script: Write, run: Run)
     assert abs(net) < known.peak_bytes * 0.01
 
 
-def test_a_model_larger_than_memory_is_not_owned(script: Write) -> None:
+def test_a_model_larger_than_memory_is_not_owned(script: Write, traced: Run) -> None:
     path = script(
         """
         import torch
@@ -172,7 +178,7 @@ def test_a_model_larger_than_memory_is_not_owned(script: Write) -> None:
     assert profile.peak_bytes > 3 * parameters
 
 
-def test_a_script_that_stays_on_the_host_is_told_so(script: Write) -> None:
+def test_a_script_that_stays_on_the_host_is_told_so(script: Write, traced: Run) -> None:
     profile = traced(script())
 
     assert profile.environment.device.kind == "cpu"
@@ -180,7 +186,7 @@ def test_a_script_that_stays_on_the_host_is_told_so(script: Write) -> None:
     assert profile.peak_bytes > 0
 
 
-def test_numbers_that_the_script_put_in_steer_it(script: Write) -> None:
+def test_numbers_that_the_script_put_in_steer_it(script: Write, traced: Run) -> None:
     path = script(
         """
         import torch
@@ -226,7 +232,7 @@ def test_numbers_that_the_script_put_in_steer_it(script: Write) -> None:
     assert sum(record.name == "Memcpy HtoD" and record.phase is Phase.DATA for record in copies) == 2
 
 
-def test_a_mask_whose_numbers_are_known_picks_as_many_as_it_says(script: Write) -> None:
+def test_a_mask_whose_numbers_are_known_picks_as_many_as_it_says(script: Write, traced: Run) -> None:
     path = script(
         """
         import torch
@@ -263,7 +269,7 @@ def test_a_mask_whose_numbers_are_known_picks_as_many_as_it_says(script: Write) 
     assert f"line {line_number(path, 'products > 0')}" in guessed[0]
 
 
-def test_an_evaluation_is_not_taken_for_the_iteration(script: Write) -> None:
+def test_an_evaluation_is_not_taken_for_the_iteration(script: Write, traced: Run) -> None:
     path = script(
         """
         import torch
@@ -286,7 +292,7 @@ def test_an_evaluation_is_not_taken_for_the_iteration(script: Write) -> None:
     assert [profile.trace.shapes[record.shape].inputs[1] for record in products] == [(4, 64)]
 
 
-def test_one_iteration_is_too_few(script: Write) -> None:
+def test_one_iteration_is_too_few(script: Write, traced: Run) -> None:
     path = script(
         """
         import torch
@@ -300,7 +306,7 @@ def test_one_iteration_is_too_few(script: Write) -> None:
         traced(path)
 
 
-def test_a_sparse_gradient_is_refused_at_the_line_that_asks_for_it(script: Write) -> None:
+def test_a_sparse_gradient_is_refused_at_the_line_that_asks_for_it(script: Write, traced: Run) -> None:
     path = script(
         """
         import torch
@@ -318,7 +324,7 @@ def test_a_sparse_gradient_is_refused_at_the_line_that_asks_for_it(script: Write
     assert (raised.value.file, raised.value.line) == (str(path), line_number(path, "rows = table"))
 
 
-def test_a_stream_is_a_type_to_the_script(script: Write) -> None:
+def test_a_stream_is_a_type_to_the_script(script: Write, traced: Run) -> None:
     path = script(
         """
         from typing import Optional
@@ -337,7 +343,7 @@ def test_a_stream_is_a_type_to_the_script(script: Write) -> None:
     assert traced(path).trace.records
 
 
-def test_a_gpu_may_be_named_by_its_number(script: Write) -> None:
+def test_a_gpu_may_be_named_by_its_number(script: Write, traced: Run) -> None:
     path = script(
         """
         import copy, pickle
@@ -364,11 +370,11 @@ def test_traces_from_a_process_that_has_imported_torch_are_the_same(script: Writ
 
     warm_pool = WarmPool(fallback=never)
     try:
-        first, second = (traced(path, starter=warm_pool.start) for _ in range(2))
+        first, second = (trace(path, starter=warm_pool.start) for _ in range(2))
     finally:
         warm_pool.close()
     assert [record.name for record in first.trace.records] == [record.name for record in second.trace.records]
-    assert first.peak_bytes == second.peak_bytes == traced(path).peak_bytes
+    assert first.peak_bytes == second.peak_bytes == trace(path, starter=start_fresh).peak_bytes
 
 
 LAYOUTS = """
@@ -388,7 +394,7 @@ for step in range(100_000):
 
 
 @pytest.mark.parametrize(("asked", "layout"), [("channels_last", "channels last"), ("contiguous_format", "")])
-def test_operators_say_how_their_images_lie(tmp_path: Path, asked: str, layout: str) -> None:
+def test_operators_say_how_their_images_lie(tmp_path: Path, asked: str, layout: str, traced: Run) -> None:
     path = tmp_path / "train.py"
     path.write_text(LAYOUTS.replace("LAYOUT", asked))
     told = {

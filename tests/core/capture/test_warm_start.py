@@ -28,6 +28,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="runs are forked on Linux alone"),
 ]
 
+PLAIN_START = True
 Write = Callable[..., Path]
 
 TRAINING = """
@@ -55,6 +56,15 @@ print("WORLD" + json.dumps({
     "main": sys.modules["__main__"].__file__, "cuda": torch.cuda.is_initialized(),
 }) + "=====" + json.dumps([random.random(), numpy.random.rand(), torch.rand(1).item()]) + "-----", flush=True)
 """
+
+
+BEFORE: set[psutil.Process] = set()
+"""Processes that other tests of this worker keep."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def before() -> None:
+    BEFORE.update(psutil.Process().children(recursive=True))
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +114,9 @@ def test_a_run_is_over_though_nobody_tells_how_it_ended() -> None:
 
 def nothing_is_left() -> None:
     deadline = time.monotonic() + 30
-    while children := [one for one in psutil.Process().children(recursive=True) if not _is_tracker(one)]:
+    while children := [
+        one for one in psutil.Process().children(recursive=True) if one not in BEFORE and not _is_tracker(one)
+    ]:
         assert time.monotonic() < deadline, children
         time.sleep(0.05)
 

@@ -3,9 +3,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from skyline.capture.request import CaptureRequest
+from skyline.capture.session import capture
+from skyline.capture.warm_pool import WarmPool
 from skyline.cli.main import main
 from skyline.source.span import SourceSpan
 from skyline.trace import store
@@ -20,6 +24,27 @@ class Ran:
     code: int
     out: str
     err: str
+
+
+class Lent(WarmPool):
+    """The resident process of all commands, which outlives each of them."""
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def brief_runs(resident: WarmPool, brief_start: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands fork their runs from one process for all tests, and measure them briefly."""
+
+    def brief(request: CaptureRequest, **options: Any) -> Profile:
+        request = replace(request, settle_s=0.3, trials=False)
+        return capture(request, starter=resident.start, **options)
+
+    lent = Lent()
+    lent.start = resident.start  # type: ignore[method-assign]
+    monkeypatch.setattr("skyline.capture.warm_pool.WarmPool", lambda: lent)
+    monkeypatch.setattr("skyline.capture.session.capture", brief)
+    monkeypatch.setattr("skyline.capture.batch_trials._MOST_ROUNDS", 3)
 
 
 @pytest.fixture

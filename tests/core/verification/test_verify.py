@@ -29,7 +29,11 @@ from skyline.verification.measure import Effort
 from skyline.verification.verify import request_of, verify
 from skyline.whatif.question import Question
 
-pytestmark = pytest.mark.capture
+pytestmark = [
+    pytest.mark.capture,
+    pytest.mark.usefixtures("brief_start"),
+    pytest.mark.xdist_group("verification"),
+]
 
 SOURCE = """\
 import sys
@@ -52,25 +56,20 @@ for epoch in range({epochs}):
 QUICK = Effort(rounds=6, minutes=2, turn_s=0.05)
 
 
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+@pytest.fixture(scope="module")
+def starter(resident: WarmPool) -> Starter:
+    return resident.start
 
 
 @pytest.fixture(scope="module")
-def starter() -> Iterator[Starter]:
-    warm_pool = WarmPool()
-    yield warm_pool.start
-    warm_pool.close()
-
-
-@pytest.fixture(scope="module")
-def analysis(tmp_path_factory: pytest.TempPathFactory, starter: Starter) -> Analysis:
+def analysis(tmp_path_factory: pytest.TempPathFactory, starter: Starter, preloaded: str) -> Analysis:
     path = tmp_path_factory.mktemp("project") / "train.py"
     path.write_text(SOURCE.format(samples=6400, epochs=100_000))
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", preloaded)
         patch.setenv("OMP_NUM_THREADS", "1")
-        request = CaptureRequest(path, settle_s=0.3, batch_points=1, working_directory=path.parent)
+        options: dict[str, object] = {"settle_s": 0.3, "batch_points": 1, "trials": False}
+        request = CaptureRequest(path, working_directory=path.parent, **options)  # type: ignore[arg-type]
         return analyse(capture(request, progress=lambda progress: None, starter=starter))
 
 
