@@ -19,7 +19,6 @@ from skyline_predictors.whole_model import model_time
 DEFAULT = "learned"
 _BUILT_IN = {
     "roofline": "skyline_predictors.roofline:Roofline",
-    "hierarchy": "skyline_predictors.hierarchy:Hierarchy",
     "learned": "skyline_predictors.learned.predictor:LearnedPredictor",
 }
 """Those of this package, found also where it runs from its sources without having been installed."""
