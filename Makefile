@@ -59,7 +59,6 @@ train-predictors: $(VENV)/.skyline-dev ## find all figures of the predictors ane
 	$(PIP) install -c requirements/constraints.txt 'scikit-learn>=1.4'
 	@date +%s > $(VENV)/.training-began
 	$(VENV)/bin/python benchmarks/calibrate_roofline.py --data $(DATA)
-	$(VENV)/bin/python benchmarks/calibrate_hierarchy.py --data $(DATA)
 	$(VENV)/bin/python -m skyline_predictors.learned.train $(DATA)
 	@echo "all predictors trained in $$(( $$(date +%s) - $$(cat $(VENV)/.training-began) )) s"
 	$(VENV)/bin/python -m skyline_predictors.evaluate $(DATA) --results benchmarks/results

@@ -1,13 +1,12 @@
 """Kernels measured on one GPU, carried over to another on which the very same ones were measured.
 
-This is what ``skyline whatif --gpu`` does with the kernels of a trace, and the predictor ``wave`` with those that ship.
-Five ways are held against each other, from what is known of a kernel in each case:
+This is what ``skyline whatif --gpu`` does with the kernels of a trace.
+Four ways are held against each other, from what is known of a kernel in each case:
 
 - *bandwidth*: the ratio of the bandwidths, what Habitat's code does with most kernels;
 - *clocks*: wave scaling with clocks and multiprocessors, as in Habitat's paper, with the kernel's own intensity;
 - *peaks*: the same with the peaks of the data sheets instead of clocks;
-- *unknown size*: the same with a typical intensity of the kernel's class, as for traces, with its range;
-- *model*: the ratio of what the traffic model (``hierarchy``) says on both.
+- *unknown size*: the same with a typical intensity of the kernel's class, as for traces, with its range.
 
 No pair of the first table took part in any calibration. Kernels of less than 200 µs on either GPU are left out, and
 what a measurement holds beside the kernel is taken out before and put back after.
@@ -31,12 +30,19 @@ from result_file import RESULTS, table, write
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.wave_scaling import Rates, carried_factor, share_of_memory
 from skyline.whatif.catalogue.host.gpu import factor_of
-from skyline_predictors.hierarchy import Hierarchy
 from skyline_predictors.operator_class import OperatorClass
 
 _LEAST_US = 200.0
 _HEAVY = (OperatorClass.MATRIX, OperatorClass.CONVOLUTION)
-WAYS = ("bandwidth", "clocks", "peaks", "unknown size", "model")
+_BESIDE_US = {
+    OperatorClass.MATRIX: 45.9,
+    OperatorClass.CONVOLUTION: 60.0,
+    OperatorClass.ELEMENTWISE: 18.0,
+    OperatorClass.SOFTMAX: 45.7,
+    OperatorClass.NORMALIZATION: 46.2,
+}
+"""Time of a measurement beside the kernel, fitted on the training kernels of the same data."""
+WAYS = ("bandwidth", "clocks", "peaks", "unknown size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +64,10 @@ def clocks(gpu: GpuSpec) -> Rates:
 
 
 def pairs(here: Sequence[KernelLatency], there: Sequence[KernelLatency]) -> list[Pair]:
-    model = Hierarchy()
     first, second = here[0].gpu, there[0].gpu
-    shapes = [row.shape for row in here]
-    said_here, said_there = model.fastest_us(shapes, first), model.fastest_us(shapes, second)
     found: list[Pair] = []
-    for own, other, modelled in zip(here, there, (said_there / said_here).tolist(), strict=True):
-        beside = min(model.beside_us(own.shape), 0.5 * own.time_us)
+    for own, other in zip(here, there, strict=True):
+        beside = min(_BESIDE_US[own.kind], 0.5 * own.time_us)
         intensity = own.shape.flops / own.shape.bytes_moved
         share = share_of_memory(intensity, sheet(second).ridge)
         unknown = [factor_of("", first, second, own.kind in _HEAVY, end) for end in range(3)]
@@ -73,7 +76,6 @@ def pairs(here: Sequence[KernelLatency], there: Sequence[KernelLatency]) -> list
             "clocks": carried_factor(clocks(first), clocks(second), share),
             "peaks": carried_factor(sheet(first), sheet(second), share),
             "unknown size": unknown[0],
-            "model": modelled,
         }
         kernel = own.time_us - beside
         low, high = (kernel * one + beside for one in unknown[1:])

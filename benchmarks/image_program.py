@@ -18,8 +18,7 @@ from operator_table import TRACED_BATCH, linear, symbolic
 from skyline.capture.child.tracing import ledger
 from skyline.capture.child.tracing.autocast import Autocast
 from skyline.capture.child.tracing.facade import Facade
-from skyline.capture.child.tracing.layout import layout_of
-from skyline.capture.child.tracing.tracer import OperatorTracer
+from skyline.capture.child.tracing.tracer import OperatorTracer, layout_of
 from skyline.capture.child.tracing.virtual import VirtualTensor
 
 _DRAWING = ("normal_", "uniform_", "trunc_normal_", "random_", "erfinv_", "clamp_", "fill_", "zero_")

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from skyline import units
 from skyline.report import basis
-from skyline.report.schema import LineReport
-from skyline_lsp.line_cost import PlacedLineCost
+from skyline.report.schema import LineReport, ProfileReport
+from skyline.source.line_map import line_map
+from skyline.source.text import SourceText
+from skyline_lsp.line_detail import LineDetail
+from skyline_lsp.state import Scripts
 
 _ALL = 0.995
 """Share from which a line counts as entirely on the critical path. The row is then left out, as on a CPU."""
@@ -58,3 +64,30 @@ def _memory(row: LineReport) -> str:
         at_peak = f"{units.format_bytes(row.peak_bytes)} at the peak"
         return f"{words}, {at_peak}" if row.activation_bytes else at_peak
     return words
+
+
+_NOTHING = LineDetail()
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedLineCost:
+    """A row of a profile with its line in the current text, counted from 1."""
+
+    line: int
+    row: LineReport
+    report: ProfileReport
+    detail: LineDetail
+    stale: bool
+
+
+def line_costs(scripts: Scripts, path: str, text: SourceText) -> Iterator[PlacedLineCost]:
+    """The costs of a file's lines, from the script with the latest profile that includes the file."""
+    state = scripts.covering(path)
+    if state is None or state.prepared is None:
+        return
+    lines = line_map(state.prepared.sources[path].text, text.text)
+    for number, row in state.prepared.lines.get(path, {}).items():
+        line = lines(number)
+        if line is not None:
+            detail = state.prepared.details.get((path, number), _NOTHING)
+            yield PlacedLineCost(line, row, state.prepared.report, detail, state.stale)

@@ -9,7 +9,7 @@ from pathlib import Path
 from skyline.analysis.estimate import answer
 from skyline.report.build import answers_report
 from skyline.report.schema import EstimateReport, ProfileReport, WhatIfReport
-from skyline.report.traced_profile import profile_of_trace
+from skyline.report.traced import profile_of_trace
 from skyline.trace import store
 from skyline.trace.kineto.reader import read
 from skyline.trace.kineto.recognition import is_trace

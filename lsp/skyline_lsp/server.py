@@ -21,8 +21,7 @@ from skyline.settings.source import SettingsSource
 from skyline.trace import store
 from skyline.version import __version__
 from skyline_lsp import convert, wire
-from skyline_lsp.code_news import CodeNews
-from skyline_lsp.comparing import Comparer
+from skyline_lsp.code_changes import CodeNews
 from skyline_lsp.errand import Errand
 from skyline_lsp.features import diagnostics
 from skyline_lsp.journal import Journal
@@ -38,7 +37,7 @@ from skyline_lsp.settings import Settings, SettingsBook
 from skyline_lsp.state import Scripts, ScriptState
 from skyline_lsp.texts import Texts
 from skyline_lsp.training_script import training_loop
-from skyline_lsp.verifying import Verifier
+from skyline_lsp.verifying import Comparer, Verifier
 from skyline_lsp.watch import FileWatch
 
 logger = logging.getLogger(__name__)

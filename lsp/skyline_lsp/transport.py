@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,6 @@ from pygls.io_ import StdoutWriter
 
 from skyline.cli.streams import say
 from skyline_lsp.admission import AccessToken, Doorway, NotAdmitted, token_in
-from skyline_lsp.framing import Frames
 from skyline_lsp.server import SkylineServer
 
 logger = logging.getLogger(__name__)
@@ -195,3 +195,67 @@ def stop_on_signals(server: SkylineServer, loop: asyncio.AbstractEventLoop) -> N
             loop.add_signal_handler(number, leave, number)
         except (NotImplementedError, RuntimeError, ValueError):
             logger.debug("%s cannot be handled here", name)
+
+
+LONGEST_BODY = 1 << 28
+"""Maximum size of a message in bytes. A header that announces more counts as malformed."""
+
+# The header part of the base protocol: fields end in CR LF, and an empty line ends the header. Field names are
+# case-insensitive as in HTTP. A bare newline is accepted too.
+_HEADER = re.compile(
+    rb"content-length:[ \t]*([0-9]+)[ \t]*\r?\n(?:[!-9;-~]+:[^\r\n]*\r?\n)*\r?\n", re.IGNORECASE
+)
+# Maximum size of a header in bytes, including an incomplete one.
+_LONGEST_HEADER = 4096
+
+
+class Frames:
+    """The message bodies of a stream that arrives in pieces.
+
+    Bytes that are not a header are skipped up to the next header. A wrong length or field therefore costs one
+    message, not the connection.
+    """
+
+    def __init__(self) -> None:
+        self._waiting = bytearray()
+        self._length: int | None = None
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Add received bytes and yield the completed bodies."""
+        self._waiting += data
+        while True:
+            if self._length is None and not self._find_header():
+                return
+            if self._length is None or len(self._waiting) < self._length:
+                return
+            body = bytes(self._waiting[: self._length])
+            del self._waiting[: self._length]
+            self._length = None
+            yield body
+
+    def broken(self, body: bytes) -> None:
+        """Report that the last body was not a message: its length was wrong and it may contain further messages.
+
+        JSON strings contain no raw line ends, so a header found in the body is a real one.
+        """
+        if _HEADER.search(body) is not None:
+            self._waiting[:0] = body
+
+    def _find_header(self) -> bool:
+        end, length = _header_in(self._waiting)
+        if length is None:
+            # Only the last few bytes can be the start of an incomplete header.
+            end = max(end, len(self._waiting) - _LONGEST_HEADER)
+        del self._waiting[:end]
+        self._length = length
+        return length is not None
+
+
+def _header_in(data: bytearray) -> tuple[int, int | None]:
+    """The end of the first valid header and its content length. None: no valid header before that end."""
+    end = 0
+    for found in _HEADER.finditer(data):
+        end, digits = found.end(), found.group(1)
+        if len(digits) <= 10 and int(digits) <= LONGEST_BODY:
+            return end, int(digits)
+    return end, None

@@ -19,7 +19,6 @@ from skyline_predictors.whole_model import model_time
 DEFAULT = "mixed"
 _BUILT_IN = {
     "roofline": "skyline_predictors.roofline:Roofline",
-    "hierarchy": "skyline_predictors.hierarchy:Hierarchy",
     "learned": "skyline_predictors.learned.predictor:LearnedPredictor",
     "mixed": "skyline_predictors.mixed.by_format:ByFormat",
 }

@@ -18,7 +18,6 @@ from skyline_predictors.matrix_time import Throughput, matrix_us
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.number_format import ELEMENT_BYTES, MEASURED, peak_tflops
 from skyline_predictors.operator_class import OperatorClass, operator_class
-from skyline_predictors.operator_key import OperatorKey, key_of
 from skyline_predictors.shape_reading import (
     bytes_moved,
     convolution_shape,
@@ -215,3 +214,15 @@ class Roofline:
             exp(-hypot(log(calibrated.low), log(wider.low))),
             exp(hypot(log(calibrated.high), log(wider.high))),
         )
+
+
+OperatorKey = tuple[OperatorClass, str]
+
+
+def key_of(shape: OperatorShape, gpu: GpuSpec) -> OperatorKey:
+    """The class of an operator, and the number format in which PyTorch's defaults have it computed."""
+    kind, number_format = operator_class(shape.operator), deciding_format(shape)
+    if kind is OperatorClass.CONVOLUTION and number_format == MEASURED and gpu.compute_capability >= (8, 0):
+        # cuDNN's default, unlike that of matrix products.
+        number_format = "tfloat32" if gpu.tflops_tf32 and gpu.vendor == "NVIDIA" else number_format
+    return kind, number_format

@@ -1,21 +1,34 @@
-"""What the models of products, convolutions and rows need to know, read from operators' shapes, many at once."""
+"""Sizes of products, convolutions and rows, read from operators' shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from skyline.trace.shape import OperatorShape
-from skyline_predictors.convolved import Convolutions
 from skyline_predictors.matrix_time import MatrixShape
 from skyline_predictors.memory_levels import Floats
 from skyline_predictors.number_format import ELEMENT_BYTES, MEASURED
-from skyline_predictors.tiled_product import Products
 
-_Pixels = tuple[int, ...]
+
+@dataclass(frozen=True, slots=True)
+class Convolutions:
+    """Convolutions as sizes, one in each row of the arrays: ``images`` with ``channels`` each, in ``groups``.
+
+    ``size`` and ``out_size`` are pixels of an image, ``taps`` those of a filter.
+    """
+
+    images: Floats
+    channels: Floats
+    filters: Floats
+    groups: Floats
+    taps: Floats
+    size: Floats
+    out_size: Floats
+    element_bytes: Floats
 
 
 def deciding_format(shape: OperatorShape) -> str:
@@ -67,14 +80,6 @@ def convolution_shape(shape: OperatorShape) -> MatrixShape:
     return MatrixShape(groups, pixels, max(1, output[1] // groups), prod(weight[1:]))
 
 
-def products(shapes: Sequence[OperatorShape], number_format: str) -> Products:
-    """The products behind operators with arithmetic."""
-    read = [matrix_shape(shape) for shape in shapes]
-    sizes = np.array([(one.batch, one.rows, one.columns, one.inner) for one in read], dtype=float)
-    element = np.full(len(read), float(ELEMENT_BYTES.get(number_format, 4)))
-    return Products.of(sizes[:, 0], sizes[:, 1], sizes[:, 2], sizes[:, 3], element)
-
-
 def is_backward(shape: OperatorShape) -> bool:
     """Whether an operator works out gradients."""
     return "backward" in shape.operator.lower()
@@ -85,26 +90,8 @@ def read_convolutions(shapes: Sequence[OperatorShape], number_format: str) -> Co
     rows = np.array([_convolution(shape) for shape in shapes], dtype=float)
     element = np.full(len(rows), float(ELEMENT_BYTES.get(number_format, 4)))
     columns: list[Floats] = [rows[:, column] for column in range(rows.shape[1])]
-    images, channels, filters, groups, taps, size, out_size, shared, small = columns
-    return Convolutions(images, channels, filters, groups, taps, size, out_size, shared, small, element)
-
-
-def weight_gradients(forward: Convolutions) -> Products:
-    """Filters by patches over all pixels: the product that works out the gradient of the weights."""
-    pixels = forward.images * forward.out_size
-    filters, channels = forward.filters / forward.groups, forward.channels / forward.groups
-    made = Products.of(forward.groups, channels * forward.taps, filters, pixels, forward.element_bytes)
-    images = forward.images * forward.size * channels * forward.element_bytes
-    return replace(made, left_bytes=images, left_reuse=np.maximum(1.0, forward.shared))
-
-
-def row_sizes(shapes: Sequence[OperatorShape], number_format: str) -> tuple[Floats, Floats]:
-    """How many rows there are, and the bytes of one."""
-    element = ELEMENT_BYTES.get(number_format, 4)
-    sizes = [max(shape.inputs or shape.outputs or ((1,),), key=prod) for shape in shapes]
-    length = np.array([float(size[-1] if size else 1) for size in sizes])
-    elements = np.array([float(max(1, prod(size))) for size in sizes])
-    return elements / np.maximum(1.0, length), np.maximum(1.0, length) * element
+    images, channels, filters, groups, taps, size, out_size = columns
+    return Convolutions(images, channels, filters, groups, taps, size, out_size, element)
 
 
 def _convolution(shape: OperatorShape) -> tuple[float, ...]:
@@ -116,21 +103,13 @@ def _convolution(shape: OperatorShape) -> tuple[float, ...]:
     else:
         # Nothing is known but the arithmetic.
         side = max(1.0, (shape.flops / 2) ** (1 / 3))
-        return (1.0, side, side, 1.0, 1.0, side, side, 1.0, 0.0)
+        return (1.0, side, side, 1.0, 1.0, side, side)
     taps, size, out_size = prod(weight[2:]), prod(image[2:]), prod(output[2:])
     channels, filters = max(1, image[1]), max(1, output[1])
     # Of a transposed convolution the weights name the channels first.
     groups = max(1, channels // max(1, weight[1])) if weight[0] == filters else 1
-    shared = max(1.0, min(float(taps), taps * out_size / max(1, size)))
-    small = float(weight[2:] == (3, 3) and _at_stride_one(image[2:], output[2:]))
-    return (
-        float(max(1, image[0])), float(channels), float(filters), float(groups), float(taps), float(size),
-        float(out_size), shared, small,
-    )  # fmt: skip
-
-
-def _at_stride_one(image: _Pixels, output: _Pixels) -> bool:
-    return all(abs(inside - outside) <= 2 for inside, outside in zip(image, output, strict=False))
+    sizes = (max(1, image[0]), channels, filters, groups, taps, size, out_size)
+    return tuple(map(float, sizes))
 
 
 def _bytes(shape: OperatorShape) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 from skyline.errors import UsageError
@@ -13,10 +14,9 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.host_cost import HostCost
 from skyline.predict.operator_time import OperatorPredictor, OperatorTime
 from skyline.trace.shape import OperatorShape
-from skyline_predictors.data_flow import gradient_sums, operand_copies
 from skyline_predictors.data_gpu import gpu_of
-from skyline_predictors.node_operators import NodeWork, node_work
-from skyline_predictors.operator_graph import GraphNode, graph_nodes
+from skyline_predictors.node_operators import NodeWork, call_name, node_work, pointwise
+from skyline_predictors.operator_graph import GraphNode, Size, graph_nodes
 
 CALL_US = HostCost().launch_us
 """What timing a node by itself adds to its kernels: what the host takes until the first of them is launched."""
@@ -146,3 +146,57 @@ def _apart(counts: Counter[OperatorShape], times: dict[OperatorShape, OperatorTi
         sum(one**2 for one in below.values()) ** 0.5,
         sum(one**2 for one in above.values()) ** 0.5,
     )
+
+
+_REORDER = frozenset({"permute", "transpose"})
+_NEW_VALUES = frozenset(
+    {"VECln", "VECadd", "VECmul", "VECgelu", "VECrelu", "dropout", "contiguous", "misc", "EMBEDDING"}
+)
+Kernels = dict[int, tuple[OperatorShape, ...]]
+"""By the number of the node that they belong to."""
+
+
+def operand_copies(nodes: Sequence[GraphNode]) -> Kernels:
+    """Copies of operands of products of four dimensions and more, which need them in order.
+
+    Those that come out of a permutation are copied: forward for the product, and backward, where their gradients go
+    back through the permutation, for what stands before it.
+    """
+    reordered: dict[Size, bool] = {}
+    found: Kernels = {}
+    for node in nodes:
+        if node.kind == "BMM":
+            operands = [size for size in node.inputs if len(size) > 3 and reordered.get(size)]
+            found[node.number] = tuple(pointwise("clone", (size,), size) for size in operands)
+        if prod(node.output) > 1:
+            reordered[node.output] = call_name(node) in _REORDER
+    return found
+
+
+def gradient_sums(nodes: Sequence[GraphNode]) -> Kernels:
+    """Where a tensor is used several times, its gradients are added up; what was split is put together again.
+
+    A sum of two tensors of one size is a branch that comes back: its other end used the same tensor twice. Linear
+    layers one after the other with an input of one size share it.
+    """
+    found: Kernels = {}
+    shared: Size | None = None
+    for node in nodes:
+        size = node.output
+        if node.kind == "VECadd" and sum(one == size for one in node.inputs) > 1 and prod(size) > 1:
+            found[node.number] = (_sum(size),)
+        elif node.kind == "Linear" and node.inputs:
+            (source,) = [one for one in node.inputs if len(one) > 1][:1] or [node.inputs[0]]
+            if source == shared:
+                found[node.number] = (_sum(source),)
+            shared = source
+        elif call_name(node) == "split" and node.inputs:
+            whole = max(node.inputs, key=prod)
+            found[node.number] = (pointwise("cat", (whole,), whole),)
+        if shared is not None and size == shared and node.kind in _NEW_VALUES:
+            shared = None
+    return found
+
+
+def _sum(size: Size) -> OperatorShape:
+    return pointwise("add", (size, size), size)

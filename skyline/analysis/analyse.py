@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 
 from skyline.analysis.curve import curve_points
-from skyline.analysis.line_notes import line_notes
+from skyline.analysis.line_parts import Place
 from skyline.analysis.lines import LineCost, line_costs
 from skyline.analysis.rewrites import Rewrites
 from skyline.attempt import Attempts
 from skyline.findings.base import Finding
 from skyline.findings.registry import find
+from skyline.graph.build import main_lane
 from skyline.rewrite.registry import problems as rewrite_problems
 from skyline.simulate.critical_path import CriticalPath, critical_path
 from skyline.simulate.timeline import Timeline
 from skyline.spread import central_range, median
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.profile import Profile
+from skyline.trace.record import Trace
 from skyline.whatif.baseline import baseline
 from skyline.whatif.curve_point import CurvePoint
 from skyline.whatif.registry import problems as whatif_problems
@@ -25,67 +30,85 @@ from skyline.whatif.subject import Subject
 _UNSTEADY = 1.5
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Analysis:
-    """All results that depend on the profile only, computed once, so that each question takes a single simulation.
+    """A profile ready for questions, so that each takes only a simulation.
 
-    ``overhead`` is the recorded iteration time relative to the unrecorded one. ``rewrites`` caches which changes the
-    code allows.
+    The parts of the report are computed when they are first asked for. A failing rule, or a failing curve, adds a note.
+    ``rewrites`` caches which changes the code allows.
     """
 
     profile: Profile
     baseline: Subject
-    timeline: Timeline
-    critical_path: CriticalPath
-    replay_error: float
-    overhead: float
-    lines: tuple[LineCost, ...]
-    findings: tuple[Finding, ...]
-    curve: tuple[CurvePoint, ...]
-    notes: tuple[str, ...]
     rewrites: Rewrites = field(repr=False)
+    _late: Attempts = field(default_factory=Attempts, repr=False)
 
     @property
     def phases(self) -> PhaseTimes:
         """Time of each phase of the iteration, in ms."""
         return self.baseline.phases
 
+    @property
+    def timeline(self) -> Timeline:
+        """The iterations as they are simulated."""
+        return self.baseline.timeline
 
-def analyse(profile: Profile) -> Analysis:
-    """Build and calibrate the graph, simulate it, and compute lines, findings and the curve.
+    @property
+    def replay_error(self) -> float:
+        """The error of the simulation of the recorded iterations, as a share."""
+        return self.baseline.replay_error
 
-    A failing rule, or a failing curve, adds a note.
-    """
-    start = baseline(profile)
-    lines = line_costs(start)
-    late = Attempts()
-    findings = find(start, late)
-    curve = late.to("draw the curve over batch sizes", lambda: curve_points(start), ())
-    noted = late.to(
-        "compute notes on lines", lambda: tuple(line_notes(profile, lines, start.iteration_ms.value)), ()
-    )
-    return Analysis(
-        profile=profile,
-        baseline=start,
-        timeline=start.timeline,
-        critical_path=critical_path(start.timeline, *start.window_us),
-        replay_error=start.replay_error,
-        overhead=_overhead(profile, start.iteration_ms.value),
-        lines=lines,
-        findings=findings,
-        curve=curve,
-        notes=(
+    @cached_property
+    def critical_path(self) -> CriticalPath:
+        """The shares of what an iteration waits for."""
+        return critical_path(self.timeline, *self.baseline.window_us)
+
+    @property
+    def overhead(self) -> float:
+        """The recorded iteration time over the bare one."""
+        return _overhead(self.profile, self.baseline.iteration_ms.value)
+
+    @cached_property
+    def lines(self) -> tuple[LineCost, ...]:
+        """The cost of each line."""
+        return line_costs(self.baseline)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of all rules, the costliest first."""
+        return find(self.baseline, self._late)
+
+    @cached_property
+    def curve(self) -> tuple[CurvePoint, ...]:
+        """Time and memory over the batch size."""
+        return self._late.to("draw the curve over batch sizes", lambda: curve_points(self.baseline), ())
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on the measurement, and the stages that failed."""
+        start, profile = self.baseline, self.profile
+        # Both may fail, and leave a note then.
+        _ = self.findings, self.curve
+        noted = self._late.to(
+            "compute notes on lines",
+            lambda: tuple(line_notes(profile, self.lines, start.iteration_ms.value)),
+            (),
+        )
+        return (
             *profile.notes,
             *_notes(profile),
             *_crowded(profile),
             *noted,
             *start.curve.notes,
-            *late.notes,
+            *self._late.notes,
             *whatif_problems(),
             *rewrite_problems(),
-        ),
-        rewrites=Rewrites(profile),
-    )
+        )
+
+
+def analyse(profile: Profile) -> Analysis:
+    """Build and calibrate the graph of a profile, and simulate it."""
+    return Analysis(profile, baseline(profile), Rewrites(profile))
 
 
 def _overhead(profile: Profile, iteration_ms: float) -> float:
@@ -114,3 +137,62 @@ def _notes(profile: Profile) -> tuple[str, ...]:
             )
         return tuple(notes)
     return ()
+
+
+_WORTH_SAYING = 0.05
+"""Least share of the iteration for a note."""
+_MOST = 3
+
+
+def line_notes(profile: Profile, lines: Sequence[LineCost], iteration_ms: float) -> tuple[str, ...]:
+    """Notes on lines that do not run in every iteration, and on unrecorded work."""
+    return (*_now_and_then(profile, lines, iteration_ms), *_in_workers(profile, lines, iteration_ms))
+
+
+def _now_and_then(profile: Profile, lines: Sequence[LineCost], iteration_ms: float) -> list[str]:
+    """A line that ran in some of the recorded iterations gets its average share."""
+    trace = profile.trace
+    count = len(trace.iterations)
+    rare = [line for line in lines if line.file and line.frequency < 1 and count > 1]
+    if not rare:
+        return []
+    times = _times_ms(trace, {(line.file, line.line) for line in rare})
+    notes: list[str] = []
+    for line in rare:
+        ran = times.get((line.file, line.line), {})
+        longest = max(ran.values(), default=0.0)
+        if longest >= _WORTH_SAYING * iteration_ms:
+            notes.append(
+                f"{Path(line.file).name}:{line.line} ran in {len(ran)} of {count} recorded iterations, "
+                f"{longest:.3g} ms at most: its cost per iteration depends on how often it really runs."
+            )
+    return notes[:_MOST]
+
+
+def _times_ms(trace: Trace, wanted: Collection[Place]) -> dict[Place, dict[int, float]]:
+    """The recorded time of these lines on the script's own thread, by iteration, in one pass over all records."""
+    lane = main_lane(trace)
+    places = {
+        index: place for index, row in enumerate(trace.lines) if (place := (row.file, row.line)) in wanted
+    }
+    times: dict[Place, dict[int, float]] = {}
+    for record in trace.records:
+        place = places.get(record.line)
+        if place is not None and record.lane == lane:
+            spent = times.setdefault(place, {})
+            spent[record.iteration] = spent.get(record.iteration, 0.0) + record.duration_us / 1e3
+    return times
+
+
+def _in_workers(profile: Profile, lines: Sequence[LineCost], iteration_ms: float) -> list[str]:
+    workers = max((loader.num_workers for loader in profile.loaders), default=0)
+    waiting = sum(line.data_ms for line in lines)
+    if not workers or waiting < _WORTH_SAYING * iteration_ms:
+        return []
+    count = f"{workers} worker process{'es' if workers > 1 else ''}"
+    return [
+        (
+            f"The batches come from {count}, whose lines are not recorded: the loop's wait for them counts for "
+            "the line that fetches the next batch. To see the dataset's own lines, profile with num_workers=0."
+        )
+    ]

@@ -14,9 +14,8 @@ from skyline.capture.events import LoaderSeen, OptimizerSeen, Ready, RunFacts
 from skyline.capture.iteration import iteration_fact
 from skyline.capture.known import micro_batches
 from skyline.capture.recording import ChildRecording
-from skyline.capture.redactor import Redactor
+from skyline.capture.redactor import Redactor, secret_free
 from skyline.capture.request import CaptureRequest
-from skyline.capture.secret_free import secret_free
 from skyline.errors import SkylineError
 from skyline.source.knob import KnobSearch
 from skyline.source.text import SourceText

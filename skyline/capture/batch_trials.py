@@ -11,18 +11,17 @@ import psutil
 
 from skyline.capture.assemble import ScriptRun
 from skyline.capture.batch_in_force import UNKNOWN, may_follow
-from skyline.capture.batch_sizes import sizes_to_measure, tensor_bytes
 from skyline.capture.batch_way import BatchWay, followed_by, ignored, loader_way, sized_run
 from skyline.capture.child_process import ScriptEnded
 from skyline.capture.device_room import DeviceRoom, Sharing
-from skyline.capture.held_run import HeldRun, Pace
+from skyline.capture.held_run import HeldRun, TurnPace
 from skyline.capture.script_launcher import ScriptLauncher
 from skyline.capture.turns import PastTurn, TakesTurns, Turn, in_turns, trial
 from skyline.errors import BudgetExceeded, Cancelled, ScriptFailed, SkylineError
 from skyline.source.knob import Knob
 from skyline.trace.trial import Choices, Trial
 
-PACE = Pace(turn_s=0.3, least=0, most=24, turns_per_life=10, restarts=0, stopped=False)
+PACE = TurnPace(turn_s=0.3, least=0, most=24, turns_per_life=10, restarts=0, stopped=False)
 """Of a run at another batch size; one that ends has enough turns by then, or is left out."""
 _LONGEST_STEP_MS = 6_000.0
 _BUDGET_S = 12.0
@@ -233,3 +232,37 @@ class _Expendable:
 def _without_literal(run: ScriptRun, refused: Sequence[str]) -> ScriptRun:
     """A literal that the run does not follow must not be rewritten as if it were the batch size."""
     return replace(run, knobs=replace(run.knobs, refusal=" ".join(refused))) if refused else run
+
+
+_FACTORS = (2.0, 0.25, 4.0, 0.5, 8.0)
+"""Spread wide, upward first: going up is what people ask about."""
+
+
+def sizes_to_measure(
+    batch_size: int,
+    count: int,
+    *,
+    step_ms: float,
+    longest_step_ms: float,
+    fixed_bytes: int,
+    peak_bytes: int,
+    free_bytes: int,
+    dataset_size: int | None,
+) -> tuple[int, ...]:
+    """Up to ``count`` sizes around the script's own that can be expected to fit in time and memory."""
+    chosen: list[int] = []
+    for factor in _FACTORS:
+        size = max(1, round(batch_size * factor))
+        fits = tensor_bytes(size, batch_size, fixed_bytes, peak_bytes) < free_bytes
+        quick = size <= batch_size or step_ms * size / batch_size <= longest_step_ms
+        enough_data = dataset_size is None or size <= dataset_size
+        if size != batch_size and size not in chosen and fits and quick and enough_data:
+            chosen.append(size)
+        if len(chosen) == count:
+            break
+    return tuple(chosen)
+
+
+def tensor_bytes(size: int, batch_size: int, fixed_bytes: int, peak_bytes: int) -> int:
+    """What tensors can be expected to take at another size: what outlives an iteration stays as it is."""
+    return fixed_bytes + max(0, peak_bytes - fixed_bytes) * size // batch_size

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from skyline.capture.events import LoaderSeen, RunFacts
-from skyline.capture.loader_batch import LoaderBatch
+from skyline.capture.request import LoaderBatch
 from skyline.source.batch_size import with_argument, with_value
 from skyline.source.knob import Knob, KnobKind
 from skyline.source.setting_place import SettingPlace

@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from skyline.capture.downloads import Downloads
+from skyline.capture.ended_early import complaint, usage_text
 from skyline.capture.event_bus import Event, EventBus
 from skyline.capture.events import Ended, Failed, StackRow
 from skyline.capture.guard import Guard, RunLimits
@@ -27,7 +28,6 @@ from skyline.capture.request import OutputCallback
 from skyline.capture.scratch import make_scratch
 from skyline.capture.side_effects import last_words, read_protection, read_side_effects
 from skyline.capture.terminal import empty_terminal
-from skyline.capture.usage_text import complaint, usage_text
 from skyline.errors import ArgumentsRefused, BudgetExceeded, Cancelled, CaptureImpossible, ScriptFailed
 from skyline.trace.side_effect import Protection, SideEffect
 

@@ -35,7 +35,7 @@ _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class TurnPace:
     """How long the turns of a run are.
 
     A turn takes about ``turn_s``, at least ``least`` iterations (for a loader with several workers that many times the
@@ -53,7 +53,7 @@ class Pace:
     stopped: bool = True
 
 
-PACE = Pace()
+PACE = TurnPace()
 
 
 class HeldRun:
@@ -65,7 +65,7 @@ class HeldRun:
     def __init__(
         self,
         launcher: ScriptLauncher,
-        pace: Pace = PACE,
+        pace: TurnPace = PACE,
         *,
         sized: SizedRun | None = None,
         total: int | None = None,

@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from skyline.capture.bare import BareRows
 from skyline.capture.events import OptimizerSeen, RunFacts
-from skyline.trace.iteration import IterationFact
+from skyline.trace.facts import IterationFact
 
 OPTIMIZER_STEP = "optimizer step"
 BACKWARD_PASS = "backward pass"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from skyline.capture.loader_batch import LoaderBatch
 from skyline.interval import Interval
 
 
@@ -97,3 +96,13 @@ class Progress:
 
 ProgressCallback = Callable[[Progress], None]
 OutputCallback = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderBatch:
+    """Loaders that are made on this line with a batch size of ``size`` get ``wanted`` in its place."""
+
+    file: str
+    line: int
+    size: int
+    wanted: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +17,6 @@ from skyline.capture.events import Ready
 from skyline.capture.guard import RunLimits
 from skyline.capture.interpreter import resolve_interpreter
 from skyline.capture.process import Starter, start_fresh
-from skyline.capture.ranks import variables_of_first_rank
 from skyline.capture.request import CaptureRequest, Known, OutputCallback, Progress, ProgressCallback
 from skyline.errors import CaptureImpossible, SkylineError
 from skyline.source.batch_size import find
@@ -146,3 +147,33 @@ class ScriptLauncher:
         """Report how far the work is."""
         if self._progress is not None:
             self._progress(Progress(stage, message, fraction, known))
+
+
+def variables_of_first_rank(ranks: int) -> dict[str, str]:
+    """For rank 0 of so many on this machine; the others have the same but for their own number."""
+    world = str(ranks)
+    variables = {
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+        "ROLE_RANK": "0",
+        "GROUP_RANK": "0",
+        "WORLD_SIZE": world,
+        "LOCAL_WORLD_SIZE": world,
+        "ROLE_WORLD_SIZE": world,
+        "ROLE_NAME": "default",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(_free_port()),
+        "TORCHELASTIC_RUN_ID": "none",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+    }
+    if "OMP_NUM_THREADS" not in os.environ:
+        # What torchrun sets, so that the ranks do not fight over the cores.
+        variables["OMP_NUM_THREADS"] = "1"
+    return variables
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -13,7 +13,6 @@ from skyline.capture.bare import BareRows
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.ended_early import too_few
 from skyline.capture.events import LoopFrame, StepRow
-from skyline.capture.gpu_target import GpuTarget
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.recording import ChildRecording, take_recording
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
@@ -172,3 +171,18 @@ def _notes(traced: _Traced, gpu: GpuTarget | None) -> tuple[str, ...]:
     if traced.samples_repeated:
         notes.append("The data set is slow to read: a few samples were read and repeated to fill the batch.")
     return tuple(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTarget:
+    """What a script can ask its GPU about: name, memory, compute capability and number of multiprocessors.
+
+    ``processor``: it is none, but a processor that stands in its place. The script sees a GPU, and PyTorch chooses
+    what it would choose on the processor.
+    """
+
+    name: str
+    memory_bytes: int
+    compute_capability: tuple[int, int]
+    multiprocessors: int
+    processor: bool = False

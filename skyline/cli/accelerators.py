@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import cast
+from dataclasses import dataclass
+from typing import Literal, cast
 
 from skyline.capture.interpreter import NOT_FROM_HERE
-from skyline.cli.check import Check
 
 # Runs under the person's interpreter, so it must do with any Python 3 and no Skyline. The kinds are those of the
 # child's ``devices.backend``: a recording asks the same modules.
@@ -127,3 +127,16 @@ def found_devices(facts: dict[str, object]) -> Check:
             "Check nvidia-smi if there should be one.",
         )
     return Check("devices", "ok", "CPU only: this torch is built without CUDA and finds no other accelerator")
+
+
+Verdict = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at; ``remedy`` says what to do where it is not well."""
+
+    name: str
+    verdict: Verdict
+    finding: str
+    remedy: str = ""

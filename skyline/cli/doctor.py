@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from skyline.cli.accelerators import PROBE, found_devices, gpu_recording
-from skyline.cli.check import Check
+from skyline.cli.accelerators import PROBE, Check, found_devices, gpu_recording
 from skyline.cli.command_line import parser
 from skyline.cli.streams import say, tell
 from skyline.errors import CaptureImpossible, ExitCode, UsageError

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from skyline.cli import traced
 from skyline.cli.command_line import parser, split_at_dashes
-from skyline.cli.constraints import add_constraint_options, constraints_from
+from skyline.cli.numbers import gigabytes
 from skyline.cli.profiling import add_options
 from skyline.cli.question import parse_question
 from skyline.cli.streams import data_console, say, write_data
 from skyline.cli.subject import subject_of
 from skyline.cli.traced import is_trace
 from skyline.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from skyline.analysis.best import Constraints
 
 _EXAMPLES = """\
   skyline whatif train.py                             every what-if, ranked
@@ -56,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
 
     subject = subject_of(options.source, script_arguments, options)
     from skyline.analysis.analyse import analyse
-    from skyline.report.build import best_report, encode, profile_report, whatif_report
+    from skyline.report.build import best_report, encode, head_report, whatif_report
 
     analysis = analyse(subject.profile)
     from skyline.ledger.ledger import Ledger, LedgerUnusable
@@ -79,7 +84,7 @@ def run(arguments: Sequence[str]) -> int:
         from skyline.report.basis import basis_parts, command_line
         from skyline.report.headline import headline
 
-        report = profile_report(analysis)
+        report = head_report(analysis)
         lines = (f"{command_line(report)}: {headline(report)}", " · ".join(basis_parts(report)))
         text.render_whatifs(
             answer, data_console(), subject=lines, script=options.source, detail=question is not None
@@ -98,3 +103,60 @@ def _known(gpu: str) -> str:
             "unchanged script.",
         )
     return device.name
+
+
+_CLASSES = ("exact", "numerics", "convergence")
+
+
+def add_constraint_options(command: argparse.ArgumentParser) -> None:
+    """Add ``--best`` and what it takes."""
+    group = command.add_argument_group("the best combination")
+    group.add_argument(
+        "--best", action="store_true", help="search for the combination that is fastest together"
+    )
+    group.add_argument(
+        "--max-memory",
+        type=gigabytes,
+        metavar="GB",
+        help="with at most this peak memory (default: that of the device)",
+    )
+    group.add_argument(
+        "--semantics",
+        choices=_CLASSES,
+        help="exact: only what gives the same results; numerics: rounding may differ; convergence (default): "
+        "training may take another course, as with another batch size",
+    )
+    group.add_argument(
+        "--rewritable", action="store_true", help="only what Skyline can change in the code itself"
+    )
+
+
+def constraints_from(options: argparse.Namespace) -> Constraints | None:
+    """The constraints that the options set; None without ``--best``.
+
+    Raises:
+        UsageError: options of ``--best`` are given without it, or names with it.
+    """
+    given = [
+        name
+        for name, value in (
+            ("--max-memory", options.max_memory),
+            ("--semantics", options.semantics),
+            ("--rewritable", options.rewritable),
+        )
+        if value
+    ]
+    if not options.best:
+        if given:
+            raise UsageError(f"{given[0]} is for --best", hint=f"Write: --best {given[0]} …")
+        return None
+    if options.names:
+        raise UsageError(
+            f"--best searches by itself: {options.names[0]} cannot be given with it",
+            hint="Omit the names or --best.",
+        )
+    from skyline.analysis.best import Constraints
+    from skyline.whatif.base import Semantics
+
+    semantics = Semantics(options.semantics) if options.semantics else Semantics.CONVERGENCE
+    return Constraints(options.max_memory, semantics, options.rewritable)

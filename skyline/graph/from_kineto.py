@@ -11,14 +11,11 @@ from skyline.graph.rules.constants import constants_of
 from skyline.graph.rules.cpu_order import cpu_order
 from skyline.graph.rules.draft import drafted
 from skyline.graph.rules.event_wait import event_waits
-from skyline.graph.rules.gaps import gaps_of
-from skyline.graph.rules.graph_launch import with_unrecorded
 from skyline.graph.rules.hand_off import bursts_of, hand_offs, independent
-from skyline.graph.rules.launch import backlog, launches
-from skyline.graph.rules.launch_queue import launch_queue
+from skyline.graph.rules.launch import backlog, launch_queue, launches, with_unrecorded
 from skyline.graph.rules.marks import marked
 from skyline.graph.rules.names import names_of
-from skyline.graph.rules.occupied import occupied
+from skyline.graph.rules.occupied import gaps_of, occupied
 from skyline.graph.rules.pieces import Pieces
 from skyline.graph.rules.steps import steps_of
 from skyline.graph.rules.synchronisation import synchronisations

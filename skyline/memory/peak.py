@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from skyline.memory.blocks import Block, live_blocks
-from skyline.memory.level import peak_moment
 from skyline.trace.facts import MemoryFact
 from skyline.trace.phase import Phase
 from skyline.trace.profile import Profile
@@ -101,3 +101,32 @@ def _freed_from_before(allocations: tuple[Allocation, ...], moment: int, blocks:
         for index, allocation in enumerate(allocations)
         if index >= moment and allocation.size_bytes < 0 and index not in matched
     )
+
+
+def peak_moment(end: MemoryFact, allocations: tuple[Allocation, ...]) -> tuple[int, int]:
+    """The number of the allocation before which the level is highest, and that level in bytes.
+
+    Levels are summed backwards from the live memory at the end, because frees of blocks older than the recording may be
+    missing. If no earlier level is higher, it is the end.
+    """
+    level = highest = end.total_bytes
+    moment = len(allocations)
+    for index in range(len(allocations) - 1, -1, -1):
+        level -= allocations[index].size_bytes
+        if level > highest:
+            highest, moment = level, index
+    return moment, highest
+
+
+def bytes_at_peak(end: MemoryFact, allocations: tuple[Allocation, ...]) -> dict[int, int]:
+    """Bytes live at the peak by the allocating line (an index of ``Trace.lines``, -1: none).
+
+    Only blocks allocated in the recorded iteration have a line. Parameters, optimizer state and all older blocks are in
+    none of the rows.
+    """
+    moment, _ = peak_moment(end, allocations)
+    sizes: Counter[int] = Counter()
+    for block in live_blocks(allocations):
+        if block.alive_at(moment):
+            sizes[block.line] += block.size_bytes
+    return dict(sizes)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
 
 from skyline.errors import UsageError
 from skyline.predict.gpu_names import find
 from skyline.predict.gpu_spec import GpuSpec
-from skyline.predict.own_gpus import own_gpus
+from skyline.predict.own_table import TableEntry, own_entries
 
 ENTRY_POINT_GROUP = "skyline.gpus"
 USUAL = ("T4", "L4", "A10G", "L40S", "A100-80GB-SXM", "H100", "H200", "MI300X")
@@ -57,3 +58,120 @@ def gpus_named(names: Sequence[str] = ()) -> tuple[GpuSpec, ...]:
 @cache
 def _installed() -> tuple[GpuSpec, ...]:
     return tuple(spec for entry in entry_points(group=ENTRY_POINT_GROUP) for spec in entry.load()())
+
+
+_GIB, _MIB = 1 << 30, 1 << 20
+_TFLOPS = (0.01, 100_000, "TFLOP/s, dense")
+_PEAKS = ("tflops_fp64", "tflops_tf32", "tflops_fp16", "tflops_bf16", "tflops_fp8")
+_KEYS = (
+    "name",
+    "like",
+    "full_name",
+    "vendor",
+    "architecture",
+    "aliases",
+    "memory_gib",
+    "bandwidth_gb_s",
+    "multiprocessors",
+    "clock_mhz",
+    "l2_mib",
+    "compute_capability",
+    "power_watts",
+    "tflops_fp32",
+    *_PEAKS,
+    "fp16_on_tensor_cores",
+    "link_gb_s",
+    "pcie_gb_s",
+    "source",
+)
+
+
+def own_gpus(known: Sequence[GpuSpec]) -> tuple[GpuSpec, ...]:
+    """The GPUs of the user's file, in order. ``like`` refers to one of ``known`` or to an earlier entry of the file.
+
+    Raises:
+        UsageError: an entry cannot be used; the message names it.
+    """
+    found: list[GpuSpec] = []
+    for entry in own_entries("gpu"):
+        entry.known(_KEYS)
+        spec = _spec(entry, (*found, *known))
+        if any(one.name == spec.name for one in found):
+            raise entry.wrong("it is there twice", "Give each GPU a name of its own.")
+        found.append(spec)
+    return tuple(found)
+
+
+def _spec(entry: TableEntry, known: Sequence[GpuSpec]) -> GpuSpec:
+    base = _base(entry, known)
+    name = entry.text("name")
+    spec = GpuSpec(
+        name=name,
+        full_name=entry.text("full_name", name),
+        vendor=entry.text("vendor", base.vendor if base else "NVIDIA"),
+        architecture=entry.text("architecture", base.architecture if base else "other"),
+        memory_bytes=_scaled(
+            entry, "memory_gib", 0.5, 4096, "GiB", _GIB, base.memory_bytes if base else None
+        ),
+        bandwidth_gb_s=entry.number(
+            "bandwidth_gb_s", 10, 100_000, "GB/s", base.bandwidth_gb_s if base else None
+        ),
+        multiprocessors=round(
+            entry.number("multiprocessors", 1, 2000, "pieces", base.multiprocessors if base else None)
+        ),
+        clock_mhz=round(entry.number("clock_mhz", 200, 6000, "MHz", base.clock_mhz if base else None)),
+        l2_bytes=_scaled(entry, "l2_mib", 0.25, 4096, "MiB", _MIB, base.l2_bytes if base else None),
+        compute_capability=_capability(entry, base),
+        board_power_watts=round(
+            entry.number("power_watts", 5, 10_000, "W", base.board_power_watts if base else None)
+        ),
+        tflops_fp32=entry.number("tflops_fp32", *_TFLOPS, base.tflops_fp32 if base else None),
+        aliases=entry.texts("aliases"),
+        fp16_on_tensor_cores=_flag(
+            entry, "fp16_on_tensor_cores", base.fp16_on_tensor_cores if base else True
+        ),
+        link_gb_s=entry.optional("link_gb_s", 1, 100_000, "GB/s", base.link_gb_s if base else None),
+        pcie_gb_s=entry.optional("pcie_gb_s", 1, 10_000, "GB/s", base.pcie_gb_s if base else None),
+        source=entry.text("source", str(entry.path)),
+        own=True,
+    )
+    return replace(
+        spec,
+        **{key: entry.optional(key, *_TFLOPS, getattr(base, key) if base else None) for key in _PEAKS},
+    )
+
+
+def _base(entry: TableEntry, known: Sequence[GpuSpec]) -> GpuSpec | None:
+    if "like" not in entry.values:
+        return None
+    from skyline.predict.gpu_names import find
+
+    try:
+        return find(known, entry.text("like"))
+    except UsageError as error:
+        raise entry.wrong(f"like: {error.message}", error.hint) from None
+
+
+def _scaled(
+    entry: TableEntry, key: str, low: float, high: float, unit: str, factor: int, base: int | None
+) -> int:
+    return round(entry.number(key, low, high, unit, base / factor if base is not None else None) * factor)
+
+
+def _capability(entry: TableEntry, base: GpuSpec | None) -> tuple[int, int]:
+    """Parsed from ``"8.9"``; as a number, 12.0 and 12.10 would be indistinguishable."""
+    if "compute_capability" not in entry.values and base is not None:
+        return base.compute_capability
+    if isinstance(entry.values.get("compute_capability"), int | float):
+        raise entry.wrong('compute_capability belongs in quotes, as in "8.9"')
+    major, dot, minor = entry.text("compute_capability").partition(".")
+    if not (dot and major.isdigit() and minor.isdigit()):
+        raise entry.wrong('compute_capability must be written as in "8.9"')
+    return int(major), int(minor)
+
+
+def _flag(entry: TableEntry, key: str, default: bool) -> bool:
+    value = entry.values.get(key, default)
+    if not isinstance(value, bool):
+        raise entry.wrong(f"{key} must be true or false, not {value!r}")
+    return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from skyline.capture.process import Starter, start_fresh
@@ -15,7 +15,6 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.largest_batch import LargestBatch, largest_batch
 from skyline.predict.operator_time import OperatorPredictor
 from skyline.predict.registry import predictor_for
-from skyline.predict.same_answers import same_answers
 from skyline.predict.timed import timed
 from skyline.predict.tracer import ScriptTracer, TracedSizes
 from skyline.trace.profile import Profile
@@ -93,3 +92,20 @@ def _fullest(
         return profile if not sizes.peaks and profile.peak_bytes <= usable_bytes else None
     size = fitting[-1]
     return profile if size == profile.batch_size else timed(sizes.traced[size], gpu, predictor)
+
+
+_ANSWERS: dict[str, Callable[[GpuSpec], object]] = {
+    "is_bf16_supported": lambda gpu: gpu.compute_capability[0] >= 8,
+    "get_device_capability": lambda gpu: gpu.compute_capability,
+    "get_arch_list": lambda gpu: gpu.compute_capability,
+}
+"""A GPU's answers to queries during tracing. For all other queries, such as its name, every GPU differs."""
+
+
+def same_answers(asked: Iterable[str], one: GpuSpec, other: GpuSpec) -> bool:
+    """True if both GPUs give equal answers to all queries in ``asked``."""
+    return all(_answer(question, one) == _answer(question, other) for question in asked)
+
+
+def _answer(question: str, gpu: GpuSpec) -> object:
+    return _ANSWERS[question](gpu) if question in _ANSWERS else gpu

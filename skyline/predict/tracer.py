@@ -6,10 +6,9 @@ import threading
 from dataclasses import dataclass, replace
 
 from skyline.capture.batch_way import BatchWay, followed, loader_way, sized_run
-from skyline.capture.gpu_target import GpuTarget
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest, OutputCallback, Progress, ProgressCallback
-from skyline.capture.shape_session import trace_shapes
+from skyline.capture.shape_session import GpuTarget, trace_shapes
 from skyline.errors import BudgetExceeded, CaptureImpossible, ScriptFailed
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.trace.facts import LoaderFact

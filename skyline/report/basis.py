@@ -143,3 +143,13 @@ def measured_range(curve: tuple[CurvePointReport, ...]) -> str:
         return f"measured at {measured[0]} only: every other batch size is extrapolated"
     sizes = ", ".join(str(size) for size in measured)
     return f"measured at {sizes}; below {measured[0]} and above {measured[-1]} it is extrapolated"
+
+
+PROVENANCE = {
+    "measured": "this script ran with the change, on this machine",
+    "interpolated": "read between runs of this script with less and with more of the change",
+    "tried": "parts of this script ran with the change here; a simulation puts them together",
+    "modelled": "a model predicts it from the recorded work",
+    "assumed": "a range from experience: a fact that a model needs is not known",
+}
+"""By ``Estimate.provenance``, from the strongest to the weakest."""

@@ -10,7 +10,6 @@ import msgspec
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.best import Constraints, best
 from skyline.analysis.estimate import answer, estimate, ranked
-from skyline.analysis.gpu_phases import gpu_phases
 from skyline.analysis.line_kernels import line_kernels
 from skyline.analysis.rewrites import Rewrites
 from skyline.analysis.throughput import throughput_at
@@ -35,6 +34,8 @@ from skyline.report.schema import (
 )
 from skyline.source.knob import Knob
 from skyline.trace.batch_place import batch_place
+from skyline.trace.phase import Phase, PhaseTimes
+from skyline.trace.record import ON_DEVICE, Trace
 from skyline.whatif.question import Choice, Question
 from skyline.whatif.subject import Subject
 
@@ -44,8 +45,26 @@ _MOST_AT_PEAK = 20
 def profile_report(analysis: Analysis) -> ProfileReport:
     """The report of a profile, as ``skyline.profile/1``."""
     profile, start = analysis.profile, analysis.baseline
+    head = head_report(analysis)
+    return replace(
+        head,
+        memory=_memory(head.memory, analysis),
+        lines=analysis.lines,
+        unattributed_share=analysis.lines[-1].share,
+        findings=tuple(
+            with_cure_that_helps(start, finding, analysis.rewrites) for finding in analysis.findings
+        ),
+        curve=analysis.curve,
+        notes=analysis.notes,
+        gpu_phases=gpu_phases(profile.trace),
+        kernels=line_kernels(profile.trace),
+    )
+
+
+def head_report(analysis: Analysis) -> ProfileReport:
+    """The report without lines, findings, curve, notes and memory over time: enough for the headline and its basis."""
+    profile, start = analysis.profile, analysis.baseline
     loop = profile.loop_line
-    unattributed = analysis.lines[-1]
     return ProfileReport(
         schema=PROFILE_SCHEMA,
         id=profile.id,
@@ -59,19 +78,23 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         iteration_ms=start.iteration_ms,
         throughput=throughput_at(start, profile.batch_size, start.iteration_ms),
         batch_size=_batch_size(analysis),
-        memory=_memory(analysis),
+        memory=MemoryReport(
+            Interval.exact(float(start.peak.total)),
+            profile.environment.memory_capacity_bytes or None,
+            start.peak,
+            usable_bytes(profile),
+            device=profile.device_memory,
+        ),
         phases=start.phases,
-        lines=analysis.lines,
-        unattributed_share=unattributed.share,
+        lines=(),
+        unattributed_share=0.0,
         critical_path=analysis.critical_path,
         replay_error=analysis.replay_error,
         overhead=analysis.overhead,
-        findings=tuple(
-            with_cure_that_helps(start, finding, analysis.rewrites) for finding in analysis.findings
-        ),
-        curve=analysis.curve,
+        findings=(),
+        curve=(),
         loop=LoopReport(loop.file, loop.line) if loop else None,
-        notes=analysis.notes,
+        notes=(),
         module=profile.module,
         iteration=profile.iteration,
         warmup_iterations=profile.warmup_iterations,
@@ -83,8 +106,6 @@ def profile_report(analysis: Analysis) -> ProfileReport:
         load=profile.load,
         machine_busy=profile.load is not None and profile.load.busy,
         set_aside=profile.set_aside,
-        gpu_phases=gpu_phases(profile.trace),
-        kernels=line_kernels(profile.trace),
     )
 
 
@@ -153,19 +174,17 @@ def encode(report: object) -> bytes:
     return msgspec.json.encode(report)
 
 
-def _memory(analysis: Analysis) -> MemoryReport:
-    profile, start = analysis.profile, analysis.baseline
+def _memory(report: MemoryReport, analysis: Analysis) -> MemoryReport:
+    profile, iteration_ms = analysis.profile, analysis.baseline.iteration_ms.value
     lines = sorted(
         (line for line in analysis.lines if line.peak_bytes > 0), key=lambda line: -line.peak_bytes
     )
-    return MemoryReport(
-        Interval.exact(float(start.peak.total)),
-        profile.environment.memory_capacity_bytes or None,
-        start.peak,
-        usable_bytes(profile),
-        memory_timeline(profile.memory, profile.trace, start.iteration_ms.value),
-        tuple(PeakLine(line.file, line.line, line.source, line.peak_bytes) for line in lines[:_MOST_AT_PEAK]),
-        profile.device_memory,
+    return replace(
+        report,
+        timeline=memory_timeline(profile.memory, profile.trace, iteration_ms),
+        at_peak=tuple(
+            PeakLine(line.file, line.line, line.source, line.peak_bytes) for line in lines[:_MOST_AT_PEAK]
+        ),
     )
 
 
@@ -184,3 +203,14 @@ def _batch_size(analysis: Analysis) -> BatchSizeReport:
 def _knob(knob: Knob) -> KnobReport:
     span = knob.span
     return KnobReport(span.file, span.line, span.column, span.end_column, knob.text, knob.kind.value)
+
+
+def gpu_phases(trace: Trace) -> PhaseTimes | None:
+    """Time of kernels and copies per iteration, in ms, summed over all streams; None if none was recorded."""
+    work = [record for record in trace.records if record.kind in ON_DEVICE]
+    if not work:
+        return None
+    times = dict.fromkeys(Phase, 0.0)
+    for record in work:
+        times[record.phase] += record.duration_us / 1e3 / max(1, len(trace.iterations))
+    return PhaseTimes.of(times)

@@ -18,8 +18,7 @@ from skyline.memory.peak import MemoryBreakdown
 from skyline.memory.timeline import MemoryPoint
 from skyline.simulate.critical_path import CriticalPath
 from skyline.source.setting_place import SettingPlace
-from skyline.trace.facts import Device, DeviceMemoryFact
-from skyline.trace.iteration import IterationFact
+from skyline.trace.facts import Device, DeviceMemoryFact, IterationFact
 from skyline.trace.load import MachineLoad
 from skyline.trace.phase import PhaseTimes
 from skyline.trace.power import PowerFact

@@ -35,3 +35,13 @@ def baseline_doubt(speedup: float, baseline_ms: Interval) -> str:
     if speedup < _FACTOR_FROM or baseline_ms.half_width < _NOISE * baseline_ms.value:
         return ""
     return f"from a baseline within noise, {units.format_ms_interval(baseline_ms)}"
+
+
+def one_off_words(one_off_s: Interval | None, break_even_iterations: int | None) -> str:
+    """``38.0 s ±20.0, paid back after 2,300 iterations``; empty where nothing has to be paid once."""
+    if one_off_s is None:
+        return ""
+    words = units.format_ms_interval(one_off_s.scaled(1e3))
+    if break_even_iterations is None:
+        return f"{words}, never paid back"
+    return f"{words}, paid back after {break_even_iterations:,} iterations"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
+from skyline import units
 from skyline.analysis.analyse import Analysis
 from skyline.analysis.throughput import throughput_at
 from skyline.interval import Interval
@@ -20,10 +22,9 @@ from skyline.report.schema import (
 )
 from skyline.verification.compare import Comparison
 from skyline.verification.measure import Measured
-from skyline.verification.outcome import Verification
 from skyline.verification.removal import MeasuredRemoval
 from skyline.verification.verdict import Verdict
-from skyline.verification.verify import machine_of
+from skyline.verification.verify import Verification, machine_of
 from skyline.whatif.question import Question
 
 
@@ -157,3 +158,71 @@ def _measured(
         baseline_peak_bytes=measured.base_peak_bytes,
         peak_bytes=measured.trial.peak_bytes,
     )
+
+
+def record_words(record: TrackRecord) -> str:
+    """``median error +3 %, ±5 % in 4 of 5 cases; the interval held 4 of 5``."""
+    cases = f"{record.cases} case{'s' * (record.cases != 1)}"
+    words = [
+        (
+            f"median error {units.format_share_delta(record.median_error)}, ±{units.format_share(record.within)} in "
+            f"{record.inside} of {cases}"
+        ),
+        f"the interval held {record.held}",
+    ]
+    if record.scripts != record.cases:
+        words.append(f"{record.scripts} script{'s' * (record.scripts != 1)}")
+    if record.discarded:
+        words.append(f"{record.discarded} discarded")
+    return "; ".join(words)
+
+
+def correction_words(record: TrackRecord, iteration_ms: Interval) -> str:
+    """A prediction as corrected by the ledger; empty where the ledger has too few cases."""
+    found = record.correction
+    if found is None:
+        return ""
+    factor = Interval(found.factor, found.low, found.high)
+    corrected = factor.scaled(iteration_ms.value)
+    return (
+        f"corrected by your ledger: {units.format_ms_interval(corrected)} "
+        f"({units.format_share_delta(found.factor - 1)}, from {record.cases} verifications here)"
+    )
+
+
+class Promise(NamedTuple):
+    """A figure as it was predicted (empty where it was not) and as it was measured."""
+
+    name: str
+    predicted: str
+    measured: str
+
+
+def promises(report: VerifyReport, *, ratio: str) -> list[Promise]:
+    """Iteration time, its ratio to the unchanged script (under the name ``ratio``), throughput, peak memory."""
+    measured, predicted, baseline = report.measured, report.predicted, report.baseline
+    time = units.format_ms_interval(predicted.typical_ms) if predicted is not None else ""
+    rows = [Promise("iteration", time, units.format_ms_interval(measured.iteration_ms))]
+    times = ""
+    if predicted is not None and baseline is not None:
+        times = format_ratio(predicted.typical_ms.scaled(1 / baseline.iteration_ms.value))
+    rows.append(Promise(ratio, times, format_ratio(measured.ratio)))
+    if measured.throughput is not None:
+        rate = ""
+        if predicted is not None and predicted.throughput is not None:
+            rate = units.format_throughput_interval(predicted.throughput)
+        rows.append(Promise("throughput", rate, units.format_throughput_interval(measured.throughput)))
+    if measured.peak_bytes is not None:
+        peak = units.format_bytes(predicted.peak.value) if predicted is not None else ""
+        rows.append(Promise("peak memory", peak, _memory(measured.peak_bytes, measured.baseline_peak_bytes)))
+    return rows
+
+
+def format_ratio(ratio: Interval) -> str:
+    """``0.857 (0.846 to 0.869)``."""
+    return f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
+
+
+def _memory(peak: int, before: int | None) -> str:
+    change = "" if before is None else f" ({units.format_bytes_delta(peak - before)})"
+    return f"{units.format_bytes(peak)}{change}"

@@ -13,6 +13,7 @@ from skyline.trace.facts import (
     CallFact,
     DeviceMemoryFact,
     Environment,
+    IterationFact,
     LoaderFact,
     MemoryFact,
     ModuleFact,
@@ -20,7 +21,6 @@ from skyline.trace.facts import (
     ParallelFact,
     TorchSettings,
 )
-from skyline.trace.iteration import IterationFact
 from skyline.trace.load import MachineLoad
 from skyline.trace.power import PowerFact
 from skyline.trace.prediction import Prediction

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
 
 from skyline.analysis.analyse import Analysis
@@ -14,13 +15,12 @@ from skyline.capture.batch_way import showed
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.request import CaptureRequest, Progress, ProgressCallback
 from skyline.errors import Cancelled, SkylineError, UsageError
+from skyline.interval import Interval
 from skyline.ledger.entry import Conditions, LedgerEntry, Measurement, Predicted, VerificationStatus
-from skyline.ledger.ledger import Ledger
+from skyline.ledger.ledger import Ledger, LedgerUnusable
 from skyline.trace.profile import Profile
 from skyline.verification.change import change, check_unchanged
-from skyline.verification.keeping import Kept, now
 from skyline.verification.measure import Effort, Measured, measure
-from skyline.verification.outcome import Verification
 from skyline.verification.verdict import Verdict, judge
 from skyline.version import __version__
 from skyline.whatif.estimate import Estimate
@@ -223,3 +223,67 @@ def _why(error: BaseException) -> str:
 
 def _digest(*texts: str) -> str:
     return hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+class Kept:
+    """An entry and its ledger (None: not stored); ``problem`` is the reason if storing failed."""
+
+    def __init__(self, ledger: Ledger | None, entry: LedgerEntry) -> None:
+        self._ledger = ledger
+        self.problem = ""
+        self.put(entry)
+
+    @property
+    def path(self) -> str:
+        """The file with the entry; empty if it is not stored."""
+        return "" if self._ledger is None or self.problem else str(self._ledger.path)
+
+    def put(self, entry: LedgerEntry) -> None:
+        """Store the current entry, with the time of the change."""
+        self.entry = replace(entry, changed=now())
+        if self._ledger is None or self.problem:
+            return
+        try:
+            self._ledger.write(self.entry)
+        except LedgerUnusable as error:
+            self.problem = f"{error.message}. {error.hint}".strip()
+
+
+def now() -> str:
+    """The current time, ISO 8601 with the time zone."""
+    return datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """A prediction, its measurement, and the ledger entry with both.
+
+    ``samples`` is the factor by which the change multiplies the samples per iteration. ``ledger_path`` is the file with
+    the entry, empty if it is not stored; ``ledger_problem`` is the reason if storing failed. ``notes`` are further
+    remarks for the user.
+    """
+
+    entry: LedgerEntry
+    estimate: Estimate
+    verdict: Verdict
+    measured: Measured
+    diff: str
+    samples: float = 1.0
+    notes: tuple[str, ...] = ()
+    ledger_path: str = ""
+    ledger_problem: str = ""
+
+    @property
+    def valid(self) -> bool:
+        """True if the measurement is valid."""
+        return self.entry.status is VerificationStatus.MEASURED
+
+    @property
+    def iteration_ms(self) -> Interval:
+        """The measured ratio times the profile's iteration time, which is also the base of the prediction."""
+        return self.verdict.ratio.scaled(self.entry.predicted.baseline_ms)
+
+    @property
+    def speedup(self) -> Interval:
+        """Measured samples per second relative to the unchanged script."""
+        return self.verdict.ratio.inverse(self.samples)

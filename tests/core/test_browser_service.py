@@ -13,8 +13,7 @@ from typing import Any, BinaryIO, cast
 
 import pytest
 
-from skyline.browser import half_open
-from skyline.browser.service import Service
+from skyline.browser.service import HalfOpen, Service
 from skyline.browser.subject import ShownProfile
 from skyline.trace.profile import Profile
 
@@ -26,7 +25,7 @@ MOST = 24
 def service(profile: Profile) -> Iterator[Service]:
     subject = ShownProfile()
     subject.show(profile)
-    running = Service(subject, "train.py", half_open=half_open.HalfOpen(most=MOST))
+    running = Service(subject, "train.py", half_open=HalfOpen(most=MOST))
     running.start()
     yield running
     running.close()
@@ -171,7 +170,7 @@ async def test_bytes_that_trickle_in_do_not_renew_the_time() -> None:
         def __init__(self, name: str) -> None:
             self.transport = Transport(name)
 
-    kept = half_open.HalfOpen(longest_s=0.05, most=2)
+    kept = HalfOpen(longest_s=0.05, most=2)
     first, second, third, answered = map(Connection, ("first", "second", "third", "answered"))
     kept.wait_for(cast(Any, answered))
     kept.let_go(cast(Any, answered))

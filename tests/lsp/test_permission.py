@@ -14,8 +14,7 @@ from pygls.exceptions import JsonRpcMethodNotFound
 
 from skyline.report import protocol
 from skyline.source.checkout import Checkout
-from skyline_lsp.permission import wording
-from skyline_lsp.remembered import Consent
+from skyline_lsp.permission import Consent, wording
 
 pytestmark = [
     pytest.mark.capture,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from skyline.source.checkout import Checkout
-from skyline_lsp.remembered import CONSENT_DAYS, Remembered
+from skyline_lsp.permission import CONSENT_DAYS, Remembered
 
 DAY_S = 24 * 3600
 NOW_S = 1_800_000_000

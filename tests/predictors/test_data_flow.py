@@ -1,5 +1,5 @@
-from skyline_predictors.data_flow import gradient_sums, operand_copies
 from skyline_predictors.operator_graph import GraphNode
+from skyline_predictors.whole_model import gradient_sums, operand_copies
 
 FLAT, HEADS, SCORES = (2, 64, 128), (2, 4, 64, 32), (2, 4, 64, 64)
 TURNED = (2, 4, 32, 64)

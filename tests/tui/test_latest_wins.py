@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from skyline_tui.latest_wins import LatestWins
+from skyline_tui.conversation import LatestWins
 
 
 async def test_one_in_flight_and_only_the_newest_waits() -> None:

@@ -12,8 +12,8 @@ from skyline_tui import messages
 from skyline_tui.messages import Severity
 from skyline_tui.screens.diff import Diff
 from skyline_tui.screens.explain import Explain
-from skyline_tui.screens.help import Help
 from skyline_tui.screens.limits import Limits
+from skyline_tui.screens.sheet import Help
 from skyline_tui.widgets.source import Source
 from skyline_tui.widgets.whatifs import WhatIfs
 

@@ -22,9 +22,8 @@ from skyline_tui.near_compositor import NearScreen
 from skyline_tui.news import NewsApp
 from skyline_tui.preferences import Preferences
 from skyline_tui.screens.diff import Diff
-from skyline_tui.screens.help import Help
-from skyline_tui.screens.limits import Limits
-from skyline_tui.screens.type_batch_size import TypeBatchSize
+from skyline_tui.screens.limits import Limits, TypeBatchSize
+from skyline_tui.screens.sheet import Help
 from skyline_tui.session import ScreenSession
 from skyline_tui.theme import PHASE_COLOURS, SKYLINE
 from skyline_tui.views.devices import DevicesView

@@ -101,7 +101,7 @@ export const MUTATIONS = [
     'within(ANSWER_LIMIT_MS, "the Python extension", extension.environments.resolveEnvironment(active))', "extension.environments.resolveEnvironment(active)", { vitest: "test/choose.test.ts" }),
   unit(9, "b", "missing arguments offer to give them", "extension/src/scripts/failure.ts",
     "if (usage === null) return { message: error, fix: AGAIN };", "if (usage === null || usage) return { message: error, fix: AGAIN };", { vitest: "test/desk.test.ts", named: "fails for its arguments" }),
-  unit(9, "c", "the script's usage text is found", "skyline/capture/usage_text.py",
+  unit(9, "c", "the script's usage text is found", "skyline/capture/ended_early.py",
     "if not begins:", "if begins or not begins:", { pytest: ["tests/core/capture/test_usage_text.py"] }),
   unit(9, "d", "a module is run by the script that imports it", "extension/src/scripts/desk.ts",
     "if (known.entry.itself || scripts.length === 0) return known.uri;", "if (known) return known.uri;", { vitest: "test/desk.test.ts", named: "a module" }),

@@ -9,8 +9,7 @@ from skyline.whatif.question import Question
 from skyline_lsp import convert
 from skyline_lsp.batch_size_place import BatchSizePlace, batch_size_place
 from skyline_lsp.curve_table import curve_table, largest_that_fits, point_of
-from skyline_lsp.line_cost import line_costs
-from skyline_lsp.line_story import story
+from skyline_lsp.line_story import line_costs, story
 from skyline_lsp.server import SkylineServer
 from skyline_lsp.state import ScriptState
 

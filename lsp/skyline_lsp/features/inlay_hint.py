@@ -8,8 +8,7 @@ from lsprotocol import types
 
 from skyline import units
 from skyline_lsp import convert
-from skyline_lsp.line_cost import line_costs
-from skyline_lsp.line_story import story
+from skyline_lsp.line_story import line_costs, story
 from skyline_lsp.server import SkylineServer
 
 

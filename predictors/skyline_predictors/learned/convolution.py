@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from skyline_predictors.convolved import Convolutions
 from skyline_predictors.learned import product
 from skyline_predictors.learned.machine import LearnedGpu
 from skyline_predictors.learned.product import BatchedProducts, ProductConstants
+from skyline_predictors.shape_reading import Convolutions
 
 Floats = NDArray[np.float64]
 
@@ -25,16 +25,23 @@ def stride(convolutions: Convolutions) -> Floats:
 
 def products(convolutions: Convolutions) -> BatchedProducts:
     """Output pixels by filters over patches, one product for each group."""
-    made = convolutions.as_products()
+    groups = convolutions.groups
+    pixels, patch = (
+        convolutions.images * convolutions.out_size,
+        convolutions.channels / groups * convolutions.taps,
+    )
     return BatchedProducts(
-        *(np.maximum(1.0, one) for one in (made.batch, made.rows, made.columns, made.inner))
+        *(np.maximum(1.0, one) for one in (groups, pixels, convolutions.filters / groups, patch))
     )
 
 
 def bytes_moved(convolutions: Convolutions) -> Floats:
     """Images, weights and results, each once."""
-    made = convolutions.as_products()
-    return made.batch * (made.left_bytes + made.right_bytes) + made.out_bytes
+    groups, element = convolutions.groups, convolutions.element_bytes
+    pixels, filters = convolutions.images * convolutions.out_size, convolutions.filters / groups
+    read = convolutions.images * convolutions.size * convolutions.channels / groups * element
+    weights = filters * convolutions.channels / groups * convolutions.taps * element
+    return groups * (read + weights) + groups * pixels * filters * element
 
 
 def least_us(convolutions: Convolutions, gpu: LearnedGpu) -> Floats:

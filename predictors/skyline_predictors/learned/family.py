@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyline.trace.shape import OperatorShape
-from skyline_predictors.convolved import Convolutions
 from skyline_predictors.learned import convolution, product, stream
 from skyline_predictors.learned.machine import LearnedGpu
 from skyline_predictors.learned.product import BatchedProducts, ProductConstants
 from skyline_predictors.learned.stream import StreamConstants, Streams
 from skyline_predictors.number_format import MEASURED
 from skyline_predictors.operator_class import OperatorClass, operator_class
-from skyline_predictors.shape_reading import matrix_shape, read_convolutions
+from skyline_predictors.shape_reading import Convolutions, matrix_shape, read_convolutions
 
 Floats = NDArray[np.float64]
 Sizes = BatchedProducts | Convolutions | Streams

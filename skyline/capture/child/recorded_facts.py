@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from .graph_breaks import graph_breaks
+import os
+import sys
+
+import torch
+
+from . import user_code
 from .module_facts import module_facts
-from .parallel import parallel
-from .settings import settings
 from .styles import compiled_frames
 
 
@@ -27,3 +30,133 @@ def recorded_facts(observer, devices, sightings, named, updated):
         "parallel": parallel([module for _, module in once.values()], observer.births),
         "calls": [*sightings.rows(), *observer.compiled, *graph_breaks()],
     }
+
+
+_MOST = 50
+_LONGEST = 200
+
+
+def graph_breaks():
+    """The places as rows of ``skyline.trace.CallFact``, each once; none where nothing was compiled."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    rows = []
+    for told in list(getattr(utils, "graph_break_reasons", None) or ())[:_MOST]:
+        row = {
+            "name": "graph break",
+            "per_iteration": 0.0,
+            "line": _line(getattr(told, "user_stack", None)),
+            "options": {"reason": _plain(str(getattr(told, "reason", "")))},
+        }
+        if row not in rows:
+            rows.append(row)
+    return rows
+
+
+def _line(stack):
+    """The innermost of these frames that is the person's, or None."""
+    for frame in reversed(list(stack or ())):
+        if user_code.is_user_file(frame.filename):
+            return {"file": os.path.realpath(frame.filename), "line": frame.lineno, "function": frame.name}
+    return None
+
+
+def _plain(reason):
+    """Its first line; explanations and hints follow in further ones."""
+    if reason.startswith("generic_jump"):
+        return "a branch depends on the numbers in a tensor"
+    return reason.strip().split("\n")[0].strip()[:_LONGEST]
+
+
+def settings(devices, autocast):
+    """What decides how fast and how exactly PyTorch computes, as of ``skyline.trace.Settings``.
+
+    ``autocast`` is what was seen around the forward pass. A switch that this version of PyTorch does not have,
+    or does not tell, is None. A device is only asked where the script computes on it.
+    """
+    return {
+        "matmul_precision": _asked(torch.get_float32_matmul_precision),
+        "cudnn_tf32": _asked(lambda: bool(torch.backends.cudnn.allow_tf32)),
+        "cudnn_benchmark": _asked(lambda: bool(torch.backends.cudnn.benchmark)),
+        "deterministic": _asked(torch.are_deterministic_algorithms_enabled),
+        "autocast": autocast,
+        "compute_capability": _asked(devices.capability),
+        "interop_threads": _asked(torch.get_num_interop_threads),
+    }
+
+
+def _asked(question):
+    try:
+        return question()
+    except Exception:
+        # Switches that contradict each other are refused with errors of many kinds.
+        return None
+
+
+_REPLICATED = "DistributedDataParallel"
+_SHARDED = ("FullyShardedDataParallel", "FSDPModule")
+_MIB = 1 << 20
+
+
+def parallel(modules, births):
+    """The outermost wrapper among ``modules``, as of ``skyline.trace.ParallelFact``; None without one."""
+    for module in modules:
+        names = [cls.__name__ for cls in type(module).__mro__]
+        if _REPLICATED in names:
+            return _replicated(module, births)
+        name = next((name for name in _SHARDED if name in names), None)
+        if name is not None:
+            return dict(
+                _joined("FullyShardedDataParallel", module, births),
+                bucket_cap_mb=None,
+                gradient_as_bucket_view=None,
+                static_graph=None,
+                find_unused_parameters=None,
+            )
+    return None
+
+
+def _replicated(module, births):
+    cap = getattr(module, "bucket_bytes_cap", None)
+    return dict(
+        _joined(_REPLICATED, module, births),
+        bucket_cap_mb=cap / _MIB if isinstance(cap, (int, float)) else None,
+        gradient_as_bucket_view=_switch(module, "gradient_as_bucket_view"),
+        static_graph=_switch(module, "static_graph"),
+        find_unused_parameters=_switch(module, "find_unused_parameters"),
+        comm_hook=_comm_hook(module),
+    )
+
+
+def _joined(name, module, births):
+    group = getattr(module, "process_group", None)
+    return {
+        "name": name,
+        "backend": _of_group(torch.distributed.get_backend, group, ""),
+        "world_size": _of_group(torch.distributed.get_world_size, group, 1),
+        "gradient_bytes": sum(
+            parameter.numel() * parameter.element_size()
+            for parameter in module.parameters()
+            if parameter.requires_grad
+        ),
+        "created_line": births.line(module),
+    }
+
+
+def _of_group(question, group, otherwise):
+    try:
+        return question(group)
+    except (RuntimeError, ValueError, AttributeError, TypeError):
+        return otherwise
+
+
+def _switch(module, name):
+    value = getattr(module, name, None)
+    return None if value is None else bool(value)
+
+
+def _comm_hook(module):
+    """The name of the hook that was registered last; PyTorch keeps them in a list of its own."""
+    for entry in reversed(getattr(module, "_comm_hooks", None) or ()):
+        hook = entry[0] if isinstance(entry, tuple) else entry
+        return getattr(hook, "__qualname__", None) or type(hook).__name__
+    return ""

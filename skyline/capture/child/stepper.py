@@ -14,7 +14,7 @@ from .evaluation import EvaluationReplay
 from .execution_config import ExecutionConfig
 from .observer import Observer
 from .recorded_facts import recorded_facts
-from .recording import device_memory, heap, memory
+from .recording import heap, memory
 from .recording.light_recording import LightRecording
 from .recording.line_marker import LineMarker
 from .recording.module_names import named_modules
@@ -183,7 +183,7 @@ class Stepper:
             has_more = self._read(recordings)
             if recordings.wants_memory:
                 live = memory.live_tensors(self._devices.kind, self._optimizers())
-                recordings.note_memory(live, device_memory.device_memory(self._devices))
+                recordings.note_memory(live, memory.device_memory(self._devices))
             if recordings.wants_facts:
                 recordings.note_facts(self._recorded_facts(recordings.sightings, named_modules()))
             if not has_more:

@@ -28,10 +28,9 @@ from skyline.report.effect_summary import allowed, prevented, protected_by
 from skyline.report.headline import busy_words, headline
 from skyline.report.html.bar import bars
 from skyline.report.html.change import change_rows
-from skyline.report.html.chart import BOX, charts
+from skyline.report.html.chart import BOX, charts, memory_chart
 from skyline.report.html.cost import cost_table
 from skyline.report.html.listing import anchors, listings
-from skyline.report.html.memory_chart import memory_chart
 from skyline.report.place import common_base, place
 from skyline.report.schema import ProfileReport, WhatIfReport
 from skyline.trace.profile import SourceFile

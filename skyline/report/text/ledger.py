@@ -14,8 +14,7 @@ from skyline.ledger.record import TrackRecord
 from skyline.report.basis import when
 from skyline.report.schema import WhatIfReport
 from skyline.report.text.page import Column, Page
-from skyline.report.track_record import correction_words, record_words
-from skyline.report.verification import record_of
+from skyline.report.verification import correction_words, record_of, record_words
 
 _STYLES = {
     VerificationStatus.MEASURED: "",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from rich.text import Text
 
 from skyline import units
 from skyline.report.schema import ProfileReport
 from skyline.report.text.page import PHASE_STYLES, Column, Page
+from skyline.simulate.critical_path import CriticalPath
 from skyline.trace.phase import Phase
 
 _AT_PEAK = 3
@@ -98,3 +101,34 @@ def apportion(values: list[float], decimals: int) -> list[float]:
     for index in by_remainder[: max(0, missing)]:
         floors[index] += 1
     return [value / unit for value in floors]
+
+
+_CAUSES = {
+    "cpu": "host",
+    "gpu_compute": "GPU, computing",
+    "gpu_communication": "GPU, communicating",
+    "launch": "launches",
+    "data": "data loading",
+    "idle": "nothing recorded",
+}
+_BAR = 24
+_LEAST = 5e-4
+"""Share below which nothing is shown."""
+
+
+def render_bounds(path: CriticalPath, page: Page) -> None:
+    """One row per cause, the largest first."""
+    page.title("Bound by", "shares of the critical path")
+    shares = {field.name: float(getattr(path, field.name)) for field in fields(path)}
+    rows: list[tuple[Text, ...]] = []
+    for name in sorted(shares, key=lambda name: -shares[name]):
+        if shares[name] < _LEAST:
+            continue
+        rows.append(
+            (
+                page.text(_CAUSES[name]),
+                page.text(units.format_share(shares[name])),
+                page.text(page.glyphs.bar(shares[name], _BAR), "red" if shares[name] >= 0.5 else ""),
+            )
+        )
+    page.table((Column("", "left"), Column(""), Column("", "left")), rows)

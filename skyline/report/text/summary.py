@@ -7,21 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from skyline import units
-from skyline.report.basis import prediction_basis
+from skyline.report.basis import (
+    basis_parts,
+    command_line,
+    energy_remark,
+    iteration_remark,
+    memory_remark,
+    prediction_basis,
+)
 from skyline.report.effect_summary import allowed, prevented, protected_by
-from skyline.report.one_off import one_off_words
+from skyline.report.headline import busy_words
 from skyline.report.place import shown_from
 from skyline.report.schema import BaselineReport, BestReport, ProfileReport, WhatIfReport
-from skyline.report.speedup import baseline_doubt, speedup_words
-from skyline.report.text.bounds import render_bounds
+from skyline.report.speedup import baseline_doubt, one_off_words, speedup_words
 from skyline.report.text.curve import render_curve
 from skyline.report.text.findings import render_findings
-from skyline.report.text.header import render_header
 from skyline.report.text.lines import render_lines
 from skyline.report.text.page import Page
-from skyline.report.text.phases import render_phases
+from skyline.report.text.phases import render_bounds, render_phases
 from skyline.report.text.whatifs import memory_change, render_estimates
 
 
@@ -161,3 +167,63 @@ def render_best(best: BestReport, baseline: BaselineReport, page: Page, *, scrip
     else:
         reason = f": {found.rewrite_reason}" if found.rewrite_reason else ""
         page.paragraph(f"not all changes can be made automatically{reason}", indent=3, style="dim")
+
+
+def render_header(report: ProfileReport, page: Page) -> None:
+    """The headline numbers and what they rest on; a prediction's basis follows its numbers."""
+    basis = " · ".join(basis_parts(report))
+    title = Text.assemble(page.text("Skyline", "bold cyan"), "   ", page.text(command_line(report), "bold"))
+    if report.mode == "predicted":
+        page.line(title)
+    elif title.cell_len + 3 + len(page.glyphs.text(basis)) <= page.width:
+        page.line(title, Text("   "), page.text(basis, "dim"))
+    else:
+        page.line(title)
+        page.paragraph(basis, style="dim")
+    page.blank()
+    for row in _packed(_figures(report, page), page.width):
+        page.line(*row)
+    if words := busy_words(report):
+        page.paragraph(words, style="yellow")
+    if report.mode == "predicted":
+        page.paragraph(basis, style="dim")
+    if remark := iteration_remark(report):
+        page.paragraph(remark, style="dim")
+    if remark := memory_remark(report):
+        page.paragraph(remark, style="dim")
+    if remark := energy_remark(report):
+        page.paragraph(remark, style="dim")
+
+
+def _figures(report: ProfileReport, page: Page) -> list[Text]:
+    predicted = " (predicted)" if report.mode == "predicted" else ""
+    memory = units.format_bytes_of(report.memory.peak_bytes.value, report.memory.capacity_bytes)
+    figures = [_figure(page, units.format_ms_interval(report.iteration_ms), f" per iteration{predicted}")]
+    if report.throughput is not None:
+        figures.append(_figure(page, units.format_throughput_interval(report.throughput)))
+    else:
+        figures.append(page.text("samples/s unknown: no batch dimension was seen", "dim"))
+    figures.append(_figure(page, memory, "", "peak "))
+    if report.mode == "measured":
+        figures.append(_figure(page, units.format_share(report.replay_error), "", "simulation error "))
+    return figures
+
+
+def _figure(page: Page, number: str, after: str = "", before: str = "") -> Text:
+    return Text.assemble(page.text(before, "dim"), page.text(number, "bold"), page.text(after, "dim"))
+
+
+def _packed(figures: list[Text], width: int, gap: int = 4) -> list[list[Text]]:
+    """As many figures on each line as fit whole."""
+    rows: list[list[Text]] = [[]]
+    used = 0
+    for figure in figures:
+        if rows[-1] and used + gap + figure.cell_len > width:
+            rows.append([])
+            used = 0
+        if rows[-1]:
+            rows[-1].append(Text(" " * gap))
+            used += gap
+        rows[-1].append(figure)
+        used += figure.cell_len
+    return rows

@@ -11,10 +11,9 @@ from rich.text import Text
 from skyline import units
 from skyline.analysis.traced_costs import TracedCost
 from skyline.report.schema import WhatIfReport
-from skyline.report.text.bounds import render_bounds
 from skyline.report.text.findings import render_findings
 from skyline.report.text.page import GUTTER, PHASE_STYLES, Column, Page, column_width
-from skyline.report.text.phases import apportion
+from skyline.report.text.phases import apportion, render_bounds
 from skyline.report.text.whatifs import render_estimates
 from skyline.report.traced import TraceReport, trace_name
 from skyline.trace.phase import Phase

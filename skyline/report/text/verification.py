@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.text import Text
 
 from skyline import units
-from skyline.report.promises import format_ratio, promises
 from skyline.report.schema import VerifyReport
 from skyline.report.text.page import Column, Page
+from skyline.report.verification import format_ratio, promises
 
 
 def render_verification(report: VerifyReport, console: Console, *, ledger: str = "") -> None:

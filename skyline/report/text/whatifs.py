@@ -8,9 +8,8 @@ from rich.text import Text
 
 from skyline import units
 from skyline.interval import Interval
-from skyline.report.one_off import one_off_words
 from skyline.report.schema import BaselineReport, EstimateReport, WhatIfReport
-from skyline.report.speedup import Direction, baseline_doubt, direction, speedup_words
+from skyline.report.speedup import Direction, baseline_doubt, direction, one_off_words, speedup_words
 from skyline.report.text.ledger import render_records
 from skyline.report.text.page import GUTTER, Column, Page, column_width
 

@@ -13,7 +13,7 @@ from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.given_argument import without_argument
 from skyline.rewrite.imports import usable
 from skyline.rewrite.keyword import keyword_of
-from skyline.rewrite.scaler import scaled
+from skyline.rewrite.scaler import scaled, unscaled
 from skyline.rewrite.sites.autocast import (
     autocasts,
     check_unconditional,
@@ -25,7 +25,6 @@ from skyline.rewrite.sites.device import device_type
 from skyline.rewrite.sites.forward import ForwardSite, forward, inside_autocast
 from skyline.rewrite.sites.framework import Framework, framework
 from skyline.rewrite.sites.iteration import ROUTE, Iteration, iteration
-from skyline.rewrite.unscaled import unscaled
 from skyline.rewrite.unwrapping import without_item
 from skyline.source.calls import qualified_name
 from skyline.source.edit import TextEdit

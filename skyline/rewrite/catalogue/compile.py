@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.compiled import compiled_mode, without_compiling
-from skyline.rewrite.compiling import compiled
+from skyline.rewrite.compiling import compiled, compiled_mode, without_compiling
 from skyline.rewrite.context import RewriteContext
 from skyline.source.edit import TextEdit
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import ast
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.compiled import compiled_mode, without_compiling
-from skyline.rewrite.compiling import compiled
+from skyline.rewrite.compiling import compiled, compiled_mode, without_compiling
 from skyline.rewrite.context import RewriteContext
 from skyline.rewrite.value import check_switched_on
 from skyline.source.calls import qualified_name

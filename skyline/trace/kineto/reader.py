@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from math import floor
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +18,16 @@ from skyline.trace.kineto.container import pieces
 from skyline.trace.kineto.facts import facts_of
 from skyline.trace.kineto.notes import NoteKind, Notes
 from skyline.trace.kineto.places import places_of
-from skyline.trace.kineto.profiler_trace import HostThread, ProfilerTrace
+from skyline.trace.kineto.profiler_trace import (
+    Allocations,
+    Collectives,
+    HostThread,
+    MarkedSteps,
+    ProfilerTrace,
+    Waits,
+)
 from skyline.trace.kineto.root import Root
-from skyline.trace.kineto.side_tables import allocations_of, collectives_of, waits_of
-from skyline.trace.kineto.steps import steps_of
+from skyline.trace.kineto.table import small
 from skyline.trace.kineto.window import TextWindow
 
 _DAY_US = 86_400e6
@@ -168,3 +176,75 @@ def _vendor(strings: tuple[str, ...], name: NDArray[np.int32], category: NDArray
     if any(call.startswith("hip") for call in calls):
         return "amd"
     return "nvidia" if any(call.startswith("cu") for call in calls) else ""
+
+
+_STEP = re.compile(r"ProfilerStep\D*(\d+)")
+
+
+def steps_of(
+    strings: Sequence[str],
+    name: NDArray[np.int32],
+    category: NDArray[np.uint8],
+    start_us: NDArray[np.float64],
+    duration_us: NDArray[np.float64],
+) -> MarkedSteps:
+    """The ``ProfilerStep#N`` spans of host threads (annotations or operators), in time order.
+
+    Their copies on streams do not count: they end with the GPU's work and overlap each other.
+    """
+    numbers = {row: int(found.group(1)) for row, text in enumerate(strings) if (found := _STEP.match(text))}
+    marked = np.isin(name, list(numbers)) if numbers else np.zeros(len(name), bool)
+    on_host = np.isin(category, [int(Category.ANNOTATION), int(Category.CPU_OP)])
+    rows = np.flatnonzero(marked & on_host)
+    number = np.array([numbers[int(row)] for row in name[rows]], np.int64)
+    # Nested profilers name the same step twice: the outer span counts.
+    _, first = np.unique(number, return_index=True)
+    kept = np.sort(first)
+    rows = rows[kept]
+    return MarkedSteps(
+        number[kept], start_us[rows], start_us[rows] + duration_us[rows], rows.astype(np.int32)
+    )
+
+
+def waits_of(columns: Columns, now_at: NDArray[np.int32]) -> Waits:
+    """Recorded waits. ``now_at`` is the trace row of each event, by its row in the file; -1 for none."""
+    event = now_at[columns.joined("wait_event", np.int64)]
+    kept = np.argsort(event, kind="stable")[int((event < 0).sum()) :]
+    return Waits(
+        event=event[kept],
+        kind=columns.joined("wait_kind", np.int32)[kept],
+        stream=small(columns.joined("wait_stream", np.int64))[kept],
+        recorded_by=columns.joined("wait_recorded_by", np.int64)[kept],
+    )
+
+
+def collectives_of(columns: Columns, now_at: NDArray[np.int32]) -> Collectives:
+    """Collective operations in time order."""
+    event = now_at[columns.joined("collective_event", np.int64)]
+    kept = np.argsort(event, kind="stable")[int((event < 0).sum()) :]
+
+    def column(name: str, kind: type[np.generic]) -> NDArray[Any]:
+        return columns.joined(name, kind)[kept]
+
+    return Collectives(
+        event=event[kept],
+        name=column("collective_name", np.int32),
+        element_type=column("collective_type", np.int32),
+        elements_in=column("collective_in", np.int64),
+        elements_out=column("collective_out", np.int64),
+        group=column("collective_group", np.int32),
+        group_size=column("collective_size", np.int32),
+        ranks=column("collective_ranks", np.int32),
+    )
+
+
+def allocations_of(columns: Columns, first: float) -> Allocations:
+    """Allocations by time since the event at ``first``, both in µs."""
+    time: NDArray[np.float64] = columns.joined("memory_time", np.float64) - first
+    order = np.argsort(time, kind="stable")
+    return Allocations(
+        time_us=time[order],
+        size_bytes=columns.joined("memory_bytes", np.int64)[order],
+        device=small(columns.joined("memory_device", np.int64))[order],
+        allocated_bytes=columns.joined("memory_allocated", np.int64)[order],
+    )

@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 
 from skyline.capture import held_run as held_run_module
-from skyline.capture.batch_sizes import sizes_to_measure, tensor_bytes
-from skyline.capture.batch_trials import PACE
+from skyline.capture.batch_trials import PACE, sizes_to_measure, tensor_bytes
 from skyline.capture.device_room import DeviceRoom, Sharing
 from skyline.capture.events import StepRow
 from skyline.capture.held_run import HeldRun
@@ -107,7 +106,7 @@ def test_who_stands_still_gives_back_what_it_does_not_need(monkeypatch: pytest.M
     children = [Child(), Child()]
     held = [HeldRun(ScriptLauncher(CaptureRequest(script)), PACE) for _ in children]
     for run, child in zip(held, children, strict=True):
-        run.adopt(cast(Any, child), cast(Any, NO_LOADERS), 2.0, 1)
+        run.adopt(cast("Any", child), cast("Any", NO_LOADERS), 2.0, 1)
         run.share(Sharing.RELEASING)
     base, other = held
     done = in_turns(base, [other], rounds=8)
@@ -123,7 +122,7 @@ def test_a_run_that_has_the_device_to_itself_is_set_against_what_was_measured_be
     script = tmp_path / "train.py"
     script.write_text("")
     one = HeldRun(ScriptLauncher(CaptureRequest(script)), PACE)
-    one.adopt(cast(Any, Child()), cast(Any, NO_LOADERS), 2.0, 7)
+    one.adopt(cast("Any", Child()), cast("Any", NO_LOADERS), 2.0, 7)
     assert trial(UNCHANGED, in_turns(PastTurn(4.0), [one], rounds=3)).ratios == (0.5, 0.5, 0.5)
 
 
@@ -135,7 +134,7 @@ class Held(HeldRun):
     took: DeviceRoom | None = None
 
     def launch(self) -> None:
-        self._child = cast(Any, Child())
+        self._child = cast("Any", Child())
 
     def _begin(self, *, recorded: bool) -> None:
         child = self._child
@@ -144,7 +143,7 @@ class Held(HeldRun):
         there = [one for one in self.others if one is not self and one._child and one._ready]
         if self.full and there:
             raise ScriptFailed("CUDA out of memory. Tried to allocate 20.00 GiB", traceback="", hint="")
-        self._ready = cast(Any, object())
+        self._ready = cast("Any", object())
         self.room = self.took
         self._used = 0
 
@@ -162,7 +161,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[Held]:
 
 def turn_ms(run: Held) -> float:
     turn = run.turn()
-    return cast(Turn, turn).typical_ms
+    return cast("Turn", turn).typical_ms
 
 
 def warmed_up(runs: list[Held]) -> Sharing:
@@ -178,15 +177,15 @@ def test_a_verification_shares_a_device_that_is_large_enough(runs: list[Held]):
     runs[0].took = room(free=80, reserved=20, fixed=5, peak=18)
     assert warmed_up(runs) is Sharing.TOGETHER
     runs[1].turn()
-    assert cast(Any, runs[1]._child).asked[-3:] == ["go on", "run", "stop"]
+    assert cast("Any", runs[1]._child).asked[-3:] == ["go on", "run", "stop"]
 
 
 def test_a_verification_of_a_model_over_half_the_card_releases_what_rests(runs: list[Held]):
     runs[0].took = room(free=34, reserved=45, fixed=10, peak=44)
     assert warmed_up(runs) is Sharing.RELEASING
-    assert cast(Any, runs[0]._child).asked[-3:] == ["go on", "release", "stop"]
+    assert cast("Any", runs[0]._child).asked[-3:] == ["go on", "release", "stop"]
     runs[1].turn()
-    assert cast(Any, runs[1]._child).asked[-5:] == ["go on", "run", "go on", "release", "stop"]
+    assert cast("Any", runs[1]._child).asked[-5:] == ["go on", "run", "go on", "release", "stop"]
 
 
 def test_where_no_two_fit_each_turn_is_a_run_of_its_own(runs: list[Held]):

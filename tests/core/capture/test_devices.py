@@ -21,7 +21,7 @@ from skyline.capture.child.devices.backend import Backend, is_available, profile
 from skyline.capture.child.devices.captures import Captures
 from skyline.capture.child.devices.in_use import DevicesInUse, devices_in_use
 from skyline.capture.child.devices.step_clock import StepClock
-from skyline.capture.child.recording.device_memory import device_memory
+from skyline.capture.child.recording.memory import device_memory
 from skyline.capture.child.recording.recordings import Recordings
 
 CHILD = Path(skyline.capture.__file__).parent / "child"

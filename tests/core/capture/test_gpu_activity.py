@@ -11,11 +11,10 @@ import torch
 from torch.autograd import DeviceType
 
 from skyline.capture.child.recording.event_tree import EventTree
-from skyline.capture.child.recording.gpu_events import gpu_records
 from skyline.capture.child.recording.joining import join
 from skyline.capture.child.recording.nesting import nested
 from skyline.capture.child.recording.operator_lines import OperatorLines
-from skyline.capture.child.recording.recorder import Recorder
+from skyline.capture.child.recording.recorder import Recorder, gpu_records
 
 
 # The profiler's node kinds are told apart by the names of their fields' types.

@@ -12,10 +12,9 @@ from torch import nn
 from skyline.capture.child import module_facts
 from skyline.capture.child.births import Births
 from skyline.capture.child.devices.in_use import DevicesInUse
-from skyline.capture.child.module_options import options
-from skyline.capture.child.parallel import parallel
+from skyline.capture.child.module_facts import options
+from skyline.capture.child.recorded_facts import parallel, settings
 from skyline.capture.child.recording.kept import kept_bytes
-from skyline.capture.child.settings import settings
 from skyline.capture.child.sightings import Sightings
 
 

@@ -17,10 +17,9 @@ import pytest
 pytest.importorskip("torch", reason="captures need torch")
 
 from skyline.capture import batch_trials, session, shape_session
-from skyline.capture.gpu_target import GpuTarget
 from skyline.capture.recording import ChildRecording
 from skyline.capture.request import CaptureRequest, Progress
-from skyline.capture.shape_session import trace_shapes
+from skyline.capture.shape_session import GpuTarget, trace_shapes
 from skyline.errors import ScriptFailed
 from skyline.trace import trial
 from skyline.trace.facts import DeviceMemoryFact

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.capture.redactor import HIDDEN, Redactor
-from skyline.capture.secret_free import secret_free
+from skyline.capture.redactor import HIDDEN, Redactor, secret_free
 from skyline.trace.facts import CallFact, ModuleFact
 from skyline.trace.profile import Profile
 

@@ -9,10 +9,9 @@ from typing import NoReturn
 
 import pytest
 
-from skyline.capture.gpu_target import GpuTarget
 from skyline.capture.process import Start, Starter, start_fresh
 from skyline.capture.request import CaptureRequest
-from skyline.capture.shape_session import trace_shapes
+from skyline.capture.shape_session import GpuTarget, trace_shapes
 from skyline.capture.warm_pool import WarmPool
 from skyline.errors import CaptureImpossible
 from skyline.trace import store

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from skyline.capture.gpu_target import GpuTarget
 from skyline.capture.process import Starter
 from skyline.capture.request import CaptureRequest
-from skyline.capture.shape_session import trace_shapes
+from skyline.capture.shape_session import GpuTarget, trace_shapes
 from skyline.trace.profile import Profile
 from skyline.trace.record import RecordKind
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skyline.capture.usage_text import complaint, usage_text
+from skyline.capture.ended_early import complaint, usage_text
 from skyline.errors import ArgumentsRefused, ExitCode, ScriptFailed
 from skyline.trace.profile import Profile
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyline.job.alignment import align
-from skyline.job.straggler import lateness
+from skyline.job.job import lateness
 from skyline.job.waiting import waiting
 
 SPANS = [(10.0, 100.0), (150.0, 260.0), (400.0, 430.0), (431.0, 470.0), (900.0, 1000.0)]

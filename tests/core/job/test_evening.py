@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyline.job.alignment import align
-from skyline.job.as_measured import as_measured
-from skyline.job.evening import as_fast_as, typical
+from skyline.job.job import as_fast_as, typical
+from skyline.job.reading import as_measured
 from skyline.job.times import measured, simulated
 from skyline.job.waiting import waiting
 

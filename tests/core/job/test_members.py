@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from skyline.errors import UsageError
-from skyline.job.as_measured import as_measured
 from skyline.job.folder import trace_files
 from skyline.job.members import members
-from skyline.job.reading import RankTrace, Unread
+from skyline.job.reading import RankTrace, Unread, as_measured
 
 SPANS = [(10.0, 100.0), (150.0, 260.0)]
 

@@ -159,7 +159,7 @@ def test_a_lock_that_does_not_end_is_told(
     ledger: Ledger, entry: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger.write(entry(1))
-    monkeypatch.setattr("skyline.ledger.table._WAIT_S", 0.05)
+    monkeypatch.setattr("skyline.ledger.ledger._WAIT_S", 0.05)
     holder = sqlite3.connect(ledger.path)
     holder.execute("BEGIN EXCLUSIVE")
     try:

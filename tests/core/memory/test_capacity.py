@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.capture.child.recording.device_memory import share_of, split
+from skyline.capture.child.recording.memory import share_of, split
 from skyline.memory.capacity import fragmentation, usable_bytes
 from skyline.trace.facts import DeviceMemoryFact
 

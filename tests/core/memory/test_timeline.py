@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skyline.memory.at_peak import bytes_at_peak
-from skyline.memory.peak import peak_breakdown, replay
+from skyline.memory.peak import bytes_at_peak, peak_breakdown, replay
 from skyline.memory.timeline import memory_timeline
 
 MB = 1_000_000

@@ -21,8 +21,8 @@ def installed(monkeypatch):
     ("names", "chosen"),
     [
         (("learned", "mixed", "roofline"), "mixed"),
-        (("learned", "roofline", "hierarchy"), "learned"),
-        (("roofline", "hierarchy"), "roofline"),
+        (("learned", "roofline", "another"), "learned"),
+        (("roofline", "another"), "roofline"),
         (("mine",), "mine"),
     ],
 )

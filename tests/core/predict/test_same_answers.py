@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skyline.predict.gpus import gpu_named
-from skyline.predict.same_answers import same_answers
+from skyline.predict.outlook import same_answers
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import pytest
 from skyline.analysis.analyse import analyse
 from skyline.report.build import profile_report
 from skyline.report.html import render
-from skyline.report.html.chart import BOX
-from skyline.report.html.memory_chart import memory_chart
+from skyline.report.html.chart import BOX, memory_chart
 
 
 @pytest.fixture

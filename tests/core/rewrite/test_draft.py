@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from skyline.errors import RewriteRefused
-from skyline.rewrite.draft import RewriteDraft
+from skyline.rewrite.context import RewriteDraft
 from skyline.rewrite.registry import RewriteEntry, entries
 from skyline.source.edit import TextEdit
 from skyline.source.text import SourceText

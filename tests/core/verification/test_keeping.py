@@ -7,7 +7,7 @@ from pathlib import Path
 
 from skyline.ledger.entry import Conditions, LedgerEntry, Predicted, VerificationStatus
 from skyline.ledger.ledger import Ledger
-from skyline.verification.keeping import Kept
+from skyline.verification.verify import Kept
 
 ENTRY = LedgerEntry(
     id="aaa",

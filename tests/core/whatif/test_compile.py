@@ -11,9 +11,8 @@ from skyline.analysis.analyse import analyse
 from skyline.analysis.estimate import estimate
 from skyline.errors import UsageError
 from skyline.graph.tasks import PHASE
-from skyline.report.one_off import one_off_words
-from skyline.trace.facts import Device, ModuleFact
-from skyline.trace.iteration import IterationFact
+from skyline.report.speedup import one_off_words
+from skyline.trace.facts import Device, IterationFact, ModuleFact
 from skyline.trace.phase import Phase
 from skyline.trace.record import IterationMark, Record, RecordKind, Trace
 from skyline.trace.shape import OperatorShape

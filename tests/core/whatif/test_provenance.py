@@ -9,7 +9,7 @@ import pytest
 from skyline.analysis.analyse import analyse
 from skyline.analysis.estimate import estimate
 from skyline.interval import Interval
-from skyline.report.provenance import PROVENANCE
+from skyline.report.basis import PROVENANCE
 from skyline.trace.prediction import Prediction
 from skyline.whatif.baseline import baseline
 from skyline.whatif.composition import compose

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyline_predictors.calibrated.correction import GaussianCorrection
+from skyline_predictors.calibrated.predictor import GaussianCorrection
 
 GRID = np.array([[x, y] for x in range(12) for y in range(12)], dtype=float)
 STEADY = np.full(len(GRID), 0.02)

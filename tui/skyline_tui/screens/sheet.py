@@ -11,6 +11,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from skyline_tui.keys import HELP
+
 
 class Sheet(ModalScreen[None]):
     """Scrolls if it is too long; closes on Esc, on q and on a click outside."""
@@ -49,3 +51,10 @@ class Sheet(ModalScreen[None]):
     def action_scroll(self, lines: int) -> None:
         """Move by lines."""
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+
+class Help(Sheet):
+    """All keys and mouse actions."""
+
+    def __init__(self) -> None:
+        super().__init__("Keys and signs", Content.from_markup(HELP))

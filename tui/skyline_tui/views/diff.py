@@ -19,8 +19,8 @@ from skyline.report.history import ComparisonReport, SavedProfile
 from skyline.report.place import place
 from skyline.report.protocol import CompareParams, PreviewResult
 from skyline.report.schema import ProfileReport
-from skyline_tui.diff_text import diff_lines, preview_lines
 from skyline_tui.figures import MUTED, memory_change, tail, time_change
+from skyline_tui.screens.diff import diff_lines, preview_lines
 from skyline_tui.views.view import View
 from skyline_tui.widgets.row_list import RowList
 from skyline_tui.workspace_edit import RewrittenFile
@@ -29,7 +29,7 @@ PENDING, WRITTEN = "pending", "written"
 _MOST_LINES = 12
 
 
-class Choices(RowList):
+class ComparisonList(RowList):
     """The available comparisons: the requested change, the last written one, each earlier profile."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class DiffView(View):
     def compose(self) -> ComposeResult:
         """List and page."""
         with Container(classes="two-panes"):
-            yield Choices()
+            yield ComparisonList()
             with VerticalScroll(id="diff-page", classes="panel") as page:
                 page.border_title = "Difference"
                 yield Static(id="diff-text")
@@ -97,7 +97,7 @@ class DiffView(View):
         """Show a new profile; comparisons with the last one are outdated."""
         self._compared.clear()
         self._waiting = ""
-        self.query_one(Choices).current_id = profile.id
+        self.query_one(ComparisonList).current_id = profile.id
         if self.display:
             self.shown()
 
@@ -105,7 +105,7 @@ class DiffView(View):
         """Request the list of profiles."""
         self.post_message(self.HistoryWanted())
         self._tell()
-        self.query_one(Choices).focus()
+        self.query_one(ComparisonList).focus()
 
     def propose(self, preview: PreviewResult | None) -> None:
         """Show the edits to write; None: no question."""
@@ -119,7 +119,9 @@ class DiffView(View):
 
     def listed(self, saved: tuple[SavedProfile, ...]) -> None:
         """Show the list of profiles."""
-        self.query_one(Choices).offer(saved, pending=self._preview is not None, written=bool(self._written))
+        self.query_one(ComparisonList).offer(
+            saved, pending=self._preview is not None, written=bool(self._written)
+        )
         self._tell()
 
     def arrived(self, asked: CompareParams, report: ComparisonReport) -> None:
@@ -143,7 +145,7 @@ class DiffView(View):
         self._tell()
 
     def _offer(self, chosen: str) -> None:
-        choices = self.query_one(Choices)
+        choices = self.query_one(ComparisonList)
         choices.offer(None, pending=self._preview is not None, written=bool(self._written))
         ids = [option.id for option in choices.options]
         if chosen in ids:
@@ -151,7 +153,7 @@ class DiffView(View):
         self._tell()
 
     def _tell(self) -> None:
-        option = self.query_one(Choices).highlighted_option
+        option = self.query_one(ComparisonList).highlighted_option
         chosen = (option.id or "") if option is not None else ""
         page = self.query_one("#diff-text", Static)
         if chosen == PENDING and self._preview is not None:

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.content import Content
@@ -18,9 +19,11 @@ from skyline.report.live_memory import LiveLine, LiveMemoryReport
 from skyline.report.place import common_base, middle, place
 from skyline.report.schema import ProfileReport
 from skyline_tui.figures import BAR, MUTED, flow, tail
-from skyline_tui.plots import memory_plot
 from skyline_tui.views.view import Place, View
 from skyline_tui.widgets.row_list import RowList
+
+if TYPE_CHECKING:
+    from skyline_tui.widgets.memory_plot import MemoryPlot
 
 _AGE_CELLS = 22
 _OTHER_CELLS = 9 + 1 + 6 + 2 + 7 + 2 + 2 + _AGE_CELLS
@@ -219,3 +222,12 @@ class MemoryView(View):
 
 def _of(point: MemoryPoint, owner: str) -> int:
     return int(getattr(point, owner))
+
+
+def memory_plot() -> MemoryPlot | None:
+    """The curve of live memory; None without the library."""
+    try:
+        from skyline_tui.widgets.memory_plot import MemoryPlot
+    except ImportError:
+        return None
+    return MemoryPlot()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from textual.content import Content
 
+from skyline.interval import Interval
 from skyline.report.place import middle
-from skyline.report.schema import ProfileReport
-from skyline_tui.expected import Expected
+from skyline.report.schema import EstimateReport, ProfileReport
+from skyline.report.speedup import Direction, direction
 from skyline_tui.figures import ARROW, MUTED, flow, time_change
-from skyline_tui.scale import CurveScale
+from skyline_tui.scale import BarPoint, CurveScale
 from skyline_tui.widgets.words import Words
 
 
@@ -70,3 +72,35 @@ def _parts(
     elif batch_size.reason:
         parts.append(Content.styled(f"! cannot be rewritten: {batch_size.reason}", "$text-warning"))
     return parts
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Values for the question on the screen, and whether their range is entirely a gain or a loss."""
+
+    iteration_ms: Interval
+    throughput: Interval | None
+    peak_bytes: Interval
+    extrapolated: bool
+    direction: Direction = ""
+
+    @classmethod
+    def answered(cls, estimate: EstimateReport) -> Expected:
+        """From the server's answer."""
+        return cls(
+            estimate.iteration_ms,
+            estimate.throughput,
+            estimate.peak,
+            estimate.extrapolated,
+            direction(estimate.speedup_range),
+        )
+
+    @classmethod
+    def read_off(cls, place: BarPoint) -> Expected:
+        """From the curve: without a range, so neither gain nor loss."""
+        return cls(
+            Interval.exact(place.iteration_ms),
+            Interval.exact(place.throughput),
+            Interval.exact(place.memory_bytes),
+            place.extrapolated,
+        )

@@ -6,21 +6,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
 from textual.timer import Timer
+from textual.widgets import Label
 
 from skyline import units
 from skyline.report.protocol import QuestionParams
 from skyline.report.schema import CurvePointReport, EstimateReport, ProfileReport
-from skyline_tui.expected import Expected
+from skyline.report.speedup import Direction
 from skyline_tui.figures import MUTED, fitting, memory_change, throughput_change, where_it_lives
 from skyline_tui.scale import Axis, CurveScale, scale_of
-from skyline_tui.widgets.bar_row import BarRow
-from skyline_tui.widgets.batch_line import BatchLine
+from skyline_tui.widgets.batch_line import BatchLine, Expected
 from skyline_tui.widgets.drag_bar import DragBar
+from skyline_tui.widgets.words import Words
 
 SETTLE_S = 0.7
 """Keys have no release event: a pause of this length replaces it."""
@@ -329,3 +330,43 @@ def _scale_under(
         return plain
     at = plain.at(question.batchSize or current or plain.smallest)
     return plain.under(estimate.iteration_ms.value / at.iteration_ms, estimate.peak.value / at.memory_bytes)
+
+
+class BarRow(Horizontal):
+    """Shows values on a bar by its axis, except while the pointer holds it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id=f"{name.lower()}-row", classes="bar-row")
+        self._label = name
+        self.bar = DragBar(f"{name.lower()}-bar")
+        self._figures = Words(id=f"{name.lower()}-figures", classes="bar-figures")
+
+    def compose(self) -> ComposeResult:
+        """Name, bar, values."""
+        yield Label(self._label, classes="bar-name")
+        yield self.bar
+        yield self._figures
+
+    @property
+    def room(self) -> int:
+        """Width of the values, in cells."""
+        return self._figures.content_size.width
+
+    def figures(self, content: Content) -> None:
+        """Show the values as numbers."""
+        self._figures.say(content)
+
+    def block(self, why_not: str) -> None:
+        """Disable dragging with a reason; enable it with an empty one."""
+        self.bar.why_not = why_not
+
+    def judge(self, direction: Direction) -> None:
+        """Colour the change as a gain or loss only if its whole range is one."""
+        self.bar.set_class(direction == "better", "-better")
+        self.bar.set_class(direction == "worse", "-worse")
+
+    def show(self, axis: Axis, now: float | None, then: float | None) -> None:
+        """Show the current and the predicted value, in the unit of the axis."""
+        self.bar.now = 0.0 if now is None else axis.fraction(now)
+        if not self.bar.held:
+            self.bar.then = None if then is None else axis.fraction(then)

@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 
 from textual.content import Content
 
-from skyline.report.one_off import one_off_words
 from skyline.report.place import middle
 from skyline.report.schema import BaselineReport, EstimateReport
-from skyline.report.speedup import direction
+from skyline.report.speedup import direction, one_off_words
 from skyline_tui.figures import DIRECTION_STYLES, MUTED, fitting, saved_memory, saved_time, time_scale_of
 
 HEAD = "head"

@@ -87,3 +87,13 @@ class Step:
         return (
             self.name if self._group < 0 or self.name is None else f"{self.name}.param_groups[{self._group}]"
         )
+
+
+CALL_US = 0.1
+"""Noting the start or the end of a Python call."""
+
+OPERATOR_US = 0.6
+"""Noting an operator."""
+
+FULL_OPERATOR_US = 1.0
+"""Noting an operator with its shapes and allocations."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import os
 import sys
 
 import torch
 
-from . import compiler, device_type
+from . import compiler
 from .virtual import GPU, VirtualTensor
 
 _LEGACY = {
@@ -140,7 +141,7 @@ class Facade:
             setattr(torch.cuda, name, LegacyType(name, dtype))
         torch.set_default_tensor_type = _default_type(torch.set_default_tensor_type)
         torch.Generator = _Generator
-        device_type.install()
+        install_device_type()
 
     def install_everywhere(self):
         """What also holds where a CPU is followed: nothing compiles, nothing trains in other processes."""
@@ -369,3 +370,38 @@ def _parsed(parse):
         return parse(*args, **kwargs)
 
     return parse_to
+
+
+_device = torch.device
+
+
+class _DeviceType(type):
+    """Its only class stands for the real type, whose objects are its objects too; it makes none of its own."""
+
+    def __call__(cls, *args, **kwargs):
+        asked = args[0] if args else kwargs.get("device")
+        if isinstance(asked, int) and not isinstance(asked, bool) and len(args) + len(kwargs) == 1:
+            return _device("cuda", asked)
+        return _device(*args, **kwargs)
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, _device)
+
+    def __subclasscheck__(cls, other):
+        return other is cls or issubclass(other, _device)
+
+    def __eq__(cls, other):
+        return other is cls or other is _device
+
+    def __hash__(cls):
+        return hash(_device)
+
+    def __getattr__(cls, name):
+        return getattr(_device, name)
+
+
+def install_device_type():
+    """Put it in the place of ``torch.device``; devices can still be pickled."""
+    facade = _DeviceType("device", (), {"__module__": "torch", "__doc__": _device.__doc__, "__slots__": ()})
+    copyreg.pickle(_device, lambda device: (facade, (str(device),)))
+    torch.device = facade

@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 import os
 
+import torch
+from torch.utils import _pytree as trees
+
 from .. import stepper as measured
 from .. import user_code
 from ..devices.backend import backend_of
 from ..devices.in_use import DevicesInUse
 from ..recording import memory
 from ..recording.kept import kept_bytes
+from ..recording.memory import of_optimizers
 from .autocast import Autocast
-from .evaluation import Evaluation
 from .facade import Facade
 from .loaders import Loaders
 from .modules import Modules
-from .owners import owned
 from .place import Attributor
 from .scope import TensorScope
 from .tracer import OperatorTracer
-from .virtual import GPU
+from .virtual import GPU, VirtualTensor, meta_like
 from .witness import Witness
 
 _WARMUP = 2
@@ -161,3 +163,85 @@ class _VirtualDevice(DevicesInUse):
 
     def identities(self):
         return []
+
+
+class Evaluation:
+    """Answers repeated calls of a root module in evaluation mode without going through it again.
+
+    Nothing is computed in either case; what is saved is the time to find out the shapes once more. The
+    traced iteration itself is not shortened.
+    """
+
+    def __init__(self, tracer):
+        self._tracer = tracer
+        self._answers = {}
+        self.replayed = 0
+
+    def call(self, call, module, args, kwargs):
+        """The module's answer, from memory where it gave one to arguments of the same shapes."""
+        leaves = trees.tree_leaves((args, kwargs))
+        key = (id(module), tuple(_described(leaf) for leaf in leaves))
+        self._tracer.evaluating()
+        if key in self._answers and not self._tracer.recording:
+            self.replayed += 1
+            return trees.tree_map(self._again, self._answers[key])
+        running = self._tracer.modules._running
+        running.append(module)
+        try:
+            answer = call(module, *args, **kwargs)
+        finally:
+            running.pop()
+        self._answers[key] = trees.tree_map(_template, answer)
+        return answer
+
+    def _again(self, leaf):
+        if not isinstance(leaf, _Template):
+            return leaf
+        meta = meta_like(leaf.meta)
+        self._tracer.ledger.take(meta, leaf.on_gpu)
+        return VirtualTensor(meta, leaf.on_gpu)
+
+
+class _Template:
+    """What a virtual tensor was like, without holding its memory."""
+
+    __slots__ = ("meta", "on_gpu")
+
+    def __init__(self, tensor):
+        self.meta = meta_like(tensor.meta)
+        self.on_gpu = tensor.on_gpu
+
+
+def _template(leaf):
+    return _Template(leaf) if isinstance(leaf, VirtualTensor) else leaf
+
+
+def _described(leaf):
+    if isinstance(leaf, torch.Tensor):
+        return tuple(leaf.shape), leaf.dtype
+    return leaf if isinstance(leaf, (int, float, str, bool, type(None))) else id(leaf)
+
+
+def owned(ledger, optimizers, modules, on_gpu):
+    """Bytes held on the script's device by parameters, gradients, optimizer state and the rest."""
+    parameters, states = of_optimizers(optimizers)
+    parameters += modules.parameters()
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    seen = set()
+    sizes = {
+        "parameter_bytes": _taken(parameters, ledger, on_gpu, seen),
+        "gradient_bytes": _taken(gradients, ledger, on_gpu, seen),
+        "optimizer_bytes": _taken(states, ledger, on_gpu, seen),
+    }
+    sizes["other_bytes"] = max(0, ledger.live_bytes[on_gpu] - sum(sizes.values()))
+    return sizes
+
+
+def _taken(tensors, ledger, on_gpu, seen):
+    total = 0
+    for tensor in tensors:
+        block = ledger.block(tensor.meta if isinstance(tensor, VirtualTensor) else tensor)
+        if block is not None and block.on_gpu == on_gpu and block.address not in seen:
+            seen.add(block.address)
+            total += block.size_bytes
+    return total

@@ -10,9 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import numbers, rules
-from .layout import layout_of
 from .ledger import StorageLedger
-from .operator import operator
 from .rows import COPY, WAIT, RecordRows
 from .virtual import Runner, VirtualTensor, meta_like
 
@@ -347,3 +345,92 @@ def _tensors(value):
 def _bytes(tensor):
     """What can be read of a tensor at most: an expanded one is stored once."""
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+
+
+_NO_KERNEL = frozenset(
+    (
+        "aten::empty",
+        "aten::empty_like",
+        "aten::empty_strided",
+        "aten::new_empty",
+        "aten::new_empty_strided",
+        "aten::lift_fresh",
+        "aten::_unsafe_view",
+        "aten::lift",
+        "aten::empty_permuted",
+        "aten::_local_scalar_dense",
+        "aten::_reshape_alias",
+        "aten::resize_",
+        "aten::set_",
+        "aten::detach_",
+        "aten::is_same_size",
+        "aten::sym_size",
+        "aten::squeeze_",
+        "aten::unsqueeze_",
+        "aten::t_",
+        "aten::transpose_",
+        "aten::as_strided_",
+        "aten::_has_compatible_shallow_copy_type",
+    )
+)
+_known = {}
+
+
+class Operator:
+    """``writes``: changes an argument. ``views``: gives another look at an argument's memory. ``random``: draws."""
+
+    __slots__ = ("has_kernel", "is_copy", "name", "random", "views", "writes")
+
+    def __init__(self, func):
+        schema = func._schema
+        self.name = schema.name
+        aliases = [argument.alias_info for argument in schema.arguments if argument.alias_info is not None]
+        self.writes = any(alias.is_write for alias in aliases)
+        self.views = bool(aliases) and not self.writes
+        self.random = torch.Tag.nondeterministic_seeded in func.tags
+        self.has_kernel = not self.views and self.name not in _NO_KERNEL
+        self.is_copy = self.name in ("aten::_to_copy", "aten::copy_")
+
+
+def operator(func):
+    """The description of an overload; each is read once."""
+    found = _known.get(func)
+    if found is None:
+        found = _known[func] = Operator(func)
+    return found
+
+
+CHANNELS_LAST = "channels last"
+MIXED = "mixed"
+_LITTLE = 4096
+"""Elements of a tensor whose order makes no difference."""
+
+
+def layout_of(name, ins, outs):
+    """``channels last``, ``mixed`` where a call turns one order into another, or empty where rows come first."""
+    if name.startswith("aten::convolution"):
+        image, weight = ins[1:3] if "backward" in name else ins[:2]
+        return CHANNELS_LAST if CHANNELS_LAST in (_order(image), _order(weight)) else ""
+    orders = {order for tensor in (*ins, *outs) if (order := _order(tensor))}
+    if orders == {CHANNELS_LAST}:
+        return CHANNELS_LAST
+    return MIXED if len(orders) > 1 else ""
+
+
+def _order(tensor):
+    """The order of a tensor's dimensions by their strides, empty where all orders are the same."""
+    shape = tensor.shape
+    if tensor.dim() < 3 or tensor.numel() < _LITTLE:
+        return ""
+    if tensor.dim() == 4 and (shape[1] == 1 or shape[2] * shape[3] == 1):
+        return ""
+    if tensor.is_contiguous():
+        return "first"
+    strides = [
+        (stride, -place) for place, stride in enumerate(tensor.stride()) if shape[place] > 1 and stride > 0
+    ]
+    ordered = [-place for _, place in sorted(strides, reverse=True)]
+    if ordered == sorted(ordered):
+        return "first"
+    dense = tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
+    return CHANNELS_LAST if dense else f"other {ordered}"

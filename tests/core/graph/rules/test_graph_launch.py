@@ -4,7 +4,7 @@ import numpy as np
 
 from skyline.graph.rules.calls import gpu_work
 from skyline.graph.rules.constants import LaunchConstants
-from skyline.graph.rules.graph_launch import with_unrecorded
+from skyline.graph.rules.launch import with_unrecorded
 
 TIMES = LaunchConstants(5.0, 1.0)
 NOTHING = np.empty(0, np.int64)

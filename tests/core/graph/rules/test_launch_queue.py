@@ -5,7 +5,7 @@ import numpy as np
 from skyline.graph.rules.calls import gpu_work, launching
 from skyline.graph.rules.cpu_order import cpu_order
 from skyline.graph.rules.draft import drafted
-from skyline.graph.rules.launch_queue import launch_queue
+from skyline.graph.rules.launch import launch_queue
 from skyline.graph.rules.names import names_of
 
 
