@@ -82,7 +82,8 @@ export const MUTATIONS = [
   anchored,
   unit(6, "b", "what the profiled code has is a switch", "extension/webview/whatifs.ts",
     "const there = known.filter((estimate) => estimate.present !== null && !replaced(estimate.name));", "const there: EstimateReport[] = known.filter(() => false);", page("shows what the code had when it was profiled")),
-  endToEnd(anchored, "c", "removing"),
+  { point: 6, key: "6c", level: "e2e", what: "a change is found where other edits have moved it", file: anchored.file,
+    fix: anchored.fix, fault: "places = [(hunk.start, hunk.end) for hunk in self.hunks]", check: { e2e: "changing split" } },
 
   unit(7, "a", "a drag stops at usual sizes", "extension/webview/scale.ts",
     "return this.usual.reduce((best, size) => (Math.abs(size - reaching) < Math.abs(best - reaching) ? size : best));", "return reaching;", { vitest: "test/webview/scale.test.ts" }),
