@@ -87,7 +87,7 @@ def is_script(path: Path) -> bool:
     head = head_of(path)
     if head.lstrip()[:1] not in {b"{", b"["}:
         if path.name.endswith((".json", ".gz")):
-            raise UsageError(f"{path} is damaged or no Skyline profile", hint="Profile the script again.")
+            raise UsageError(f"{path} is damaged or not a Skyline profile", hint="Profile the script again.")
         return True
     if is_trace(str(path)):
         raise refuse_trace(str(path))
