@@ -405,7 +405,7 @@ def test_operators_say_how_their_images_lie(tmp_path: Path, asked: str, layout: 
     assert set(told.values()) == {layout}
 
 
-def test_normalization_by_known_statistics_gives_none(script: Write) -> None:
+def test_normalization_by_known_statistics_gives_none(script: Write, traced: Run) -> None:
     path = script(
         """
         import torch

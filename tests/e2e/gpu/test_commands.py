@@ -75,7 +75,8 @@ def test_what_ifs_are_answered_and_amp_is_worth_most_where_the_gpu_holds_the_ste
         estimate["name"]: estimate["speedup"] for estimate in report["estimates"] if estimate["applicable"]
     }
     assert speedup["amp"] > 1.05
-    assert speedup["amp"] > speedup["cuda_graphs"]
+    # Where the GPU holds the step, saved launches may be too few to be an answer at all.
+    assert speedup["amp"] > speedup.get("cuda_graphs", 1.0)
 
 
 def test_a_change_is_verified_against_the_script_as_it_stands(
