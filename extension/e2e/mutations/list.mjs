@@ -36,6 +36,8 @@ const loaderWay = unit(5, "a", "other batch sizes are measured by the loader", "
 const anchored = unit(6, "a", "a change is found after other edits", "skyline/source/written_change.py",
   "places = [_place(self.after, now.text, hunk.start, hunk.end) for hunk in self.hunks]", "places = [(hunk.start, hunk.end) if now.text == self.after else None for hunk in self.hunks]",
   { pytest: ["tests/core/source/test_written_change.py"] });
+const present = unit(6, "b", "what the profiled code has is a switch", "extension/webview/whatifs.ts",
+    "const there = known.filter((estimate) => estimate.present !== null && !replaced(estimate.name));", "const there: EstimateReport[] = known.filter(() => false);", page("shows what the code had when it was profiled"));
 const history = unit(7, "b", "changes stay known after a new profile", "lsp/skyline_lsp/code_changes.py",
   "here = [one for one in known if one.now]", "here = [one for one in known if one.now and not one.measured]",
   { pytest: ["tests/lsp/test_code_changes.py", "-k", "stay_known"] });
@@ -80,10 +82,8 @@ export const MUTATIONS = [
   endToEnd(loaderWay, "c", "dragging computed"),
 
   anchored,
-  unit(6, "b", "what the profiled code has is a switch", "extension/webview/whatifs.ts",
-    "const there = known.filter((estimate) => estimate.present !== null && !replaced(estimate.name));", "const there: EstimateReport[] = known.filter(() => false);", page("shows what the code had when it was profiled")),
-  { point: 6, key: "6c", level: "e2e", what: "a change is found where other edits have moved it", file: anchored.file,
-    fix: anchored.fix, fault: "places = [(hunk.start, hunk.end) for hunk in self.hunks]", check: { e2e: "changing split" } },
+  present,
+  endToEnd(present, "c", "removing"),
 
   unit(7, "a", "a drag stops at usual sizes", "extension/webview/scale.ts",
     "return this.usual.reduce((best, size) => (Math.abs(size - reaching) < Math.abs(best - reaching) ? size : best));", "return reaching;", { vitest: "test/webview/scale.test.ts" }),
