@@ -2,6 +2,7 @@
 import { filesOf, numberIn, WRITABLE } from "../kinds.mjs";
 import { there, until } from "../workbench.mjs";
 import { Window } from "../window.mjs";
+import { measured } from "./verifying.mjs";
 
 /** A run that a save starts shows within a second. */
 const QUIET_MS = 5000;
@@ -9,7 +10,8 @@ const COMMENT = "# A note of my own.";
 
 export const changed = WRITABLE.map((kind) => ({ title: `changing ${kind.name}`, run: (context) => run(context, kind) }));
 
-async function run({ bench, check, eventually }, kind) {
+async function run(context, kind) {
+  const { bench, check, eventually } = context;
   const files = filesOf(kind);
   const folder = bench.workspace(`changing-${kind.name}`, files);
   const window = await Window.open(bench, folder, "train.py", { width: 1400, height: 1000 });
@@ -24,6 +26,7 @@ async function run({ bench, check, eventually }, kind) {
   await until(fused, "the code was not rewritten");
   await eventually("switched on, it is in the code, unsaved", async () => (await window.isDirty()) && onDisk() === files["train.py"]);
 
+  await measured(window, context, `a switch of the ${kind.name} script, unsaved`);
   await window.typeAtEnd("import torch", `  ${COMMENT}`);
   await eventually("after an unrelated edit the switch is still on", () => window.isOn("fused optimizer"));
   await toggle(false);
@@ -41,6 +44,7 @@ async function run({ bench, check, eventually }, kind) {
   check("the new profile has the change in it", /per iteration/.test(await view.locator(".stats").innerText()));
   await eventually("after the save and the new profile the switch is on", () => window.isOn("fused optimizer"));
   await eventually("and Diff, Take back and Verify are there", async () => /Diff.*Take back.*Verify/s.test(await actions()));
+  await measured(window, context, `a switch of the ${kind.name} script, saved and profiled`);
   await view.locator(".actions button", { hasText: "Diff" }).click();
   await there(page.locator(".monaco-diff-editor .line-insert, .monaco-diff-editor .char-insert").first());
   await eventually("the diff shows the change", async () => (await page.locator(".monaco-diff-editor .modified .view-line", { hasText: "fused" }).count()) > 0);

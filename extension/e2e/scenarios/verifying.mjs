@@ -95,7 +95,7 @@ async function opened({ bench }, name, script) {
 }
 
 /** Press Verify, wait for its end, and read the gain that it measured. */
-async function measured(window, { check, leftOut, shot }, what) {
+export async function measured(window, { check, leftOut, shot }, what) {
   const { view } = window;
   await view.locator(".actions button", { hasText: "Verify" }).click();
   await seen(view.locator(".actions button", { hasText: "Verifying…" }));
