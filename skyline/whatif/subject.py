@@ -39,9 +39,9 @@ NEEDS_PROFILE = "not known from a trace; profile the script for it: skyline prof
 """Why what-ifs that look at more than operators say nothing about a trace."""
 
 DOUBTFUL_REPLAY = 0.05
-"""A larger replay error of a trace is shown beside every answer."""
+"""A larger simulation error of a trace is shown with every answer."""
 REFUSED_REPLAY = 0.10
-"""With a larger replay error of a trace nothing is predicted from it."""
+"""With a larger simulation error, a trace gives no predictions."""
 
 
 _NO_PEAK = MemoryBreakdown(0, 0, 0, 0, 0)
